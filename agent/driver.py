@@ -1,8 +1,8 @@
-"""The pump: carries everything between the transport, the agent's core and the clients, and keeps the timers.
+"""Drives the agent's core: carries messages and events between transport, core and clients, and keeps timers.
 
-All calls are synchronous and end with the core at rest: events processed, messages handed to the transport. A call
-that comes while another is at work (a transport may report a peer in the middle of `send`) waits for its end. The core
-is one piece: if it raises, nothing it holds can be trusted any more, and the agent ends.
+All calls are synchronous and end with the core at rest: events are processed, messages handed to the transport. A call
+made during another (a transport may report a peer in the middle of `send`) waits for its end. If the core raises, its
+state cannot be trusted any more, and the agent ends.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from overlay import Node, Peer
 
 Action = Callable[[float], object]
 BUSY_GRID_S, IDLE_GRID_S = 0.01, 0.25
-"""Timers are handled at multiples of this on the wall clock. So those which are close cost one wake-up, and idle
-agents ask each other how they are at the same moments: a few wake-ups a second for each of them, not a dozen."""
+"""Grid on the wall clock at which timers are handled, busy and idle. Timers close to each other cost one wake-up, and
+idle agents probe each other at the same moments: a few wake-ups a second, not a dozen."""
 STUCK_TIMER_S = 0.05
-"""A timer that is due again at once is still not asked for more often than this."""
+"""Shortest interval between two wake-ups for a timer that is always due."""
 SUSPENDED_S = 3.0
-"""A wall clock that gains so much on the clock of timers tells of a machine that was suspended, or of a clock that was
-set: the node asks its neighbours what it has missed, which costs little should it be nothing."""
+"""Gain of the wall clock on the clock of timers from which the machine was suspended, or its clock set: the node then
+asks its neighbours what it has missed, which costs little if it missed nothing."""
 
 
 class DrivenCore(Protocol):
-    """The agent's core as it is driven; see `agent.Agent`."""
+    """The calls a driver makes of the agent's core; see `agent.Agent`."""
 
     def process_events(self, now: float, wall_ms: int) -> bool: ...
     def work(self, now: float, wall_ms: int) -> bool: ...
@@ -44,10 +44,10 @@ class DrivenCore(Protocol):
 
 
 class CoreDriver:
-    """One agent's. `send` is the transport's, `order` that of programs; `settled` follows each step.
-    While `is_idle`, timers may come late by `IDLE_GRID_S`.
+    """Drives the core of one agent; it is the transport's `Receiver`.
 
-    It is the transport's `Receiver`.
+    `send` takes messages to peers, `order` commands for programs; `settled` is called after each
+    step. While `is_idle`, timers may be late by `IDLE_GRID_S`.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class CoreDriver:
         self._work = trio.Event()
         self._awaited: list[tuple[Callable[[], bool], trio.Event]] = []
 
-    # The transport's calls.
+    # Calls of the transport.
 
     def received(self, peer: Peer, data: bytes) -> None:
         self.do(partial(self.node.receive, peer, data))
@@ -93,10 +93,10 @@ class CoreDriver:
     def restarted(self, peer: Peer) -> None:
         self.do(partial(self.node.restarted, peer))
 
-    # Everybody's.
+    # Calls of all parts.
 
     def do(self, action: Action) -> None:
-        """Calls `action(now)`, which may change node and agent, and carries what comes of it. Never raises."""
+        """Calls `action(now)`, which may change node and agent, and carries out what results. Never raises."""
         self._waiting.append(action)
         if self._busy or self.failure is not None:
             return
@@ -115,7 +115,7 @@ class CoreDriver:
             self._busy = False
 
     def _notice_suspension(self) -> None:
-        """The clock of timers stands still while the machine is suspended, the wall clock does not."""
+        """Notices that the machine was suspended: the clock of timers stands still, the wall clock does not."""
         now = trio.current_time()
         lead_s = self._wall_ms() / 1000 - now
         if lead_s > self._wall_lead_s + SUSPENDED_S:
@@ -123,11 +123,11 @@ class CoreDriver:
         self._wall_lead_s = lead_s
 
     def settle(self) -> None:
-        """Carries what came of calls that somebody made on the agent directly."""
+        """Carries out what resulted from calls made on the agent directly."""
         self.do(lambda _now: None)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Waits for something about the core to become true."""
+        """Waits for a condition on the core to hold."""
         if not condition():
             came = trio.Event()
             entry = (condition, came)

@@ -1,4 +1,4 @@
-"""What keeps an agent from starting."""
+"""Error that keeps an agent from starting."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
     {"time":"2026-01-02T03:04:05.678Z","level":"info","event":"ready","listen":"127.0.0.1:7705"}
 
-Whatever logs through `logging` comes out like that, and so does what nobody caught: warnings, and exceptions in
-threads and finalisers.
+Records of `logging` are written like that, and so are warnings and uncaught exceptions in threads and finalisers.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ import msgspec
 
 AGENT_LOG = logging.getLogger("elf.agent")
 TEXT_CHARACTERS_MAX = 16_384
-"""Of one value; of a traceback the end is kept, which says what happened."""
+"""Upper bound on one value; a longer traceback keeps its end, which says what happened."""
 _INTEGER_MAX = 1 << 63
 _OWN_KEYS = ("time", "level", "event")
 
 
 def info(event: str, **fields: Any) -> None:
-    """Says what happened; `fields` are plain values."""
+    """Logs an event; `fields` are plain values."""
     AGENT_LOG.info(event, extra={"fields": fields})
 
 
@@ -39,12 +38,12 @@ def debug(event: str, **fields: Any) -> None:
 
 
 def failed(event: str, error: BaseException, **fields: Any) -> None:
-    """Says that something raised what it should not have, with its traceback."""
+    """Logs an unexpected exception with its traceback."""
     AGENT_LOG.error(event, exc_info=error, extra={"fields": fields})
 
 
 def start_logging(level: str) -> None:
-    """Sends everything from `level` (debug, info, warning, error) on to standard error."""
+    """Sends records from `level` (debug, info, warning, error) on to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
@@ -95,7 +94,7 @@ def _plain(value: Any) -> Any:
 
 
 def _cut(text: str) -> str:
-    """Lone surrogates, which names of files may hold, are no JSON."""
+    """Replaces lone surrogates, which file names may hold and JSON may not."""
     return text[:TEXT_CHARACTERS_MAX].encode(errors="backslashreplace").decode()
 
 

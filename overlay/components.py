@@ -128,7 +128,7 @@ class Components:
             PingReport: self.detector.handle_report,
             Suspect: self.presence.handle_suspect,
             Refute: self.detector.handle_refute,
-            HopAck: self.forwarding.handle_received,
+            HopAck: self.forwarding.handle_hop_ack,
             Leaving: self.presence.handle_leaving,
             Absent: self.presence.handle_absent,
             Echo: self.table_maintenance.handle_echo,

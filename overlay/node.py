@@ -200,7 +200,7 @@ class Node:
             return
         self._presence.notice_time(now)
         if not isinstance(message, _GOODBYES):
-            self._presence.hear(sender, now)
+            self._presence.note_alive(sender, now)
         self._handlers[type(message)](sender, message, now)
         self._settle(now)
 
@@ -217,7 +217,7 @@ class Node:
         `unreachable`.
         """
         if self.is_active:
-            self._presence.doubt(peer, now)
+            self._presence.check_alive(peer, now)
 
     def restarted(self, peer: Peer, now: float) -> None:
         """Note that another process answers for the peer, which shares nothing with this node yet.

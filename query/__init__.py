@@ -1,4 +1,5 @@
-"""ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
+"""ELF QL: a query's text comes in, a plan goes out, and stages that run the plan on events and on results as Polars
+expressions. Imports nothing of the other rooms."""
 
 from query.compiler import analyze, analyze_with_rules, parse
 from query.execution.event_stage import BranchesStage, EventStage

@@ -1,4 +1,5 @@
-"""A query to the plan that runs: analysed as it is written, then rewritten for less work (docs/compiler.md)."""
+"""Compiles a query: parses its text, binds the tree to a plan, optimizes the plan and chooses its execution
+(docs/compiler.md)."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from query.binder.planning import planned
+from query.binder.planning import bind
 from query.binder.scope import Known
 from query.functions import FUNCTIONS
 from query.model.limits import GROUPS_DEFAULT
@@ -44,11 +45,12 @@ def analyze(
     max_groups: int = GROUPS_DEFAULT,
     beyond_groups: BeyondGroups = "other",
 ) -> Plan:
-    """The plan of a query over the streams of a catalog; raises QueryError for what cannot be run.
+    """The plan of a query over the streams of a catalog; raises QueryError for a query that cannot run.
 
-    `tables`: what is known of the rows of look-up tables; of others it is nothing.
+    `tables`: the known schemas of look-up tables; other tables' columns are unknown.
 
-    Each window keeps `max_groups` groups, from 1 to GROUPS_MAX; what is beyond is one group, OTHER, or an error.
+    Each window keeps `max_groups` groups, from 1 to GROUPS_MAX; further groups are combined into one, OTHER, or are an
+    error.
 
     >>> from query import Schema, parse
     >>> query = parse("SELECT SUM(hits) FROM web WHERE hits > 2 * 50")
@@ -67,7 +69,7 @@ def analyze_with_rules(
     beyond_groups: BeyondGroups = "other",
     rules: Sequence[Rule] = RULES,
 ) -> Rewriting:
-    """The same plan, and the rules that made it what it is; of no rules, the plan as the query is written."""
-    written = planned(query, Known(catalog, tables))
+    """The plan of a query, and the rules that changed it; with `rules=()`, the plan as the query is written."""
+    written = bind(query, Known(catalog, tables))
     rewriting = rewrite(replace(written, max_groups=max_groups, beyond_groups=beyond_groups), rules)
     return replace(rewriting, plan=plan_execution(rewriting.plan))

@@ -1,4 +1,4 @@
-"""What a plan does and where it does it, in words: what `elf query --explain` prints."""
+"""Explains a plan in words, place by place, as `elf query --explain` prints it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 def relative_error(plan: Plan, limited: Collection[str] = ()) -> float | None:
-    """How far a plan's results may be off in 99 of 100 cases, as a part of a count or of all values; None if they are
-    exact. `limited`: the aggregates, by their names in the plan, that have met their limit.
+    """The relative error of a plan's results in 99 of 100 cases, as a part of a count or of all values; None if they
+    are exact. `limited`: the aggregates, by their names in the plan, that have met their limit.
     """
     errors = []
     for one in plan.aggregates:
@@ -74,8 +74,8 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1
 def windows_text(windowing: Windowing | None) -> str:
     """The windows in a few words.
 
-    >>> from query.windows import Windowing, WindowSize
-    >>> windows_text(Windowing((WindowSize(600_000, 60_000), WindowSize(3_600_000, 3_600_000)), grace_ms=0))
+    >>> from query.plan.windows import PlanWindowSize, Windowing
+    >>> windows_text(Windowing((PlanWindowSize(600_000, 60_000), PlanWindowSize(3_600_000, 3_600_000)), grace_ms=0))
     '10 min every 1 min, 1 h, grace 0 ms, of panes of 1 min'
     """
     if windowing is None:
@@ -92,14 +92,14 @@ def windows_text(windowing: Windowing | None) -> str:
 
 
 def making_steps(windowing: Windowing | None) -> tuple[str, ...]:
-    """What the master does with panes first."""
+    """The step in which the master makes windows of panes."""
     if windowing is None or windowing.is_of_panes:
         return ()
     return ("make windows of panes" if windowing.session is None else "make sessions of panes",)
 
 
 def publishing_step(windowing: Windowing | None) -> str:
-    """What it does at last."""
+    """The step in which the master limits and orders rows."""
     if windowing is None:
         return "publish one result"
     if windowing.session is not None:
@@ -108,7 +108,7 @@ def publishing_step(windowing: Windowing | None) -> str:
 
 
 def duration(milliseconds: int) -> str:
-    """In the largest unit that leaves no fraction: 90 s, 5 min."""
+    """A duration in the largest unit that leaves no fraction: 90 s, 5 min."""
     if not milliseconds:
         return "0 ms"
     size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
@@ -129,7 +129,7 @@ class Explanation:
     """A plan for people: expressions are ELF QL with aliases resolved, `columns` are (name, type).
 
     `agent`, `tree`, `roots` and `master` are the steps that run beside each log, on the way up, at the roots of several
-    trees, and where windows are finished. `rules`: what rewriting has changed.
+    trees, and where windows are finished. `rules`: the rewrite rules that changed the plan.
     """
 
     stream: str
@@ -145,9 +145,9 @@ class Explanation:
 
 
 def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
-    """What each part of a fleet does for the plan, which these rewrite rules have made what it is.
+    """The steps that each part of a fleet runs for a plan, which these rewrite rules have changed.
 
-    A column named `*` stands for every column, where they are not known yet.
+    A column named `*` stands for all columns, if they are not known yet.
 
     >>> from query import Schema, analyze, parse
     >>> text = "SELECT store, SUM(hits) FROM web WHERE hits > 0 GROUP BY store WINDOWING 90 SECONDS"
@@ -190,7 +190,7 @@ def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
             *_outer_steps(plan),
             publishing_step(plan.windowing),
         ),
-        rules=tuple(rule.says for rule in rules),
+        rules=tuple(rule.description for rule in rules),
     )
 
 
@@ -205,7 +205,7 @@ def _shown_steps(plan: Plan, shown: _Spelling, groups: _Spelling, order: list[st
 
 
 def _outer_steps(plan: Plan) -> Iterator[str]:
-    """What is computed over the rows of a sub-query."""
+    """The steps over the rows of a sub-query."""
     if plan.outer is None:
         return
     # Its panes are the windows of the sub-query.
@@ -308,7 +308,7 @@ def _trees_steps(plan: Plan) -> tuple[str, ...]:
 
 
 def _root_steps(plan: Plan) -> tuple[str, ...]:
-    """What is done where a tree ends that is not the master's."""
+    """The steps at the roots of several trees."""
     if plan.trees == 1:
         return ()
     return (f"{plan.trees} of them: merge the groups in a range of the keys' hashes, hand them to the master",)
@@ -334,7 +334,7 @@ def _column(path: tuple[str, ...]) -> ast.Expression | ast.Star:
 
 
 def _groups(plan: Plan, events: _Spelling) -> _Spelling:
-    """Keys and aggregates stand for what they are made of."""
+    """The ELF QL expressions of keys and aggregates, by their names in the plan."""
     names: dict[str, ast.Expression | ast.Star] = {key.name: events.tree(key.expression) for key in plan.keys}
     arguments = {argument.name: argument.expression for argument in plan.arguments}
     for one in plan.aggregates:
@@ -358,7 +358,7 @@ def _aggregate_call(one: PlanAggregate, argument: Expression | None, events: _Sp
 
 
 class _Spelling:
-    """Expressions of a plan back to ELF QL; names that are not given are the bounds of a window."""
+    """Turns expressions of a plan back into ELF QL; names that are not given are the bounds of a window."""
 
     def __init__(self, names: Mapping[str, ast.Expression | ast.Star]) -> None:
         self._names = names

@@ -1,7 +1,7 @@
-"""Plan expressions as columns of Spark, where they mean the same there (docs/semantics.md).
+"""Translates plan expressions to columns of Spark, where these mean the same (docs/semantics.md).
 
-Only operations with an exact equivalent are translated; of all others NotExactError says which they are, and whoever
-asked computes the plan in another way. Spark must not run in ANSI mode: what does not fit is NULL.
+Only operations with an exact equivalent are translated; all others raise NotExactError, and the caller computes the
+plan in another way. Spark must not run in ANSI mode: a value that does not fit is NULL.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import reduce
 from operator import add, and_, eq, ge, gt, le, lt, mul, ne, or_, sub
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - its customary name
 
 from query.model.expression import Constant, Operation, Reference
 from query.model.like import java_regex, literal_of
@@ -41,19 +41,19 @@ _OF_INTEGERS: Mapping[str, Callable[[Column, Column], Column]] = {
 _OF_DOUBLES: Mapping[str, Callable[[Column, Column], Column]] = {"+": add, "-": sub, "*": mul}
 _INFINITE = float("inf")
 EXACT_MAX = 1 << 53
-"""Integers up to this one are doubles too."""
+"""Bound up to which every integer is also a double."""
 
 
 class NotExactError(Exception):
-    """Spark has no exact equivalent; says of what."""
+    """Spark has no exact equivalent of an operation; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkColumn:
     """A column and the kind of its values: integer, double, number, string, boolean or null.
 
-    Those of a `number` are stored as doubles, but some may have been integers, of up to 53 bits: only what is the same
-    of both may be done with them. `narrow`: an integer that has no more bits either.
+    Values of a `number` are stored as doubles, but some may have been integers of up to 53 bits: only operations that
+    are the same for both are allowed. `narrow`: an integer of up to 53 bits.
     """
 
     column: Column
@@ -68,7 +68,7 @@ class SparkTranslator:
         self._columns = columns
 
     def translate(self, expression: Expression) -> SparkColumn:
-        """Raises NotExactError."""
+        """The column of an expression; raises NotExactError."""
         match expression:
             case Reference(name=name):
                 return self._columns[name]
@@ -77,7 +77,7 @@ class SparkTranslator:
         return self._call(expression)
 
     def condition(self, expression: Expression) -> Column:
-        """Of something that is true, false or NULL."""
+        """The boolean column of a condition; raises NotExactError."""
         return _as_boolean(self.translate(expression))
 
     def _call(self, call: Operation) -> SparkColumn:
@@ -105,7 +105,7 @@ class SparkTranslator:
         return SparkColumn(reduce(or_, map(_as_boolean, tests)), "boolean")
 
     def _item(self, item: Expression, kind: str) -> SparkColumn:
-        """One of what a value is looked for in: beside integers a double is the integer that it equals."""
+        """An item of IN; beside integers, a double becomes the integer that it equals."""
         if kind != "integer" or not isinstance(item, Constant) or not isinstance(item.value, float):
             return self.translate(item)
         whole = item.value.is_integer() and INTEGER_MIN <= item.value <= INTEGER_MAX

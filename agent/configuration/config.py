@@ -1,12 +1,11 @@
-"""`agent.toml`: what an agent is told, read and checked.
+"""Reads and checks `agent.toml`.
 
-Every fault is found in one go and told with its line and key, as in
+All faults are found in one go, each reported with its line and key, as in
 `agent.toml:12: streams[0].pathz: unknown key (did you mean paths?)`.
 """
 
 from __future__ import annotations
 
-import glob
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -16,34 +15,39 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from agent.configuration.faults import RULE, Fault, line_of, place, struct_faults
+from agent.configuration.faults import Fault, line_of, place, struct_faults
 from agent.configuration.rules import (
+    AUTO,
     DISK_FREE_MIN,
     EVERY_INTERFACE,
     JOB_MEMORY,
     check_address,
     check_choice,
     check_days,
+    check_format,
     check_name,
-    check_path,
     check_reachable,
+    check_source,
     check_stream,
     check_table,
+    check_table_format,
     is_pattern,
     memory_bytes,
 )
 from agent.configuration.toml_lines import KeyPath, key_lines
+from agent.sources.options import RULE, PathText
+from agent.sources.reader import EventSource, ReadFrom
+from agent.sources.registry import DEFAULT_SOURCE, SOURCES
 from overlay import format_address, parse_address
 
 CONFIG_BYTES_MAX = 1 << 20
 CONTROL_SOCKET = "control.sock"
 SOCKET_PATH_BYTES_MAX = 107
-"""What fits the kernel's address of a Unix socket."""
+"""Upper bound on the path in the kernel's address of a Unix socket."""
 _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)")
 
 Seed = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_reachable})]
 Listen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_address})]
-PathText = Annotated[str, msgspec.Meta(min_length=1, max_length=4096, extra={RULE: check_path})]
 FleetName = Annotated[str, msgspec.Meta(min_length=1, max_length=63, extra={RULE: check_name})]
 AgentName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE: check_name})]
 StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_stream})]
@@ -51,20 +55,25 @@ TableName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, extra={RUL
 Memory = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: memory_bytes})]
 Days = Annotated[int | float, msgspec.Meta(extra={RULE: check_days})]
 Chosen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_choice})]
+SourceName = Annotated[str, msgspec.Meta(extra={RULE: check_source})]
+FormatName = Annotated[str, msgspec.Meta(extra={RULE: check_format})]
+TableFormatName = Annotated[str, msgspec.Meta(extra={RULE: check_table_format})]
 FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
 
-class _Stream(msgspec.Struct, forbid_unknown_fields=True):
+class _Stream(msgspec.Struct):
+    """The keys of every stream. The keys of its source stand beside them; the registry of sources lists those."""
+
     name: StreamName
-    paths: Annotated[list[PathText], msgspec.Meta(min_length=1, max_length=1024)]
-    format: Literal["auto", "json", "combined", "csv", "tsv"] = "auto"
+    source: SourceName = DEFAULT_SOURCE
+    format: FormatName = AUTO
     time_field: FieldName | None = None
-    read_from: Literal["end", "beginning"] = "end"
+    read_from: ReadFrom = "end"
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):
     file: PathText
-    format: Literal["auto", "json", "csv", "tsv"] = "auto"
+    format: TableFormatName = AUTO
 
 
 class _Identity(msgspec.Struct, forbid_unknown_fields=True):
@@ -97,20 +106,20 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     control_socket: PathText | None = None
     job_memory: Memory = JOB_MEMORY
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    streams: Annotated[list[_Stream], msgspec.Meta(max_length=256)] = []
+    streams: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=256)] = []
     tables: Annotated[dict[TableName, _Table], msgspec.Meta(max_length=64)] = {}
     archive: _Archive | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StreamConfig:
-    """A stream of this agent; `paths` are absolute globs."""
+    """A stream of this agent: its source, and how its lines are read."""
 
     name: str
-    paths: tuple[str, ...]
+    source: EventSource
     format: str
     time_field: str | None
-    read_from: Literal["end", "beginning"]
+    read_from: ReadFrom
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +133,7 @@ class TableConfig:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveConfig:
-    """Where rows are kept, for how long, and how much of the disk is left alone; `streams` are patterns of names."""
+    """Folder and retention of archived rows, and disk space left free; `streams` are patterns of names."""
 
     directory: Path
     keep_days: float
@@ -134,20 +143,20 @@ class ArchiveConfig:
 
 @dataclass(frozen=True, slots=True)
 class IdentityConfig:
-    """The files that say who this agent is."""
+    """The files of this agent's identity."""
 
     ca: Path
     certificate: Path
     key: Path
     key_password_file: Path | None
-    """Where the password of the key is, if it has one."""
+    """File with the password of the key, if it has one."""
     crl: Path | None
-    """Where this agent is given lists of revoked certificates, if anywhere."""
+    """File in which this agent is given lists of revoked certificates, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What `agent.toml` says; paths are absolute. `lines` tells where the keys stand, for faults found later."""
+    """The contents of `agent.toml`; paths are absolute. `lines` has the lines of keys, for faults found later."""
 
     path: Path
     fleet: str
@@ -166,7 +175,7 @@ class Config:
     lines: Mapping[KeyPath, int]
 
     def place(self, *key: str | int) -> str:
-        """Where a key stands, as faults begin: `agent.toml:12: identity.key`."""
+        """The position of a key, with which faults begin: `agent.toml:12: identity.key`."""
         return place(str(self.path), key, self.lines)
 
 
@@ -188,7 +197,7 @@ def load_config(path: Path) -> Config:
     except RecursionError:
         raise ConfigError([f"{path}: is nested too deeply"]) from None
     lines = key_lines(text, document)
-    faults = [*struct_faults(document, _File), *_twins(document)]
+    faults = [*struct_faults(document, _File), *_stream_faults(document), *_twins(document)]
     if not faults:
         file = msgspec.convert(document, _File)
         config = _resolved(path, file, lines)
@@ -259,20 +268,38 @@ def _resolved_identity(base: Path, file: _Identity) -> IdentityConfig:
 
 
 def _spelled_one_way(address: str) -> str:
-    """Addresses are compared as text."""
+    """Normalises an address, since addresses are compared as text."""
     return format_address(*parse_address(address))
 
 
-def _resolved_stream(base: Path, stream: _Stream) -> StreamConfig:
-    # The folder of the file is no pattern, whatever it is called.
-    paths = tuple(
-        pattern if Path(pattern).is_absolute() else f"{glob.escape(str(base))}/{pattern}" for pattern in stream.paths
-    )
-    return StreamConfig(stream.name, paths, stream.format, stream.time_field, stream.read_from)
+def _resolved_stream(base: Path, table: Mapping[str, Any]) -> StreamConfig:
+    stream = msgspec.convert(table, _Stream)
+    kind = SOURCES[stream.source]
+    keys = {field.encode_name for field in msgspec.structs.fields(kind.options)}
+    options = msgspec.convert({key: value for key, value in table.items() if key in keys}, kind.options)
+    return StreamConfig(stream.name, kind.build(options, base), stream.format, stream.time_field, stream.read_from)
+
+
+def _stream_faults(document: Mapping[str, Any]) -> list[Fault]:
+    """Faults of streams, each held against the keys of every stream and those of its source."""
+    faults: list[Fault] = []
+    streams = document.get("streams")
+    for number, stream in enumerate(streams if isinstance(streams, list) else ()):
+        if not isinstance(stream, dict):
+            continue
+        name = stream.get("source", DEFAULT_SOURCE)
+        kind = SOURCES.get(name) if isinstance(name, str) else None
+        if kind is not None:
+            faults += struct_faults(stream, _Stream, kind.options, path=("streams", number))
+        else:  # the other keys belong to a source that is not known
+            own = {field.encode_name for field in msgspec.structs.fields(_Stream)}
+            known = {key: value for key, value in stream.items() if key in own}
+            faults += struct_faults(known, _Stream, path=("streams", number))
+    return faults
 
 
 def _faults_together(file: _File, config: Config) -> list[Fault]:
-    """What is wrong with keys that are right each by itself."""
+    """Faults of keys whose values are valid each by itself."""
     faults = []
     host, _ = parse_address(file.listen)
     if host in EVERY_INTERFACE and file.advertise is None:
@@ -289,7 +316,7 @@ def _faults_together(file: _File, config: Config) -> list[Fault]:
 
 
 def _pointless_choices(config: Config) -> list[Fault]:
-    """Names of streams to archive that there are none of. A pattern may be meant for streams to come."""
+    """Faults of archived streams that do not exist. A pattern may be meant for streams added later."""
     names = [stream.name for stream in config.streams]
     return [
         Fault(("archive", "streams", number), f"there is no stream {pattern!r}")
@@ -299,7 +326,7 @@ def _pointless_choices(config: Config) -> list[Fault]:
 
 
 def _twins(document: Mapping[str, Any]) -> list[Fault]:
-    """Streams of one name."""
+    """Faults of streams that share a name."""
     faults: list[Fault] = []
     first: dict[str, int] = {}
     streams = document.get("streams")

@@ -1,4 +1,4 @@
-"""What is wrong with a document that should have the shape of a msgspec Struct: every fault, in a person's words."""
+"""Finds every fault of a document that should have the shape of a msgspec Struct, in words for people."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from agent.configuration.toml_lines import KeyPath
-
-RULE = "rule"
-"""In `msgspec.Meta(extra={RULE: check})`: a function that raises ValueError with what is wrong with a value."""
+from agent.sources.options import RULE
 
 _EXPECTED = re.compile(r"Expected `([^`]*)`, got `(\w+)`")
 _LENGTH = re.compile(r"Expected `(\w+)` of length (<=|>=) (\d+)")
@@ -27,15 +25,17 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a key."""
+    """A fault of a key."""
 
     key: KeyPath
     message: str
 
 
-def struct_faults(document: Mapping[str, Any], kind: type[msgspec.Struct], path: KeyPath = ()) -> list[Fault]:
-    """All faults of a table: unknown and missing keys, and values of the wrong type, length or choice."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+def struct_faults(document: Mapping[str, Any], *kinds: type[msgspec.Struct], path: KeyPath = ()) -> list[Fault]:
+    """All faults of a table that has the keys of these structs: unknown and missing keys, and values of the wrong type,
+    length or choice.
+    """
+    fields = {field.encode_name: field for kind in kinds for field in msgspec.structs.fields(kind)}
     faults = [Fault((*path, key), _unknown(key, fields)) for key in document if key not in fields]
     for name, field in fields.items():
         if name in document:
@@ -46,7 +46,7 @@ def struct_faults(document: Mapping[str, Any], kind: type[msgspec.Struct], path:
 
 
 def line_of(key: KeyPath, lines: Mapping[KeyPath, int]) -> int | None:
-    """The line of a key, or, of a missing one, of its table; None where there is none to tell."""
+    """The line of a key, or of its table if the key is missing; None if neither is known."""
     return next((lines[key[:length]] for length in (len(key), len(key) - 1) if key[:length] in lines), None)
 
 
@@ -80,7 +80,7 @@ def _unknown(key: str, fields: Mapping[str, object]) -> str:
 def _value_faults(value: Any, kind: Any, path: KeyPath) -> list[Fault]:
     bare = _bare(kind)
     if isinstance(value, dict) and isinstance(bare, type) and issubclass(bare, msgspec.Struct):
-        return struct_faults(value, bare, path)
+        return struct_faults(value, bare, path=path)
     if isinstance(value, dict) and get_origin(bare) is dict:
         named, inner = get_args(bare)
         faults = [fault for key in value for fault in _own_faults(key, named, (*path, key))]
@@ -127,7 +127,7 @@ def _choices(kind: Any) -> tuple[str, ...]:
 
 
 def _bare(kind: Any) -> Any:
-    """A type without its limits, and without None beside it."""
+    """A type without its constraints and without None."""
     return _taken_apart(kind)[0]
 
 

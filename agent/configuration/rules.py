@@ -1,4 +1,4 @@
-"""What names, addresses and paths in `agent.toml` must look like. Each check raises ValueError with the reason."""
+"""Checks of values in `agent.toml`. Each raises ValueError with the reason."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+from agent.sources.registry import SOURCES
 from overlay import parse_address
 
+AUTO = "auto"
 MEMORY_BYTES_MIN = 1 << 20
 JOB_MEMORY = "256 MiB"
-"""What each job may take unless something else is said."""
+"""Default memory of each job."""
 DISK_FREE_MIN = "1 GiB"
-"""What an archive leaves of its disk unless something else is said."""
+"""Default disk space that an archive leaves free."""
 DAYS_MAX = 36_500
 _MEANT_IN_FROM = frozenset("*?,")
 EVERY_INTERFACE = ("0.0.0.0", "::")
 
 
 def check_address(address: str) -> None:
-    """Where an agent listens. Port 0, which the system would choose, is one that nobody could know."""
+    """Checks an address to listen on. Port 0 is refused: the system would choose a port that no peer knows."""
     _, port = parse_address(address)
     if port == 0:
         raise ValueError(f"{address!r}: a port is a number from 1 to 65535")
 
 
 def check_reachable(address: str) -> None:
-    """An address that others can use."""
+    """Checks an address that others connect to."""
     check_address(address)
     host, _ = parse_address(address)
     if host in EVERY_INTERFACE:
@@ -34,13 +36,13 @@ def check_reachable(address: str) -> None:
 
 
 def check_name(name: str) -> None:
-    """Names of fleets and agents: they stand in certificates, results and logs."""
+    """Checks the name of a fleet or agent, which appears in certificates, results and logs."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ValueError(f"{name!r} must be letters, digits, '.', '_' and '-', beginning with a letter or digit")
 
 
 def check_stream(name: str) -> None:
-    """The name of a stream, which queries can quote."""
+    """Checks the name of a stream, which queries quote."""
     if name == "*":
         raise ValueError("* stands for every stream: give this one a name of its own")
     if not _MEANT_IN_FROM.isdisjoint(name):
@@ -50,7 +52,7 @@ def check_stream(name: str) -> None:
 
 
 def check_choice(pattern: str) -> None:
-    """Which streams are meant: a name, or a pattern of names with * and ?."""
+    """Checks a name or a pattern of names with * and ?."""
     if not pattern.isprintable():
         raise ValueError(f"{pattern!r} has characters that cannot be shown")
 
@@ -60,7 +62,7 @@ def is_pattern(choice: str) -> bool:
 
 
 def is_chosen(name: str, choices: Iterable[str]) -> bool:
-    """Whether one of these names and patterns means the stream.
+    """Whether one of these names and patterns matches the stream.
 
     >>> is_chosen("api-eu", ["web", "api-*"]), is_chosen("web-2", ["web"])
     (True, False)
@@ -69,19 +71,19 @@ def is_chosen(name: str, choices: Iterable[str]) -> bool:
 
 
 def check_days(days: float) -> None:
-    """For how long something is kept."""
+    """Checks a number of days."""
     if not 0 < days <= DAYS_MAX:
         raise ValueError(f"{days:g} is no number of days from just above 0 to {DAYS_MAX:,}")
 
 
 def check_table(name: str) -> None:
-    """The name of a look-up table, which queries quote."""
+    """Checks the name of a look-up table, which queries quote."""
     if not name.isprintable():
         raise ValueError(f"{name!r} has characters that cannot be shown")
 
 
 def memory_bytes(text: str) -> int:
-    """How many bytes a text as `256 MiB` means. Raises ValueError for what is no such text, or less than 1 MiB.
+    """The number of bytes in a text like `256 MiB`. Raises ValueError for other texts and less than 1 MiB.
 
     >>> memory_bytes("1.5 GiB")
     1610612736
@@ -95,7 +97,28 @@ def memory_bytes(text: str) -> int:
     return size
 
 
-def check_path(path: str) -> None:
-    """A path or a glob."""
-    if "\0" in path:
-        raise ValueError("has a NUL character, which no path has")
+def check_source(name: str) -> None:
+    """Checks that a source of this name is registered."""
+    if name not in SOURCES:
+        raise ValueError(_none_of(name, SOURCES))
+
+
+def check_format(name: str) -> None:
+    """Checks that a format of this name is registered."""
+    from agent.parsing import LINE_FORMATS  # here, so that configurations without formats load no parsers
+
+    if name != AUTO and name not in LINE_FORMATS:
+        raise ValueError(_none_of(name, (AUTO, *LINE_FORMATS)))
+
+
+def check_table_format(name: str) -> None:
+    """Checks that a registered format of this name can hold the rows of a look-up table."""
+    from agent.parsing import LINE_FORMATS
+
+    names = [AUTO, *(row.name for row in LINE_FORMATS.values() if row.fixed_time_field is None)]
+    if name not in names:
+        raise ValueError(_none_of(name, names))
+
+
+def _none_of(name: str, names: Iterable[str]) -> str:
+    return f"{name[:80]!r} is none of {', '.join(names)}"

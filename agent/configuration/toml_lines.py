@@ -1,7 +1,7 @@
-"""On which line of a TOML text each key stands, which `tomllib` does not tell.
+"""Finds the line of each key in a TOML text, which `tomllib` does not report.
 
-The text has been read by `tomllib` already, so it is sound, and this scan only has to follow it. What it found is
-compared with what `tomllib` found: if they differ in a single key, no line is told rather than a wrong one.
+The text has been read by `tomllib`, so it is valid, and this scan only follows it. Its keys are compared with those of
+`tomllib`: if they differ in a single one, no lines are returned rather than wrong ones.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _LostError(Exception):
 
 
 class _Scan:
-    """Walks over the text once; `lines` grow on the way."""
+    """Scans the text once; `lines` collects the keys."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[KeyPath, int] = {}
@@ -167,7 +167,7 @@ def _spelled(key: str) -> str:
 
 
 def _paths(value: object, path: KeyPath = ()) -> set[KeyPath]:
-    """The paths of everything in a document."""
+    """The paths of all keys and elements of a document."""
     items: list[tuple[str | int, object]] = []
     if isinstance(value, dict):
         items = list(value.items())

@@ -67,7 +67,7 @@ def described_streams(config: Config, statistics: Mapping[str, StreamStatistics]
     return [
         control.StreamStatus(
             name=stream.name,
-            paths=list(stream.paths),
+            paths=list(stream.source.locations),
             files=read.files,
             events=read.events,
             malformed=read.malformed,

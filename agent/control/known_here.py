@@ -42,7 +42,7 @@ def tables_known(
 
 def schema_of_stream(stream: StreamConfig) -> ql.Schema:
     """The columns of one stream. Blocks."""
-    return stream_schema(stream.paths, stream.format, stream.time_field)
+    return stream_schema(stream.source, stream.format, stream.time_field)
 
 
 def _elsewhere(query: ql.Query, known: Mapping[str, ql.Schema]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The archiver beside the agent: started, listened to, started anew when it dies, ended with the agent."""
+"""Supervises the archiver process: starts it, reads its status, restarts it when it dies, ends it with the agent."""
 
 from __future__ import annotations
 
@@ -16,24 +16,30 @@ from agent.configuration.config import Config
 STATUS_BYTES_MAX = 1 << 20
 PAUSE_MIN_S, PAUSE_MAX_S = 1.0, 60.0
 END_S = 10.0
-"""So long it may take to write what it holds; what it has not written it will read again."""
+"""Time the archiver has to write the rows it holds; unwritten rows are read again at its next start."""
 ENVIRONMENT = {
     "POLARS_MAX_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "_RJEM_MALLOC_CONF": "dirty_decay_ms:200,muzzy_decay_ms:200",
 }
-"""It has no haste, and the other cores are the web server's; so is the memory that it needs only for a moment."""
+"""Environment that keeps the archiver to one core and returns memory early: the rest is the web server's."""
 
 
 class ArchiveSupervisor:
-    """Keeps one archiver running. `status`: what it said last; None where there is no archive, or it said nothing."""
+    """Keeps one archiver running. `status` is its last report; None without an archive or a report."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self.status: ArchiveStatus | None = None
 
+    def statistics(self) -> dict[str, int]:
+        """Totals over all streams, as the archiver last reported them."""
+        streams = [] if self.status is None else self.status.streams
+        names = ("rows", "segments", "bytes", "lag_bytes", "dropped_rows", "dropped_bytes")
+        return {name: sum(getattr(stream, name) for stream in streams) for name in names}
+
     async def run(self) -> None:
-        """Until it is cancelled; then the archiver has written what it held."""
+        """Runs until it is cancelled; by its end the archiver has written the rows it held."""
         if self._config.archive is None:
             return
         pause_s = PAUSE_MIN_S
@@ -47,7 +53,7 @@ class ArchiveSupervisor:
             pause_s = min(PAUSE_MAX_S, 2 * pause_s)
 
     async def _run_once(self) -> str:
-        """How it ended."""
+        """Runs the archiver once; returns how it ended."""
         command = [sys.executable, "-P", "-m", "agent.archive", str(self._config.path)]
         try:
             process = await trio.lowlevel.open_process(
@@ -83,7 +89,7 @@ class ArchiveSupervisor:
 
 
 async def _end(process: trio.Process) -> None:
-    """Lets it finish, and reaps it."""
+    """Waits for the archiver to finish, and reaps it."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             await pipe.aclose()

@@ -1,5 +1,5 @@
-"""The agent's own folder: a lock, so that one agent uses it, the number of its starts, and room for what does not fit
-its memory.
+"""The agent's own folder: a lock for one agent, the number of its starts, and files of state that outlives them or does
+not fit its memory.
 """
 
 from __future__ import annotations
@@ -7,10 +7,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import quote
 
+from agent import log
 from agent.daemon.epochs_file import EpochsFile
 from agent.errors import StartError
 
@@ -24,10 +27,14 @@ SPILL_DIRECTORY = "spill"
 SHOWN_DIRECTORY = "shown"
 INCARNATION_MAX = 1 << 62
 _DIGITS_MAX = 20
+WARNING_PERIOD_S = 60.0
+"""Shortest interval between two warnings of one kind."""
+SHOWN_FILES_MAX = 256
+SHOWN_MODE = 0o644
 
 
 class DataDirectory:
-    """The folder while this process owns it: `with DataDirectory(path) as directory`.
+    """The folder, which this process owns: `with DataDirectory(path) as directory`.
 
     StartError (one line) when it cannot be made or written, or another agent uses it.
     """
@@ -58,7 +65,7 @@ class DataDirectory:
     def next_incarnation(self, wall_s: int) -> int:
         """The number of this start, one above the last, on disk before it is returned.
 
-        Where the file holds no number, the time stands in: higher than any number of starts.
+        If the file holds no number, the time replaces it, which is higher than any number of starts.
         """
         path = self.path / INCARNATION_FILE
         try:
@@ -69,7 +76,7 @@ class DataDirectory:
         return incarnation
 
     def revocations(self) -> bytes:
-        """The lists of revoked certificates that were kept here; empty when there are none."""
+        """The lists of revoked certificates saved here; empty if there are none."""
         try:
             with (self.path / REVOCATIONS_FILE).open("rb") as file:
                 return file.read(REVOCATIONS_BYTES_MAX)
@@ -79,22 +86,22 @@ class DataDirectory:
             raise self._unusable(error) from None
 
     def keep_revocations(self, lists: bytes) -> None:
-        """Keeps lists of revoked certificates for the next start. OSError when the disk does not take them."""
+        """Saves lists of revoked certificates for the next start. OSError if the disk does not take them."""
         self._write(self.path / REVOCATIONS_FILE, lists)
 
     def epochs(self) -> EpochsFile:
-        """What this agent has been the root of, over all its starts."""
+        """Epochs of the trees this agent has been the root of, over all its starts."""
         try:
             return EpochsFile(self.path / EPOCHS_FILE)
         except OSError as error:
             raise self._unusable(error) from None
 
     def empty_spill_directory(self) -> Path:
-        """A folder for what this process writes for itself alone; what a killed one left there is removed."""
+        """An empty folder for files of this process alone; those a killed process left are removed."""
         return self._emptied(SPILL_DIRECTORY, 0o700)
 
     def shown_directory(self) -> Path:
-        """A folder, empty now, for what jobs leave for the web server."""
+        """An empty folder for files that jobs show through the web server."""
         return self._emptied(SHOWN_DIRECTORY, 0o755)
 
     def _emptied(self, name: str, mode: int) -> Path:
@@ -118,7 +125,7 @@ class DataDirectory:
         return wall_s
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Writes a file whole, on disk before this returns."""
+        """Writes a whole file durably."""
         beside = path.with_name(f"{path.name}.new")
         with beside.open("wb") as file:
             file.write(content)
@@ -143,3 +150,42 @@ class DataDirectory:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+class DiskWarnings:
+    """Logs failures of the disk, one line a minute for each kind; others are counted. `clock` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def warn(self, what: str, why: str) -> None:
+        """Warns of a failure: `what` is its kind, `why` the system's reason."""
+        now = self._clock()
+        said_at, unsaid = self._said.get(what, (-WARNING_PERIOD_S, 0))
+        if now - said_at < WARNING_PERIOD_S:
+            self._said[what] = (said_at, unsaid + 1)
+            return
+        self._said[what] = (now, 0)
+        log.warn("disk", what=what, why=why, times=unsaid + 1)
+
+
+class ShownFiles:
+    """Files that jobs show through the web server beside the agent, `<app>.json` in one folder.
+
+    Characters that are unsafe in file names are escaped as in URLs."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._names: set[str] = set()
+
+    def show(self, app: str, json: bytes) -> None:
+        """Replaces a job's file. OSError if the disk does not take it, or there are too many."""
+        name = f"{quote(app, safe=' ')[:200]}.json".lstrip(".")
+        if name not in self._names and len(self._names) >= SHOWN_FILES_MAX:
+            raise OSError(None, f"more than {SHOWN_FILES_MAX} jobs want to show something")
+        self._names.add(name)
+        beside = self._directory / f"{name}.new"
+        beside.write_bytes(json)
+        beside.chmod(SHOWN_MODE)
+        beside.replace(self._directory / name)

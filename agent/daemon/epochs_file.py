@@ -1,7 +1,7 @@
-"""The epochs that this agent took as the root of trees, on disk before anybody hears of them.
+"""Stores the epochs that this agent took as the root of trees, before any message names them.
 
-One line for each: the group, the counter. They are appended; when there are too many lines, only the highest counter of
-the groups that came last are written anew. A line that broke off, or was damaged, is no line: its epoch was never sent.
+Each is one line of group and counter, appended to the file. When there are too many lines, the file is rewritten with
+the highest counters of the latest groups. An incomplete or damaged line is skipped: its epoch was never sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LINE_BYTES_MAX = 32 + 1 + COUNTER_DIGITS_MAX + 1
 
 
 class EpochsFile:
-    """The file at a path. `counters`: by group, the group that was noted last at the end."""
+    """The file at a path. `counters` are by group, the group noted last at the end."""
 
     def __init__(self, path: Path) -> None:
         self.counters: dict[Id, int] = {}
@@ -28,13 +28,13 @@ class EpochsFile:
         self._read()
 
     def note(self, epochs: Iterable[EpochTaken]) -> None:
-        """Has these on disk when it returns. OSError when they cannot be."""
+        """Saves epochs durably before it returns. OSError if it cannot."""
         lines = []
         for epoch in epochs:
             self._count(epoch.group, epoch.counter)
             lines.append(_line(epoch.group, epoch.counter))
         if self._lines + len(lines) > LINES_MAX:
-            self._write_anew()
+            self._rewrite()
             return
         with self._path.open("ab") as file:
             file.write(b"".join(lines))
@@ -48,7 +48,7 @@ class EpochsFile:
             del self.counters[next(iter(self.counters))]
 
     def _read(self) -> None:
-        """Reads what is there. The first note writes it anew: nothing is appended to a line that broke off."""
+        """Reads the file. The first note rewrites it, so that nothing is appended to an incomplete line."""
         try:
             with self._path.open("rb") as file:
                 content = file.read(2 * LINES_MAX * LINE_BYTES_MAX)
@@ -62,7 +62,7 @@ class EpochsFile:
                 except ValueError:
                     continue
 
-    def _write_anew(self) -> None:
+    def _rewrite(self) -> None:
         beside = self._path.with_name(f"{self._path.name}.new")
         with beside.open("wb") as file:
             file.write(b"".join(_line(group, counter) for group, counter in self.counters.items()))

@@ -1,9 +1,9 @@
-"""Looks after the files that say who this agent is and who is no longer admitted, while it runs.
+"""Watches the files of the agent's identity and of revoked certificates while the agent runs.
 
-They are looked at every few seconds. When one has changed they are read anew, all together, and taken only if they are
-good together: certificates, keys and authorities are replaced under a running agent by putting new files in the place
-of the old ones, in any order. What is not good is said once, and tried again: the other files may be on their way, or
-the certificate valid from tomorrow on.
+The files are checked every few seconds. When one has changed, all are read again, and taken only if they fit together:
+certificates, keys and authorities are replaced under a running agent by new files in the place of the old ones, in any
+order. Files that are refused are logged once and tried again: others may be on their way, or the certificate not be
+valid yet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Seen = tuple[tuple[int, ...] | None, ...]
 
 
 class IdentityWatch:
-    """One agent's. `now` gives the time of day."""
+    """Watches the files of one agent. `now` gives the time of day."""
 
     def __init__(
         self, config: Config, transport: Transport, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -45,13 +45,13 @@ class IdentityWatch:
         self._warned_at: datetime | None = None
 
     async def run(self) -> None:
-        """Looks at them for ever."""
+        """Checks the files until it is cancelled."""
         while True:
             self.look()
             await trio.sleep(LOOK_S)
 
     def look(self) -> None:
-        """Takes what is new and good, warns of a certificate that runs out."""
+        """Takes new valid files, and warns of a certificate that is about to expire."""
         seen = _seen(self._identity_files)
         if seen != self._identity_seen and self._take_identity():
             self._identity_seen, self._complaint = seen, ""
@@ -112,7 +112,7 @@ def _described(identity: Identity) -> dict[str, object]:
 
 
 def _seen(paths: list[Path]) -> _Seen:
-    """What changes when files are written or replaced."""
+    """Fingerprint of files that changes when one is written or replaced."""
     return tuple(map(_state, paths))
 
 

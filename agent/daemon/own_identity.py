@@ -1,4 +1,4 @@
-"""The identity an agent's configuration names, and what is wrong with it in the configuration's own terms."""
+"""Loads the identity an agent's configuration names, and reports faults by the key at fault."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LISTS_BYTES_MAX = 16 << 20
 
 
 def load_identity(config: Config) -> Identity:
-    """Reads certificate, key and authority. ConfigError with the place of the key that is to blame."""
+    """Reads certificate, key and authority. ConfigError with the position of the key at fault."""
     files = config.identity
     try:
         identity = Identity.load(
@@ -24,10 +24,9 @@ def load_identity(config: Config) -> Identity:
 
 
 def check_revocations(config: Config, identity: Identity) -> None:
-    """Looks into the file of revoked certificates that the configuration names, if it names one. ConfigError.
+    """Checks the configured file of revoked certificates, if there is one. ConfigError if it cannot be used.
 
-    That it is missing, or another authority's, a person should hear when the agent is started, not when somebody is
-    to be shut out.
+    A missing file or one of another authority is reported at the start, not when an agent is to be shut out.
     """
     for found in revocation_lists(config):
         try:
@@ -37,7 +36,7 @@ def check_revocations(config: Config, identity: Identity) -> None:
 
 
 def revocation_lists(config: Config) -> list[bytes]:
-    """The lists in the file that the configuration names, unchecked; none when it names none."""
+    """The lists in the configured file, unchecked; none if no file is configured."""
     path = config.identity.crl
     if path is None:
         return []

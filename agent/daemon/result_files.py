@@ -1,7 +1,8 @@
-"""What the masters here publish, as JSON lines in files of the data directory; the archive takes them as a stream.
+"""Writes results published by this agent's masters as JSON lines, which the archive reads as a stream.
 
-A task writes them beside the loop. A new file begins with each start, when one is large, and once a day, and says again
-what its results need: which functions made them, and of which agents. The oldest files go.
+A task writes them beside the event loop. A new file begins at each start, when a file is large, and once a day; it
+repeats what its results refer to: the functions that made them and the agents they come from. The oldest files are
+deleted.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ class ResultFiles:
                 self._count(await trio.to_thread.run_sync(self._write, self._taken()))
         finally:
             self._count(self._write(self._taken()))
+
+    def statistics(self) -> dict[str, int]:
+        return {"unwritten": self.dropped}
 
     def _taken(self) -> list[tuple[int, ResultRecord]]:
         taken, self._waiting = self._waiting, []

@@ -1,15 +1,17 @@
-"""The agent as a process: its parts, wired; its start, its end, and what happens when a part fails.
+"""Runs the agent as a process: wires its parts, starts and ends it, and handles the failure of a part.
 
-One trio run holds everything. The node and the agent's core are synchronous and only ever called through the pump.
+One trio run holds all tasks. The node and the agent's core are synchronous and called only through the `CoreDriver`.
 """
 
 from __future__ import annotations
 
 import gc
 import random
+import resource
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -24,16 +26,12 @@ from agent.control.described import described_agent, memory_bytes, stream_counte
 from agent.control.server import ControlServer
 from agent.control.surveying import StreamSampler
 from agent.daemon.archiving import ArchiveSupervisor
-from agent.daemon.creator_trust import FleetCreators
-from agent.daemon.data_directory import DataDirectory
-from agent.daemon.disk_warnings import DiskWarnings
+from agent.daemon.data_directory import DataDirectory, DiskWarnings, ShownFiles
 from agent.daemon.epochs_file import EpochsFile
 from agent.daemon.identity_watch import IdentityWatch
-from agent.daemon.kept_revocations import kept_revocations
-from agent.daemon.limits_of_process import raise_descriptor_limit
 from agent.daemon.result_files import ResultFiles
 from agent.daemon.seeds import Seeds
-from agent.daemon.shown_files import ShownFiles
+from agent.daemon.trust import FleetCreators, kept_revocations
 from agent.driver import CoreDriver
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
@@ -61,21 +59,25 @@ from overlay import (
 )
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+DESCRIPTORS_WANTED = 8192
+"""Open files an agent may need: links to 1,024 peers, and files of a few streams."""
 SWEEP_S = 5.0
-"""How often the transport looks for links that are idle or stuck: an agent without work wakes up seldom."""
+"""Interval at which the transport looks for idle and stuck links; long, so that an idle agent seldom wakes up."""
+SHOWN_PARTS = ("agent", "results", "spill", "control", "node")
+"""Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 2.0
 RESTART_PAUSE_S = 1.0
-"""A part that failed and can be done without for a moment is started anew after this long."""
+"""Delay before a failed part is restarted."""
 
 
 def run_agent(config: Config, identity: Identity, program: Sequence[str]) -> int:
-    """Runs one agent until it is told to end; the exit code. StartError, one line, when it cannot start.
+    """Runs one agent until it is told to end; returns the exit code. StartError, one line, when it cannot start.
 
     `program` is the command that runs the code of a job, in a process of its own.
     """
     started = time.monotonic()
-    raise_descriptor_limit()
+    _raise_descriptor_limit()
     gc.freeze()  # what is loaded by now stays: no need to look through it ever again
     with DataDirectory(config.data_directory) as directory:
         log.start_logging(config.log_level)
@@ -98,6 +100,14 @@ async def _run(
         shown = ShownFiles(directory.shown_directory())
         daemon = Daemon(config, identity, revocations, incarnation, spill_directory, epochs, shown, program, started)
         return await daemon.run(signals)
+
+
+def _raise_descriptor_limit() -> None:
+    """Asks for as many open files as an agent may need, as far as that is permitted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(DESCRIPTORS_WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def wall_ms() -> int:
@@ -168,7 +178,7 @@ class Daemon(AgentObserver):
         self._seeds = Seeds(config.seeds, self._pump, self._transport.identify, chance)
 
     async def run(self, signals: AsyncIterator[int]) -> int:
-        """Runs until a signal or a failure; the exit code. StartError when it cannot begin."""
+        """Runs until a signal or a failure; returns the exit code. StartError when it cannot begin."""
         try:
             self._transport.bind()
         except ListenError as error:
@@ -193,24 +203,24 @@ class Daemon(AgentObserver):
         log.info("ended", exit_code=self._exit_code)
         return self._exit_code
 
-    # Its parts.
+    # Parts.
 
     def _result_files(self) -> ResultFiles:
-        """Where the results of masters here go, if there is an archive for them."""
+        """The files of published results; masters write to them if there is an archive."""
         files = ResultFiles(results_directory(self._config.data_directory), wall_ms, self._warnings.warn)
         if self._config.archive is not None:
             self._agent.masters.record = files.add
         return files
 
     async def _necessary(self, name: str, part: Callable[[], Awaitable[object]]) -> None:
-        """Runs a part without which there is no agent: if it fails, the agent ends."""
+        """Runs a part the agent cannot do without: if it fails, the agent ends."""
         try:
             await part()
         except Exception as error:
             self._pump.fail(error, part=name)
 
     async def _again_and_again(self, name: str, part: Callable[[], Awaitable[object]]) -> None:
-        """Runs a part that may fail: then it is started anew."""
+        """Runs a part that is restarted when it fails."""
         while True:
             try:
                 await part()
@@ -242,7 +252,7 @@ class Daemon(AgentObserver):
         say(what, peer=event.peer.address, node_id=format_id(event.peer.node_id))
 
     def epochs_taken(self, epochs: list[EpochTaken]) -> None:
-        """Before any message is sent that names them. Without a disk, others' word for them has to do."""
+        """Saves epochs before any message names them. If the disk fails, they are known from other agents alone."""
         try:
             self._epochs.note(epochs)
         except OSError as error:
@@ -255,7 +265,7 @@ class Daemon(AgentObserver):
     def _settled(self) -> None:
         self._feeds.reconcile()
 
-    # Its start and its end.
+    # Start and end.
 
     async def _say_ready(self) -> None:
         node = self._pump.node
@@ -287,7 +297,7 @@ class Daemon(AgentObserver):
             everything.cancel()
 
     async def _leave(self, everything: trio.CancelScope) -> None:
-        """Hands over what others rely on, says goodbye, and ends everything."""
+        """Hands over masters and roots, takes leave of the fleet, and ends all tasks."""
         agent, pump = self._agent, self._pump
         pump.do(agent.drain.begin)
         with trio.move_on_after(LEAVE_TIMEOUT_S) as patience:
@@ -298,17 +308,28 @@ class Daemon(AgentObserver):
         await self._transport.close(CLOSE_TIMEOUT_S)
         everything.cancel()
 
+    def statistics(self) -> dict[str, Mapping[str, float]]:
+        """The counters of every part, by part; each stream is a part."""
+        node = self._pump.node.statistics()
+        streams = {f"stream.{name}": asdict(read) for name, read in self._feeds.statistics().items()}
+        return {
+            "agent": {"refused": self._agent.status().refused},
+            "results": self._results.statistics(),
+            "spill": {"unwritten": self._room.unwritten, "unread": self._room.unread},
+            "control": self._control.counters,
+            "node": {name: getattr(node, name) for name in node.__slots__},
+            "archive": self._archiving.statistics(),
+            **streams,
+        }
+
     def _status(self) -> control_messages.Status:
         transport = self._transport.statistics()
         agent = self._agent.status()
-        counters = transport_counters(transport)
-        counters["agent.refused"] = agent.refused
-        counters["results.unwritten"] = self._results.dropped
-        counters |= {"spill.unwritten": self._room.unwritten, "spill.unread": self._room.unread}
-        counters |= {f"control.{name}": count for name, count in self._control.counters.items()}
-        node = self._pump.node.statistics()
-        counters |= {f"node.{name}": getattr(node, name) for name in node.__slots__}
         streams = self._feeds.statistics()
+        counters = transport_counters(transport)
+        statistics = self.statistics()
+        for part in SHOWN_PARTS:
+            counters |= {f"{part}.{name}": int(count) for name, count in statistics[part].items()}
         counters |= stream_counters(streams)
         return described_agent(
             self._config,

@@ -1,9 +1,9 @@
-"""How an agent gets into its fleet: by one of its seeds, however long that takes, or as the first.
+"""Brings an agent into its fleet: through one of its seeds, however long that takes, or as the first agent.
 
-Every seed is dialled; the one that answers first is joined through. If nobody answers, or who answers does not take
-the agent in, it tries again, forever, more and more rarely. An agent that has no other seeds begins the overlay. So
-does one that is a seed itself, after a while in which nobody took it in: those who name it wait for it. Should
-several have begun at once, or the network have been cut, seeds that are strangers are met again and the rings merge.
+The agent dials every seed and joins through the first that answers. If none answers, or the join fails, it tries again
+forever, at growing intervals. An agent without other seeds begins the overlay. A seed does so too after a while in
+which no other seed let it in, since the agents that name it wait for it. If several seeds began at once, or the
+network was cut, agents later greet seeds they do not know any more, and the rings merge.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from agent.driver import CoreDriver
 from overlay import ConnectError, Peer, RandomSource, UnknownHostError
 
 LONELY_S = 2.0
-"""A seed that nobody answers begins the overlay after this long."""
+"""Delay before a seed that gets no answer begins the overlay."""
 UNHEARD_S = 5.0
-"""The same where others answer and do not take it in: they may all be waiting for each other."""
+"""Delay before a seed begins the overlay if others answer but do not let it in: they may all wait for each other."""
 STAGGER_S = 0.5
-"""Seeds begin one after the other, in the order of their list."""
+"""Additional delay for each place in the list of seeds, so that they begin one after the other."""
 JOIN_PATIENCE_S = 2.0
-"""How long a seed may take to get this agent in before another is tried."""
+"""Time a seed has to let this agent in before another is tried."""
 RETRY_MIN_S, RETRY_MAX_S = 0.2, 15.0
 RETRY_SHARE = 0.15
-"""Of the time spent so far: a pause lasts this share of it."""
+"""Share of the time spent so far that a pause lasts."""
 SILENT_S, SILENT_ANSWERED_S = 3.0, 10.0
-"""Trouble that is over sooner is not worth a line in the log; who answers has taken over part of it."""
+"""Delay before trouble is logged, without an answer and with one: short trouble is not worth a line."""
 SAY_EVERY_S = 60.0
 MEET_FIRST_S, MEET_LONELY_S, MEET_S = 1.0, 15.0, 60.0
-"""When strangers among the seeds are met: soon after beginning alone, then often, and rarely in a fleet."""
+"""Intervals at which unknown seeds are greeted: first after beginning alone, then while alone, then in a fleet."""
 
 
 @dataclass(slots=True)
 class _Attempts:
-    """What became of the seeds so far."""
+    """Outcome of the attempts to join so far."""
 
     began: float
     silent_until: float
@@ -47,7 +47,7 @@ class _Attempts:
 
 
 class Seeds:
-    """Brings one agent in, and keeps it in touch. `identify` is the transport's."""
+    """Brings one agent into its fleet and keeps it connected. `identify` is the transport's."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Seeds:
         self._unknown: set[str] = set()  # seeds whose names were not found: said already
 
     async def run(self) -> None:
-        """Joins, and then meets seeds that have become strangers; returns only if there are none."""
+        """Joins, then greets seeds that are no longer known; returns only if there are no other seeds."""
         if self._others:
             await self._join()
         else:
@@ -109,7 +109,7 @@ class Seeds:
             await self._pump.until(lambda: self._pump.node.is_active)
 
     async def _first_answer(self, attempts: _Attempts) -> Peer | None:
-        """The seed that answers first, others before those that were asked already; None if nobody does."""
+        """The seed that answers first, preferring seeds not asked yet; None if none answers."""
         answers: list[Peer] = []
         async with trio.open_nursery() as nursery:
 
@@ -182,7 +182,7 @@ class Seeds:
             pause_s = MEET_LONELY_S if lonely else MEET_S
 
     async def _meet(self, address: str) -> None:
-        """Greets a seed that this agent does not know any more, or never did."""
+        """Greets a seed that this agent does not know."""
         node = self._pump.node
         if any(peer.address == address for peer in (*node.leaf_set.members, *node.routing_table)):
             self._is_first = False

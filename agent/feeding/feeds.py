@@ -1,8 +1,8 @@
-"""Feeds an agent: reads the streams its jobs want, parses in threads, and hands over what came of it in order.
+"""Feeds an agent: reads the streams its jobs want, parses in threads, and inserts the events in order.
 
-For each feed one task reads ahead (a thread, one round of a few MiB at a time) while another gives the round before
-to the agent, in small steps with the event loop's other tasks in between. So a backlog of any size costs the memory
-of about two rounds, and heartbeats go out in time.
+For each feed one task reads ahead in a thread, a batch of a few MiB at a time, while another inserts the batch before
+into the agent, in small steps with the event loop's other tasks in between. A backlog of any size therefore takes the
+memory of about two batches, and heartbeats are sent in time.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from agent.parsing import Parsed
 from agent.runtime.ingest.feed import Feed, FeedKey
 
 POLL_S = 0.1
-"""How often files are looked at that had nothing new."""
+"""Interval at which sources without new lines are polled."""
 QUIET_S = 5.0
-"""After so long without a line, files are looked at half as often."""
+"""Time without a line after which a source is polled half as often."""
 RECONCILE_POLLS = 10
-"""How many polls pass until the agent is asked again what it wants, if nobody says before that it has changed."""
+"""Number of polls between two checks of the feeds the agent wants, unless a change is reported earlier."""
 THREADS = 2
-"""Rounds that are read at once, of all feeds: parsing holds the interpreter's lock most of the time."""
+"""Upper bound on batches read at once by all feeds: parsing holds the interpreter's lock most of the time."""
 
 _LOG = logging.getLogger("elf.agent")
 
 
 class EventSink(Protocol):
-    """Takes what feeds bring: see `agent.Agent.ingest`. `now` is monotonic, in seconds.
+    """Receiver of events: see `agent.Agent.ingest`. `now` is monotonic, in seconds.
 
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted.
@@ -47,10 +47,10 @@ class EventSink(Protocol):
 
 
 class Feeds:
-    """Keeps one reading running for every feed the agent wants, and none besides.
+    """Keeps one reading running for every feed the agent wants, and no other.
 
     `clock` (seconds, monotonic) and `wall_ms` (epoch milliseconds) tell the time; `pump` is called whenever the agent
-    was given something, so that what it has to say goes out.
+    was given events, so that its messages are sent.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Feeds:
                 self._nursery = None
 
     def reconcile(self) -> None:
-        """Starts and stops readings, so that they are those the agent wants now. Cheap: to be called often."""
+        """Starts and stops readings to match the feeds the agent wants now. Cheap enough to be called often."""
         feeds = self._sink.feeds()
         if self._nursery is None or feeds is self._reconciled:
             return
@@ -99,7 +99,7 @@ class Feeds:
                 self._nursery.start_soon(self._run, self._readings[key])
 
     def statistics(self) -> Mapping[str, StreamStatistics]:
-        """What has been read, by stream."""
+        """Statistics of reading, by stream."""
         now = self._clock()
         return {name: meter.statistics(now) for name, meter in self._meters.items()}
 
@@ -108,19 +108,19 @@ class Feeds:
         try:
             with reading.scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._read_rounds, reading, send)
-                    await self._insert_rounds(reading, receive)
+                    nursery.start_soon(self._read_batches, reading, send)
+                    await self._insert_batches(reading, receive)
         finally:
             reading.reader.close()
             self._meters[reading.feed.stream].end(reading)
 
-    async def _read_rounds(self, reading: _FeedTask, send: trio.MemorySendChannel[ReadBatch]) -> None:
+    async def _read_batches(self, reading: _FeedTask, send: trio.MemorySendChannel[ReadBatch]) -> None:
         async with send:
             last_line = self._clock()
             while True:
                 columns = self._columns(reading) or ()
                 now, wall_ms = self._clock(), self._wall_ms()
-                found = reading.reader.quiet_round(now, wall_ms)  # a thread costs more than a look at a few files
+                found = reading.reader.quiet_batch(now, wall_ms)  # a thread costs more than a look at a few files
                 if found is None:
                     found = await trio.to_thread.run_sync(
                         reading.reader.read, columns, now, wall_ms, limiter=self._threads
@@ -128,17 +128,17 @@ class Feeds:
                 await send.send(found)
                 if found.at_end and reading.feed.bounded:
                     return
-                if found.batches:
+                if found.blocks:
                     last_line = now
                 if found.at_end:
                     await self._until_next_poll(2 if now > last_line + QUIET_S else 1)
 
     async def _until_next_poll(self, polls: int) -> None:
-        """Waits for a moment that is the same for all feeds: to wake up costs as much as to look."""
+        """Waits for the next poll, at a moment common to all feeds: a wake-up costs as much as a poll."""
         period = polls * self._poll_s
         await trio.sleep_until((trio.current_time() // period + 1) * period)
 
-    async def _insert_rounds(self, reading: _FeedTask, receive: trio.MemoryReceiveChannel[ReadBatch]) -> None:
+    async def _insert_batches(self, reading: _FeedTask, receive: trio.MemoryReceiveChannel[ReadBatch]) -> None:
         feed, is_first = reading.feed, True
         async for found in receive:
             self._meters[feed.stream].note(reading, found)
@@ -146,8 +146,8 @@ class Feeds:
                 _LOG.warning("source", extra={"fields": {"stream": feed.stream, "fault": fault}})
             statistics = found.statistics
             self._sink.lacks(feed.key, statistics.unreadable > 0 or (feed.bounded and statistics.broken > 0))
-            for batch in found.batches:
-                await self._insert(reading, batch)
+            for parsed in found.blocks:
+                await self._insert(reading, parsed)
             if found.at_end and self._columns(reading) is not None:
                 tell = self._sink.end_of_feed if feed.bounded else self._sink.caught_up
                 # Only from now on is nothing missed of a file that is read from its end.
@@ -156,13 +156,13 @@ class Feeds:
             is_first = False
 
     async def _insert(self, reading: _FeedTask, batch: ParsedBlock) -> None:
-        """Gives a block to the agent, with the columns of all jobs that were there when it was read, at least.
+        """Inserts a block with at least the columns of all jobs that existed when it was read.
 
-        A job that comes later has no use for it: it was written before.
+        A later job has no use for it, since the block was written before.
         """
         columns = self._columns(reading)
-        if columns is not None and not batch.suits(columns):
-            batch = await trio.to_thread.run_sync(reading.reader.again, batch, columns, limiter=self._threads)
+        if columns is not None and not batch.covers(columns):
+            batch = await trio.to_thread.run_sync(reading.reader.reparse, batch, columns, limiter=self._threads)
         for part in slices(batch.parsed):
             await trio.lowlevel.checkpoint()
             if self._columns(reading) is None:
@@ -172,7 +172,7 @@ class Feeds:
             self._pump()
 
     def _columns(self, reading: _FeedTask) -> Columns | None:
-        """The columns that the agent wants of a reading right now; None when it is not wanted any more."""
+        """The columns that the agent wants of a reading now; None if the feed is no longer wanted."""
         if reading.scope.cancel_called:
             return None
         return next((feed.columns for feed in self._sink.feeds() if reading.serves(feed)), None)
@@ -187,5 +187,5 @@ class _FeedTask:
         self.scope = trio.CancelScope()
 
     def serves(self, feed: Feed | None) -> bool:
-        """Whether the agent wants this one, whatever the columns are by now."""
+        """Whether the reading serves a feed, whatever its columns are by now."""
         return feed is not None and replace(feed, columns=()) == replace(self.feed, columns=())

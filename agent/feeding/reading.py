@@ -1,4 +1,4 @@
-"""One reading of one stream, as far as it blocks: files are read and parsed, a bounded amount in each call."""
+"""Reads and parses one stream for one feed, a bounded amount in each blocking call."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ import polars as pl
 from agent.configuration.config import StreamConfig
 from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
 from agent.runtime.ingest.feed import Feed
-from agent.sources.file.backlog import BoundedReader
-from agent.sources.file.tail import TailReader
-from agent.sources.reader import FileBlock, ReaderStatistics, StreamReader
+from agent.sources.reader import ReaderStatistics, SourceBlock, StreamReader
 
 ROWS_PER_INSERT = 1 << 15
-"""Events given to the agent at once, so that between two inserts it can do other things."""
+"""Upper bound on events inserted at once; the agent does other work between two inserts."""
 AHEAD_MS_MAX = 60_000
-"""How far ahead of the wall clock an event may be and still say how far its file has come."""
+"""Upper bound on how far ahead of the wall clock an event may be to count for the progress of its file."""
 PARSERS_MAX = 64
 
 Columns = tuple[SourceColumn, ...]
@@ -26,25 +24,25 @@ Columns = tuple[SourceColumn, ...]
 
 @dataclass(frozen=True, slots=True)
 class ParsedBlock:
-    """A parsed block. It keeps the block, for the case that other columns are needed by the time it is used.
+    """A parsed block. The block is kept in case other columns are needed by the time it is inserted.
 
     `wall_ms`: the time of events that carry none.
     """
 
-    piece: FileBlock[Format]
+    piece: SourceBlock[Format]
     columns: Columns
     wall_ms: int
     parsed: Parsed
 
-    def suits(self, columns: Columns) -> bool:
+    def covers(self, columns: Columns) -> bool:
         return self.columns == columns or set(columns) <= set(self.columns)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """What one call has read. `at_end`: it was everything that was there at `wall_ms`."""
+    """The blocks that one call has read. `at_end`: they are all that was there at `wall_ms`."""
 
-    batches: tuple[ParsedBlock, ...]
+    blocks: tuple[ParsedBlock, ...]
     at_end: bool
     wall_ms: int
     faults: tuple[str, ...]
@@ -52,15 +50,11 @@ class ReadBatch:
 
 
 class FeedReader:
-    """Reads and parses for one feed. Its calls block; one `read` may run at a time, and `again` beside it."""
+    """Reads and parses for one feed. Calls block; one `read` may run at a time, and `reparse` beside it."""
 
     def __init__(self, feed: Feed, stream: StreamConfig) -> None:
         recognise = partial(sniff, kind=stream.format, time_field=stream.time_field)
-        self._reader: StreamReader[Format]
-        if feed.bounded:
-            self._reader = BoundedReader(stream.paths, recognise)
-        else:
-            self._reader = TailReader(stream.paths, recognise, read_from=feed.start)
+        self._reader: StreamReader[Format] = stream.source.open(recognise, bounded=feed.bounded, read_from=feed.start)
         self._is_live = not feed.bounded
         self._parsers: dict[tuple[Format, Columns], Parser] = {}
         self._newest_ms = NO_WATERMARK_MS
@@ -68,38 +62,38 @@ class FeedReader:
         self._faults: list[str] = []
 
     def read(self, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
-        """The next few MiB, if there are as many. `wall_ms` is the time of events that carry none."""
-        batches = []
+        """Reads up to a few MiB. `wall_ms` is the time of events that carry none."""
+        blocks = []
         for piece in self._reader.poll(now):
             parsed = self._parse(piece, columns, wall_ms)
             self._note_times(piece, parsed, wall_ms)
-            batches.append(ParsedBlock(piece, columns, wall_ms, replace(parsed, watermark_ms=self._watermark())))
-        if batches:
-            # Only with the last one everything is in that has been read.
+            blocks.append(ParsedBlock(piece, columns, wall_ms, replace(parsed, watermark_ms=self._watermark())))
+        if blocks:
+            # The watermark holds only once the last block of this call is inserted.
             self._raise_watermark()
-            last = batches[-1]
-            batches[-1] = replace(last, parsed=replace(last.parsed, watermark_ms=self._watermark()))
+            last = blocks[-1]
+            blocks[-1] = replace(last, parsed=replace(last.parsed, watermark_ms=self._watermark()))
         faults, self._faults = (*self._reader.faults(), *self._faults), []
-        return ReadBatch(tuple(batches), self._reader.at_end, wall_ms, faults, self._reader.statistics())
+        return ReadBatch(tuple(blocks), self._reader.at_end, wall_ms, faults, self._reader.statistics())
 
-    def quiet_round(self, now: float, wall_ms: int) -> ReadBatch | None:
-        """What `read` would return, if it is certain that it would find nothing. Does not block."""
+    def quiet_batch(self, now: float, wall_ms: int) -> ReadBatch | None:
+        """The result of `read` if it would certainly find nothing, else None. Does not block."""
         if not self._reader.is_quiet(now):
             return None
         return ReadBatch((), True, wall_ms, (), self._reader.statistics())
 
-    def again(self, batch: ParsedBlock, columns: Columns) -> ParsedBlock:
-        """The same block with other columns."""
+    def reparse(self, batch: ParsedBlock, columns: Columns) -> ParsedBlock:
+        """Parses a block again with other columns."""
         parsed = self._parse(batch.piece, columns, batch.wall_ms)
         return replace(batch, columns=columns, parsed=replace(parsed, watermark_ms=batch.parsed.watermark_ms))
 
-    def _parse(self, piece: FileBlock[Format], columns: Columns, wall_ms: int) -> Parsed:
+    def _parse(self, piece: SourceBlock[Format], columns: Columns, wall_ms: int) -> Parsed:
         """The events of a block. A block that its parser fails on is counted, line by line, as malformed."""
         try:
             parsed = self._parser(piece.form, columns).parse(piece.block, wall_ms)
         except (Exception, pl.exceptions.PanicException) as error:
             lines = piece.block.data.count(b"\n")
-            self._faults.append(f"{piece.file.path}: {lines:,} lines cannot be parsed: {error!r}"[:500])
+            self._faults.append(f"{piece.part.path}: {lines:,} lines cannot be parsed: {error!r}"[:500])
             parsed = Parsed((), lines)
         return replace(parsed, malformed=parsed.malformed + piece.block.overlong)
 
@@ -115,29 +109,29 @@ class FeedReader:
             found = self._parsers[key] = parser(form, columns)
         return found
 
-    def _note_times(self, piece: FileBlock[Format], parsed: Parsed, wall_ms: int) -> None:
-        """How far a file has come: to its newest event, leaving out those of tomorrow."""
+    def _note_times(self, piece: SourceBlock[Format], parsed: Parsed, wall_ms: int) -> None:
+        """Advances a file to its newest event, apart from events too far in the future."""
         limit = wall_ms + AHEAD_MS_MAX
         newest = [time for frame in parsed.frames if (time := _newest(frame[TIME], limit)) is not None]
-        reached = piece.file.reached_ms
+        reached = piece.part.reached_ms
         if newest:
-            piece.file.reached_ms = max(newest) if reached is None else max(reached, *newest)
+            piece.part.reached_ms = max(newest) if reached is None else max(reached, *newest)
             self._newest_ms = max(self._newest_ms, *newest)
         elif reached is None and (parsed.malformed or parsed.frames):
-            # A file that tells no time to be believed must not hold the others back.
-            piece.file.reached_ms = wall_ms
+            # A file without credible times must not hold the others back.
+            piece.part.reached_ms = wall_ms
 
     def _watermark(self) -> int | None:
         return self._watermark_ms if self._is_live else None
 
     def _raise_watermark(self) -> None:
-        """As far as all files have come that hold more; where none does, to the newest event."""
+        """Raises the watermark to the least progress of files that hold more, or to the newest event if none does."""
         behind = [NO_WATERMARK_MS if file.reached_ms is None else file.reached_ms for file in self._reader.behind()]
         self._watermark_ms = max(self._watermark_ms, min([self._newest_ms, *behind]))
 
 
 def slices(parsed: Parsed) -> Iterator[Parsed]:
-    """The same events in bounded amounts; what is counted once comes with the last."""
+    """Splits events into bounded amounts; counters and the watermark come with the last."""
     parts = [
         frame.slice(start, ROWS_PER_INSERT)
         for frame in parsed.frames

@@ -1,4 +1,4 @@
-"""How much of a stream an agent has read."""
+"""Counts what an agent has read of a stream."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from agent.parsing import Parsed
 from agent.sources.reader import ReaderStatistics
 
 RATE_S = 5.0
-"""Rates are over about so many of the last seconds."""
+"""Time over which rates are averaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamStatistics:
-    """One stream since the agent started. What several jobs read for themselves counts for each of them.
+    """Totals of one stream since the agent started. Lines that several readings read count once for each.
 
-    `files` are those of the readings that go on now, `unreadable` as well, or else those of the last one; `at_end`:
-    all of these have read everything.
+    `files` and `unreadable` are numbers of the readings that run now, or else of the last one; `at_end`: all readings
+    have read all lines.
     """
 
     files: int = 0
@@ -33,7 +33,7 @@ class StreamStatistics:
 
 
 class StreamMeter:
-    """Sums up what the readings of one stream do."""
+    """Sums up the readings of one stream."""
 
     def __init__(self) -> None:
         self._events = 0
@@ -44,7 +44,7 @@ class StreamMeter:
         self._samples: deque[tuple[float, int]] = deque()  # time, events until then
 
     def count(self, parsed: Parsed, now: float) -> None:
-        """Events have been given to the agent."""
+        """Counts events inserted into the agent."""
         if not self._samples or now - self._samples[-1][0] >= RATE_S / 10:
             self._samples.append((now, self._events))
         self._events += sum(frame.height for frame in parsed.frames)
@@ -52,11 +52,11 @@ class StreamMeter:
         self._forget(now)
 
     def note(self, reading: object, found: ReadBatch) -> None:
-        """How far a reading has come."""
+        """Notes the progress of a reading."""
         self._readings[reading] = (found.statistics, found.at_end)
 
     def end(self, reading: object) -> None:
-        """A reading is over; what it has read stays counted."""
+        """Ends a reading; its totals stay counted."""
         last, _ = self._readings.pop(reading, (ReaderStatistics(), True))
         self._ended = _sum(self._ended, last)
         self._last_unreadable = last.unreadable

@@ -1,4 +1,4 @@
-"""What the files of a stream show of its columns: types and an example of each."""
+"""Samples the columns of a stream: their types and an example of each."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import polars as pl
 from agent.configuration.config import StreamConfig
 from agent.parsing import Format, SourceColumn, parser, schema, sniff
 from agent.runtime.messages.descriptions import COLUMNS_MAX, EXAMPLE_CHARACTERS_MAX, ColumnType, DescribedColumn
-from agent.sources import Block, Origin, SourceError, SourceFile
-from agent.sources.file.finding import find_files
+from agent.sources import Block, Origin, SourceError
 
-FILES_MAX = 4
-"""Those that were changed last."""
+PARTS_MAX = 4
+"""Upper bound on the files looked at, those that changed last."""
 HEAD_BYTES = 64 << 10
 _TYPES: dict[pl.DataType, ColumnType] = {
     pl.Int64(): "integer",
@@ -26,17 +25,15 @@ _TYPES: dict[pl.DataType, ColumnType] = {
 
 def sample(stream: StreamConfig) -> tuple[list[DescribedColumn], bool]:
     """The columns of a stream, and whether events may have others. Blocks: reads up to 64 KiB of a few files."""
-    files = sorted(find_files(stream.paths).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
     found: list[DescribedColumn] = []
     is_open = False
-    for file in files[:FILES_MAX]:
+    for name, head in stream.source.heads(PARTS_MAX, HEAD_BYTES):
         try:
-            head = SourceFile(file.path).head(HEAD_BYTES)
-            form = sniff(head, file.path, stream.format, stream.time_field)
+            form = sniff(head, name, stream.format, stream.time_field)
         except SourceError:
             continue
         is_open |= schema(form)[1]
-        found += _columns(form, head, file.path)
+        found += _columns(form, head, name)
     return united(found), is_open or not found
 
 
@@ -46,7 +43,7 @@ def united(columns: Iterable[DescribedColumn]) -> list[DescribedColumn]:
 
 
 def by_name(columns: Iterable[DescribedColumn]) -> dict[str, list[DescribedColumn]]:
-    """What has been seen of each column; of at most COLUMNS_MAX."""
+    """The descriptions of each column by its name, of at most COLUMNS_MAX columns."""
     found: dict[str, list[DescribedColumn]] = {}
     for column in columns:
         if column.name in found or len(found) < COLUMNS_MAX:
@@ -55,7 +52,7 @@ def by_name(columns: Iterable[DescribedColumn]) -> dict[str, list[DescribedColum
 
 
 def merged(every: Sequence[DescribedColumn]) -> DescribedColumn:
-    """One column as several have seen it: a type they agree on, and an example of one of them."""
+    """Merges descriptions of one column: their common type, and the first example."""
     types = {column.type for column in every}
     kind: ColumnType = "any"
     if len(types) == 1:
@@ -79,7 +76,7 @@ def _columns(form: Format, head: bytes, path: str) -> Iterator[DescribedColumn]:
 
 
 def _type(declared: str, values: list[pl.Series]) -> ColumnType:
-    """That of the values, where the format does not say it."""
+    """The declared type, or that of the values where the format declares none."""
     if declared != "any":
         known: ColumnType = msgspec.convert(declared, ColumnType)
         return known

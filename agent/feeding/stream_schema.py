@@ -1,23 +1,24 @@
-"""What is known of a stream's columns, for analysing queries: the union of what its files show."""
+"""Finds the columns of a stream for analysing queries: the union of the columns its files show."""
 
 import hashlib
 from collections.abc import Sequence
 
 import query
 from agent.parsing import Format, schema, sniff
-from agent.sources import SourceError, SourceFile
-from agent.sources.file.finding import find_files
+from agent.sources import SourceError
+from agent.sources.file.files import HEAD_BYTES
+from agent.sources.reader import EventSource
 
 FILES_LOOKED_AT_MAX = 32
-"""Heads read to learn a stream's columns; the files changed last tell what comes next."""
+"""Upper bound on files whose first lines are read; the files changed last show what comes next."""
 KNOWN_HEADS_MAX = 256
 _known_heads: dict[tuple[bytes, str, str | None], Format] = {}
 
 
 def schema_of(formats: Sequence[Format]) -> query.Schema:
-    """The columns of a stream whose files have these formats; without any, it may hold everything.
+    """The columns of a stream whose files have these formats; without formats, any columns.
 
-    An empty file beside others says nothing; alone, it may be anything. A column with different types is `any`.
+    Empty files count only if all are empty. A column with different types is `any`.
     """
     told = [form for form in formats if form.header is not None]
     columns: dict[str, str] = {}
@@ -30,23 +31,22 @@ def schema_of(formats: Sequence[Format]) -> query.Schema:
     return query.Schema(columns, is_open)
 
 
-def stream_schema(patterns: Sequence[str], kind: str = "auto", time_field: str | None = None) -> query.Schema:
-    """What the files that the patterns match show in their first lines. Blocks: reads up to 256 KiB of each.
+def stream_schema(source: EventSource, kind: str = "auto", time_field: str | None = None) -> query.Schema:
+    """The columns that the first lines of a source show. Blocks: reads up to 256 KiB of each file.
 
-    Files that cannot be read, or fit no format, say nothing here; reading them says why.
+    Files that cannot be read, or fit no format, are left out here; reading them reports why.
     """
-    files = sorted(find_files(patterns).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
     formats = []
-    for file in files[:FILES_LOOKED_AT_MAX]:
+    for name, head in source.heads(FILES_LOOKED_AT_MAX, HEAD_BYTES):
         try:
-            formats.append(_format(SourceFile(file.path).head(), file.path, kind, time_field))
+            formats.append(_format(head, name, kind, time_field))
         except SourceError:
             continue
     return schema_of(formats)
 
 
 def _format(head: bytes, file: str, kind: str, time_field: str | None) -> Format:
-    """As `sniff`; the beginnings of files that were seen before are remembered, for every query asks for them."""
+    """Like `sniff`, but remembers the formats of known beginnings, since every query asks for them."""
     key = (hashlib.blake2b(head).digest(), kind, time_field)
     form = _known_heads.get(key)
     if form is None:

@@ -1,4 +1,4 @@
-"""Look-up tables: small files of rows, read whole, and again whenever they change."""
+"""Reads look-up tables: small files of rows, read whole, and again whenever they change."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from agent.runtime.upstream.tables import FileTable, FileTables
 from agent.sources import BLOCK_BYTES, Block, SourceError, SourceFile
 
 POLL_S = 1.0
-"""How often files are looked at."""
+"""Interval at which files are checked for changes."""
 
 _LOG = logging.getLogger("elf.agent")
 _State = tuple[int, int, int, int] | None
-"""Device, inode, size and time of the last change of a file; None: it is not there."""
+"""Device, inode, size and time of the last change of a file; None: there is no file."""
 
 
 def read_table(path: str, kind: str = "auto") -> FileTable:
@@ -42,7 +42,7 @@ def read_table(path: str, kind: str = "auto") -> FileTable:
 
 
 def table_schema(table: FileTable) -> query.Schema:
-    """What is known of its columns: their names, where a header tells them."""
+    """The columns of a table by name, if its file has a header."""
     columns, is_open = schema(table.form)
     return query.Schema(dict.fromkeys(columns, "any"), is_open)
 
@@ -58,10 +58,10 @@ def _blocks(path: str, form: Format) -> tuple[Block, ...]:
 
 
 class TableFiles:
-    """Keeps the agent's tables as their files are; `pump` is called whenever it was given one.
+    """Keeps the agent's tables up to date with their files; `pump` is called after each change.
 
-    A file is read when it looks the same in two polls, and again if it has changed meanwhile: one that is written in
-    place should not be seen half. Only renaming a new file over the old one makes that certain.
+    A file is read when two polls find it unchanged, and again if it changed during the reading, so that a file written
+    in place is seldom read half-written. Only renaming a new file over the old one makes that certain.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class TableFiles:
         self._seen: dict[str, _State] = {}
 
     async def run(self) -> None:
-        """Reads until it is cancelled; without tables there is nothing to do."""
+        """Polls until it is cancelled; without tables it returns at once."""
         while self._tables:
             await self.look()
             await trio.sleep(POLL_S)
 
     async def look(self) -> None:
-        """Looks at each file once, and reads what is to be read."""
+        """Checks each file once, and reads those that have changed."""
         for table in self._tables:
             await self._look_at(table)
 

@@ -7,17 +7,21 @@ wrote them.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
+import numpy as np
 import polars as pl
 
 from agent.parsing.columns import ParsedColumn, column_of_texts, null_column, parsed
+from agent.parsing.fields import Field, null_field, unkept_field
 from agent.parsing.formats import TIME, Format, Parsed, SourceColumn
+from agent.parsing.record_reader import Records, line_spans
 from agent.parsing.sample import parse_sample
 from agent.parsing.times import parse_times
 from agent.sources import Block
 
 TIME_FIELD = "time"
-COLUMNS = {
+COLUMNS: dict[str, Literal["string", "integer", "timestamp"]] = {
     "remote_addr": "string",
     "remote_user": "string",
     "time": "timestamp",
@@ -176,6 +180,32 @@ def _column(frame: pl.DataFrame, column: SourceColumn) -> ParsedColumn:
     if use == "timestamp":
         return ParsedColumn(column.name, (frame[TIME].cast(pl.Datetime("ms", "UTC")).rename(column.name),))
     return column_of_texts(column.name, use, frame[column.field])
+
+
+# Records for the archive.
+
+
+class CombinedRecords:
+    """See `RecordReader`. Every line has its time."""
+
+    def __init__(self, form: Format) -> None:
+        self._parser = CombinedParser(form, [SourceColumn(name, (name,), "any") for name in COLUMNS])
+
+    def read(self, block: Block, arrival_ms: int) -> Records:  # noqa: ARG002
+        spans = line_spans(block.data)
+        frame, malformed, rows = self._parser.read_lines(block.data)
+        owners = rows.to_numpy().astype(np.int64)
+        is_nothing = np.ones(len(spans), np.bool_)
+        is_nothing[owners] = is_nothing[malformed.to_numpy()] = False
+        fields = {column.name: _kept_field(column) for column in self._parser.typed(frame)}
+        return Records(spans, is_nothing, owners, frame[TIME], fields, is_complete=True)
+
+
+def _kept_field(column: ParsedColumn) -> Field:
+    values = column.variants[0]
+    if column.misfits is not None:
+        return unkept_field(len(values))
+    return Field(COLUMNS[column.name], values) if values.null_count() < len(values) else null_field(len(values))
 
 
 # Detection.

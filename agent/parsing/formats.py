@@ -8,7 +8,7 @@ from typing import Protocol
 
 import polars as pl
 
-from agent.parsing.records.record_reader import RecordReader
+from agent.parsing.record_reader import RecordReader
 from agent.sources import Block
 
 TIME = "@time"
@@ -20,7 +20,7 @@ NO_WATERMARK_MS = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How one file is read. `kind` is the name of a registered `LineFormat`.
+    """The format of one file. `kind` is the name of a registered `LineFormat`.
 
     `time_field` names the column with the event's time; None: the time of arrival. `header` holds the names
     of the columns, for a format with open columns those seen so far; None: the file is empty.
@@ -93,21 +93,21 @@ class SourceColumn:
 
     @property
     def field(self) -> str:
-        """What it is called where nothing is nested."""
+        """The path as one name, with dots."""
         return ".".join(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The events of one block as frames, and how many lines or records were none.
+    """The events of one block as frames, and the number of lines or records that are none.
 
     Every frame has `@time` (Int64, epoch milliseconds) and all needed columns, each of one physical type:
     String, Int64, Float64, Boolean, Datetime("ms", "UTC") or Null. A column that mixes types splits the
     block's events over several frames. `@coerced` (UInt32, values of the event that did not fit their use)
     is there when not all zero.
 
-    `watermark_ms` is known to those who read many files side by side: no file still holds earlier events, as far as
-    their order tells (NO_WATERMARK_MS: nobody knows). None: that is the newest event's time.
+    `watermark_ms` is set by readers of several files: no file still holds earlier events, as far as their order tells
+    (NO_WATERMARK_MS: unknown). None: the watermark is the newest event's time.
     """
 
     frames: tuple[pl.DataFrame, ...]

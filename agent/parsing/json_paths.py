@@ -1,4 +1,4 @@
-"""Reading chosen paths out of JSON objects, by structs generated for exactly these paths.
+"""Reads chosen paths from JSON objects with structs generated for exactly these paths.
 
 A struct decodes its own fields and skips the rest of the object unbuilt. A node that is wanted as a value
 *and* has wanted parts below it is decoded whole, as a dict.
@@ -18,7 +18,7 @@ DECODE_ERRORS = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeErro
 class PathReader:
     """Decodes JSON objects as far as the given paths need it, and reads the paths' columns from them.
 
-    A strict one refuses whatever is on no path, and scalars where a path goes on, as long as all keys of the paths
+    A strict reader refuses fields on no path, and scalars where a path goes on, provided that all keys of the paths
     `can_name_a_field`.
     """
 
@@ -37,14 +37,14 @@ class PathReader:
         return [msgspec.convert(entry, self._type) for entry in self._whole.decode_lines(line)]
 
     def read(self, objects: list[Any]) -> dict[Path, list[Any]]:
-        """Of every path, the value in each of the decoded objects; None where there is none."""
+        """The values of every path in the decoded objects; None where an object has none."""
         found: dict[Path, list[Any]] = {}
         self._root.read(objects, (), found)
         return found
 
 
 class _Node:
-    """What is wanted at one place of the objects, and below it."""
+    """The fields wanted at one place of the objects and below it."""
 
     def __init__(self, is_strict: bool) -> None:
         self._is_strict = is_strict
@@ -68,7 +68,7 @@ class _Node:
         return self._struct
 
     def field_type(self) -> Any:
-        """A type that no JSON value fails, unless it has to be an object."""
+        """A type that every JSON value fits, or every object."""
         if not self._children or self.build() == dict[str, Any]:
             return Any
         assert self._struct is not None

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from agent.parsing.combined import (
     TIME_FIELD,
     CombinedParser,
+    CombinedRecords,
     combined_evidence,
     combined_schema,
     recognise_combined,
 )
 from agent.parsing.delimited import (
     DelimitedParser,
+    DelimitedRecords,
     csv_evidence,
     delimited_schema,
     recognise_csv,
@@ -20,10 +22,7 @@ from agent.parsing.delimited import (
     tsv_evidence,
 )
 from agent.parsing.formats import LINE_FORMATS, Format, LineFormat, Parser, SourceColumn
-from agent.parsing.json_lines import JsonParser, json_evidence, json_schema, recognise_json
-from agent.parsing.records.combined_records import CombinedRecords
-from agent.parsing.records.delimited_records import DelimitedRecords
-from agent.parsing.records.json_records import JsonRecords
+from agent.parsing.json_lines import JsonParser, JsonRecords, json_evidence, json_schema, recognise_json
 
 _ROWS = (
     LineFormat(

@@ -1,4 +1,4 @@
-"""Points in time as logs write them, to milliseconds since the Unix epoch.
+"""Converts times as logs write them to milliseconds since the Unix epoch.
 
 Every textual form has a fixed width, so a column of texts of one length is a byte matrix, and a form is a
 *layout*: which column holds which digit. Values are read with integer arithmetic on whole columns; a value's

@@ -1,4 +1,4 @@
-"""The program's end of the pipes to its agent. Blocking: a program does one thing at a time."""
+"""The program's end of the pipes to its agent. Calls block: a program does one thing at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PIECE_BYTES = 1 << 16
 
 
 class AgentPipe:
-    """Frames from and to the agent, over two file descriptors that are the wire's own from now on."""
+    """Reads and writes frames over two file descriptors, which it owns."""
 
     def __init__(self, read_fd: int, write_fd: int, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max
@@ -18,14 +18,14 @@ class AgentPipe:
         self._write_fd = write_fd
 
     def read(self) -> bytes:
-        """The next frame, waiting for it. EOFError when the agent has gone."""
+        """Waits for the next frame. EOFError when the agent is gone."""
         (size,) = HEADER.unpack(self._exactly(HEADER.size))
         if size > self.frame_bytes_max:
             raise ValueError(f"a frame of {size:,} bytes: at most {self.frame_bytes_max:,} are taken")
         return self._exactly(size)
 
     def write(self, data: bytes) -> None:
-        """Says something to the agent. ValueError if it is empty or too large, OSError when the agent has gone."""
+        """Sends a frame to the agent. ValueError if it is empty or too large, OSError when the agent is gone."""
         if not data:
             raise ValueError("an empty frame would say that the call is done")
         if len(data) > self.frame_bytes_max:
@@ -33,7 +33,7 @@ class AgentPipe:
         self._send(framed(data))
 
     def done(self) -> None:
-        """Says that a call is done. For `serve` alone."""
+        """Tells the agent that a call is done. Only `serve` calls it."""
         self._send(framed(b""))
 
     def _exactly(self, size: int) -> bytes:

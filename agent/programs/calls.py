@@ -1,8 +1,8 @@
-"""What an agent and the program of a job say to each other, one msgpack message a frame.
+"""Messages between an agent and the program of a job, one msgpack message a frame.
 
-The agent makes *calls*, one for each callback, which the program answers in their order with any number of *acts*.
-Within a call a program may wait for an `AnswerArrived`, which is no call. Bodies of typed messages are the job's own
-msgpack; nobody but its programs looks into them. This module is loaded in the program's process too: it stays light.
+The agent makes *calls*, one for each callback, which the program answers in order with any number of *acts*. Within a
+call a program may wait for an `AnswerArrived`, which is no call. Bodies of typed messages are the job's own msgpack;
+only its programs decode them. The program's process loads this module too, so it imports little.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import msgspec
 
 BODY_BYTES_MAX = 64 << 10
-"""One message of a job, encoded."""
+"""Upper bound on one message of a job, encoded."""
 TEXT_CHARACTERS_MAX = 8192
-"""One line of a job's log, or a traceback."""
+"""Upper bound on one line of a job's log, and on a traceback."""
 
 STAGES_MAX = 8
-"""Of one job."""
+"""Upper bound on the stages of one job."""
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 Body = Annotated[bytes, msgspec.Meta(max_length=BODY_BYTES_MAX)]
@@ -26,7 +26,7 @@ Ticket = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class TreePosition(msgspec.Struct, frozen=True, array_like=True):
-    """Where in the job's tree the program is, and when (epoch ms): as of the call that brings it."""
+    """The program's place in the job's tree, and the time (epoch ms) of the call that brings it."""
 
     is_root: bool
     parent: str
@@ -36,7 +36,7 @@ class TreePosition(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TypedMessage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A message of a job: the name of its type, and what it holds."""
+    """A message of a job: the name of its type, and its encoded fields."""
 
     type: Name
     body: Body
@@ -52,7 +52,7 @@ class ProgramCall(msgspec.Struct, frozen=True, tag=True):
 
 
 class LoadCode(ProgramCall, frozen=True, tag=True):
-    """The first call: this is the job's code. `agent` and `node_id` are those of the agent beside it."""
+    """The first call; brings the job's code. `agent` and `node_id` are those of the program's agent."""
 
     app: str
     agent: str
@@ -61,18 +61,18 @@ class LoadCode(ProgramCall, frozen=True, tag=True):
 
 
 class TimerTick(ProgramCall, frozen=True, tag=True):
-    """on_timer."""
+    """Calls on_timer."""
 
 
 class MulticastArrived(ProgramCall, frozen=True, tag=True):
-    """on_multicast."""
+    """Calls on_multicast."""
 
     app: str
     message: TypedMessage
 
 
 class RequestDelivered(ProgramCall, frozen=True, tag=True):
-    """deliver: to be answered by `ReplyCall` under this ticket."""
+    """Calls deliver; the program answers with a `ReplyCall` under this ticket."""
 
     ticket: Ticket
     app: str
@@ -80,7 +80,7 @@ class RequestDelivered(ProgramCall, frozen=True, tag=True):
 
 
 class WindowPublished(ProgramCall, frozen=True, tag=True):
-    """on_result: a window of the job as its JSON line, of a stage of it, or of one that it has subscribed to."""
+    """Calls on_result with a window of the job, of one of its stages, or of a job it subscribes to, as a JSON line."""
 
     app: str
     json: bytes
@@ -88,7 +88,7 @@ class WindowPublished(ProgramCall, frozen=True, tag=True):
 
 
 class MapEvents(ProgramCall, frozen=True, tag=True):
-    """map: events by column, to be answered by `EventsMapped` under this number."""
+    """Calls map with events by column; the program answers with `EventsMapped` under this number."""
 
     batch: Ticket
     times: list[int]
@@ -96,14 +96,14 @@ class MapEvents(ProgramCall, frozen=True, tag=True):
 
 
 class ChildPaosReceived(ProgramCall, frozen=True, tag=True):
-    """on_recv: a child's PAOs, held by the agent under this token."""
+    """Calls on_recv with a child's PAOs, which the agent holds under this token."""
 
     node: str
     token: Ticket
 
 
 class AnswerArrived(msgspec.Struct, frozen=True, tag=True):
-    """What a program waits for: a reply's message, windows as JSON lines, rows, or why there is none."""
+    """The answer a program waits for: a reply's message, windows as JSON lines, rows, or the reason there is none."""
 
     ticket: Ticket
     refusal: str | None = None
@@ -128,9 +128,9 @@ ToProgram = (
 
 
 class JobDescription(msgspec.Struct, frozen=True):
-    """What a job says of itself. `reads`: the columns `map` wants of events, with their types.
+    """The declarations of a job. `reads` are the columns of events that `map` takes, with their types.
 
-    The flags tell which callbacks it has of its own.
+    The flags say which callbacks the job defines.
     """
 
     app: str
@@ -146,32 +146,32 @@ class JobDescription(msgspec.Struct, frozen=True):
 
 
 class CodeLoaded(msgspec.Struct, frozen=True, tag=True):
-    """The code is there, and the job's object made."""
+    """The code is loaded and the job's object made."""
 
     about: JobDescription
 
 
 class CallbackFailed(msgspec.Struct, frozen=True, tag=True):
-    """A callback, or the code itself, has raised; the program is over. `reason`: one line; `text`: the traceback."""
+    """A callback or the code itself raised, and the program ends. `reason` is one line, `text` the traceback."""
 
     reason: Text
     text: Text
 
 
 class WriteLog(msgspec.Struct, frozen=True, tag=True):
-    """A line for the job's log."""
+    """Writes a line to the job's log."""
 
     text: Text
 
 
 class MulticastCall(msgspec.Struct, frozen=True, tag=True):
-    """multicast, at the root."""
+    """Multicasts a message from the root."""
 
     message: TypedMessage
 
 
 class RouteCall(msgspec.Struct, frozen=True, tag=True):
-    """route: to another job's master, whose `AnswerArrived` is waited for."""
+    """Sends a message to another job's master and waits for the `AnswerArrived`."""
 
     ticket: Ticket
     app: Name
@@ -180,7 +180,7 @@ class RouteCall(msgspec.Struct, frozen=True, tag=True):
 
 
 class AskCall(msgspec.Struct, frozen=True, tag=True):
-    """The last windows of a job are waited for."""
+    """Asks for the last windows of a job and waits for them."""
 
     ticket: Ticket
     app: Name
@@ -189,7 +189,7 @@ class AskCall(msgspec.Struct, frozen=True, tag=True):
 
 
 class ReplyCall(msgspec.Struct, frozen=True, tag=True):
-    """What `deliver` returned, or why it does not answer."""
+    """The result of `deliver`, or the reason there is none."""
 
     ticket: Ticket
     message: TypedMessage | None
@@ -197,19 +197,19 @@ class ReplyCall(msgspec.Struct, frozen=True, tag=True):
 
 
 class SubscribeCall(msgspec.Struct, frozen=True, tag=True):
-    """subscribe: this job's windows come as `WindowPublished` from now on."""
+    """Subscribes to a job, whose windows come as `WindowPublished` from now on."""
 
     app: Name
 
 
 class InsertCall(msgspec.Struct, frozen=True, tag=True):
-    """cbt.insert: rows as if they were events of this moment."""
+    """Inserts rows as if they were events of this moment."""
 
     columns: dict[str, list[Any]]
 
 
 class EventsMapped(msgspec.Struct, frozen=True, tag=True):
-    """What `map` made of a batch: rows by column, and of which event each one is."""
+    """The result of `map` for a batch: rows by column, and the event each row comes from."""
 
     batch: Ticket
     origins: list[Annotated[int, msgspec.Meta(ge=0, le=2**31)]]
@@ -217,41 +217,41 @@ class EventsMapped(msgspec.Struct, frozen=True, tag=True):
 
 
 class FlushCall(msgspec.Struct, frozen=True, tag=True):
-    """cbt.flush: the PAOs gathered so far, to be held under this token."""
+    """Takes the PAOs gathered so far; the agent holds them under this token."""
 
     token: Ticket
 
 
 class EmptyCall(msgspec.Struct, frozen=True, tag=True):
-    """cbt.empty."""
+    """Empties the CBT."""
 
 
 class CallbackReturned(msgspec.Struct, frozen=True, tag=True):
-    """The callback that has flushed is over: what came meanwhile may be gathered."""
+    """The callback that flushed has returned: events that came meanwhile may be gathered."""
 
 
 class ReadCall(msgspec.Struct, frozen=True, tag=True):
-    """The rows of PAOs are waited for."""
+    """Asks for the rows of PAOs and waits for them."""
 
     ticket: Ticket
     token: Ticket
 
 
 class SendCall(msgspec.Struct, frozen=True, tag=True):
-    """send_to the parent: PAOs are those of this pane (epoch ms)."""
+    """Sends PAOs to the parent as those of this pane (epoch ms)."""
 
     token: Ticket
     pane: int
 
 
 class ShowCall(msgspec.Struct, frozen=True, tag=True):
-    """show: a JSON text for the web server beside this agent."""
+    """Shows a JSON text through the web server beside this agent."""
 
     json: Body
 
 
 class UpdateCall(msgspec.Struct, frozen=True, tag=True):
-    """update, at the root: to a query of the job, by its name."""
+    """Updates the job to one of its queries, by name, from the root."""
 
     query: Name
     reset: bool
@@ -268,17 +268,17 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def encode(message: ProgramCall | AnswerArrived | FromProgram) -> bytes:
-    """One message as a frame's payload."""
+    """Encodes one message as a frame's payload."""
     return _encoder.encode(message)
 
 
 def read_call(payload: bytes) -> ToProgram:
-    """What the agent says; the agent is believed."""
+    """Decodes a message of the agent, which the program trusts."""
     return _to_program.decode(payload)
 
 
 def read_act(payload: bytes) -> FromProgram:
-    """What a program says. Raises ValueError, in one line, for anything else: programs are not believed."""
+    """Decodes a message of a program, which the agent does not trust. Raises ValueError, in one line."""
     try:
         return _from_program.decode(payload)
     except (msgspec.DecodeError, RecursionError) as error:

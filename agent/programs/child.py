@@ -1,7 +1,7 @@
-"""What a program does: contains itself, then answers calls until the agent has gone.
+"""Runs a program: contains the process, then answers calls until the agent is gone.
 
-The descriptors 0, 1 and 2 are job code's: it reads nothing from 0, and what it prints goes where its traceback goes.
-The wire to the agent lies on others.
+The descriptors 0, 1 and 2 belong to job code: it reads nothing from 0, and its output goes where its traceback goes.
+The pipe to the agent uses other descriptors.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Runner = Callable[[bytes], None]
 
 
 def serve(make_runner: Callable[[AgentPipe], Runner], readable: Iterable[str] = ()) -> NoReturn:
-    """Makes this process a program: the last that its main module calls.
+    """Makes this process a program; the last call of its main module.
 
-    Contained, it calls `make_runner` once, then the runner with each call of the agent. A runner may write to the wire
-    any number of times, and read from it the answers it asked for. What it raises ends the program, and it has to let
-    MemoryError through. `readable`: paths that it reads, besides those Python imports from.
+    Once contained, the process calls `make_runner`, then the runner with each call of the agent. A runner may write to
+    the pipe any number of times, and read from it the answers it asked for. An exception ends the program; a runner has
+    to let MemoryError through. `readable`: paths it reads, besides those Python imports from.
     """
     faulthandler.enable()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
@@ -47,7 +47,7 @@ def serve(make_runner: Callable[[AgentPipe], Runner], readable: Iterable[str] = 
 
 
 def _work(wire: AgentPipe, make_runner: Callable[[AgentPipe], Runner]) -> int:
-    """The exit code."""
+    """Answers calls until the agent is gone; returns the exit code."""
     try:
         runner = make_runner(wire)
         while True:
@@ -67,7 +67,7 @@ def _work(wire: AgentPipe, make_runner: Callable[[AgentPipe], Runner]) -> int:
 
 
 def _forget_frames(error: BaseException) -> None:
-    """What the code that failed holds in its variables: there has to be memory to say where it was."""
+    """Clears the variables of the failed frames, so that there is memory to print the traceback."""
     trace = error.__traceback__
     while trace is not None:
         with suppress(RuntimeError):  # this one is running
@@ -76,7 +76,7 @@ def _forget_frames(error: BaseException) -> None:
 
 
 def _leave(code: int, last_words: str = "") -> NoReturn:
-    """Ends without what job code may have left to be done at exit."""
+    """Ends the process without running the exit handlers of job code."""
     if last_words:
         print(last_words, file=sys.stderr)
     for stream in (sys.stdout, sys.stderr):
@@ -95,7 +95,7 @@ def _take_wire() -> AgentPipe:
 
 
 def _import_paths() -> Iterable[str]:
-    """Where Python imports from: its library, site-packages, loaded packages, and the C libraries beside its own."""
+    """The folders Python imports from: its library, site-packages, loaded packages, and its C libraries."""
     homes = tuple(f"{prefix}{os.sep}" for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix})
     yield from (path for path in sys.path if path.startswith(homes))
     for name, module in list(sys.modules.items()):

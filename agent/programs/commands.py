@@ -1,6 +1,6 @@
-"""What the core orders of programs, what it is told of them, and the limits they live within.
+"""Commands of the core to programs, events of programs to the core, and limits of programs.
 
-A program is one process with the code of one job. The core chooses its key, which stands for the program until the core
+A program is one process with the code of one job. The core chooses its key, which identifies the program until the core
 ends it or is told that it ended.
 """
 
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class StartProgram:
-    """Start a program. `name` is for logs."""
+    """Starts a program. `name` is for logs."""
 
     key: int
     name: str
@@ -21,7 +21,7 @@ class StartProgram:
 
 @dataclass(frozen=True, slots=True)
 class TellProgram:
-    """Hand `data` to a program: a call, or (`is_call` False) the answer it waits for in the middle of one."""
+    """Sends `data` to a program: a call, or (`is_call` False) the answer it waits for during one."""
 
     key: int
     data: bytes
@@ -30,7 +30,7 @@ class TellProgram:
 
 @dataclass(frozen=True, slots=True)
 class EndProgram:
-    """End a program at once. Nothing more is told of it."""
+    """Ends a program at once, without a report."""
 
     key: int
 
@@ -40,7 +40,7 @@ ProgramCommand = StartProgram | TellProgram | EndProgram
 
 @dataclass(frozen=True, slots=True)
 class ProgramSaid:
-    """What a program said in the middle of a call; never empty."""
+    """A frame that a program sent during a call; never empty."""
 
     key: int
     data: bytes
@@ -48,7 +48,7 @@ class ProgramSaid:
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnded:
-    """The last that is told of a program, unless it was ended by order.
+    """The end of a program, unless a command ended it.
 
     `reason`: one line for people. `stderr`: the end of what it printed, with its traceback if it had one; any text.
     """
@@ -60,33 +60,33 @@ class ProgramEnded:
 
 @dataclass(frozen=True, slots=True)
 class ProgramLimits:
-    """What each program may use; one that goes beyond is ended, and only that one."""
+    """Limits of each program; a program that exceeds one is ended, and no other."""
 
     memory_bytes: int = 256 * MIB
     """Address space, Python's own included (about 17 MiB)."""
     start_s: float = 30.0
-    """From the order to a contained process that can be called, by the wall clock."""
+    """Upper bound on the time from the command to a contained process that can be called."""
     call_s: float = 10.0
-    """For one call, by the wall clock, with what it waits for."""
+    """Upper bound on the time of one call, waiting included."""
     cpu_s: float = 30.0
-    """CPU time in any `cpu_window_s`."""
+    """Upper bound on CPU time in any `cpu_window_s`."""
     cpu_window_s: float = 60.0
     open_files: int = 32
     """File descriptors, five of which every program has."""
     frame_bytes: int = 8 * MIB
-    """Each thing that a program is told, or says."""
-    said_frames: int = 10_000
-    """How often a program may say something during one call."""
-    said_bytes: int = 64 * MIB
-    """How much it may say during one call."""
+    """Upper bound on each frame in either direction."""
+    frames_in_call: int = 10_000
+    """Upper bound on frames a program sends during one call."""
+    bytes_in_call: int = 64 * MIB
+    """Upper bound on bytes a program sends during one call."""
     unsent_bytes: int = 16 * MIB
-    """What may wait until the program reads it."""
+    """Upper bound on bytes that wait until the program reads them."""
     stderr_bytes: int = 64 << 10
-    """So much of the end of what a program prints is kept."""
+    """Length of the end of a program's output that is kept."""
     nice: int = 10
-    """Programs stand back behind the agent and what else runs on the machine."""
+    """Niceness of programs, which yield to the agent and other processes."""
     programs: int = 64
-    """Programs of one agent; a further one is not started."""
+    """Upper bound on the programs of one agent."""
 
     def to_text(self) -> str:
         return " ".join(map(str, astuple(self)))

@@ -1,8 +1,8 @@
-"""Gives up, in the calling process and for good, whatever the code of a job has no business with.
+"""Gives up, in the calling process and for good, all rights the code of a job does not need.
 
 Landlock takes the files and, with newer kernels, networks and other processes; a filter of system calls takes
 everything but computing, reading what may be read and talking over open pipes; limits bound memory and descriptors.
-None of it needs privileges, and where any part of it is not to be had, there is no confinement at all.
+None of it needs privileges. Where any part is unavailable, confinement fails as a whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ConfinementError(Exception):
 
 
 def unsupported() -> str | None:
-    """Why programs cannot be contained on any machine like this; None if they may be. Asks nothing of the kernel."""
+    """The reason no machine like this can contain programs, without asking the kernel; None if it may be able to."""
     system, machine = os.uname().sysname, os.uname().machine
     if system != "Linux":
         return f"programs cannot be contained on {system}: it takes Linux 5.13 or newer"
@@ -33,7 +33,7 @@ def unsupported() -> str | None:
 
 
 def refusal() -> str | None:
-    """Why programs cannot be contained on this machine, as far as one can know without trying; None if they can."""
+    """The reason this machine cannot contain programs, as far as is known without trying; None if it can."""
     if (reason := unsupported()) is not None:
         return reason
     try:
@@ -49,7 +49,7 @@ def refusal() -> str | None:
 
 
 def confine(limits: ProgramLimits, readable: Iterable[str]) -> None:
-    """Contains this process, which must have one thread. ConfinementError if that cannot be had.
+    """Contains this process, which must have one thread. ConfinementError if that is impossible.
 
     Afterwards only files beneath `readable` can be read.
     """
@@ -91,7 +91,7 @@ def _filter_system_calls() -> None:
 
 
 def _prove() -> None:
-    """A sandbox that emulates the kernel may accept all of it and do nothing."""
+    """Tries forbidden calls: a sandbox that emulates the kernel may accept all steps and enforce none."""
     for name, attempt in (
         ("Landlock", lambda: os.close(os.open("/", os.O_RDONLY | os.O_DIRECTORY))),
         ("seccomp", lambda: os.getsid(0)),

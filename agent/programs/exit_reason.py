@@ -1,4 +1,4 @@
-"""Why a program ended, in one line for people."""
+"""Explains the end of a program in one line for people."""
 
 from __future__ import annotations
 

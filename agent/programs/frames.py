@@ -1,7 +1,7 @@
-"""Frames on the pipes between agent and program: four bytes of length, big-endian, then so many bytes.
+"""Frames on the pipes between agent and program: four bytes of length, big-endian, then the payload.
 
-The first frame tells the program its terms. A frame of length 0 from the program says that one call is done; its start
-counts as the first call.
+The first frame gives the program its limits. A frame of length 0 from the program ends one call; its start counts as
+the first call.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from agent.programs.commands import ProgramLimits
 HEADER = struct.Struct(">I")
 TERMS_BYTES_MAX = 1024
 EXIT_EXCEPTION, EXIT_MEMORY, EXIT_UNCONTAINED = 70, 71, 78
-"""How a program ends that had an exception, no more memory, or nothing to contain it."""
+"""Exit codes of a program after an exception, without memory, and without confinement."""
 
 
 class FrameTooLargeError(Exception):
@@ -25,7 +25,7 @@ def framed(data: bytes) -> bytes:
 
 
 def terms(agent_pid: int, limits: ProgramLimits) -> bytes:
-    """The first frame: whose program this is, and what it may use."""
+    """The first frame: the agent's process, and the program's limits."""
     return f"{agent_pid} {limits.to_text()}".encode()
 
 
@@ -36,14 +36,14 @@ def read_terms(data: bytes) -> tuple[int, ProgramLimits]:
 
 
 class Frames:
-    """Puts frames together from pieces of a stream. Holds at most one frame and one piece."""
+    """Assembles frames from pieces of a stream. Holds at most one frame and one piece."""
 
     def __init__(self, frame_bytes_max: int) -> None:
         self._max = frame_bytes_max
         self._buffer = bytearray()
 
     def add(self, piece: bytes) -> list[bytes]:
-        """The frames that are complete with this piece. FrameTooLargeError as soon as a length is seen to be."""
+        """The frames that are complete with this piece. FrameTooLargeError as soon as a length is too large."""
         self._buffer += piece
         found = []
         start = 0

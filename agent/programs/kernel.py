@@ -17,7 +17,7 @@ Argument = int | bytes | None
 
 
 def syscall(number: int, *arguments: Argument) -> int:
-    """What the kernel answers. OSError if it refuses."""
+    """Makes a system call and returns its result. OSError if the kernel refuses."""
     return _checked(_LIBC.syscall(ctypes.c_long(number), *map(_passed, arguments)))
 
 
@@ -33,7 +33,7 @@ def open_pidfd(pid: int) -> int:
 
 
 def drop_capabilities() -> None:
-    """Gives up whatever capabilities this thread has, for good once it can gain no new ones."""
+    """Gives up all capabilities of this thread, for good once it can gain no new ones."""
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     _checked(_LIBC.capset(_passed(header), _passed(bytes(24))))
 

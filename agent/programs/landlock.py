@@ -1,4 +1,4 @@
-"""Landlock: what this process may reach of files, networks and other processes is given up, and some paths given back.
+"""Restricts this process with Landlock: gives up files, networks and other processes, but for reading some paths.
 
 Knows the rights of Landlock's versions 1 (Linux 5.13) to 7. What later versions add concerns sockets and threads, which
 programs have none of: the filter of system calls sees to that.
@@ -24,14 +24,14 @@ _QUIET = 1
 
 
 def version() -> int:
-    """Of the kernel's Landlock. OSError where it has none, or it is switched off."""
+    """The version of the kernel's Landlock. OSError if there is none, or it is switched off."""
     return kernel.syscall(CREATE_RULESET, None, 0, _VERSION_QUESTION)
 
 
 def restrict(readable: Iterable[str]) -> None:
-    """Nothing can be opened any more but files beneath `readable`, for reading. OSError if that cannot be had.
+    """Allows this process to open only files beneath `readable`, for reading. OSError if that is impossible.
 
-    Paths that are not there are passed over. To be called with `no_new_privs` set.
+    Missing paths are skipped. `no_new_privs` must be set.
     """
     rules, found = _ruleset(min(version(), _NEWEST))
     try:

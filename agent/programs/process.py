@@ -1,4 +1,4 @@
-"""One program's process: started, fed, listened to, ended."""
+"""Runs the process of one program: starts it, exchanges frames with it, ends it."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from agent.programs.watchdog import Watchdog, size
 
 READ_BYTES = 1 << 16
 FRAME_COST = 64
-"""What a frame that waits takes besides its bytes, about."""
+"""Approximate memory of a waiting frame besides its bytes."""
 LAST_WORDS_S = 0.5
-"""A program that broke a limit of time says where it is, and is killed after this long."""
+"""Time a program that exceeded a time limit has to print its traceback before it is killed."""
 CLOSED_S = 0.5
-"""A program that has closed its wire is about to end, or else is ended after this long."""
+"""Time a program that closed its pipe has to end by itself."""
 DRAIN_S = 1.0
 REAP_S, REAP_POLL_S = 5.0, 0.005
 PRINTED_PAUSE_S = 0.05
-"""Between readings of what it prints, `READ_BYTES` each at most: who prints without end waits for the reader."""
+"""Pause between two readings of a program's output, `READ_BYTES` each at most; a constant printer waits."""
 ENVIRONMENT = {"HOME": "/", "OMP_NUM_THREADS": "1", "TZ": "UTC"}
-"""Nobody's home; no threads of numpy's, which would be refused; the same time of day on all agents."""
+"""Environment of programs: no home, no threads of numpy, which are refused, the same time zone everywhere."""
 KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH",)
-"""Where Python may have to look for its own library."""
+"""Variables a program inherits: Python may need them to find its own library."""
 
 
 class ProgramProcess:
-    """One program. Nothing but `run` blocks or raises; its tasks alone call `told`, with what the program says."""
+    """One program. Only `run` blocks or raises; its tasks call `told` with the program's frames."""
 
     def __init__(self, order: StartProgram, limits: ProgramLimits, told: Callable[[ProgramSaid], None]) -> None:
         self.name = order.name
         self.key = order.key
         self._limits = limits
         self._told = told
-        self._conduct = Watchdog(limits, trio.current_time())
+        self._watchdog = Watchdog(limits, trio.current_time())
         self._process: subprocess.Popen[bytes] | None = None
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
@@ -58,14 +58,14 @@ class ProgramProcess:
         self._is_over = trio.Event()
 
     def tell(self, order: TellProgram) -> None:
-        """Queues what it is told; ends it if it has too much to read already."""
+        """Queues a message; ends the program if too much is queued already."""
         if self._condemned.is_set():
             return
         if len(order.data) > self._limits.frame_bytes:
             self.condemn(f"was to be told {len(order.data):,} bytes at once: at most {self._limits.frame_bytes:,} are")
             return
         if order.is_call:
-            self._conduct.called(trio.current_time())
+            self._watchdog.note_call(trio.current_time())
         self._unsent_bytes += len(order.data) + FRAME_COST
         if self._unsent_bytes > self._limits.unsent_bytes:
             self.condemn(f"does not keep up: more than {size(self._limits.unsent_bytes)} wait for it")
@@ -74,30 +74,30 @@ class ProgramProcess:
         self._has_unsent.set()
 
     def dismiss(self) -> None:
-        """Ends it, and nothing more is told of it."""
+        """Ends the program without a report."""
         self._is_dismissed = True
         self._condemned.set()
 
     def condemn(self, breach: str, *, wants_last_words: bool = False) -> None:
-        """Ends it for what it has done; the first breach counts."""
+        """Ends the program for a breach; the first breach counts."""
         if not self._condemned.is_set():
             self._breach, self._wants_last_words = breach, wants_last_words
             self._condemned.set()
 
-    def next_look(self) -> float:
-        """When to call `look`, by trio's clock."""
-        return math.inf if self._condemned.is_set() else self._conduct.next_look()
+    def next_check(self) -> float:
+        """The time, on trio's clock, at which to call `check`."""
+        return math.inf if self._condemned.is_set() else self._watchdog.next_check()
 
-    def look(self) -> None:
-        """Holds the time that it takes against the limits."""
+    def check(self) -> None:
+        """Checks elapsed and CPU time against the limits."""
         process = self._process
         cpu_s = 0.0 if process is None or process.returncode is not None else _cpu_seconds(process.pid)
-        breach = self._conduct.looked(trio.current_time(), cpu_s)
+        breach = self._watchdog.check_time(trio.current_time(), cpu_s)
         if breach is not None:
             self.condemn(breach, wants_last_words=True)
 
     async def run(self, command: Sequence[str]) -> ProgramEnded | None:
-        """From its start to its end: how it ended, unless it was dismissed. Cancelled, it kills and reaps it."""
+        """Runs the program; returns how it ended, unless it was dismissed. When cancelled, kills and reaps it."""
         if self._condemned.is_set():
             return self._ended(self._breach or "")
         try:
@@ -170,7 +170,7 @@ class ProgramProcess:
             for frame in found:
                 if self._condemned.is_set():
                     return
-                breach = self._conduct.said(frame, trio.current_time())
+                breach = self._watchdog.note_frame(frame, trio.current_time())
                 if breach is not None:
                     self.condemn(breach)
                 elif frame:
@@ -198,7 +198,7 @@ class ProgramProcess:
 
 
 def _spawn(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Takes about 0.3 ms, and in this thread: the process dies with the thread that started it."""
+    """Starts the process, in about 0.3 ms, in this thread, since the process dies with the thread that started it."""
     environment = ENVIRONMENT | {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
     return subprocess.Popen(
         command,
@@ -208,7 +208,7 @@ def _spawn(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream:
-    """Takes a pipe over."""
+    """Turns a pipe into a stream of trio; closes the pipe."""
     assert pipe is not None
     stream = trio.lowlevel.FdStream(os.dup(pipe.fileno()))
     pipe.close()
@@ -216,7 +216,7 @@ def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """That a process which is not reaped yet has had."""
+    """The CPU time of a process that is not reaped yet."""
     try:
         return time.clock_gettime((~pid << 3) | 2)  # as `clock_getcpuclockid` has it
     except OSError:

@@ -1,4 +1,4 @@
-"""All programs of an agent: orders go in, what programs say and how they end comes out."""
+"""Runs all programs of an agent: commands come in, frames and ends of programs go out."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class ProgramSupervisor:
         self._to_start: deque[ProgramProcess] = deque()
         self._has_to_start = trio.Event()
         self._stirred = trio.Event()
-        self._next_look = math.inf
+        self._next_check = math.inf
 
     def order(self, order: ProgramCommand) -> None:
-        """Carries out what the core orders. Never blocks or raises.
+        """Carries out a command of the core. Never blocks or raises.
 
-        Passed over: what is for a program that is over, and another start of one that is not.
+        Ignores commands to a program that has ended, and a second start of one that runs.
         """
         match order:
             case StartProgram(key=key):
@@ -59,7 +59,7 @@ class ProgramSupervisor:
                     program.dismiss()
 
     async def run(self) -> None:
-        """Runs programs until it is cancelled; then all are killed and reaped."""
+        """Runs programs until it is cancelled; then kills and reaps all."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch)
             while True:
@@ -87,18 +87,18 @@ class ProgramSupervisor:
             self._told(ended)
 
     def _stir(self, program: ProgramProcess) -> None:
-        """Wakes the watch up if this program is to be looked at before it would."""
-        if program.next_look() < self._next_look:
+        """Wakes the watch if this program is due before its next check."""
+        if program.next_check() < self._next_check:
             self._stirred.set()
 
     async def _watch(self) -> None:
-        """Looks at programs when it is time: each second at those that are busy, seldom at the others."""
+        """Checks programs when they are due: busy ones each second, idle ones seldom."""
         while True:
             now = trio.current_time()
             for program in list(self._programs.values()):
-                if program.next_look() <= now:
-                    program.look()
-            self._next_look = min((program.next_look() for program in self._programs.values()), default=math.inf)
-            with trio.move_on_at(self._next_look):
+                if program.next_check() <= now:
+                    program.check()
+            self._next_check = min((program.next_check() for program in self._programs.values()), default=math.inf)
+            with trio.move_on_at(self._next_check):
                 await self._stirred.wait()
             self._stirred = trio.Event()

@@ -15,7 +15,7 @@ _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 LOAD, RETURN = 0x20, 0x06
 JUMP_IF_EQUAL, JUMP_IF_AT_LEAST, JUMP_IF_ANY_BIT = 0x15, 0x35, 0x45
 KILL, ALLOW, REFUSE = 0x8000_0000, 0x7FFF_0000, 0x0005_0000
-"""What becomes of a call; REFUSE is combined with an error number."""
+"""Verdicts on a call; REFUSE is combined with an error number."""
 _X32_NUMBERS = 0x4000_0000
 """x86_64 has a second set of calls, under numbers from here on."""
 
@@ -51,19 +51,19 @@ Condition = OneOf | Without | Null
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What becomes of each call, by number. What is named nowhere is refused with EPERM."""
+    """Verdict on each call, by number. Calls not named are refused with EPERM."""
 
     architecture: int
     killed: Sequence[int]
-    """The process ends."""
+    """Calls that end the process."""
     missing: Sequence[int]
-    """Refused with ENOSYS, so that the C library does it another way."""
+    """Calls refused with ENOSYS, so that the C library falls back on others."""
     allowed: Sequence[int]
     allowed_if: Sequence[tuple[int, Sequence[Condition]]]
-    """Allowed if all conditions hold; a number may come several times."""
+    """Calls allowed if all conditions hold; a number may come several times."""
 
     def assembled(self) -> bytes:
-        """As the kernel takes it."""
+        """The filter as the kernel takes it."""
         return b"".join(struct.pack("=HBBI", *instruction) for instruction in self.instructions())
 
     def instructions(self) -> list[Instruction]:

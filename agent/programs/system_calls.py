@@ -1,4 +1,4 @@
-"""Which system calls a program may make, by name, and their numbers on x86_64 and aarch64.
+"""Lists the system calls a program may make, by name, with their numbers on x86_64 and aarch64.
 
 Python computes, imports, sleeps and talks over pipes that are open; programs need no more. Whatever makes processes,
 threads, sockets or files, or touches other processes, is named nowhere or among those that end the program.
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from agent.programs.seccomp import Condition, Filter, Null, OneOf, Without
 
 AUDIT_NAMES = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
-"""Machines that programs can be contained on, as `uname` calls them, and how the kernel's filters call them."""
+"""Machines that can contain programs: the name `uname` gives, and the number the kernel's filters use."""
 Numbers = Mapping[str, tuple[int | None, int | None]]
 """By name: the number on x86_64 and on aarch64; None where there is no such call."""
 

@@ -1,4 +1,8 @@
-"""Where events come from: files and standard input, read as blocks of whole lines."""
+"""Sources of events, read as blocks of whole lines.
+
+`reader` has the protocols between sources and feeds, `registry` a row for each source; each source is a file or folder
+of its own. Bytes come in, `Block`s go out. Imports nothing else of the product.
+"""
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, Origin
 from agent.sources.errors import SourceError

@@ -1,4 +1,4 @@
-"""Blocks: a stream of bytes cut at line ends, with bounded memory whatever the stream holds."""
+"""Cuts a stream of bytes into blocks at line ends, with bounded memory whatever the stream holds."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ LINE_BYTES_MAX = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a block begins: the file, and the offset of its first byte in the decompressed content."""
+    """The origin of a block: the file, and the offset of its first byte in the decompressed content."""
 
     file: str
     offset: int
@@ -67,7 +67,7 @@ class BlockCutter:
         return blocks
 
     def skip_line(self) -> None:
-        """The stream begins inside a line that is not wanted."""
+        """Skips the rest of the line in which the stream begins."""
         self._skipping = True
 
     def finish(self, *, damaged: bool = False) -> Iterator[Block]:
@@ -111,7 +111,7 @@ class BlockCutter:
         return end, end
 
     def _block_end(self, data: bytes, start: int, at_end: bool) -> int:
-        """Where the next block ends at the latest; `start` where that takes more data."""
+        """The latest end of the next block; `start` if more data is needed."""
         newline = data.rfind(b"\n", start, start + self.block_bytes)
         if newline < 0:
             newline = data.find(b"\n", start + self.block_bytes)

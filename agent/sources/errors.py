@@ -1,8 +1,8 @@
-"""What can be wrong with a source, told in one line."""
+"""Error of a source, reported in one line."""
 
 
 class SourceError(Exception):
-    """A source cannot be read (further): one line that names the file and says what is wrong (`what` alone)."""
+    """A source cannot be read, or not to its end. The message is one line with the file and what is wrong (`what`)."""
 
     def __init__(self, file: str, what: str) -> None:
         self.what = what

@@ -1,15 +1,15 @@
-"""What is wrong with sources, said once while it lasts."""
+"""Reports the faults of sources, each once while it lasts."""
 
 from collections.abc import Mapping
 
 from agent.sources.errors import SourceError
 
 LINES_MAX = 32
-"""Lines said at once; of more, only how many they are."""
+"""Upper bound on lines reported at once; further ones are counted."""
 
 
 class Faults:
-    """Turns what is wrong now, looked at again and again, into lines that say what is new of it."""
+    """Turns the faults found by each check into lines that report the new ones."""
 
     def __init__(self) -> None:
         self._standing: dict[str, str] = {}
@@ -17,18 +17,18 @@ class Faults:
         self._more = 0
 
     def __len__(self) -> int:
-        """How much is wrong now."""
+        """The number of faults now."""
         return len(self._standing)
 
     def update(self, standing: Mapping[str, str]) -> None:
-        """What is wrong now, by file: what was not so before will be said."""
+        """Sets the faults of now, by file; those that are new are reported."""
         for file, what in standing.items():
             if self._standing.get(file) != what:
-                self.tell(file, what)
+                self.report(file, what)
         self._standing = dict(standing)
 
-    def tell(self, file: str, what: str) -> None:
-        """Says something that has happened."""
+    def report(self, file: str, what: str) -> None:
+        """Reports an event, whether it lasts or not."""
         if len(self._lines) < LINES_MAX:
             self._lines.append(str(SourceError(file, what)))
         else:

@@ -1,4 +1,4 @@
-"""Where CSV records end that are not simply lines.
+"""Finds the ends of CSV records that are not simply lines.
 
 Nearly every record is one line whose quotes are in place; lines that are not are found at once, with array
 arithmetic. Only those (fields with a line break inside, stray or unterminated quotes) are walked through
@@ -9,8 +9,6 @@ not fit, at the latest after `bytes_max`, and costs its own line only.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
 
 _NEWLINE, _RETURN, _QUOTE, _COMMA = b'\n\r",'
 
@@ -43,7 +41,7 @@ def irregular_records(data: bytes, bytes_max: int) -> Iterator[Record]:
 
 
 def open_record(data: bytes, bytes_max: int) -> int | None:
-    """Where the first record starts that more data might still close, if there is one."""
+    """The start of the first record that more data might still close, if there is one."""
     return next((record.start for record in irregular_records(data, bytes_max) if record.open), None)
 
 
@@ -51,6 +49,8 @@ def _irregular_lines(data: bytes) -> list[int]:
     """Starts of the lines with an odd quote that opens no field, or an even one that closes none."""
     if b'"' not in data:
         return []
+    import numpy as np  # here, so that configurations are read without it
+
     array = np.frombuffer(b"\n" + data + b"\n\n", np.uint8)  # so every byte has neighbours; offsets are one more
     newlines = np.flatnonzero(array == _NEWLINE)
     quotes = np.flatnonzero(array == _QUOTE)

@@ -1,4 +1,4 @@
-"""How rivals are named that could not be run."""
+"""Names of rivals that could not be run."""
 
 from .runs import Outcome
 

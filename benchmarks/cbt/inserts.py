@@ -31,7 +31,7 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is inserted, from which keys and with which targets, and how often."""
+    """The size of a run: rows, keys, targets and repetitions."""
 
     inserts: int
     cases: Sequence[tuple[KeySet, Targets | None]]

@@ -33,7 +33,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a program's run found, and the figures it took by their names."""
+    """The result of a program's run, with its figures by name."""
 
     answer: Answer
     figures: dict[str, float]
@@ -44,7 +44,7 @@ class Run:
 
     @classmethod
     def parse(cls, line: str) -> "Run":
-        """What a program's last line says. Raises BenchmarkError if that is something else."""
+        """The figures in a program's last line. Raises BenchmarkError for any other line."""
         try:
             found = json.loads(line)
             figures = {name: float(value) for name, value in found["figures"].items()}

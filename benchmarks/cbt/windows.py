@@ -21,12 +21,12 @@ PANE_MS = 10_000
 TIMED_WINDOWS = 10
 RESULT, WORK = "ELF, a result", "ELF, all work of 10 s"
 NEARLY_FLAT = 1.5
-"""What the longest window's result may take at most, in those of the shortest."""
+"""Upper bound on the time of the longest window's result, as a multiple of the shortest's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How many events a pane of 10 s has, of how many keys, and which windows are measured how often."""
+    """The size of a run: events and keys of a pane of 10 s, the windows that are measured, and repetitions."""
 
     pane_events: int
     keys: int
@@ -85,7 +85,7 @@ def compare(size_s: int, found: dict[str, Outcome]) -> list[Comparison]:
 
 
 def growth(lines: Sequence[Comparison], target: float | None) -> list[Comparison]:
-    """How many times as long the last window takes as the first."""
+    """The time of the last window as a multiple of the first's."""
     found = []
     for label in (RESULT, WORK):
         values = [line.value for line in lines if line.case.startswith(f"{label}:")]
@@ -104,7 +104,7 @@ def _write_stream(path: Path, extent: Extent) -> NDArray[np.int64]:
 
 
 def _expected(numbers: NDArray[np.int64], panes: int, pane_events: int) -> Answer:
-    """What the timed windows hold, all together."""
+    """The sum over all timed windows."""
     ends = range(panes + 1, panes + TIMED_WINDOWS + 1)
     counts = [np.bincount(numbers[(end - panes) * pane_events : end * pane_events]) for end in ends]
     return Answer.of([int(count) for window in counts for count in window[window > 0]])

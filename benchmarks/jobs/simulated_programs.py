@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import query
-from agent.daemon.creator_trust import FleetCreators
+from agent.daemon.trust import FleetCreators
 from agent.programs import calls
 from agent.programs.commands import EndProgram, ProgramCommand, ProgramSaid, StartProgram, TellProgram
 from agent.runtime.model.bundle import Bundle, Contents, Function

@@ -1,4 +1,4 @@
-"""The overlay in the simulator: routes, joins, repairs, churn, trees and what all of it costs.
+"""The overlay in the simulator: routes, joins, repairs, churn, trees and their costs.
 
 `python -m benchmarks.overlay [--quick] [--json FILE]`
 """
@@ -16,7 +16,7 @@ __all__ = ["run", "write_chart"]
 
 
 def run(quick: bool) -> list[Comparison]:
-    """Everything, in two processes. What cannot be measured stays in the table, as missed."""
+    """Measure all figures, in two processes. A figure that cannot be measured stays in the table, as missed."""
     report = run_all(QUICK if quick else FULL)
     report += kills.growth(report)
     verdicts = [line.met for line in report if line.met is not None]

@@ -1,12 +1,12 @@
-"""Routing while nodes come and go all the time: is everything delivered, at the right node, and once?
+"""Routing under churn: whether every message is delivered at the right node, and once.
 
-Whoever dies (a process that ends; connections to it are refused) is replaced by a newcomer with another id. Three seeds
-stay, and everyone joins through them. Sessions are drawn anew for all at the start, so that there are many short
-ones. Messages from random nodes to random keys are right where the closest of all active nodes delivers them, as of
-their sending or of their delivery. One that was never delivered counts as wrong unless its origin died.
+A node that crashes (connections to it are refused) is replaced by a newcomer with another id. Three seeds stay, and all
+nodes join through them. Sessions are drawn for all nodes at the start, so that there are many short ones. A message
+from a random node to a random key is right if the closest of all active nodes, at its sending or its delivery, delivers
+it. A message never delivered counts as wrong unless its origin crashed.
 
-A message is applied twice if two nodes deliver it, or one does so twice, while the first of them lives. Where the first
-one died, with what it had made of the message, another one has to deliver it: these are counted apart.
+A message is applied twice if two nodes deliver it, or one does so twice, while the first of them lives. If the first
+one crashed, with all effects of the message, another one has to deliver it: these are counted apart.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from .truth import Ring
 
 RIGHT_TARGET = 99.9
 BURST, BURST_S = 10, 0.2
-"""So many messages set out each time."""
+"""Messages sent at a time, and the seconds between."""
 WARM_UP_S = 30.0
 DRAIN_S = 15.0
 MSPASTRY_MESSAGES, BAMBOO_BYTES = 0.5, 900.0
@@ -29,7 +29,7 @@ MSPASTRY_MESSAGES, BAMBOO_BYTES = 0.5, 900.0
 
 @dataclass(slots=True)
 class _Sent:
-    """A message on its way: which nodes may deliver it, and how often any and a right one did."""
+    """A message in transit: the nodes that may deliver it, the number of deliveries and of right ones."""
 
     key: Id
     origin: int
@@ -44,7 +44,7 @@ COUNTERS = ("sent", "sent_bytes", "sent_route", "sent_route_bytes", "duplicates"
 
 
 class Story:
-    """A population of constant size in which nobody stays but the three seeds, and the messages sent in it."""
+    """A population of constant size in which only the three seeds stay, and the messages sent in it."""
 
     def __init__(self, population: Population, sessions: Sessions) -> None:
         self._population = population
@@ -65,7 +65,7 @@ class Story:
         population.observe(self._note)
 
     def run(self, seconds: float, *, with_routes: bool = False) -> None:
-        """Let time pass, and messages set out meanwhile."""
+        """Run for a while, sending messages meanwhile."""
         start = self._population.now
         for turn in range(1, round(seconds / BURST_S) + 1):
             active = self._active()
@@ -74,7 +74,7 @@ class Story:
             self.churn.run(start + turn * BURST_S)
 
     def totals(self) -> dict[str, int]:
-        """The counters of all nodes there were."""
+        """Sum of the counters of all nodes, past and present."""
         counters = [node.statistics() for node in self._everyone]
         return {name: sum(int(getattr(one, name)) for one in counters) for name in COUNTERS}
 

@@ -1,4 +1,4 @@
-"""What is measured, at which sizes and with which seeds."""
+"""The figures of the benchmark with their sizes and seeds."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,7 +11,9 @@ from .population import SETTLED_S
 
 MEDIAN_S = 300.0
 SOON_S = 10.0
-"""Ten thousand nodes take so long to join that most have looked for near peers for long when the last are in."""
+"""Time to settle for ten thousand nodes: their join takes so long that most have sought near peers long before it
+ends.
+"""
 _PLACEMENT = Figure("placement of roots", partial(placement.run, seeds=range(1, 10)))
 
 

@@ -1,4 +1,4 @@
-"""What keeping many trees alive costs: it should grow with an agent's peers, not with the trees it shares with them."""
+"""Cost of keeping many trees alive: it should grow with an agent's peers, not with the trees it shares with them."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,14 +12,14 @@ from .population import SETTLED_S, Population, progress
 BYTES, BYTES_PER_PEER = "heartbeats of an agent", "heartbeats for each peer"
 RATIO_TARGET = 1.2
 FAR_WEIGHT = 1 / 3
-"""Who is in the leaf set only is asked every three seconds, everyone else each second."""
+"""Weight of peers that are only in the leaf set: they are pinged every three seconds, all others every second."""
 MEASURED_S = 20.0
 COUNTERS = ("sent_detector", "sent_tree", "sent_detector_bytes", "sent_tree_bytes", "sent_bytes")
-"""Heartbeats are pings with their answers, and what trees say of their edges."""
+"""Heartbeats are pings with their answers, and the exchange of tree edges."""
 
 
 def run(nodes: int, trees: Sequence[int], members: int, seed: int) -> list[Comparison]:
-    """Trees of so many random members each are added until there are as many as each number says."""
+    """Add trees of random members until their number reaches each of the given ones."""
     population = Population(seed)
     population.grow(nodes)
     population.run(SETTLED_S)
@@ -61,7 +61,7 @@ def _are_attached(population: Population) -> bool:
 
 
 def _peers(node: Node) -> tuple[int, int]:
-    """How many are next to a node on the ring or in any tree, and how many others are in its leaf set."""
+    """Return the number of neighbours on the ring or in any tree, and of other peers in the leaf set."""
     leaf_set = node.leaf_set
     near = {peer.node_id for peer in (*leaf_set.successors[:1], *leaf_set.predecessors[:1])}
     for key in node.groups:

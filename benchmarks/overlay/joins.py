@@ -1,4 +1,4 @@
-"""How long nodes take to join, and how many messages: all at once from cold, and one at a time."""
+"""Time and messages of joins: all at once from cold, and one at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ NEWCOMER_LIMIT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """Seconds until all of a cold start were in; messages of each join, then and one at a time."""
+    """Seconds until a cold start was complete; messages per join, at the cold start and one at a time."""
 
     cold_s: float
     cold_messages: list[float]
@@ -26,9 +26,9 @@ class Joins:
 
 
 class _Counting:
-    """Counts the messages of joiners' own joins at the moment they have joined, and what others passed on for them.
+    """Counts the messages of joiners' own joins at the moment they have joined, and those forwarded for them.
 
-    Everyone gets the same share of the latter: one at a time, that is what was passed on for this one.
+    Every joiner gets the same share of the latter: one at a time, that is the messages forwarded for this one.
     """
 
     def __init__(self, population: Population) -> None:
@@ -54,7 +54,7 @@ class _Counting:
 
 
 def measure(population: Population, nodes: int, later_joins: int) -> Joins:
-    """Let the nodes join from cold; then some more come one at a time, and leave again."""
+    """Let the nodes join from cold; then some more join one at a time, and leave again."""
     cold = _Counting(population)
     took_s = population.grow(nodes)
     cold_messages = cold.messages()
@@ -69,7 +69,7 @@ def measure(population: Population, nodes: int, later_joins: int) -> Joins:
 
 
 def messages(when: str, share: str) -> str:
-    """The label of a curve."""
+    """Return the label of a curve."""
     return f"join messages, {when}, {share}"
 
 

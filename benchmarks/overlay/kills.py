@@ -1,8 +1,8 @@
-"""Figure 10c of the paper: a tenth of the nodes die at once; how long until the others are whole again.
+"""Figure 10c of the paper: a tenth of the nodes fail at once; time until the others have recovered.
 
-Every survivor is in some trees. It is an orphan of one while its parents do not lead to the root that is right
-by now. Everything is looked at four times a second; what was wrong last at one look counts as right from the next. Who
-is not whole after a minute counts with that minute.
+Every survivor is in some trees. It is an orphan of one while its parents do not lead to the currently right root. The
+state is sampled four times a second; anything wrong in one sample counts as right from the next. A node that has not
+recovered after a minute counts with that minute.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,14 @@ FLAT_TARGET = 1.5
 PAPER_S = 7.0
 SHARES = {"p50": 0.5, "p99": 0.99, "all": 1.0}
 WAYS = SILENT, REFUSED = "silent", "refused"
-"""Power or cable fail, so that nobody learns it from the network; processes end, and connections are refused."""
+"""Ways to fail: a power failure, which the network does not report; ended processes, to which connections are
+refused.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Healing:
-    """After how many seconds everything was right: by orphan, by tree whose root died, and all leaf sets."""
+    """Seconds until everything was right: by orphan, by tree whose root failed, and all leaf sets."""
 
     orphans_s: list[float]
     take_over_s: list[float]
@@ -37,7 +39,7 @@ class Healing:
 
 
 def measure(population: Population, keys: Sequence[Id], way: str) -> Healing:
-    """Kill a tenth, the roots of half of the trees among them, and watch the others."""
+    """Kill a tenth, including the roots of half of the trees, and observe the others."""
     ring = population.ring
     roots = {ring.closest(key) for key in keys[::2]}
     victims = [population.live[node_id] for node_id in roots]
@@ -71,22 +73,22 @@ def _watch(population: Population, keys: Sequence[Id], headless: set[Id]) -> Hea
 
 
 def orphans(way: str, share: str) -> str:
-    """The label of a curve."""
+    """Return the label of a curve."""
     return f"orphans re-attached, {way}, {share}"
 
 
 def leaf_sets(way: str) -> str:
-    """The label of a curve."""
+    """Return the label of a curve."""
     return f"all leaf sets right, {way}"
 
 
 def take_over(way: str) -> str:
-    """The label of a curve."""
+    """Return the label of a curve."""
     return f"take-over of a dead root, {way}"
 
 
 def lines(way: str, nodes: int, healings: Sequence[Healing]) -> list[Comparison]:
-    """Orphans of all seeds together; leaf sets and roots of the worst seed."""
+    """Return the lines: orphans of all seeds together, leaf sets and roots of the worst seed."""
     has_targets = nodes == TARGET_NODES
     healed, taken_over = (HEALED_TARGET_S, TAKE_OVER_TARGET_S) if has_targets else (None, None)
     times = [time for healing in healings for time in healing.orphans_s]
@@ -104,7 +106,7 @@ def lines(way: str, nodes: int, healings: Sequence[Healing]) -> list[Comparison]
 
 
 def growth(report: Sequence[Comparison]) -> list[Comparison]:
-    """How many times as long the most nodes take as the fewest."""
+    """Return the ratio of times at the largest and the smallest size."""
     found: list[Comparison] = []
     for label in (orphans(way, "p99") for way in WAYS):
         curve = [line for line in report if line.case.startswith(f"{label}: ")]

@@ -1,6 +1,6 @@
-"""Routes in rings too large to join node by node: tables are built directly, when a route first comes by.
+"""Routes in rings too large to join node by node: a node's tables are built when a route first passes it.
 
-A cell of the routing table holds peers that are near of those that fit, or random ones of them: the rival.
+A cell of the routing table holds near peers of the fitting ones or, for comparison, random ones.
 """
 
 import random
@@ -25,14 +25,14 @@ PASTRY_MEAN, PASTRY_MOST, PASTRY_NODES = 4.0, 5.0, 100_000
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """What routes took: hops of each; time of all of them over that of going there directly."""
+    """Hops of routes, and the ratio of their total time to that of direct ways."""
 
     hops: list[int]
     stretch: float
 
 
 class _Ring:
-    """Peers in order of their ids, and the tables of those that routes have come by."""
+    """Peers in order of their ids, and the tables of those that routes have passed."""
 
     def __init__(self, peers: Sequence[Peer], near: Latency | None, source: random.Random) -> None:
         self._peers = peers
@@ -47,7 +47,7 @@ class _Ring:
 
 
 def run(sizes: Sequence[int], routes: int, seed: int) -> list[Comparison]:
-    """Stretch at all sizes, hops at those that no simulated overlay has."""
+    """Measure stretch at all sizes, hops at those beyond the simulated overlays."""
     report: list[Comparison] = []
     for nodes in sizes:
         source = random.Random(seed)
@@ -71,7 +71,9 @@ def run(sizes: Sequence[int], routes: int, seed: int) -> list[Comparison]:
 
 
 def measure(peers: Sequence[Peer], routes: int, latency: Latency, near: Latency | None, source: random.Random) -> Paths:
-    """Route from random peers to random keys; `near`: by what a cell's peers are chosen, None: by chance."""
+    """Route from random peers to random keys; `near`: the latency model that chooses a cell's peers, None: random
+    choice.
+    """
     ring = _Ring(peers, near, source)
     hops: list[int] = []
     routed_s = direct_s = 0.0

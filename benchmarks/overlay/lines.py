@@ -9,26 +9,26 @@ from benchmarks.report import Comparison, reaching, smaller, within
 
 NAME = "overlay"
 TARGET_NODES = 1_280
-"""The size of the fleet that most targets are for."""
+"""Size of the fleet that most targets are for."""
 at_most = partial(within, NAME)
-"""A figure where less is better, with the most it may be; without that it is only printed."""
+"""A figure where less is better, with its upper limit; without one it is only printed."""
 at_least = partial(reaching, NAME)
 beside = partial(smaller, NAME)
-"""A figure where less is better, next to a rival's: what it has published, or was measured here."""
+"""A figure where less is better, next to a rival's, published or measured here."""
 
 
 def size(nodes: int) -> str:
-    """How a number of nodes is written as a place."""
+    """Return a number of nodes as the place of a line."""
     return f"{nodes:,}"
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which this share of the values lies; 0 of none."""
+    """Return the value below which this share of the values lies; 0 for none."""
     return float(np.quantile(values, share)) if values else 0.0
 
 
 def shown(comparison: Comparison) -> str:
-    """A line for whoever waits."""
+    """Return a progress line."""
     verdict = "" if comparison.met is None else " met" if comparison.met else " MISSED"
     aim = "" if comparison.target is None else f" (target {comparison.target:.4g})"
     rival = f" [{comparison.rival}: {comparison.rival_value:.4g}]" if comparison.rival_value is not None else ""

@@ -1,7 +1,7 @@
-"""Figures 13b and 13c of the paper: what an agent sends, by number of agents and by update interval.
+"""Figures 13b and 13c of the paper: an agent's messages and bytes, by number of agents and by update interval.
 
-One job with one tree over all agents. Each interval every agent sends its parent one message: its own aggregate,
-combined with its children's. The rest is what the overlay costs.
+One job with one tree over all agents. In each interval every agent sends its parent one message: its own aggregate,
+combined with its children's. The rest is the cost of the overlay.
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ MEASURED_S = 30.0
 TURNS = 20
 INTERVALS_S = (5.0, 10.0, 30.0)
 INTERVALS = (*INTERVALS_S, None)
-"""None: there is no job."""
+"""Update intervals; None: no job."""
 
 
 def packets(interval_s: float | None) -> str:
-    """The label of a curve."""
+    """Return the label of a curve."""
     return f"agent's messages, {_job(interval_s)}"
 
 
 def sent_bytes(interval_s: float | None) -> str:
-    """The label of a curve."""
+    """Return the label of a curve."""
     return f"agent's bytes, {_job(interval_s)}"
 
 
@@ -35,7 +35,7 @@ def _job(interval_s: float | None) -> str:
 
 
 def run(sizes: Sequence[int], seed: int) -> list[Comparison]:
-    """A curve for each interval, and one without a job."""
+    """Measure a curve for each interval, and one without a job."""
     report: list[Comparison] = []
     for nodes in sizes:
         population = Population(seed)

@@ -1,13 +1,13 @@
-"""Figure 12c of the paper: how many trees an agent is the root of, by ways to place ids and trees.
+"""Figure 12c of the paper: number of trees an agent is the root of, by ways to place ids and trees.
 
-Plain consistent placement draws ids and trees at random, and the agent closest to a tree is its root. The gaps
-between random ids are exponential, so some agents have many times the share of others. Two remedies. *Even ids*:
-the fleet's authority draws some points for each certificate, and takes the middle of the widest of the gaps that they
-fall in; *best of 8* is that of 8 points. *Salts*: a tree's creator hashes its name with some salts, and takes the one
-whose root-to-be has the fewest trees; whoever looks for the tree asks at all of these places.
+Plain consistent placement draws ids and trees at random, and the agent closest to a tree is its root. The gaps between
+random ids are exponential, so some agents have many times the share of others. Two remedies. *Even ids*: the fleet's
+authority draws some points for each certificate, and takes the middle of the widest of the gaps that they fall in;
+*best of 8* uses 8 points. *Salts*: a tree's creator hashes its name with some salts, and takes the one whose root has
+the fewest trees; a lookup of the tree asks at all of these places.
 
 With perfectly even ids the number of roots would be binomial, which still has 0.7% of the agents at 3 of 500 trees or
-more: what the figure shows is beyond what any placement by one hash can promise.
+more: the paper's figure is beyond what any placement by one hash can achieve.
 """
 
 import random
@@ -24,12 +24,12 @@ from .truth import Ring
 
 AGENTS = 1_280
 BOUNDS = ((500, 3, 99.5), (1_000, 5, 99.5), (2_000, 5, 95.0))
-"""So many trees; of the agents, this many percent are root of fewer than so many of them."""
+"""Number of trees; bound on an agent's roots; percentage of agents that must stay below it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to place: of how many points the best becomes an id, or the least loaded root gets a tree."""
+    """A way to place: the number of points among which an id is chosen, or of salts among which a tree's root is."""
 
     name: str
     points: int = 1
@@ -47,7 +47,7 @@ WAYS = (
 
 
 def run(seeds: Sequence[int], agents: int = AGENTS) -> list[Comparison]:
-    """Every way side by side, medians over the seeds."""
+    """Measure every way, medians over the seeds."""
     shares: list[Comparison] = []
     busiest: list[Comparison] = []
     for trees, bound, target in BOUNDS:
@@ -61,12 +61,12 @@ def run(seeds: Sequence[int], agents: int = AGENTS) -> list[Comparison]:
 
 
 def most(trees: int) -> str:
-    """The label of a curve."""
+    """Return the label of a curve."""
     return f"most roots on one agent, {trees:,} trees"
 
 
 def roots(way: Way, agents: int, trees: int, source: random.Random) -> list[int]:
-    """How many trees each agent is the root of."""
+    """Return the number of trees each agent is the root of."""
     ring = Ring(_ids(way.points, agents, source))
     counts = dict.fromkeys(ring, 0)
     for _ in range(trees):
@@ -76,7 +76,7 @@ def roots(way: Way, agents: int, trees: int, source: random.Random) -> list[int]
 
 
 def _ids(points: int, agents: int, source: random.Random) -> list[int]:
-    """Ids issued one after the other, each at the middle of the widest of the gaps that some points fall in."""
+    """Return ids issued one after the other, each in the middle of the widest gap that one of some points falls in."""
     ids = [source.getrandbits(128)]
     while len(ids) < agents:
         if points == 1:
@@ -89,7 +89,7 @@ def _ids(points: int, agents: int, source: random.Random) -> list[int]:
 
 
 def _gap(ids: Sequence[int], point: int) -> tuple[int, int]:
-    """Where the gap between two neighbouring ids begins that a point falls in, and how wide it is."""
+    """Return the start and width of the gap between neighbouring ids that a point falls in."""
     place = bisect_left(ids, point)
     below, above = ids[place - 1], ids[place % len(ids)]
     return below, (above - below) % ID_SPACE or ID_SPACE

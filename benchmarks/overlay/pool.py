@@ -1,4 +1,4 @@
-"""Runs figures that do not depend on each other in processes of their own, and puts their lines together."""
+"""Runs independent figures in processes of their own, and joins their lines."""
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
@@ -14,13 +14,14 @@ from .population import progress
 
 PROCESSES = 2
 COLLECT_AFTER = (100_000, 20, 100)
-"""Thresholds of Python's garbage collector. A simulated overlay is millions of objects that live on: looking through
-all of them as often as in a small program costs a quarter of the time."""
+"""Thresholds of Python's garbage collector. A simulated overlay consists of millions of long-lived objects: scanning
+all of them as often as in a small program costs a quarter of the time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A part of a benchmark's report. `weight`: who has more starts earlier."""
+    """A part of a benchmark's report. Figures of a higher `weight` start earlier."""
 
     name: str
     measure: Callable[[], list[Comparison]]
@@ -29,13 +30,13 @@ class Figure:
 
 
 def run_all(figures: Sequence[Figure]) -> list[Comparison]:
-    """Measure all of them; return their lines in order, those of one curve together."""
+    """Measure all figures; return their lines in order, those of one curve together."""
     *_, report = reports(figures)
     return report
 
 
 def reports(figures: Sequence[Figure], processes: int = PROCESSES) -> Iterator[list[Comparison]]:
-    """Measure all of them, so many at once; whenever one is done, yield the lines of all that are, in the same way."""
+    """Measure all figures, several at once; after each, yield the lines so far, ordered like the final ones."""
     progress(f"{len(figures)} figures in {processes} processes")
     measured: dict[str, list[Comparison]] = {}
     with ProcessPoolExecutor(processes, get_context("spawn"), gc.set_threshold, COLLECT_AFTER) as pool:
@@ -47,7 +48,7 @@ def reports(figures: Sequence[Figure], processes: int = PROCESSES) -> Iterator[l
 
 
 def together(lines: Sequence[Comparison]) -> list[Comparison]:
-    """Put the lines of one label next to each other, where the first of them stands."""
+    """Move lines of the same label next to the first of them."""
     labels: dict[str, list[Comparison]] = {}
     for line in lines:
         labels.setdefault(line.case.partition(": ")[0], []).append(line)
@@ -55,7 +56,7 @@ def together(lines: Sequence[Comparison]) -> list[Comparison]:
 
 
 def _measured(figure: Figure) -> list[Comparison]:
-    """The figure's lines; should it fail, one that says so, as the others are worth having."""
+    """Return the figure's lines, or one that reports its failure, so that the other figures are kept."""
     began = perf_counter()
     try:
         lines = figure.measure()

@@ -14,11 +14,11 @@ SIDE_S = 0.050
 STEP_S = 0.25
 LIMIT_S = 120.0
 SETTLED_S = 70.0
-"""Nodes look for near peers for a minute after they have joined."""
+"""Time after the last join in which nodes have found near peers; they seek them for a minute."""
 
 
 class Population:
-    """Nodes, by default in a plane whose side takes 50 ms to cross. `live`: by id, those whose processes run."""
+    """Nodes, by default in a plane whose side takes 50 ms to cross. `live`: nodes with a running process, by id."""
 
     def __init__(self, seed: int, *, loss: float = 0.0, latency: Latency | None = None) -> None:
         self.seed = seed
@@ -37,16 +37,16 @@ class Population:
         return Ring(self.live)
 
     def observe(self, on_event: Callable[[float, Node, Event], None] | None) -> None:
-        """From now on, call this with each event of every node."""
+        """Call this with each event of every node from now on."""
         self.simulator.on_event = on_event
 
     def run(self, seconds: float) -> None:
         self.simulator.run(self.now + seconds)
 
     def run_until(self, is_done: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> float:
-        """Run until this holds, looked at every quarter of a second; return how long it took.
+        """Run until the condition, checked every quarter of a second, holds; return the time it took.
 
-        Raises BenchmarkError when it takes too long.
+        BenchmarkError when it takes too long.
         """
         start = self.now
         while not is_done():
@@ -56,9 +56,9 @@ class Population:
         return self.now - start
 
     def grow(self, size: int) -> float:
-        """Let nodes join from cold, all at once: three that are known to everyone, and the others through them.
+        """Let nodes join from cold, all at once: three seeds known to all nodes, and the others through them.
 
-        Return how long it took until everyone was active and had the right leaf set.
+        Return the time until all nodes were active and had the right leaf set.
         """
         self.contacts = [self.add() for _ in range(min(SEEDS, size))]
         for _ in range(size - len(self.contacts)):
@@ -70,7 +70,7 @@ class Population:
         )
 
     def add(self) -> Node:
-        """Make a node that joins, the first of all excepted."""
+        """Make a node that joins, except for the first."""
         node = self.simulator.add_node()
         if self.live:
             node.join(self.random.choice(self.contacts or [*self.live.values()]).peer, self.now)
@@ -80,7 +80,7 @@ class Population:
         return node
 
     def plant(self, trees: int) -> list[Id]:
-        """Make everyone a member of so many groups, and wait until each tree leads all of them to its root."""
+        """Make every node a member of a number of groups, and wait until each tree leads all of them to its root."""
         keys = [self.key() for _ in range(trees)]
         for node in self.live.values():
             for key in keys:
@@ -92,20 +92,20 @@ class Population:
         return keys
 
     def key(self) -> Id:
-        """A random point of the id space."""
+        """Return a random point of the id space."""
         return Id(self.random.getrandbits(128))
 
     def some(self, share: float) -> list[Node]:
         return self.random.sample([*self.live.values()], round(share * len(self.live)))
 
     def dismiss(self, node: Node) -> None:
-        """Let a node leave, and give the others a moment to hear it."""
+        """Let a node leave, and give the others a moment to handle it."""
         del self.live[node.peer.node_id]
         node.leave(self.now)
         self.run(STEP_S)
 
     def kill(self, victims: Sequence[Node], *, is_silent: bool) -> None:
-        """End processes at once; silently: as when the power fails, so that nobody learns it from the network."""
+        """End processes at once; `silently`: as in a power failure, which the network does not report."""
         for node in victims:
             del self.live[node.peer.node_id]
         if is_silent:
@@ -114,10 +114,10 @@ class Population:
             self.simulator.crash(node)
 
     def count(self, counter: str) -> int:
-        """The sum of one counter over all live nodes."""
+        """Return the sum of one counter over all live nodes."""
         return sum(int(getattr(node.statistics(), counter)) for node in self.live.values())
 
 
 def progress(text: str) -> None:
-    """A line on stderr for whoever waits."""
+    """Print a progress line to stderr."""
     print(text, file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
-"""Runs the benchmark and puts its figures where people read them: results, chart, and a section of `docs/overlay.md`.
+"""Runs the benchmark and publishes its figures: results, chart, and a section of `docs/overlay.md`.
 
-`python -m benchmarks.overlay.publish [FIGURE ...]`: all of them without any; of others the last results stay. What has
-been measured is kept if the run is broken off. `--from-results` only writes chart and section anew.
+`python -m benchmarks.overlay.publish [FIGURE ...]`: all figures without arguments; the others' last results are kept.
+Measured figures are kept if the run is interrupted. `--from-results` only rewrites chart and section.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _measure(names: Sequence[str]) -> None:
-    """Bring the results up to date; those of all figures begin anew."""
+    """Update the results; without a choice of figures, from scratch."""
     before = _last_results() if names and RESULTS.exists() else []
     for report in reports([_NAMED[name] for name in names or _NAMED]):
         results = merged(before, report)
@@ -53,14 +53,14 @@ def _last_results() -> list[Comparison]:
 
 
 def merged(before: Sequence[Comparison], measured: Sequence[Comparison]) -> list[Comparison]:
-    """Put new lines in the place of those before, and others after them; those of one curve stay together."""
+    """Replace earlier lines by new ones and append the others; those of one curve stay together."""
     fresh = {(line.case, line.rival): line for line in measured}
     kept = [fresh.pop((line.case, line.rival), line) for line in before]
     return together([*kept, *fresh.values()])
 
 
 def with_section(page: str, text: str) -> str:
-    """Replace what stands between the marks on a page; without them, put a section at its end."""
+    """Replace the text between the marks on a page; without marks, append a section."""
     before, begin, rest = page.partition(BEGIN)
     if not begin:
         return f"{page.rstrip()}\n\n## Measured\n\n{BEGIN}\n{text}{END}\n"
@@ -68,7 +68,7 @@ def with_section(page: str, text: str) -> str:
 
 
 def section(report: Sequence[Comparison]) -> str:
-    """A table of what depends on the number of nodes, with a column for each; then one of all the rest."""
+    """Return a table of figures that depend on the number of nodes, with a column for each, and one of the others."""
     curves: dict[str, dict[str, str]] = {}
     for line in report:
         label, _, place = line.case.partition(": ")
@@ -101,7 +101,7 @@ def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(line: Comparison, before: str | None) -> str:
-    """A figure with its target; a further line of the same place brings another rival."""
+    """Return a figure with its target; a further line of the same place adds another rival."""
     missed = ", **missed**" if line.met is False else ""
     aim = "" if line.target is None else f" ({_number(line.target)}{missed})"
     rival = "" if line.rival_value is None else f"; {line.rival}: {_number(line.rival_value)}"

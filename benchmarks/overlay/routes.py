@@ -1,4 +1,4 @@
-"""Hops and stretch of routes between random nodes and random keys, next to what Pastry has published."""
+"""Hops and stretch of routes between random nodes and random keys, next to Pastry's published figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ ROUTES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """What routes took: hops in the mean; time of all of them over that of going there directly."""
+    """Mean hops of routes; ratio of their total time to that of direct ways."""
 
     hops: float
     stretch: float
 
 
 def measure(population: Population, count: int = ROUTES) -> Routes:
-    """Send messages and see them delivered."""
+    """Send messages and observe their delivery."""
     sent: list[tuple[Peer, float]] = []
     took_s: list[tuple[float, float]] = []
 
@@ -52,7 +52,7 @@ def measure(population: Population, count: int = ROUTES) -> Routes:
 
 
 def lines(nodes: int, routes: Sequence[Routes]) -> list[Comparison]:
-    """Medians over the seeds."""
+    """Return the lines: medians over the seeds."""
     hops, stretch = median(one.hops for one in routes), median(one.stretch for one in routes)
     report = [
         at_most(

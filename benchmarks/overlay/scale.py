@@ -12,7 +12,9 @@ PAUSE_S = 10.0
 
 
 def run(nodes: int, seeds: Sequence[int], later_joins: int, settled_s: float = SETTLED_S) -> list[Comparison]:
-    """All figures of one size, so long after the last join; the second tenth is killed among the survivors."""
+    """Measure all figures of one size, this long after the last join; the second tenth is killed among the
+    survivors.
+    """
     joined: list[joins.Joins] = []
     routed: list[routes.Routes] = []
     shapes: list[trees.Shape] = []

@@ -1,4 +1,4 @@
-"""How long the simulator takes for a minute of a fleet at rest, with a tree over all of it."""
+"""Time the simulator takes for a minute of a fleet at rest, with a tree over all nodes."""
 
 import time
 
@@ -15,7 +15,7 @@ COUNTERS = {"sent": ("messages", "messages/s"), "sent_bytes": ("bytes", "B/s")} 
 
 
 def run(nodes: int, seed: int) -> list[Comparison]:
-    """Wall-clock time, and the messages and bytes that each node sent meanwhile."""
+    """Measure wall-clock time, and the messages and bytes that each node sent meanwhile."""
     population = Population(seed)
     population.grow(nodes)
     population.plant(1)

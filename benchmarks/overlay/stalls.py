@@ -1,7 +1,7 @@
-"""An hour in which messages get lost and nodes stand still: nobody who lives may be taken out of the overlay.
+"""An hour in which messages get lost and nodes stall: no living node may be removed from the overlay.
 
-Each node stands still for 2 s, over and over, at moments of its own: 7 to 27 s lie between two of them, so that a tenth
-of the nodes stands still at any moment.
+Each node stalls for 2 s repeatedly, at times of its own: 7 to 27 s lie between two stalls, so that a tenth of the nodes
+is stalled at any moment.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ class _Events:
 
 
 def run(nodes: int, seconds: float, seed: int) -> list[Comparison]:
-    """Removals for good, and the failures that were taken back, an hour and node."""
+    """Measure removals, and the failures that were taken back, per hour and node."""
     population = Population(seed)
     population.grow(nodes)
     population.plant(1)

@@ -1,4 +1,4 @@
-"""The shape of trees over all nodes: how many children the busiest node has, and how deep they are."""
+"""The shape of trees over all nodes: most children of a node, and depth."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ SCRIBE_CHILDREN = 6.2
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Of some trees: most children of a node, children of those that have some in the mean, and depth."""
+    """Shape of some trees: most children of a node, mean children of inner nodes, and depth."""
 
     children_max: int
     children_mean: float
@@ -25,7 +25,7 @@ class Shape:
 
 
 def measure(population: Population, keys: Sequence[Id]) -> Shape:
-    """Look at trees that are whole."""
+    """Measure complete trees."""
     counts = [len(node.children(key)) for key in keys for node in population.live.values()]
     ring = population.ring
     levels = [depth for key in keys for depth in depths(key, population.live, ring).values()]
@@ -33,7 +33,7 @@ def measure(population: Population, keys: Sequence[Id]) -> Shape:
 
 
 def lines(nodes: int, shapes: Sequence[Shape]) -> list[Comparison]:
-    """The worst tree of all seeds, and the mean."""
+    """Return the lines: the worst tree of all seeds, and the mean."""
     place = size(nodes)
     children = mean(shape.children_mean for shape in shapes)
     return [

@@ -1,4 +1,4 @@
-"""What is right for a set of live nodes, told by someone who sees all of them."""
+"""The right state of a set of live nodes, computed from global knowledge."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ HALF_LEAF_SET = 8
 
 
 class Ring:
-    """The ids of nodes in order: who is nearest to a key, and who belongs in whose leaf set.
+    """The ids of nodes in order: which is nearest to a key, and which belong in each leaf set.
 
     >>> ring = Ring([10, 30, 20])
     >>> ring.closest(24), sorted(ring.leaves(10))
@@ -32,23 +32,23 @@ class Ring:
         return above if closer(key, above, below) else below
 
     def leaves(self, node_id: int) -> set[int]:
-        """Return whom the leaf set of a node should hold."""
+        """Return the ids that a node's leaf set should hold."""
         place, size = bisect_left(self._ids, node_id), len(self._ids)
         reach = min(HALF_LEAF_SET, size - 1)
         return {self._ids[(place + step) % size] for step in range(-reach, reach + 1) if step}
 
 
 def wrong_leaf_sets(nodes: Mapping[int, Node], ring: Ring) -> list[int]:
-    """Return the ids of the nodes whose leaf set holds others than it should."""
+    """Return the ids of the nodes with a wrong leaf set."""
     return [
         node_id for node_id, node in nodes.items() if {peer.node_id for peer in node.leaf_set} != ring.leaves(node_id)
     ]
 
 
 def depths(key: Id, nodes: Mapping[int, Node], ring: Ring) -> dict[int, int]:
-    """Return, for each node that is attached under the group's right root, how many hops away the root is.
+    """Return, for each node attached under the group's right root, its distance from the root in hops.
 
-    Parents are followed without a word from anyone who is not among the nodes.
+    Parents are followed by global knowledge; a parent outside the given nodes ends the path.
     """
     root = ring.closest(key)
     found: dict[int, int] = {root: 0} if nodes[root].is_root(key) and nodes[root].is_attached(key) else {}

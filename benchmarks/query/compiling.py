@@ -1,4 +1,4 @@
-"""How long it takes from a query's text to its plan and Polars expressions, and how large plans are on the wire.
+"""Measures the time from a query's text to its plan and Polars expressions, and the size of plans on the wire.
 
 The queries are those of `tests/query/cases`.
 """

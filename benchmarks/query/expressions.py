@@ -1,4 +1,4 @@
-"""What agents evaluate of each event, next to the same by hand in Polars, in this process on the same frame."""
+"""Compares expressions as agents evaluate them with the same written by hand in Polars, in one process on one frame."""
 
 import statistics
 import sys

@@ -25,7 +25,7 @@ _PAGES = ("/shop/{}", "/shop/{}/reviews?page=2", "/cart/add?item={}", "/search?q
 
 
 def requests(rows: int, *, seed: int = 7) -> pl.DataFrame:
-    """So many events of SCHEMA, with their time; one in ten fails, one in five has no referrer."""
+    """`rows` events of SCHEMA, with their time; one in ten fails, one in five has no referrer."""
     random = np.random.default_rng(seed)
     time_ms = pl.Series("@time", _BEGIN_MS + np.sort(random.integers(0, _SPAN_MS, rows)))
     paths = [page.format(number) for page in _PAGES for number in range(2_000)]

@@ -31,7 +31,7 @@ def check_algebra(pao: Pao, values: pl.Series, **inputs: pl.Series) -> None:
     are, and doubles if their 15 digits are. Finding no example proves nothing. Raises UserDefinedError for code that
     fails. O(n) for n values.
 
-    >>> from cbt.sums import NumberSum
+    >>> from cbt.aggregates.sums import NumberSum
     >>> check_algebra(NumberSum("total"), pl.Series([0.1, 1e300, None, -1e300, 3.0]))
     """
     block = pl.DataFrame({_ARGUMENT: values, **inputs})

@@ -27,7 +27,7 @@ class UserDefinedError(Exception):
     """A user-defined function has failed; the message names it and says what it did."""
 
 
-def wrong(function: str, fault: str) -> UserDefinedError:
+def function_error(function: str, fault: str) -> UserDefinedError:
     return UserDefinedError(f"the function {function!r} {fault}")
 
 
@@ -46,7 +46,7 @@ def guarded(function: str, method: str, code: Callable[[], T]) -> T:
     except (Exception, SystemExit, pl.exceptions.PanicException) as error:
         lines = str(error).splitlines()
         reason = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-        raise wrong(function, f"fails in {method}: {reason}") from error
+        raise function_error(function, f"fails in {method}: {reason}") from error
 
 
 def attempt(paos: Sequence[Algebra], method: str, work: Callable[[Sequence[Algebra]], T]) -> T:
@@ -70,7 +70,7 @@ def declared_type(function: str, attribute: str, definition: object, types: Mapp
     """The name of a type that a definition declares. Raises UserDefinedError for another."""
     name = getattr(definition, attribute, None)
     if not isinstance(name, str) or name not in types:
-        raise wrong(function, f"declares the {attribute} {name!r}; it can be {', '.join(types)}")
+        raise function_error(function, f"declares the {attribute} {name!r}; it can be {', '.join(types)}")
     return name
 
 

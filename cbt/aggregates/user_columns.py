@@ -8,7 +8,15 @@ from typing import TypeVar
 
 import polars as pl
 
-from cbt.aggregates.user_code import STATE_BYTES_MAX, TYPES, UserDefinedPao, declared_type, guarded, typed, wrong
+from cbt.aggregates.user_code import (
+    STATE_BYTES_MAX,
+    TYPES,
+    UserDefinedPao,
+    declared_type,
+    function_error,
+    guarded,
+    typed,
+)
 from cbt.algebra.pao import LESS, Lifted
 
 T = TypeVar("T")
@@ -94,7 +102,7 @@ class ColumnPao(UserDefinedPao):
         results = self._run("lower", lambda: frame.select(self._definition.lower(self._columns()).alias("result")))
         series = results["result"]
         if len(series) != frame.height:
-            raise wrong(self.function, f"gives {len(series)} results in lower for {frame.height} states")
+            raise function_error(self.function, f"gives {len(series)} results in lower for {frame.height} states")
         return self._run("lower", lambda: series.cast(self._result_type))
 
     def _columns(self, suffix: str = "") -> dict[str, pl.Expr]:
@@ -105,11 +113,11 @@ class ColumnPao(UserDefinedPao):
         given = self._run(method, expressions)
         if not isinstance(given, Mapping) or set(given) != set(self._parts):
             names = ", ".join(map(str, given)) if isinstance(given, Mapping) else type(given).__name__
-            raise wrong(self.function, f"gives {names} in {method}, not its state {', '.join(self._parts)}")
+            raise function_error(self.function, f"gives {names} in {method}, not its state {', '.join(self._parts)}")
         for part, expression in given.items():
             if not isinstance(expression, pl.Expr):
                 fault = f"gives {type(expression).__name__} for {part!r} in {method}, not an expression"
-                raise wrong(self.function, fault)
+                raise function_error(self.function, fault)
         return {column: given[part].alias(column) for part, column in self._parts.items()}
 
     def _subtraction(self) -> dict[str, pl.Expr] | None:
@@ -128,7 +136,7 @@ class ColumnPao(UserDefinedPao):
     def _bounded(self, texts: pl.Series) -> pl.Series:
         size = texts.str.len_bytes().max()
         if isinstance(size, int) and size > STATE_BYTES_MAX:
-            raise wrong(self.function, f"has a state of {size} bytes; {STATE_BYTES_MAX} are allowed")
+            raise function_error(self.function, f"has a state of {size} bytes; {STATE_BYTES_MAX} are allowed")
         return texts
 
     def _check_types(self) -> None:
@@ -142,17 +150,17 @@ class ColumnPao(UserDefinedPao):
             self._check_schema("subtract", lambda: pairs.select(differences.values()))
         result = self._run("lower", lambda: states.select(self._definition.lower(self._columns()).alias("result")))
         if result.height:
-            raise wrong(self.function, "gives one result for all states in lower")
+            raise function_error(self.function, "gives one result for all states in lower")
         if not _fits(result["result"].dtype, self._result_type):
             fault = f"gives {result['result'].dtype} in lower; {self._definition.result_type} was declared"
-            raise wrong(self.function, fault)
+            raise function_error(self.function, fault)
 
     def _check_schema(self, method: str, frame: Callable[[], pl.DataFrame]) -> None:
         schema = self._run(method, frame).schema
         for part, column in self._parts.items():
             if not _fits(schema[column], self.state[column]):
                 fault = f"gives {schema[column]} for {part!r} in {method}; {self.state[column]} was declared"
-                raise wrong(self.function, fault)
+                raise function_error(self.function, fault)
 
     def _run(self, method: str, code: Callable[[], T]) -> T:
         return guarded(self.function, method, code)
@@ -161,11 +169,11 @@ class ColumnPao(UserDefinedPao):
 def _declared_state(function: str, definition: ColumnFunction) -> Mapping[str, pl.DataType]:
     state = getattr(definition, "state", None)
     if not isinstance(state, Mapping) or not state:
-        raise wrong(function, "declares no state")
+        raise function_error(function, "declares no state")
     for part, dtype in state.items():
         if not isinstance(part, str) or dtype not in _STATE_TYPES:
             names = ", ".join(allowed.__name__ for allowed in _STATE_TYPES)
-            raise wrong(function, f"declares the state {part!r} as {dtype}; it can be {names}")
+            raise function_error(function, f"declares the state {part!r} as {dtype}; it can be {names}")
     return state
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from cbt.aggregates.user_code import UserDefinedError, UserDefinedPao, attempt, wrong
+from cbt.aggregates.user_code import UserDefinedError, UserDefinedPao, attempt, function_error
 from cbt.aggregates.user_columns import ColumnFunction, ColumnPao
 from cbt.aggregates.user_values import ValueFunction, ValuePao
 
@@ -45,7 +45,7 @@ class UserFunctions:
     {'a.n': Int64}
     >>> functions.register("broken", 5)
     Traceback (most recent call last):
-    cbt.user_code.UserDefinedError: the function 'broken' is int, not a ColumnFunction or a ValueFunction
+    cbt.aggregates.user_code.UserDefinedError: the function 'broken' is int, not a ColumnFunction or a ValueFunction
     """
 
     def __init__(self, reserved: Collection[str] = ()) -> None:
@@ -60,9 +60,9 @@ class UserFunctions:
         """
         lower = name.lower()
         if not _NAME.fullmatch(lower):
-            raise wrong(name, "needs a name of letters, digits and underscores")
+            raise function_error(name, "needs a name of letters, digits and underscores")
         if lower in self._reserved or lower in self._definitions:
-            raise wrong(name, "exists already")
+            raise function_error(name, "exists already")
         _pao(name, lower, definition)
         self._definitions[lower] = definition
 
@@ -84,4 +84,4 @@ def _pao(aggregate: str, function: str, definition: object) -> UserDefinedPao:
         return ColumnPao(aggregate, function, definition)
     if isinstance(definition, ValueFunction):
         return ValuePao(aggregate, function, definition)
-    raise wrong(function, f"is {type(definition).__name__}, not a ColumnFunction or a ValueFunction")
+    raise function_error(function, f"is {type(definition).__name__}, not a ColumnFunction or a ValueFunction")

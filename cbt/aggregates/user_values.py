@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from cbt.aggregates.user_code import STATE_BYTES_MAX, TYPES, UserDefinedPao, declared_type, guarded, wrong
+from cbt.aggregates.user_code import STATE_BYTES_MAX, TYPES, UserDefinedPao, declared_type, function_error, guarded
 from cbt.algebra.pao import Lifted
 from cbt.algebra.scalars import canonical_json
 
@@ -136,16 +136,16 @@ class ValuePao(UserDefinedPao):
     def _called(self, method: str, code: Callable[[Any, Any], Any], *arguments: Any) -> Any:
         state = guarded(self.function, method, lambda: code(*arguments))
         if state is None and self._zero != "null":
-            raise wrong(self.function, f"gives None in {method}: it has to return the state")
+            raise function_error(self.function, f"gives None in {method}: it has to return the state")
         return state
 
     def _text(self, method: str, state: object) -> str:
         """A state as text. Raises UserDefinedError if it is not plain or too large."""
         if fault := _fault(state):
-            raise wrong(self.function, f"gives a state in {method} that holds {fault}")
+            raise function_error(self.function, f"gives a state in {method} that holds {fault}")
         text = guarded(self.function, method, lambda: json.dumps(state, sort_keys=True, separators=(",", ":")))
         if len(text) > STATE_BYTES_MAX:
-            raise wrong(self.function, f"has a state of {len(text)} bytes; {STATE_BYTES_MAX} are allowed")
+            raise function_error(self.function, f"has a state of {len(text)} bytes; {STATE_BYTES_MAX} are allowed")
         return text
 
     def _read(self, method: str, text: str) -> Any:
@@ -156,9 +156,9 @@ class ValuePao(UserDefinedPao):
         result = guarded(self.function, "result", lambda: self._definition.result(self._read("result", text)))
         kinds = _RESULTS[self._result_type]
         if result is not None and type(result) not in kinds:
-            raise wrong(self.function, f"gives {type(result).__name__} as result, not {self._result_type}")
+            raise function_error(self.function, f"gives {type(result).__name__} as result, not {self._result_type}")
         if type(result) is int and not -(2**63) <= result < 2**63:
-            raise wrong(self.function, f"gives a result beyond 64 bits: {result}")
+            raise function_error(self.function, f"gives a result beyond 64 bits: {result}")
         return result
 
 

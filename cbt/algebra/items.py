@@ -50,7 +50,7 @@ class ItemPao(StateAlgebra):
 def lift_items(pao: ItemPao, frame: pl.DataFrame, keys: Sequence[str], argument: str) -> pl.DataFrame:
     """The item rows of a block with the columns `pane`, `keys` and `argument`. O(n).
 
-    >>> from cbt.distinct import DistinctCount
+    >>> from cbt.aggregates.distinct import DistinctCount
     >>> events = pl.DataFrame({"pane": [0, 0, 0], "path": ["/a", "/b", "/a"], "user": [7, 8, 7]})
     >>> users = DistinctCount("users", "integer")
     >>> rows = lift_items(users, events, ["path"], "user")

@@ -25,7 +25,7 @@ def capacities(k: int) -> Longs:
     return np.maximum(np.fromiter(exact, dtype=np.int64), CAPACITY_MIN)
 
 
-def room(k: int) -> Longs:
+def sketch_capacity(k: int) -> Longs:
     """The capacity of a sketch in rows, by the number of its levels, from 0 on.
 
     >>> room(200)[:3].tolist()
@@ -49,7 +49,7 @@ class _Levels:
     """Sketches whose levels are settled one by one, from the lowest to the highest."""
 
     def __init__(self, rows: pl.DataFrame, k: int, *, single: bool) -> None:
-        self._capacities, self._room, self._single = capacities(k), room(k), single
+        self._capacities, self._room, self._single = capacities(k), sketch_capacity(k), single
         self._pending = {level: rows.filter(pl.col("level") == level).drop("level") for level in rows["level"].unique()}
         sketch = rows["sketch"].to_numpy()
         self._above = np.bincount(sketch)  # rows on levels that are not settled yet

@@ -16,7 +16,7 @@ import polars as pl
 
 from cbt.algebra.items import ItemPao, number_groups
 from cbt.algebra.pao import Lifted
-from cbt.sketches.halving import LEVELS_MAX, halve_levels, room
+from cbt.sketches.halving import LEVELS_MAX, halve_levels, sketch_capacity
 
 LEAST_LEVEL, GREATEST_LEVEL = -1, -2
 _DENOMINATOR_MAX = 10**6
@@ -62,7 +62,7 @@ class KllSketch(ItemPao):
         if rows.height <= self.k:
             return rows
         kept, height = f"{self.name}.kept", f"{self.name}.height"
-        held = pl.Series(room(self.k))
+        held = pl.Series(sketch_capacity(self.k))
         sizes = rows.group_by(group).agg(
             (pl.col(self.level) >= 0).sum().alias(kept), (self._level().max() + 1).alias(height)
         )

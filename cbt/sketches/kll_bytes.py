@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import polars as pl
 
-from cbt.sketches.halving import CAPACITY_MIN, LEVELS_MAX, room
+from cbt.sketches.halving import CAPACITY_MIN, LEVELS_MAX, sketch_capacity
 from cbt.sketches.kll import GREATEST_LEVEL, LEAST_LEVEL, KllSketch
 from cbt.sketches.wire import SketchReader, check, rows_of
 
@@ -74,7 +74,7 @@ def _serialise(k: int, levels: Levels, values: Items) -> bytes:
     if weight == 1:
         return struct.pack("<4B2H", _SMALL, _SINGLE_VERSION, _FAMILY, _SINGLE, k, CAPACITY_MIN) + values.tobytes()
     height = int(levels[-1]) + 1
-    free = int(room(k)[height]) - len(levels)
+    free = int(sketch_capacity(k)[height]) - len(levels)
     starts = free + np.searchsorted(levels, np.arange(height))
     head = struct.pack("<4B2HQH2B", _FULL, _VERSION, _FAMILY, _SORTED, k, CAPACITY_MIN, weight, k, height, 0)
     extremes = np.array([least, greatest], dtype=values.dtype)
@@ -100,7 +100,7 @@ def _parse_levels(reader: SketchReader, k: int, dtype: np.dtype[np.int64 | np.fl
     check(1 <= height <= LEVELS_MAX, f"a KLL sketch of {height} levels")
     check(0 < weight < _WEIGHT_LIMIT, f"a KLL sketch of {weight} values")
     starts = np.frombuffer(reader.take(4 * height), dtype="<u4").astype(np.int64)
-    sizes = np.diff(starts, append=room(k)[height])
+    sizes = np.diff(starts, append=sketch_capacity(k)[height])
     check(bool((sizes >= 0).all()), "a KLL sketch whose levels do not follow each other")
     levels = np.repeat(np.arange(height), sizes)
     extremes = _items(reader, 2, dtype)

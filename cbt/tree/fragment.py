@@ -8,7 +8,7 @@ from cbt.codec.frames import decode_frame, encode_frame
 
 Bound = tuple[int, int]  # (pane, hash): where a range of the tree begins or ends
 LOWEST: Bound = (-(2**63), 0)
-_UNLIMITED = 2**63 - 1  # what is unpacked here was packed here
+_UNLIMITED = 2**63 - 1  # fragments are trusted: this process packed them
 
 Panes = tuple[int, int]  # the first and the last of a range of panes
 EVERY_PANE: Panes = (-(2**63), 2**63 - 1)

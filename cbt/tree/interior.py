@@ -82,11 +82,11 @@ class Spilling:
             leaf.write_late(self._files)
 
 
-BUFFER_BYTES = 2**26  # rows bound the buffers of ordinary keys, these bytes those of huge ones
+BUFFER_BYTES = 2**26  # rows bound the buffers of ordinary keys, bytes those of huge keys
 LEAF_BYTES = 2**24
 _COMPACT_ROWS = 2**15
-_PARTS = 2  # a full leaf is split into so many
-_DUE_SHARE = 32  # fewer rows than this share of a full leaf are no reason to read one from disk
+_PARTS = 2  # parts that a full leaf is split into
+_DUE_SHARE = 32  # late rows that make a leaf on disk due for merging, as a share of a full leaf
 
 
 class TreeLimits(NamedTuple):
@@ -191,7 +191,7 @@ class Interior:
             below = [child for node in nodes for child in node.children]
             if len(below) > self._limits.fanout // 2 or any(node.fragments for node in nodes):
                 break
-            for node in nodes:  # the first child's own begins where its node's does, or with its pane
+            for node in nodes:  # the first child's range begins where its node's does, or with its pane
                 first = node.children[0]
                 first.low = node.low if isinstance(first, BufferNode) else max(node.low, (first.pane, 0))
             self.root = BufferNode(LOWEST, below)

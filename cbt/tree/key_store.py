@@ -41,8 +41,8 @@ class EncodedKeys:
 @dataclass(frozen=True, slots=True)
 class _Column:
     valid: npt.NDArray[np.bool_] | None
-    values: Array  # of strings: their lengths
-    ends: npt.NDArray[np.int64] | None  # of strings: where each ends in `text`
+    values: Array  # a string's value is its length
+    ends: npt.NDArray[np.int64] | None  # the end of each string in `text`
     text: bytes
 
     @property

@@ -33,7 +33,7 @@ class Leaf:
 
     def __init__(self, layout: Layout, pane: int, low: Bound) -> None:
         self.low, self.pane = low, pane
-        self.touched = 0  # by which of its tree's changes
+        self.touched = 0  # the number of the tree's change that last touched the leaf
         self._layout = layout
         self._known = KeyIndex()
         self._recent = KeyIndex()

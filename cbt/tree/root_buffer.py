@@ -11,7 +11,7 @@ from cbt.layout.layout import Layout
 from cbt.tree.batch import RowBatch, lift
 from cbt.tree.fragment import Panes
 
-_BLOCK_ROWS = 2**19  # sorted at once; of more, the sort does not fit the processor's cache
+_BLOCK_ROWS = 2**19  # rows sorted at once; a larger sort does not fit the processor's cache
 
 
 class RootBuffer:

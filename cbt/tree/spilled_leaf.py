@@ -11,7 +11,7 @@ from cbt.tree.fragment import Bound, Fragment, unpacked
 from cbt.tree.leaf import Leaf
 from cbt.tree.spill_files import SpillFile, SpillFiles
 
-_LATE_SHARE = 4  # with a fourth of its rows come late, it is worth reading the leaf to merge them
+_LATE_SHARE = 4  # late rows that make the leaf due for merging, as a share of its rows
 _PIECES_MAX = 32
 
 

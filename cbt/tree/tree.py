@@ -36,7 +36,7 @@ from cbt.tree.spilled_leaf import SpilledLeaf
 
 _ROOT_ROWS = 2**18
 _ROOT_SHARE = 8
-_ROOT_BYTES_SHARE = 4  # the root's buffer takes no more than a fourth of a memory limit
+_ROOT_BYTES_SHARE = 4  # the root's buffer takes at most a fourth of a memory limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class CompressedBufferTree:
         >>> tree = CompressedBufferTree([], [Aggregate("hits", "count", None, "any")])
         >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")], seed=7).restore(tree.snapshot())
         Traceback (most recent call last):
-        cbt.snapshots.SnapshotError: the snapshot has the seed 0, but the tree has 7
+        cbt.tree.snapshots.SnapshotError: the snapshot has the seed 0, but the tree has 7
         """
         interior = self._new_interior()
         for frame in read_snapshot(self.layout, data):

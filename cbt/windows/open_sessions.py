@@ -24,7 +24,7 @@ class OpenSessions:
     event's pane. Sessions are therefore never longer, and cuts depend on the events alone. Holds one row for each key
     with an event no more than a gap ago.
 
-    >>> from cbt.columns import Aggregate, Key
+    >>> from cbt.algebra.columns import Aggregate, Key
     >>> layout = SessionLayout([Key("user", "string")], [Aggregate("hits", "count", None, "any")],
     ...                        gap_ms=10, max_ms=300, pane_ms=100)
     >>> sessions = OpenSessions(layout)
@@ -54,7 +54,7 @@ class OpenSessions:
             raise ValueError(f"events are complete up to {self._complete}, which cannot go back to {complete_ms}")
         self._complete = complete_ms
         sessions = self._grown(pieces)
-        goes_on = ~self._layout.gaps(sessions)  # from the row before
+        goes_on = ~self._layout.gaps(sessions)  # the session of the row before continues
         cut = goes_on.shift(-1, fill_value=False)
         closed = cut | (sessions[END] + self._layout.gap_ms < complete_ms)
         self._open = own_strings(sessions.filter(~closed))

@@ -32,11 +32,11 @@ class WindowSequence:
 
     def __init__(self, layout: Mergeable, size: WindowSize, retain_ms: int) -> None:
         self.size, self._layout, self._retain_ms = size, layout, retain_ms
-        self._complete = _BEFORE_ALL  # every pane before it is in
+        self._complete = _BEFORE_ALL  # every pane before this time is added
         self._aggregate = sliding_aggregate(layout, size)
-        self._occupancy: deque[bool] = deque()  # which of the aggregate's slices were made of any pane
-        self._oldest = _BEFORE_ALL  # the start of the first of them
-        self._filling, self._occupied = layout.empty(), False  # the slice behind them
+        self._occupancy: deque[bool] = deque()  # for each of the aggregate's slices, whether a pane was added to it
+        self._oldest = _BEFORE_ALL  # the start of the oldest slice
+        self._filling, self._occupied = layout.empty(), False  # the slice after them, which is being filled
         self._filling_start = _BEFORE_ALL
         self._retained: dict[int, CompleteWindow] = {}
 

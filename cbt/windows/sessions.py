@@ -81,9 +81,11 @@ class SessionLayout:
             raise ValueError("sessions need an Int64 column 'time' without NULL")
         # Events of one interval of a gap's length are in one piece: grouped by it, few rows are left to be ordered.
         pane, time = pane_of(pl.col("time"), self.pane_ms), pl.col("time")
-        dealt = frame.with_columns(pane=pane + pane_of(time - pane, self.gap_ms))
-        self._timed.check_input(dealt)
-        parts = self._timed.group(dealt).rename({f"{aggregate.name}.i": aggregate.name for aggregate in SESSION_TIMES})
+        in_gaps = frame.with_columns(pane=pane + pane_of(time - pane, self.gap_ms))
+        self._timed.check_input(in_gaps)
+        parts = self._timed.group(in_gaps).rename(
+            {f"{aggregate.name}.i": aggregate.name for aggregate in SESSION_TIMES}
+        )
         return self.combine([parts.with_columns(pane_of(pl.col("pane"), self.pane_ms)).select(self.schema.names())])
 
     def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:

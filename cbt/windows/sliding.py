@@ -11,7 +11,7 @@ from cbt.windows.running_difference import RunningDifference
 from cbt.windows.subtraction import invertible, subtracts_exactly
 from cbt.windows.two_stacks import TwoStacks
 
-_SLICES_MIN = 4  # windows of fewer slices take two stacks half the time
+_SLICES_MIN = 4  # for windows of fewer slices two stacks take half the time
 
 
 class SlidingAggregate(Protocol):

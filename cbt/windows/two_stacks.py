@@ -23,7 +23,7 @@ class TwoStacks:
         self._layout = layout
         self._front: list[pl.DataFrame] = []  # the last is the aggregate of the whole front
         self._back: list[pl.DataFrame] = []
-        self._total = layout.empty()  # of the back
+        self._total = layout.empty()  # the back's aggregate
         for frame in frames:
             self.push(frame)
 

@@ -249,12 +249,12 @@ class AttachedJob:
 
     @property
     def bounded(self) -> bool:
-        """Whether it ends by itself, once it has read what the logs hold."""
+        """Whether the job ends by itself, once it has read the logs' present content."""
         return self._accepted.bounded
 
     @property
     def acknowledged(self) -> Acknowledged | None:
-        """Number of agents that run the job, of the number on its roster, as heard last."""
+        """Number of agents that run the job, of the number on its roster, by the last acknowledgement."""
         return self._core.acknowledged
 
     @property

@@ -50,7 +50,7 @@ def _reason(path: str, error: OSError) -> str:
         case errno.ENOENT | errno.ENOTDIR:
             return f"there is no such socket: {_NAME_ONE}"
         case errno.EACCES | errno.EPERM:
-            return f"not permitted: {_who_may(path)}"
+            return f"not permitted: {_permitted_users(path)}"
         case errno.ECONNREFUSED if not _is_socket(path):
             return f"this is no socket: {_NAME_ONE}"
         case errno.ECONNREFUSED:
@@ -61,7 +61,7 @@ def _reason(path: str, error: OSError) -> str:
             return f"{(error.strerror or str(error)).lower()}: {_NAME_ONE}"
 
 
-def _who_may(path: str) -> str:
+def _permitted_users(path: str) -> str:
     """Names the users that the socket's mode admits, where they can be determined."""
     socket_path = Path(path)
     try:

@@ -11,7 +11,7 @@ class ClientError(ElfError):
 
 
 class AgentUnreachableError(ClientError):
-    """Nobody answers at the control socket: it is not there, not permitted, or its agent has ended."""
+    """No agent answers at the control socket: it is missing, not permitted, or its agent has ended."""
 
 
 class ConnectionLostError(ClientError):

@@ -31,7 +31,7 @@ class JobOpener(ABC, Generic[JobT]):
     ) -> JobT:
         """A query over the fleet, submitted by entering the job's `with` statement and stopped by leaving it.
 
-        `once`: over what the logs hold now; `detach`: the job goes on when it is left. `app` names the job. A window
+        `once`: over the logs' present content; `detach`: the job goes on when it is left. `app` names the job. A window
         has rows for `max_groups` groups (by default a million); further groups are in its result's `other`, or, with
         `beyond_groups` "error", end the job.
         """

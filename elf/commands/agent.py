@@ -12,9 +12,11 @@ from elf.errors import ElfError
 from elf.options.configuration import read_config, read_identity
 
 THREADS = {"POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
-"""An agent is a guest on its machine and works on small blocks; left alone, these start a thread for every core."""
+"""Limits on threads: an agent is a guest on its machine and works on small blocks, for which a thread per core is
+waste.
+"""
 PROGRAM = (sys.executable, "-I", "-B", "-m", "elf.program")
-"""What runs the code of a job: Python without this process's environment and folders."""
+"""Command that runs a job's code: Python without this process's environment and folders."""
 EXAMPLES = """\b
 Examples:
   elf agent --config /etc/elf/agent.toml
@@ -27,14 +29,14 @@ Examples:
 def agent(file: Path) -> None:
     """Run one agent of the fleet until it is told to end (SIGTERM, Ctrl-C).
 
-    It logs to standard error, one JSON object a line. On the first signal it hands over what it is responsible for
-    and ends with exit code 0; on a second one it ends at once.
+    It logs to standard error, one JSON object per line. On the first signal it hands its responsibilities over to other
+    agents and ends with exit code 0; on a second one it ends at once.
     """
     for name, count in THREADS.items():
         os.environ.setdefault(name, count)
     config = read_config(file)
     identity = read_identity(config)
-    # Only now, since the numbers of threads count when they are loaded: Polars, the engine and all the rest.
+    # Imported only now: Polars and others read the numbers of threads when they are loaded.
     from agent import StartError, run_agent
 
     try:

@@ -1,4 +1,4 @@
-"""`elf ask`: the last windows of a job that runs already, by its name."""
+"""`elf ask`: the last windows of a running job, by its name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from agent.control.messages import ASKED_WINDOWS_MAX
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.options.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.terminal.terminal import printable, tell
 
 EXAMPLES = """\b
@@ -32,17 +32,17 @@ Examples:
 @output_option("table", "json", "csv", "plot")
 @socket_option
 def ask(app: str, query_text: str | None, windows: int, output: str, socket: Path | None) -> None:
-    """Print the last windows of the running job APP, or what a QUERY makes of their rows, and end.
+    """Print the last windows of the running job APP, or the results of a QUERY over their rows, and end.
 
-    The question is routed to the job's master, whichever agent is asked. Before the first window has closed there is
-    nothing to print, which is said on standard error. A QUERY reads the rows as the stream `windows`, each with the
+    The request is routed to the job's master, whichever agent is asked. Before the first window has closed there is
+    nothing to print, which is reported on standard error. A QUERY reads the rows as the stream `windows`, each with the
     window_start and window_end of its window.
     """
     from elf.output.output import result_writer, write_all
 
     answer = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S).ask(app, windows=windows)
     if not answer.windows:
-        tell(f"{printable(answer.app)}: no window is out yet: elf follow waits for the next one")
+        tell(f"{printable(answer.app)}: no window is published yet: elf follow waits for the next one")
         return
     if query_text is not None:
         from elf.statements.file_backend import answer_over  # it needs the query engine, which asking does not

@@ -1,4 +1,4 @@
-"""`elf completion`: what makes a shell complete `elf`'s commands and options."""
+"""`elf completion`: scripts by which a shell completes `elf`'s commands and options."""
 
 from __future__ import annotations
 

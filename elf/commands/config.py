@@ -1,4 +1,4 @@
-"""`elf config check`: what is wrong with an agent's configuration, before an agent is started with it."""
+"""`elf config check`: the faults of an agent's configuration, before an agent is started with it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def config() -> None:
 @config.command(epilog=EXAMPLES, short_help="Name every fault of FILE, with its line.")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 def check(file: Path) -> None:
-    """Name every fault of FILE, the configuration of an agent, with its line; else say `ok`.
+    """Name every fault of FILE, the configuration of an agent, with its line; print `ok` if there is none.
 
-    The certificate, key and authority that it names are looked at as well. Nothing is started or changed. Exit code 0
-    when an agent can use it, 2 when not.
+    The certificate, key and authority that it names are checked as well. Nothing is started or changed. The exit code
+    is 0 when an agent can use FILE, and 2 when it cannot.
     """
     found = read_config(file)
     try:

@@ -26,15 +26,15 @@ Examples:
 @click.option("--keep", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
               help="Keep the servers' logs in DIR; else they are deleted at the end.")  # fmt: skip
 def demo(job: str | None, seconds: float, keep: Path | None) -> None:
-    """See ELF at work: 8 small web servers on this machine, 8 agents beside them, one query over all, live.
+    """See ELF at work: 8 small web servers on this machine, 8 agents beside them, and one live query over all of them.
 
-    On the way one agent is killed, and started again: the answer goes on and says who is missing. The demo needs no
-    configuration, listens on 127.0.0.1 only, and leaves nothing behind.
+    On the way one agent is killed and started again: the answer goes on and says which agent is missing. The demo needs
+    no configuration, listens on 127.0.0.1 only, and leaves nothing behind.
 
     With JOB, one of the jobs written in Python that come with ELF runs on the agents instead: micro_promotion,
-    product_bundling, sale_prediction, spam_campaign or kmeans; or figure1, the three jobs of the paper's Figure 1, of
-    which one asks the other two. In the end all results are held against the servers' logs, counted anew: exit code 1
-    if they do not agree.
+    product_bundling, sale_prediction, spam_campaign or kmeans; or figure1, the three jobs of the paper's Figure 1, one
+    of which asks the other two. In the end all results are compared with the servers' logs, counted anew: the exit code
+    is 1 if they differ.
     """
     from elf.demo import DemoError  # only here: other commands load none of this
     from elf.demo.jobs.job_plays import PLAYS, play

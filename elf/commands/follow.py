@@ -1,4 +1,4 @@
-"""`elf follow`: the windows of a job that runs already, through restarts of the agent that is asked."""
+"""`elf follow`: the windows of a running job, through restarts of the asked agent."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from elf.options.asking import (
+from elf.options.fleet import (
     app_argument,
-    asking,
+    connected,
     output_option,
     socket_option,
     timeout_option,
@@ -43,9 +43,9 @@ def follow(
 ) -> int:
     """Print the windows of the running job APP as they close, like the command that submitted it.
 
-    When the agent that is asked goes away, this is said, and it is asked again until it answers; windows that closed
-    in the meantime follow then, and none is printed twice. Ending this command leaves the job alone.
+    When the asked agent goes away, this is reported, and the command tries again until the agent answers; windows that
+    closed in the meantime follow then, and none is printed twice. Ending this command does not stop the job.
     """
     shown = view(output, watch=watch)
-    with asking(socket, timeout_s) as (client, deadline), client.follow(app, reconnect=True) as job:
+    with connected(socket, timeout_s) as (client, deadline), client.follow(app, reconnect=True) as job:
         return show_followed(job, shown, ViewLimits(windows, deadline), socket)

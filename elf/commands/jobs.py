@@ -1,4 +1,4 @@
-"""`elf jobs`: what the fleet runs."""
+"""`elf jobs`: the fleet's jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.options.asking import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, output_option, socket_option
 
 EXAMPLES = """\b
 Examples:
@@ -26,7 +26,7 @@ NAME.STAGE is a stage of the job NAME.
 @output_option("table", "json")
 @socket_option
 def jobs(output: str, socket: Path | None) -> None:
-    """List the jobs of the fleet, as far as the agent has heard of them."""
+    """List the jobs of the fleet, as far as the agent knows them."""
     found = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S).jobs()
     if output == "json":
         for job in found:

@@ -1,4 +1,4 @@
-"""`elf local`: one query over files, no fleet needed."""
+"""`elf local`: one query over files, without a fleet."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Examples:
 )  # fmt: skip
 @tables_option
 @click.option("--agents", type=click.IntRange(1, AGENTS_MAX), default=1, show_default=True,
-              help="Agents to embed; files, or blocks of them, are dealt among them.")  # fmt: skip
+              help="Number of agents to embed; files, or blocks of them, are distributed among them.")  # fmt: skip
 @click.option("--source-format", type=click.Choice(["auto", *LINE_FORMATS]), default="auto",
               show_default=True, help="How lines are read; auto looks at each file's beginning.")  # fmt: skip
 @click.option("--time-field", metavar="FIELD",
@@ -124,7 +124,7 @@ def _sources(files: tuple[str, ...], named: tuple[str, ...]) -> list[embedded.Lo
 
 @contextmanager
 def _progress() -> Iterator[embedded.Progress | None]:
-    """A bar on stderr where that is a terminal, gone when the reading is done."""
+    """Shows a bar of the bytes read on stderr while the block runs, where stderr is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""`elf logs`: what the code of a job has said, on all its agents."""
+"""`elf logs`: the lines that a job's code has logged on all its agents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from agent.control.messages import LOG_LINES_MAX
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.options.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.terminal.terminal import printable, tell
 
 EXAMPLES = """\b
@@ -20,7 +20,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES, short_help="Show what the code of a job has said.")
+@click.command(epilog=EXAMPLES, short_help="Show the lines that a job's code has logged.")
 @app_argument
 @click.option(
     "--lines", metavar="N", type=click.IntRange(1, LOG_LINES_MAX), default=100, show_default=True,
@@ -29,9 +29,11 @@ Examples:
 @output_option("table", "json")
 @socket_option
 def logs(app: str, lines: int, output: str, socket: Path | None) -> None:
-    """Print what the job APP has said with print and self.log, beside all of its agents, and why it failed if it has.
+    """Print the lines that the code of the job APP has written with print and self.log, beside all of its agents, and
+    the reason if it has failed.
 
-    Its master keeps the last lines; another master begins anew. They can be read for a while after the job is over.
+    The job's master keeps the last lines; another master begins anew. They can be read for a while after the job has
+    ended.
     """
     log = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S).log(app, lines=lines)
     if log.dropped and output == "table":

@@ -1,4 +1,4 @@
-"""`elf query`: queries over a whole fleet, their windows shown as they close."""
+"""`elf query`: queries over a whole fleet, whose windows are shown as they close."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ import click
 
 from agent.control.messages import BeyondGroups
 from elf.errors import UsageError
-from elf.options.asking import asking, output_option, socket_option, timeout_option, view, watch_option, windows_option
+from elf.options.fleet import (
+    connected,
+    output_option,
+    socket_option,
+    timeout_option,
+    view,
+    watch_option,
+    windows_option,
+)
 from elf.options.groups import beyond_groups_option, max_groups_option
 from elf.output.view import ViewLimits
 from elf.statements.script import Script, script_file, script_of
@@ -41,15 +49,21 @@ written, 124 --timeout, 130 Ctrl-C or SIGTERM, 141 nobody reads the output any m
 @click.option(
     "-f", "--file", "file", metavar="FILE", type=click.Path(), help="Run the statements in FILE; `-` is standard input."
 )
-@click.option("--app", metavar="NAME", help="The job's name, by which others follow and stop it; else one is made up.")
-@click.option("--once", is_flag=True, help="Over what the logs hold now; then the job ends. Otherwise it goes on.")
+@click.option(
+    "--app", metavar="NAME", help="The job's name, by which others follow and stop it; by default one is made up."
+)
+@click.option(
+    "--once", is_flag=True, help="Query the present content of the logs, then end the job. Otherwise it goes on."
+)
 @windows_option
 @timeout_option
 @click.option("--detach", is_flag=True,
               help="Leave the job running: print its name and end, after --windows or --timeout if given.")  # fmt: skip
 @max_groups_option
 @beyond_groups_option
-@click.option("--explain", is_flag=True, help="Print what would run, and where; nothing is submitted.")
+@click.option(
+    "--explain", is_flag=True, help="Print the steps of the plan, and the place of each; nothing is submitted."
+)
 @output_option("table", "json", "csv", "plot")
 @watch_option
 @socket_option
@@ -70,8 +84,8 @@ def query(
 ) -> int:
     """Run QUERY on every agent that has its stream, and print each window when it closes.
 
-    The job ends with this command: with Ctrl-C, after --windows or --timeout, or when the logs are read (--once,
-    and queries without WINDOWING). Standard error says how many agents run it.
+    The job ends with this command: with Ctrl-C, after --windows or --timeout, or when the logs are read (--once, and
+    queries without WINDOWING). Standard error reports how many agents run it.
     """
     if (query_text is None) == (file is None):
         raise UsageError("elf query takes either a QUERY or a file of them, -f FILE")
@@ -87,7 +101,7 @@ def query(
     shown = view(output, watch=watch)
     options = QueryOptions(app, once, detach, max_groups, beyond_groups)
     unsure = "; elf jobs tells whether the job was submitted before that" if detach else ""
-    with asking(socket, timeout_s, unsure) as (client, deadline):
+    with connected(socket, timeout_s, unsure) as (client, deadline):
         return script.run(FleetBackend(client, socket, options), shown, ViewLimits(windows, deadline))
 
 

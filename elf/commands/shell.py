@@ -16,7 +16,7 @@ from elf.client.control_socket import control_socket
 from elf.client.errors import ClientError
 from elf.client.sync_client import SyncClient
 from elf.errors import UsageError
-from elf.options.asking import ANSWER_TIMEOUT_S, COMPLETION_TIMEOUT_S, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, COMPLETION_TIMEOUT_S, socket_option
 from elf.options.tables import named_files, tables_option
 from elf.shell.typing_ahead import keys_kept
 from elf.terminal.terminal import printable, tell
@@ -51,8 +51,8 @@ Exit codes: 0 you left, 1 no such files, 2 no terminal, 130 SIGTERM.
 def shell(files: tuple[str, ...], local: bool, tables: tuple[str, ...], socket: Path | None) -> int:
     """Ask a fleet, statement by statement, with completion (Tab), history and colours.
 
-    A statement ends with `;` and may have many lines. A live query goes on until Ctrl-C, which stops the query and
-    not the shell. When the agent goes away, the shell does not: what is typed next is asked again.
+    A statement ends with `;` and may have many lines. A live query goes on until Ctrl-C, which stops the query and not
+    the shell. When the agent goes away, the shell stays: the next statement is sent to the agent again.
     """
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("elf shell needs a terminal: elf query -f - runs statements from standard input")
@@ -107,7 +107,7 @@ def _over_files(files: tuple[str, ...], tables: dict[str, str]) -> Shell:
 
 
 def history_file() -> Path | None:
-    """Where what is typed is kept: ELF_HISTORY, else below XDG_STATE_HOME or ~/.local/state; None without a home."""
+    """Path of the history: ELF_HISTORY, else below XDG_STATE_HOME or ~/.local/state; None without a home directory."""
     if named := os.environ.get("ELF_HISTORY"):
         return Path(named)
     try:

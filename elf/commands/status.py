@@ -1,4 +1,4 @@
-"""`elf status`: one agent, and what it knows of the others."""
+"""`elf status`: one agent, and its knowledge of the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.archive.format.status import ArchiveStatus, StreamArchiveStatus
 from agent.control.messages import JobStatus, Status, StreamStatus
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.options.asking import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, output_option, socket_option
 from elf.terminal.terminal import printable
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 @output_option("table", "json")
 @socket_option
 def status(output: str, socket: Path | None) -> None:
-    """Describe the agent: the peers it knows, its streams, its archive, its part in each job, what it counted."""
+    """Describe the agent: the peers it knows, its streams, its archive, its part in each job, and its counters."""
     found = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S).status()
     if output == "json":
         click.echo(msgspec.json.encode(found))

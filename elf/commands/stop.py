@@ -11,7 +11,7 @@ from agent.control.messages import JobStopped
 from elf.client.control_socket import control_socket
 from elf.client.errors import OwnedJobError
 from elf.client.sync_client import SyncClient
-from elf.options.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.signing.creator import creator_option, owned_job, stop_signature
 from elf.signing.stages import stages_of, stop_stages
 from elf.terminal.terminal import printable
@@ -29,10 +29,10 @@ Examples:
 @output_option("table", "json")
 @socket_option
 def stop(app: str, creator_folder: Path | None, output: str, socket: Path | None) -> None:
-    """Stop the job APP on all agents; those who follow it are told.
+    """Stop the job APP on all agents; its followers are told.
 
-    Anybody may stop a query. A job that is somebody's (`elf jobs` says whose) is stopped with their key alone, and so
-    are its stages.
+    Anybody may stop a query. A job with an owner (`elf jobs` shows it) is stopped with the owner's key only, together
+    with its stages.
     """
     client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
     try:

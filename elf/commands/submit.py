@@ -13,14 +13,14 @@ from agent.control.messages import Acknowledged, Ended
 from elf.client.control_socket import control_socket
 from elf.client.errors import JobEndedError
 from elf.client.sync_client import SyncClient, SyncJob
-from elf.options.asking import ANSWER_TIMEOUT_S, command_line, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, command_line, output_option, socket_option
 from elf.signing.creator import creator_in, creator_option
 from elf.signing.stages import refuse_if_running, started
 from elf.signing.submission import contents_of, job_file, signed
 from elf.terminal.terminal import printable, tell
 
 SETTLE_S = 5.0
-"""So long the command waits for all agents to say that they run the job; it goes on in any case."""
+"""Upper bound on the wait for all agents to report that they run the job; the job goes on in any case."""
 EXAMPLES = """\b
 Examples:
   elf submit errors.py
@@ -31,7 +31,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES, short_help="Run a job written in Python.")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--app", metavar="NAME", help="The job's name; else the one its class has.")
+@click.option("--app", metavar="NAME", help="The job's name; by default the one that its class has.")
 @creator_option
 @output_option("table", "json")
 @socket_option
@@ -39,10 +39,10 @@ def submit(file: Path, app: str | None, creator_folder: Path | None, output: str
     """Run the job that FILE defines: one class that is an elf.Job.
 
     A name instead of a file may be that of a job that comes with ELF: micro_promotion, product_bundling,
-    sale_prediction, spam_campaign or kmeans. `elf demo NAME` shows each.
+    sale_prediction, spam_campaign or kmeans. `elf demo NAME` shows each of them.
 
-    The file is executed here first, to see what it defines; then it is signed with your key and runs beside every agent
-    that has the job's stream, contained. It goes on until `elf stop`. Its stages, if it has any, are jobs beside it.
+    The file is executed here first, to read its definition; then it is signed with your key and runs, contained, beside
+    every agent that has the job's stream. It goes on until `elf stop`. Its stages, if it has any, are jobs beside it.
     """
     job = job_file(file)
     creator = creator_in(creator_folder)
@@ -68,7 +68,9 @@ def submit(file: Path, app: str | None, creator_folder: Path | None, output: str
 
 
 def _until_settled(job: SyncJob, name: str) -> tuple[int, int]:
-    """How many agents run it, of how many, once that is all of them or it was waited for. Raises JobEndedError."""
+    """Number of agents that run the job, and of agents on its roster, once all run it or the wait is over. Raises
+    JobEndedError.
+    """
     deadline = time.monotonic() + SETTLE_S
     agents = expected = 0
     steady_at = deadline

@@ -1,4 +1,4 @@
-"""`elf update`: another query for a job that runs, from a window on that has not begun."""
+"""`elf update`: another query for a running job, from a window on that has not begun."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.runtime.model.bundle import Contents
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
 from elf.errors import ElfError, UsageError
-from elf.options.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.options.groups import beyond_groups_option, max_groups_option
 from elf.signing.creator import creator_of, creator_option, owned_job
 from elf.signing.stages import stages_of, started, stop_stages
@@ -36,7 +36,7 @@ Examples:
 @click.option("--query", "query_text", metavar="QUERY", help="What the job computes from now on.")
 @click.option("--code", "file", metavar="FILE", type=click.Path(path_type=Path),
               help="The job's new file, signed with your key, if it is written in Python.")  # fmt: skip
-@click.option("--reset", is_flag=True, help="Give up windows under way; else they end on the query they began with.")
+@click.option("--reset", is_flag=True, help="Drop windows under way; by default they end on the query they began with.")
 @max_groups_option
 @beyond_groups_option
 @creator_option
@@ -55,9 +55,10 @@ def update(
 ) -> None:
     """Let the running job APP compute another QUERY over the same stream, or run other code.
 
-    All agents make ready first; the new version then begins with the first window of which none has seen an event. So
+    All agents prepare first; the new version then begins with the first window of which no agent has seen an event. So
     each window is computed by one version, and none is lost. Where an agent cannot run the query, the job stays as it
-    is, and the error says which agent and why. Those who follow the job get the windows of both, with their version.
+    is, and the error says which agent and why. Followers of the job get the windows of both versions, with their
+    numbers.
     """
     client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
     if (query_text is None) == (file is None):
@@ -80,8 +81,8 @@ def update(
 
 
 def _update_code(client: SyncClient, app: str, file: Path, folder: Path | None, *, reset: bool) -> JobUpdated:
-    """Signs a job's new file as what follows the one that runs. Stages that are new begin before it, others change or
-    end after it, so that nothing has changed where it is refused.
+    """Signs a job's new file as the successor of the running one. New stages start before it, others change or end
+    after it, so that nothing has changed where the update is refused.
     """
     running = owned_job(client, app)
     if running is None:
@@ -105,5 +106,5 @@ def _update_code(client: SyncClient, app: str, file: Path, folder: Path | None, 
 
 
 def _following(creator: Creator, running: JobEntry, contents: Contents) -> tuple[str, bytes]:
-    """The app id and the bundle that follows what a job runs."""
+    """The app id, and the bundle that follows a running job's."""
     return signed(creator, running.app, contents, (running.counter, bytes.fromhex(running.mandate)))

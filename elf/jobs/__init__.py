@@ -1,1 +1,3 @@
-"""Jobs that come with ELF: each file is a whole program, to run (`elf submit NAME`), to read and to copy."""
+"""Jobs that come with ELF. Each file is a whole program, to run (`elf submit NAME`), to read and to copy; it imports
+nothing but `elf`.
+"""

@@ -1,10 +1,10 @@
-"""Micro-promotion (paper §1, Figure 7): what is clicked most gets a discount, wherever it is being asked for.
+"""Micro-promotion (paper §1, Figure 7): the most clicked products get a discount, wherever they are being clicked.
 
-Batches are synchronous: the master multicasts that a new one begins, and every agent sends what it has counted up the
-tree and begins from nothing. When a batch is out, its leading products are multicast; each agent shows its web server
-those of them that were clicked there, in `shown/micro-promotion.json`. `elf ask micro-promotion` gives the last batch.
+Batches are synchronous: the master multicasts that a new one begins, and every agent sends its counts up the tree and
+empties its own. When a batch is published, its leading products are multicast; each agent shows its web server those
+that were clicked there, in `shown/micro-promotion.json`. `elf ask micro-promotion` gives the last batch.
 
-The master keeps nothing that its successor would miss: `pane` is what every agent was told last.
+The master keeps no state that its successor would miss: every agent knows `pane` from the last multicast.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import elf
 
 LEADERS = 10
-"""So many products get a discount."""
+"""Number of products that get a discount."""
 
 
 @elf.message
@@ -26,7 +26,7 @@ class TopK:
 @elf.message
 @dataclass(frozen=True)
 class Update:
-    """A new batch begins; the one that ends is named by this instant (epoch ms)."""
+    """A new batch begins; the ending one is named by this instant (epoch ms)."""
 
     pane: int
 

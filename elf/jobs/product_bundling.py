@@ -1,15 +1,16 @@
-"""Product bundling (paper §1): which products go together, since the same visitors like or buy them.
+"""Product bundling (paper §1): finds products that go together, since the same visitors like or buy them.
 
-Agents make *edges* of events: two products that one visitor wanted within 30 seconds, on one web server. Edges are
+Agents turn events into *edges*: two products that one visitor wanted within 30 seconds, on one web server. Edges are
 counted over the fleet every 5 seconds, and the master adds up the last six windows: a window of 30 seconds that slides
-by 5. An edge that is often in it is strong. What strong edges connect is a *bundle*; one falls apart when nobody has
+by 5. A frequent edge in it is strong. Products connected by strong edges are a *bundle*, which ends when no visitor has
 wanted two of its products for 30 seconds.
 
 Feedback: bundles are multicast. From then on agents count an edge inside a bundle as one of its first product with
-itself: one group for the whole bundle, that says it is alive. Each bundle comes with the time until which it stays in
-any case, and edges of later events are counted in full again; so bundles do not depend on when an agent hears of them.
+itself: one group for the whole bundle, which shows that it is alive. Each bundle carries the time until which it lasts
+in any case, and edges of later events are counted in full again, so bundles do not depend on when an agent learns of
+them.
 
-A new master has the bundles, like every agent; of edges that were not strong yet it counts those that still come.
+A new master has the bundles, like every agent; edges that were not strong yet it counts from its own start on.
 """
 
 from collections.abc import Iterator
@@ -21,15 +22,15 @@ import elf
 SLIDING_MS = 30_000
 STRONG = 3
 PRODUCTS_MAX, NAME_CHARACTERS_MAX = 500, 80
-"""In all bundles together: a message has a limit."""
+"""Upper bounds on products in all bundles together and on their names, since a message has a limit."""
 VISITORS_MAX = 20_000
-"""Of whom an agent remembers what they wanted; of more, those it has not seen for longest are forgotten."""
+"""Upper bound on visitors that an agent remembers; beyond it, the visitor seen longest ago is forgotten."""
 
 
 @elf.message
 @dataclass(frozen=True)
 class Bundle:
-    """Products that go together; it stays for events before `until_ms` (epoch ms), at least."""
+    """Products that go together; the bundle lasts at least for events before `until_ms` (epoch ms)."""
 
     products: list[str]
     until_ms: int
@@ -47,7 +48,7 @@ class Bundles:
 @elf.message
 @dataclass(frozen=True)
 class Alike:
-    """Asks for the products that go with this one; answered by `Bundles`, with one or none."""
+    """Asks for the products that go with a product; the answer is `Bundles`, with one bundle or none."""
 
     product: str
 

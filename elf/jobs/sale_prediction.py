@@ -2,10 +2,11 @@
 
 On its timer the master routes the product's name to product-bundling, whose master answers with the products that go
 with it, and asks micro-promotion for its last batch. If most of the bundle are among the most clicked, it will sell.
-Meanwhile its own query follows what the product itself does. Other jobs may ask for the last prediction by `Predict`.
+Meanwhile the job's own query counts the product's clicks, likes and sales. Other jobs may ask for the last prediction
+by `Predict`.
 
 Where one of the others does not run or does not answer, there is no prediction, and the next one is made 5 seconds
-later: the master keeps nothing that its successor would miss.
+later: the master keeps no state that its successor would miss.
 """
 
 from dataclasses import asdict, dataclass
@@ -14,13 +15,13 @@ import elf
 
 PRODUCT = "Angry Birds Season"
 POPULAR = 10
-"""So many of the most clicked products count as popular."""
+"""Number of most clicked products that count as popular."""
 
 
 @elf.message
 @dataclass(frozen=True)
 class Alike:
-    """What product-bundling is asked: the messages of two jobs match by their names and fields."""
+    """Request to product-bundling: the messages of two jobs match by their names and fields."""
 
     product: str
 
@@ -35,7 +36,7 @@ class Bundle:
 @elf.message
 @dataclass(frozen=True)
 class Bundles:
-    """What it answers."""
+    """Answer of product-bundling."""
 
     bundles: list[Bundle]
     as_of: str
@@ -50,7 +51,7 @@ class Predict:
 @elf.message
 @dataclass(frozen=True)
 class Prediction:
-    """The products that go together, those of them that are popular, and when both were so (RFC 3339)."""
+    """The products that go together, the popular ones among them, and the times of both (RFC 3339)."""
 
     product: str
     together: list[str]

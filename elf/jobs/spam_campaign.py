@@ -1,9 +1,9 @@
-"""Spam campaign (paper §4.1): who publishes "sale" most? Then the same job zooms in, by changing its query in flight.
+"""Spam campaign (paper §4.1): finds the accounts that publish "sale" most, then zooms in by changing its own query.
 
 1. The accounts that publish most sales. Some publish suspiciously many:
-2. Where do sales come from? Most of them come from one place:
-3. Accounts there with few followers. That is the campaign: the web servers are shown its accounts, `{"spam": [...]}` in
-   `shown/spam-campaign.json`. When they are quiet, the job begins again.
+2. The places that sales come from. Most of them come from one place:
+3. Accounts there with few followers. They are the campaign: the web servers are shown its accounts, `{"spam": [...]}`
+   in `shown/spam-campaign.json`. When they are quiet, the job begins again.
 
 The queries that a master may change to are written down here, and signed with the code. Each window is computed by one
 of them, so its rows tell how far the search has come: a new master goes on from the next window.
@@ -16,13 +16,14 @@ from typing import Any
 import elf
 
 SUSPICIOUS = 3
-"""Sales that an account has published within a window."""
+"""Number of sales within a window that makes an account suspicious."""
 FOLLOWERS_FEW = 10
 ENOUGH = 30
-"""Sales, of one window or several, that tell whether they come from everywhere; fewer tell only that most come from one
-place. Of 19 that were published while a campaign published most, 10 came from elsewhere by chance."""
+"""Number of sales, of one window or several, that show whether they come from everywhere; fewer show only that most
+come from one place. Of 19 sales published while a campaign published most, 10 came from elsewhere by chance.
+"""
 PATIENCE = 5
-"""So many windows of the old query are passed over after an update; then it is asked for again."""
+"""Number of windows of the old query to pass over after an update before it is requested again."""
 PLACES = (
     "Ohio", "Georgia", "Oregon", "Texas", "New York", "California", "Ontario", "São Paulo", "Zürich", "Oslo", "Lagos",
     "Nairobi", "Mumbai", "Osaka", "Seoul", "Sydney", "Kraków", "Porto", "Lyon", "Reykjavík", "Erewhon",
@@ -59,10 +60,10 @@ class SpamCampaign(elf.Job):
     }
 
     def __init__(self) -> None:
-        self.query_now = ""  # which one was chosen last, as far as is known here
-        self.changed = 0  # the version in whose window that was
+        self.query_now = ""  # the query chosen last, as far as is known here
+        self.changed = 0  # the version of the window in which it was chosen
         self.waited = 0
-        self.places: Counter[str] = Counter()  # how many sales came from each, in windows of this version
+        self.places: Counter[str] = Counter()  # sales by place, in windows of version `places_of`
         self.places_of = 0
 
     def on_result(self, window: elf.Window) -> None:

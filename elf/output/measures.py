@@ -25,7 +25,7 @@ def plan_for_any_columns(
 
 
 def measures_of(text: str) -> Sequence[str]:
-    """The columns that are made of aggregates. Raises UsageError for a text that is no query."""
+    """The columns that aggregates make. Raises UsageError for a text that is no query."""
     try:
         return query.measures(plan_for_any_columns(query.parse(text)).plan)
     except query.QueryError as error:

@@ -37,8 +37,8 @@ class PaoToken:
 class JobCbt:
     """The agent's tree, for this job."""
 
-    def __init__(self, surroundings: JobContext) -> None:
-        self._context = surroundings
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
 
     def insert(self, *rows: Mapping[str, Any]) -> None:
         if rows:

@@ -80,7 +80,7 @@ class Runner:
                 case calls.TimerTick():
                     job.on_timer()
                 case calls.MulticastArrived(app=app, message=typed):
-                    self._hear(job, context, app, typed)
+                    self._receive_multicast(job, context, app, typed)
                 case calls.WindowPublished(json=json, stage=stage):
                     job.on_result(read_window(json, stage))
                 case calls.MapEvents():
@@ -91,7 +91,7 @@ class Runner:
                     self._deliver(job, context, call)
         context.end_callback()
 
-    def _hear(self, job: Job, context: JobContext, app: str, typed: calls.TypedMessage) -> None:
+    def _receive_multicast(self, job: Job, context: JobContext, app: str, typed: calls.TypedMessage) -> None:
         try:
             message = context.messages.decode(typed)
         except MessageError as error:

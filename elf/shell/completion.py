@@ -1,4 +1,4 @@
-"""What may follow at the cursor: keywords, functions, streams, columns, jobs and the shell's own commands."""
+"""Completes keywords, functions, streams, columns, jobs and the shell's own commands at the cursor."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ShellCompleter(Completer):
                 yield from _matching(typed, sorted(keywords), "keyword")
 
     def _columns(self, before: str, after: str) -> Sequence[str]:
-        """Those of the streams that the statement around the cursor reads; as long as it names none, of any."""
+        """Columns of the streams that the statement around the cursor reads; of any streams while it names none."""
         streams = [*_streams(_last_statement(before)), *_streams(_first_statement(after))]
         streams = streams or list(self._knowledge.streams()[:STREAMS_LOOKED_AT_MAX])
         return list(dict.fromkeys(column for stream in streams for column in self._knowledge.columns(stream)))
@@ -87,7 +87,7 @@ def _matching(typed: str, names: Iterable[str], kind: str) -> Iterator[Completio
 
 
 def _split(text: str) -> tuple[list[Token], str]:
-    """The words before the one that is being typed, and that one."""
+    """The tokens before the word being typed, and that word."""
     found = [word for word in tokens(text) if word.kind != "comment"]
     typed = ""
     if found and (found[-1].kind in ("word", "unclosed") and (found[-1].kind == "word" or found[-1].text[0] == '"')):
@@ -99,7 +99,7 @@ def _split(text: str) -> tuple[list[Token], str]:
 
 
 def _written(name: str) -> str:
-    """A name as ELF QL has it: those that are no plain words in quotes."""
+    """A name as ELF QL writes it: in quotes unless it is a plain word."""
     if all(_PLAIN_NAME.fullmatch(part) for part in name.split(".")):
         return name
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""The colours of what is typed."""
+"""Colours statements while they are typed."""
 
 from __future__ import annotations
 

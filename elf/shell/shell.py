@@ -1,4 +1,4 @@
-"""The loop of `elf shell`: reads what is typed, lets it be answered, and outlives what goes wrong with it."""
+"""The loop of `elf shell`: reads statements, lets a backend answer them, and survives their errors."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from elf.errors import ElfError, UsageError
 from elf.output.view import View, ViewLimits
 from elf.shell.completion import ShellCompleter
 from elf.shell.highlighting import STYLE, StatementLexer
-from elf.shell.knowledge import Knowledge
+from elf.shell.knowledge import Knowledge, Vocabulary
 from elf.shell.shell_commands import COMMANDS, FORMATS
-from elf.shell.vocabulary import Vocabulary
 from elf.statements.backend import Backend, run_statement
 from elf.statements.script import script_of
 from elf.statements.statements import is_ended
@@ -33,13 +32,13 @@ PROMPT, CONTINUED = "elf> ", "...> "
 
 
 class Shell:
-    """Statements and commands of one person, until they leave.
+    """Answers the statements and commands of one person, until they leave.
 
-    `patient` answers what is typed; `brief`, which must not take long, says what can be completed.
+    `patient` answers statements; `brief`, which must not take long, lists names for completion.
     """
 
     def __init__(self, patient: Backend, brief: Backend, history: Path | None) -> None:
-        self._answerer = patient
+        self._backend = patient
         self._output = "table"
         self._watches = can_be_drawn_over(sys.stdout)
         self._tells_time = False
@@ -99,7 +98,7 @@ class Shell:
             if text.startswith("\\"):
                 self._command(text)
             elif text:
-                script_of(text).run(self._answerer, self._view, ViewLimits())
+                script_of(text).run(self._backend, self._view, ViewLimits())
         except ElfError as error:
             tell("\n".join(printable(line) for line in str(error).split("\n")))
         except BrokenPipeError:
@@ -125,14 +124,14 @@ class Shell:
             case r"\q":
                 self._leaves = True
             case r"\follow":
-                self._answerer.follow(argument, self._view)
+                self._backend.follow(argument, self._view)
             case r"\stop":
-                self._answerer.stop(argument)
+                self._backend.stop(argument)
                 tell(f"{printable(argument)}: stopped")
             case r"\o" | r"\watch" | r"\timing":
                 self._set(verb, argument)
             case _:
-                run_statement(_statement(verb, argument), self._answerer, self._view, ViewLimits())
+                run_statement(_statement(verb, argument), self._backend, self._view, ViewLimits())
 
     def _set(self, verb: str, argument: str) -> None:
         match verb:
@@ -166,7 +165,7 @@ def _print_help() -> None:
 
 
 def _history(path: Path | None) -> History:
-    """A file that its owner alone may read; where there can be none, what is typed is remembered until the end."""
+    """The history file, which only its owner may read; without one, input is remembered until the shell ends."""
     if path is None:
         return InMemoryHistory()
     try:

@@ -8,7 +8,7 @@ FORMATS = ("table", "json", "csv", "plot")
 
 
 class ShellCommand(NamedTuple):
-    """What it takes, "" for nothing, and what it does."""
+    """A command's argument, "" for none, and its description."""
 
     argument: str
     does: str

@@ -1,4 +1,4 @@
-"""The terminal between prompts: it keeps what is typed, for the next prompt to read."""
+"""Keeps keys typed between prompts for the next prompt to read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def keys_kept(terminal: int) -> Iterator[None]:
-    """Keeps all keys as they are typed, until they are read; only Ctrl-C and its like are signals, as ever.
+    """Lets the terminal keep all keys until they are read; only Ctrl-C and the like remain signals.
 
-    In its usual mode a terminal edits lines, takes Ctrl-D for the end of one, shows what is typed in the midst of
-    results, and drops all of it when Ctrl-C comes. In any mode Linux keeps 4,095 bytes; the rest, a Ctrl-C among it
-    too, waits with whoever sends it until some are read.
+    In its usual mode a terminal edits lines, takes Ctrl-D as the end of one, shows typed text amid results, and drops
+    all of it at Ctrl-C. In any mode Linux keeps 4,095 bytes; further keys, Ctrl-C among them, wait at the sender until
+    some are read.
     """
     before = termios.tcgetattr(terminal)
     mode = termios.tcgetattr(terminal)

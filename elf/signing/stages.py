@@ -56,7 +56,7 @@ def started(
 
 
 def refuse_if_running(client: SyncClient, app: str, app_id: str) -> None:
-    """Raises QueryRefusedError if the job runs; waits a while, as the agent may not have heard of its end yet."""
+    """Raises QueryRefusedError if the job runs; waits a while, as the agent may not know of its end yet."""
     if not _comes_true(client, lambda running: app_id not in running, ENDED_S):
         raise QueryRefusedError(RUNNING.format(name=printable(app)))
 

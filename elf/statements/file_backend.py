@@ -15,7 +15,7 @@ import query
 from elf.errors import ElfError, UsageError
 from elf.explain import check_output, explained_query, measured_run, print_explained, print_explanation
 from elf.local import LocalOptions, LocalRun, LocalSource, schemas
-from elf.options.asking import tell_interrupted
+from elf.options.fleet import tell_interrupted
 from elf.output.listing import Cell, Listing
 from elf.output.output import result_writer, write_all
 from elf.output.view import View, ViewLimits
@@ -91,7 +91,7 @@ class FileBackend:
         schema = self._schemas.get(stream)
         return [] if schema is None else list(schema.columns)
 
-    def follow(self, app: str, view: View) -> int:  # noqa: ARG002 - nobody has any
+    def follow(self, app: str, view: View) -> int:  # noqa: ARG002 - files have no jobs
         raise ElfError(NO_JOBS)
 
     def stop(self, app: str) -> None:  # noqa: ARG002

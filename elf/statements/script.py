@@ -30,7 +30,7 @@ class Script:
 
     def run(self, backend: Backend, view: View, limits: ViewLimits) -> int:
         """Runs the statements until one fails or is cut short; returns its exit code, else 0. Raises ElfError."""
-        from elf.statements.backend import run_statement  # what lists things takes its time to load
+        from elf.statements.backend import run_statement  # loading what prints lists takes time
 
         for text in self.statements:
             with self.blamed():

@@ -11,7 +11,7 @@ import click
 
 from elf.client.errors import ClientError, ConnectionLostError, JobEndedError, UnknownJobError
 from elf.client.sync_client import SyncClient, SyncJob
-from elf.options.asking import command_line, tell_interrupted
+from elf.options.fleet import command_line, tell_interrupted
 from elf.output.view import View, ViewedJob, ViewLimits
 from elf.terminal.terminal import printable, tell
 

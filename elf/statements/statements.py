@@ -151,6 +151,6 @@ def _short(word: Token) -> str:
 
 
 def _misread(text: str, word: Token, message: str, hint: str) -> UsageError:
-    from query.model.errors import QueryError, SourceSpan  # with all of ELF QL: only what went wrong is worth the wait
+    from query.model.errors import QueryError, SourceSpan  # with all of ELF QL, so only for an error
 
     return UsageError(str(QueryError(message, text, SourceSpan(word.start, word.end), hint=hint)))

@@ -1,1 +1,5 @@
-"""Pastry: the tables of a node, how it joins, notices failures and mends what they leave behind."""
+"""Pastry: a node's tables, joining, failure detection, repair and routing.
+
+Takes peers' messages and the time, updates the tables and emits messages and events through the outbox. Imports `core`
+and `wire`; inside, the layers are presence > forwarding > membership > detection > tables.
+"""

@@ -1,4 +1,4 @@
-"""Who is there: what one node does when peers are heard of, fall silent, say goodbye and come back."""
+"""Reacts to peers that appear, fall silent, say goodbye and return, in all parts of one node."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -32,7 +32,7 @@ class TreeNeighbours(Protocol):
 
 
 class Presence:
-    """Brings what is known of peers' lives to every part of one node that holds something of them."""
+    """Propagates changes in peers' liveness to every part of one node that holds state about them."""
 
     def __init__(
         self,
@@ -60,29 +60,29 @@ class Presence:
         self._watched_revision = (0, 0)
 
     def notice_time(self, now: float) -> None:
-        """Before anything else is done: see whether this node stood still, and which leases have lapsed."""
+        """Check, before anything else is done, whether this node was stalled and which leases have expired."""
         late_s = self._watch.late_s(now)
         if late_s > 0:
             self._detector.extend_deadlines(late_s, now)
             if late_s > LEASE_S:
-                self._membership.stand_still(now)
+                self._membership.resume_after_stall(now)
         self.follow_neighbours(now)
 
     def follow_neighbours(self, now: float) -> None:
-        """Have leases of the neighbours as they are now."""
+        """Update the leases to the current ring neighbours and ping those whose lease is wanted."""
         for peer in self._leases.follow(now):
             if self._membership.is_active:
                 self._watch.ask(peer, now)
 
     def stood_still(self, now: float) -> None:
-        """This node has not been there for longer than leases last, though its clock may not know."""
+        """Act upon a suspension longer than leases last, which the clock may not show."""
         if self._membership.is_active:
             self._detector.extend_deadlines(0.0, now)
-            self._membership.stand_still(now)
+            self._membership.resume_after_stall(now)
 
-    def hear(self, sender: Peer, now: float) -> None:
-        """Note that a peer is alive; follow it to a new address; take it back if it was believed not to be there."""
-        if not self._detector.heard(sender, now):
+    def note_alive(self, sender: Peer, now: float) -> None:
+        """Note that a peer is alive; adopt its new address; readmit it if it was considered gone."""
+        if not self._detector.note_alive(sender, now):
             known = self._known(sender.node_id)
             if known is not None and known.address != sender.address:
                 self._watch.renew(sender)
@@ -95,36 +95,39 @@ class Presence:
         was_gone = self._tables.departed.take_back(peer.node_id)
         self._outbox.counters.returned += 1
         if self._membership.is_active:
-            # What it knows, and which tree edges it still believes in; it may not know that it was missed.
+            # Learn the peer's leaf set and the tree edges it still believes in; it may not know that it was considered
+            # dead.
             self._membership.probe(peer, now)
             self._trees.exchange_edges(peer)
             self._heartbeat.ping(peer, self._heartbeat.new_token())
             if was_gone:
-                self._repair.look_for_gone(now, soon=True)
+                self._repair.search_gone(now, soon=True)
 
     def unreachable(self, peer: Peer, now: float) -> None:
-        """Take a peer for dead that cannot be connected to. Even of a stranger the owner may want to know."""
+        """Consider a peer dead that the transport cannot connect to. A stranger's failure is reported to the owner
+        too.
+        """
         known = self._known(peer.node_id)
         if known is None or known.address == peer.address:
             if known is not None:
                 self._detector.failed(known, now)
             self._fail(peer, now, is_news=peer.node_id not in self._tables.departed)
 
-    def doubt(self, peer: Peer, now: float) -> None:
-        """Ask a peer at once whether it lives, if it matters here."""
+    def check_alive(self, peer: Peer, now: float) -> None:
+        """Ping a known peer at once."""
         if self._known(peer.node_id) is not None:
             self._watch.ask(peer, now)
 
     def restarted(self, peer: Peer, now: float) -> None:
-        """Drop what was shared with a process that is no more, and ask the new one what it is."""
+        """Drop the state shared with the peer's earlier process, and probe the new one."""
         self._drop(peer, now)
         self._detector.trust(peer.node_id)
         if self._membership.is_active:
             self._membership.probe(peer, now)
 
     def handle_ping(self, sender: Peer, message: Ping, now: float) -> None:
-        """Answer a member, and learn of it."""
-        if self._membership.is_absent(sender):
+        """Answer a member's ping, and take it into the tables."""
+        if self._membership.refuse_if_absent(sender):
             return
         if self._membership.is_active:
             self._tables.meet(sender)
@@ -132,18 +135,18 @@ class Presence:
         self._trees.compare_edges(sender, message.edges, now)
 
     def handle_pong(self, sender: Peer, message: Pong, now: float) -> None:
-        """Take in an answer."""
+        """Handle the answer to a ping."""
         self._detector.handle_pong(sender, message, now)
         self._trees.compare_edges(sender, message.edges, now)
 
     def handle_relayed_ping(self, sender: Peer, message: RelayedPing, now: float) -> None:
-        """Answer if this node is a member."""
-        if not self._membership.is_absent(sender):
+        """Answer a relayed ping if this node is a member."""
+        if not self._membership.refuse_if_absent(sender):
             self._detector.handle_relayed_ping(sender, message, now)
 
     def handle_suspect(self, sender: Peer, message: Suspect, now: float) -> None:
-        """Refute it, or ask the suspect, if this node is a member."""
-        if not self._membership.is_absent(sender):
+        """Refute a suspicion of this node, or ping the suspect, if this node is a member."""
+        if not self._membership.refuse_if_absent(sender):
             self._detector.handle_suspect(sender, message, now)
 
     def handle_leaving(self, sender: Peer, _message: Leaving, now: float) -> None:
@@ -151,17 +154,17 @@ class Presence:
         if self._drop(sender, now):
             self._outbox.emit(PeerLeft(sender))
         self._detector.trust(sender.node_id)
-        self._tables.departed.bury(sender, now, is_gone=False)
+        self._tables.departed.add(sender, now, is_gone=False)
 
     def handle_absent(self, sender: Peer, _message: Absent, now: float) -> None:
-        """Drop a peer that is no member: the process of its id that was one must have failed."""
+        """Drop a peer that is not a member: its id's earlier process, a member, must have failed."""
         if self._drop(sender, now):
             self._report_failure(sender)
         self._detector.trust(sender.node_id)
-        self._tables.departed.bury(sender, now, is_gone=False)
+        self._tables.departed.add(sender, now, is_gone=False)
 
     def handle_timer(self, now: float) -> None:
-        """Repeat what was not answered, ping who was silent; take those for dead who were so for too long."""
+        """Repeat unanswered probes, ping silent peers, and declare those dead that have been silent for too long."""
         for peer in self._membership.handle_timer(now):
             self._fail(peer, now)
         if self._watch.is_due(now):
@@ -173,12 +176,12 @@ class Presence:
             self._remove(peer, now)
 
     def look_soon(self, now: float) -> None:
-        """After a change: see to it that whoever matters now is watched."""
+        """Schedule a tick of the watch soon after a change, so that new neighbours are watched."""
         if self._membership.is_active and (len(self._tables.leaf_set) > 0 or self._trees.neighbours()):
             self._watch.hasten(now)
 
     def _refresh_watch(self, now: float) -> None:
-        """Watch the leaf set and whoever is next in a tree, if those have changed."""
+        """Watch the leaf set and the neighbours in trees, if either has changed."""
         revision = (self._membership.revision, self._trees.revision)
         if revision == self._watched_revision:
             return
@@ -193,16 +196,16 @@ class Presence:
 
     def _fail(self, peer: Peer, now: float, *, is_news: bool = False) -> None:
         is_known = self._drop(peer, now)
-        self._tables.departed.bury(peer, now, is_gone=is_known or self._tables.departed.is_gone(peer.node_id))
-        self._repair.look_for_gone(now)
+        self._tables.departed.add(peer, now, is_gone=is_known or self._tables.departed.is_gone(peer.node_id))
+        self._repair.search_gone(now)
         if is_known or is_news:
             self._report_failure(peer)
 
     def _remove(self, peer: Peer, now: float) -> None:
-        """End the membership of a peer that was suspected for long enough."""
+        """End the membership of a peer whose suspicion was not refuted in time."""
         if self._drop(peer, now):
             self._report_failure(peer)
-        self._tables.departed.bury(peer, now, is_gone=True)
+        self._tables.departed.add(peer, now, is_gone=True)
         self._outbox.counters.removed += 1
         self._outbox.emit(PeerRemoved(peer))
 
@@ -211,7 +214,7 @@ class Presence:
         self._outbox.emit(PeerFailed(peer))
 
     def _drop(self, peer: Peer, now: float) -> bool:
-        """Take a peer out of every table and tree; return whether it was in one."""
+        """Remove a peer from every table and tree; return whether it was in one."""
         self._detector.forget(peer.node_id)
         in_tables = self._membership.forget(peer.node_id, now)
         in_trees = self._trees.forget(peer.node_id, now)
@@ -219,7 +222,7 @@ class Presence:
         return in_tables or in_trees
 
     def check(self) -> None:
-        """Assert every invariant; of an active node."""
+        """Assert every invariant of an active node."""
         tree, leaf_set, departed = self._trees.neighbours(), self._tables.leaf_set, self._tables.departed
         assert not any(departed.is_gone(node_id) for node_id in tree), "a tree edge to a peer that failed"
         assert self._watch.is_armed or not (tree or leaf_set)

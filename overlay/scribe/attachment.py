@@ -1,30 +1,30 @@
-"""How one node gets its place in each tree, and gives others theirs.
+"""Attaches one node to its parent in each tree, and accepts or refuses children.
 
     OUTSIDE ── a subscription, a child ──▶ ASKING ── joined ──▶ ATTACHED ── parent lost ──▶ ORPHANED ──▶ ASKING
 
-Attached. A node that subscribes, or that gains a child, asks its next hop towards the key to be its parent (GroupJoin).
-That node answers (GroupJoined) when it has a path to the root itself, and gives that path: so an answer means that the
-whole path stands. When a node's path changes it tells its children, who tell theirs.
+Attaching. A node that subscribes, or that gains a child, asks its next hop towards the key to be its parent
+(GroupJoin). That node answers (GroupJoined) once it has a path to the root itself, and includes that path: so an answer
+means that the whole path is in place. When a node's path changes it tells its children, who tell theirs.
 
-No cycles. A node refuses a child that is on its own path to the root, or whom it is just asking to be its
-parent. With the refusal comes the next hop of the one that refuses, who makes sure that it lives: following those
-leads to the root itself, whom nobody can refuse for that reason. A cycle that arises all the same (from paths that were
-out of date) shows as one's own id in the path one is given, and is cut there.
+No cycles. A node refuses a child that is on its own path to the root, or that it is asking to be its own parent. In the
+first case the refusal names the refusing node's next hop, which that node watches: following these hops leads to the
+root itself, which has no path. A cycle that arises all the same (from outdated paths) shows as a node's own id in the
+path it is given, and is cut there.
 
-Fan-out. A node that has enough children sends who comes then down to one of them: `fan_out`. Who was sent round too
+Fan-out. A node with enough children refers a further one to one of them (`next_down`). A node that was referred too
 often begins again at its next hop.
 
-Hand-over. Whenever the leaf set changes, a root that no longer is the closest node gives its state to its next hop and
-asks it, as any node without a parent would, and brings its subtree along; a node that has become the closest one drops
-its parent and begins an epoch.
+Hand-over. Whenever the leaf set changes, a root that is no longer the closest node gives its state to its next hop,
+asks it to be its parent like any other node without one, and keeps its subtree; a node that has become the closest one
+drops its parent and begins an epoch.
 
-Leaving. A node with neither children nor a subscription leaves its parent. Requests without an answer are
-repeated. Edges on which two peers disagree after lost messages are mended when heartbeats show it.
+Leaving. A node with neither children nor a subscription leaves its parent. Unanswered requests are repeated. Edges on
+which two peers disagree after lost messages are repaired when heartbeats show the difference.
 
-Failures. A peer that failed is nobody's child or parent. Who has lost its parent asks its next hop, as at the
-beginning, after up to REJOIN_JITTER_S, so that many orphans do not come at the same moment; its own subtree
-stays with it. From the moment a parent is suspected the next hop is looked after, so that an orphan need not find out
-one after the other that several are dead.
+Failures. A failed peer is removed as child and as parent. A node that has lost its parent asks its next hop, after a
+random delay of up to REJOIN_JITTER_S so that orphans do not all come at once; its own subtree stays with it. While
+a parent is suspected the next hop is watched already, so that an orphan does not have to discover several dead nodes
+one after the other.
 """
 
 from collections.abc import Iterable
@@ -36,8 +36,7 @@ from overlay.pastry.membership.membership import Membership
 from overlay.pastry.tables.tables import PeerTables
 from overlay.scribe.acknowledgements import Acknowledgements
 from overlay.scribe.epochs import Epochs
-from overlay.scribe.fan_out import FAN_OUT_MAX, is_full_for, next_down
-from overlay.scribe.group import Group
+from overlay.scribe.group import FAN_OUT_MAX, Group, is_full_for, next_down
 from overlay.scribe.multicast import Multicast
 from overlay.scribe.replicas import Replicas
 from overlay.scribe.tree_state import TreeState
@@ -45,7 +44,7 @@ from overlay.wire.epoch import NEVER
 from overlay.wire.ids import Id, clockwise
 from overlay.wire.messages import GroupJoin, GroupJoined, GroupLeave, GroupRefused
 from overlay.wire.peer import Peer
-from overlay.wire.tree_fields import PATH_LENGTH_MAX, Refusal, TreePosition, TreeStatus
+from overlay.wire.tree_fields import PATH_LENGTH_MAX, GroupRefusal, TreePosition, TreeStatus
 
 GROUPS_MAX = 16_384
 REDIRECTS_MAX = 16
@@ -54,7 +53,7 @@ REJOIN_JITTER_S = 0.3
 
 
 class TreeAttachment:
-    """The places of one node in all trees."""
+    """One node's attachment to its trees."""
 
     def __init__(
         self,
@@ -86,7 +85,7 @@ class TreeAttachment:
         self._orphans_at: float | None = None
 
     def group(self, key: Id) -> Group:
-        """Return a group, which the node now is in."""
+        """Return the group, creating it if needed."""
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = Group(key)
@@ -95,7 +94,7 @@ class TreeAttachment:
     # Children.
 
     def handle_join(self, sender: Peer, message: GroupJoin, now: float) -> None:
-        """Take the sender as a child, and see to it that this node has paths to the roots."""
+        """Take the sender as a child in these groups, and see that this node has a path to their roots."""
         for status in message.statuses:
             self.join(sender, status, now)
 
@@ -105,14 +104,14 @@ class TreeAttachment:
         if group is None and len(self._groups) >= GROUPS_MAX:
             self._refuse(sender, status.group, None)
         elif group is not None and group.upstream(sender.node_id):
-            self._refuse(sender, status.group, self._way_past(group, now) if sender.node_id in group.path else None)
+            self._refuse(sender, status.group, self._live_hop(group, now) if sender.node_id in group.path else None)
         elif group is not None and is_full_for(group, sender, status):
             self._refuse(sender, status.group, next_down(group, sender))
         else:
             self._adopt(self.group(status.group), sender, status, now)
 
-    def _way_past(self, group: Group, now: float) -> Peer | None:
-        """Return the next hop, and make sure of it: one that is dead would be waited for."""
+    def _live_hop(self, group: Group, now: float) -> Peer | None:
+        """Return the next hop and watch it, so that a dead one is not waited for."""
         hop = self._membership.next_hop(group.key)
         if hop is not None:
             self._watch.rely_on(hop, now)
@@ -136,12 +135,12 @@ class TreeAttachment:
         self._multicast.recover(group, status.frontier, child, now)
 
     def note_epoch(self, group: Group, status: TreeStatus) -> None:
-        """Take in the epoch that a child has heard of: raise above it, or pass it on towards the root."""
-        if not self._epochs.hear(group, status.epoch):
+        """Note the epoch that a child has heard of; a root takes a higher one, other nodes pass it up."""
+        if not self._epochs.note(group, status.epoch):
             return
         if group.is_root:
             self._epochs.take(group, group.epoch)
-            self._replicas.spread_anew(group)
+            self._replicas.spread_all(group)
             self._outbound.send_position(group.children.values(), group)
         elif group.parent is not None:
             self._outbound.join(group.parent, group)
@@ -160,7 +159,7 @@ class TreeAttachment:
     # The parent.
 
     def handle_joined(self, sender: Peer, message: GroupJoined, now: float) -> None:
-        """Take the sender as the parent it says it is, or follow its path, unless that leads back here."""
+        """Adopt the sender as parent, or its new path, unless the path leads back to this node."""
         for position in message.positions:
             group = self._groups.get(position.group)
             path = (sender.node_id, *position.path)
@@ -173,7 +172,7 @@ class TreeAttachment:
                 self._follow(group, sender, position, path, now)
 
     def _follow(self, group: Group, parent: Peer, position: TreePosition, path: tuple[Id, ...], now: float) -> None:
-        """Make the peer the parent and its path this node's; say goodbye to the one before."""
+        """Adopt the peer as parent with its path, and leave the previous parent."""
         is_new, was_attached, before = not group.is_parent(parent), group.attached, (group.path, group.epoch)
         if group.is_candidate(parent):
             self._index.ask(group, None)
@@ -188,34 +187,34 @@ class TreeAttachment:
             self._outbox.emit(ParentChanged(group.key, parent))
         if not was_attached:
             self._outbox.emit(Attached(group.key))
-        if self._epochs.shown(group, position.epoch, position.frontier, parent, now):
+        if self._epochs.accept(group, position.epoch, position.frontier, parent, now):
             self._multicast.catch_up(group, position.frontier, parent, now)
         if not was_attached or (group.path, group.epoch) != before:
             self._outbound.send_position(group.children.values(), group)
         if is_new:
-            self._acknowledgements.moved(group, now)
+            self._acknowledgements.parent_changed(group, now)
         self.prune(group)
 
     def handle_refused(self, sender: Peer, message: GroupRefused, now: float) -> None:
-        """Ask whom the refusals point to; without a pointer, ask again when the retry timer is due."""
+        """Ask the peers named in the refusals; without one, ask again when the retry timer is due."""
         for refusal in message.refusals:
             group = self._groups.get(refusal.group)
             if group is not None and (group.is_candidate(sender) or group.is_parent(sender)):
                 self._lose(group, sender, now)
                 self._redirect(group, refusal, now)
 
-    def _redirect(self, group: Group, refusal: Refusal, now: float) -> None:
+    def _redirect(self, group: Group, refusal: GroupRefusal, now: float) -> None:
         redirect = refusal.redirect
         if redirect is None or redirect.node_id in (self._own.node_id, *group.children):
             return
-        if self._tables.departed.is_buried(redirect, now) or redirect.node_id in self._watch.suspects:
+        if self._tables.departed.has_tombstone(redirect, now) or redirect.node_id in self._watch.suspects:
             return
         if group.redirects < REDIRECTS_MAX:
             group.redirects += 1
             self._ask(group, redirect, now)
 
     def _lose(self, group: Group, peer: Peer, now: float) -> None:
-        """Go without a candidate or parent that cannot be one; the retry timer looks for another."""
+        """Drop a candidate or parent that cannot be one; the retry timer finds another."""
         if group.is_candidate(peer):
             self._index.ask(group, None)
         if group.is_parent(peer):
@@ -224,10 +223,10 @@ class TreeAttachment:
         self._unsettled[group.key] = group
         self._arm_retry(now)
 
-    # The way to a place.
+    # Finding a place.
 
     def settle(self, group: Group, now: float) -> None:
-        """Make the node root, or let it ask for a parent, where the tables say that it should."""
+        """Become root or ask for a parent, as the tables require."""
         if not self._membership.is_active:
             return
         hop = self._membership.next_hop(group.key)
@@ -240,7 +239,7 @@ class TreeAttachment:
             self._ask(group, hop, now)
 
     def settle_all(self, now: float) -> None:
-        """See after every tree whose root may now be another node. O(groups)."""
+        """Reconsider every tree whose root may have changed. O(groups)."""
         low, high = self._own_range()
         for group in list(self._groups.values()):
             if group.parent is None or clockwise(low, group.key) <= clockwise(low, high):
@@ -249,7 +248,7 @@ class TreeAttachment:
                 self._replicas.spread(group)
 
     def _own_range(self) -> tuple[int, int]:
-        """Return the keys between which this node may be the closest."""
+        """Return the range of keys to which this node may be closest."""
         own_id, leaf_set = self._own.node_id, self._tables.leaf_set
         if not (leaf_set.predecessors and leaf_set.successors):
             return own_id, own_id - 1
@@ -267,14 +266,14 @@ class TreeAttachment:
         self._multicast.catch_up(group, (), None, now)
         if inherited is not None:
             self._multicast.inherit(group, inherited, now)
-        self._replicas.spread_anew(group)
+        self._replicas.spread_all(group)
         if left is not None:
             self._outbound.leave(left, group.key)
             self._outbox.emit(ParentChanged(group.key, None))
         if not was_attached:
             self._outbox.emit(Attached(group.key))
         self._outbound.send_position(group.children.values(), group)
-        self._acknowledgements.moved(group, now)
+        self._acknowledgements.parent_changed(group, now)
 
     def _ask(self, group: Group, peer: Peer, now: float) -> None:
         self._orphans.pop(group.key, None)
@@ -306,7 +305,7 @@ class TreeAttachment:
             self._retry_at = now + jittered(GROUP_RETRY_S, self._random)
 
     def prune(self, group: Group) -> None:
-        """Leave a tree there is no reason to be in."""
+        """Leave a tree that this node has no reason to be in."""
         if group.is_needed:
             return
         self._drop_candidate(group)
@@ -318,20 +317,22 @@ class TreeAttachment:
         self._multicast.forget(group)
         del self._groups[group.key]
 
-    # Losses.
+    # Failures.
 
     def look_ahead(self, suspects: Iterable[int], now: float) -> None:
-        """Ask others instead of suspects, and make sure of whoever comes after parents that may soon be lost."""
+        """Ask other peers instead of suspects, and watch the next hop of groups whose parent is suspected."""
         for node_id in suspects:
             for group in self._index.asked(node_id):
                 hop = self._membership.next_hop(group.key)
                 if hop is None or hop.node_id != node_id:
                     self._retry(group, now)
             for group in self._index.above(node_id):
-                self._way_past(group, now)
+                self._live_hop(group, now)
 
     def forget(self, node_id: int, now: float) -> bool:
-        """Drop every tree edge shared with a peer, and seek new parents. O(edges with it); whether there were any."""
+        """Drop every tree edge shared with a peer, and seek new parents; return whether there were any. O(edges with
+        it).
+        """
         above, below = {*self._index.above(node_id), *self._index.asked(node_id)}, self._index.below(node_id)
         for group in sorted(above, key=lambda group: group.key):
             self._orphan(group, node_id, now)
@@ -341,7 +342,7 @@ class TreeAttachment:
         return bool(above or below)
 
     def _orphan(self, group: Group, node_id: int, now: float) -> None:
-        """Go without a peer above that is no more, and ask another soon: not all that lost it at once."""
+        """Drop a failed parent or candidate, and ask another after a random delay that spreads out its orphans."""
         if group.candidate is not None and group.candidate.node_id == node_id:
             self._index.ask(group, None)
             self._unsettled.pop(group.key, None)
@@ -354,7 +355,7 @@ class TreeAttachment:
             if self._orphans_at is None:
                 self._orphans_at = now + REJOIN_JITTER_S * self._random.random()
 
-    # Time.
+    # Timers.
 
     def next_timer(self) -> float | None:
         """Return when `handle_timer` is due."""
@@ -363,7 +364,7 @@ class TreeAttachment:
         return min(self._retry_at, self._orphans_at)
 
     def handle_timer(self, now: float) -> None:
-        """Ask for new parents; ask again where nobody answered."""
+        """Ask for new parents; repeat requests that were not answered."""
         if self._orphans_at is not None and now >= self._orphans_at:
             self._orphans_at = None
             orphans = list(self._orphans.values())
@@ -378,7 +379,7 @@ class TreeAttachment:
             self._arm_retry(now)
 
     def clear(self) -> None:
-        """Be in no tree."""
+        """Forget every tree."""
         self._unsettled.clear()
         self._orphans.clear()
         self._retry_at = self._orphans_at = None

@@ -1,10 +1,10 @@
-"""How two nodes notice that they disagree about the tree edges they share, and find out where.
+"""Detects differences between two nodes' views of their shared tree edges, and locates them.
 
-Every heartbeat carries the digest of all edges of the pair. While something is under way the two ends differ for a
-moment; where they differ at two heartbeats in the same way, or at more in any way, one end sends its digest in
-EDGE_BUCKETS parts (EdgeBuckets). The other says what edges it believes in, of the parts that differ (GroupDigest), and
-asks for the same. Each then mends its own end. What that costs depends on the edges in the parts that differ; of very
-many the rest follows another time, beginning anywhere.
+Every heartbeat carries the digest of all edges of the pair. While a change is in transit the two ends differ for a
+moment; when they differ in the same way at two heartbeats, or in any way at more, one end sends its digest in
+EDGE_BUCKETS parts (EdgeBuckets). The other answers with the edges it believes in, in the parts that differ
+(GroupDigest), and asks for the same. Each then repairs its own end. The cost depends on the edges in the differing
+parts; if there are too many, the rest follows later, because each exchange starts at a random place.
 """
 
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ from overlay.wire.tree_fields import (
 )
 
 HEARTBEAT_S = 0.5
-"""Two looks at a digest that are closer together than this count as one."""
+"""Heartbeats closer together than this count as one."""
 DIFFERENT_MAX = 3
 DOUBTS_MAX = 4_096
 EDGES_PER_EXCHANGE_MAX = 8_192
 
 
 @dataclass(slots=True)
-class _Doubt:
-    """The two digests of a pair as they differed last, and how often they did."""
+class _Mismatch:
+    """The two digests of a pair at their last difference, and the number of differences so far."""
 
     values: tuple[int, int]
     since: float
@@ -41,25 +41,25 @@ class _Doubt:
 
 
 class Comparison:
-    """One node's view of the digests of its neighbours."""
+    """One node's comparison with its neighbours."""
 
     def __init__(self, trees: TreeState) -> None:
         self._index = trees.index
         self._outbound = trees.outbound
         self._random = trees.random
-        self._doubts: dict[int, _Doubt] = {}
+        self._mismatches: dict[int, _Mismatch] = {}
 
     def compare(self, sender: Peer, edges: int, now: float) -> None:
-        """Look at the digest a neighbour has sent. O(1) where all is well."""
+        """Compare a neighbour's digest with this node's. O(1) when they agree."""
         values = (self._index.digest(sender.node_id), edges)
         if values[0] == values[1]:
-            self._doubts.pop(sender.node_id, None)
+            self._mismatches.pop(sender.node_id, None)
             return
-        doubt = self._doubts.get(sender.node_id)
+        doubt = self._mismatches.get(sender.node_id)
         if doubt is None:
-            self._doubts[sender.node_id] = _Doubt(values, now)
-            if len(self._doubts) > DOUBTS_MAX:
-                del self._doubts[next(iter(self._doubts))]
+            self._mismatches[sender.node_id] = _Mismatch(values, now)
+            if len(self._mismatches) > DOUBTS_MAX:
+                del self._mismatches[next(iter(self._mismatches))]
         elif now - doubt.since >= HEARTBEAT_S:
             if values == doubt.values or doubt.times >= DIFFERENT_MAX - 1:
                 self.exchange(sender)
@@ -67,18 +67,18 @@ class Comparison:
                 doubt.values, doubt.since, doubt.times = values, now, doubt.times + 1
 
     def exchange(self, peer: Peer) -> None:
-        """Find out what it is that the two ends disagree about."""
-        self._doubts.pop(peer.node_id, None)
+        """Start locating the differences with a peer."""
+        self._mismatches.pop(peer.node_id, None)
         self._outbound.send(peer, EdgeBuckets(digests=self._index.buckets(peer.node_id)))
 
     def handle_buckets(self, sender: Peer, message: EdgeBuckets, _now: float) -> None:
-        """Say what this node believes in where the parts differ."""
-        self._doubts.pop(sender.node_id, None)
+        """Send this node's edges in the parts that differ."""
+        self._mismatches.pop(sender.node_id, None)
         own = self._index.buckets(sender.node_id)
-        self.explain(sender, sum((own[n] != message.digests[n]) << n for n in range(EDGE_BUCKETS)), asks=True)
+        self.send_edges(sender, sum((own[n] != message.digests[n]) << n for n in range(EDGE_BUCKETS)), asks=True)
 
-    def explain(self, peer: Peer, buckets: int, *, asks: bool) -> None:
-        """Tell a peer of the edges with it in some parts."""
+    def send_edges(self, peer: Peer, buckets: int, *, asks: bool) -> None:
+        """Send a peer the edges shared with it in some parts."""
         below, above = (
             self._in(self._index.below(peer.node_id), buckets),
             self._in(self._index.above(peer.node_id), buckets),
@@ -95,7 +95,7 @@ class Comparison:
                 self._outbound.send(peer, digest)
 
     def _in(self, groups: list[Group], buckets: int) -> list[Group]:
-        """Return those of the groups that are in the buckets, beginning anywhere if they are too many."""
+        """Return the groups that are in the buckets, starting at a random one if they are too many."""
         found = [group for group in groups if buckets >> bucket(group.key) & 1]
         if len(found) > EDGES_PER_EXCHANGE_MAX:
             start = int(self._random.random() * len(found))
@@ -103,16 +103,16 @@ class Comparison:
         return found
 
     def forget(self, node_id: int) -> None:
-        """A peer is gone."""
-        self._doubts.pop(node_id, None)
+        """Forget a peer."""
+        self._mismatches.pop(node_id, None)
 
     def clear(self) -> None:
-        """Be in no tree."""
-        self._doubts.clear()
+        """Forget all peers."""
+        self._mismatches.clear()
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert len(self._doubts) <= DOUBTS_MAX
+        assert len(self._mismatches) <= DOUBTS_MAX
 
 
 def _upward(group: Group) -> UpwardEdge:

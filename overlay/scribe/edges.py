@@ -1,9 +1,9 @@
-"""The tree edges of one node by the peers they are shared with, and a digest of them for each peer.
+"""Indexes a node's tree edges by peer, with a digest of the edges for each peer.
 
-Theory. A digest is the XOR of a hash of every edge; so a change of one edge costs two XORs, however many there are.
-The hash is over what both ends should know alike: the group, who is the parent, the path it gave, the epoch, how far
-they are in its multicasts. Where all is well the two ends of a pair have the same digest, and a heartbeat of constant
-size shows it. An edge to a parent that has no path itself counts for nothing.
+Theory. A digest is the XOR of a hash of every edge, so changing one edge costs two XORs, however many there are. The
+hash covers everything both ends should agree upon: the group, which end is the parent, the path it gave, the epoch, the
+frontier of its multicasts. When all is well both ends have the same digest, and a heartbeat of constant size proves it.
+An edge to a parent that has no path itself does not count.
 
 A node's hash is the same for all its children in a group: it is computed once per change.
 """
@@ -19,7 +19,7 @@ from overlay.wire.peer import Peer
 
 
 class _Shared:
-    """What is shared with one peer: the groups in which it is a child, the parent, or was asked to be."""
+    """Edges shared with one peer: groups in which it is a child, the parent, or the candidate."""
 
     __slots__ = ("above", "asked", "below", "digest", "peer")
 
@@ -35,7 +35,7 @@ class _Shared:
 
 
 class EdgeIndex:
-    """Kept up to date by whoever changes a group. `revision` grows when there is another neighbour, or one fewer."""
+    """The index of edges, updated with every change of a group. `revision` grows when a neighbour is gained or lost."""
 
     def __init__(self, own: Peer) -> None:
         self.revision = 0
@@ -45,14 +45,14 @@ class EdgeIndex:
     # Changes.
 
     def add_child(self, group: Group, child: Peer) -> None:
-        """Give a group a child."""
+        """Add a child to a group."""
         group.children[child.node_id] = child
         shared = self._with(child)
         shared.below[group.key] = group
         shared.digest ^= group.downward
 
     def remove_child(self, group: Group, node_id: int) -> Peer:
-        """Take a child from a group."""
+        """Remove a child from a group; return it."""
         child = group.children.pop(node_id)
         shared = self._shared[node_id]
         del shared.below[group.key]
@@ -61,7 +61,7 @@ class EdgeIndex:
         return child
 
     def ask(self, group: Group, candidate: Peer | None) -> None:
-        """Note whom a group asks to be its parent."""
+        """Set the candidate for a group's parent."""
         before, group.candidate = group.candidate, candidate
         if candidate is not None:
             self._with(candidate).asked[group.key] = group
@@ -71,7 +71,7 @@ class EdgeIndex:
             self._tidy(before.node_id, shared)
 
     def move(self, group: Group, parent: Peer | None, path: tuple[Id, ...], *, attached: bool) -> Peer | None:
-        """Give a group another place in the tree; return the parent that is left by it, if any."""
+        """Set a group's parent and path; return the previous parent if it differs."""
         before = group.parent
         if before is not None:
             shared = self._shared[before.node_id]
@@ -87,7 +87,7 @@ class EdgeIndex:
         return left
 
     def refresh(self, group: Group) -> None:
-        """After a change of path, epoch or frontier: bring the digests up to date. O(children)."""
+        """Update the digests after a change of path, epoch or frontier. O(children)."""
         downward = _edge_hash(group, self._own.node_id, group.checksum) if group.attached else 0
         if downward != group.downward:
             for node_id in group.children:
@@ -99,7 +99,7 @@ class EdgeIndex:
             group.upward = upward
 
     def renew(self, peer: Peer) -> None:
-        """Bring a peer's address up to date. O(edges with it)."""
+        """Renew a peer's address. O(edges with it)."""
         shared = self._shared.get(peer.node_id)
         if shared is not None:
             shared.peer = peer
@@ -124,14 +124,14 @@ class EdgeIndex:
             del self._shared[node_id]
             self.revision += 1
 
-    # What can be asked.
+    # Queries.
 
     def neighbours(self) -> dict[int, Peer]:
-        """Return whoever is next to this node in any tree, or asked to be. O(neighbours)."""
+        """Return this node's neighbours and candidates in all trees. O(neighbours)."""
         return {node_id: shared.peer for node_id, shared in self._shared.items()}
 
     def digest(self, node_id: int) -> int:
-        """Return the digest of the edges shared with a peer; 0 where there are none."""
+        """Return the digest of the edges shared with a peer; 0 when there are none."""
         shared = self._shared.get(node_id)
         return 0 if shared is None else shared.digest
 
@@ -146,7 +146,7 @@ class EdgeIndex:
         return [] if shared is None else list(shared.above.values())
 
     def asked(self, node_id: int) -> list[Group]:
-        """Return the groups in which a peer was asked to be the parent."""
+        """Return the groups in which a peer is the candidate."""
         shared = self._shared.get(node_id)
         return [] if shared is None else list(shared.asked.values())
 
@@ -187,7 +187,7 @@ def _edges(groups: Iterable[Group]) -> Iterator[tuple[str, int, Id]]:
 
 
 def bucket(key: Id) -> int:
-    """Return in which part of the digests a group counts."""
+    """Return the part of the digests in which a group counts."""
     return key % EDGE_BUCKETS
 
 

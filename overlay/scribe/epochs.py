@@ -1,13 +1,13 @@
-"""Which root counts: epochs that are taken, heard of and verified.
+"""Takes, compares and verifies epochs, which decide between roots.
 
-Theory. Who becomes the root of a tree takes an epoch above every one it knows of: those it took itself (the shell keeps
-them over restarts), of the root before, of its replicas, of what its children say. A root that hears of a higher one
-while it is the closest node raises above it. So epochs only grow, and what comes with a lower one is refused.
+Theory. A new root takes an epoch above every one it knows of: its own earlier ones (the shell keeps them over
+restarts), the previous root's, those its replicas and children report. A root that hears of a higher one while it is
+the closest node takes one above it. So epochs only grow, and anything with a lower one is refused.
 
-A child is shown the epoch by its parent. It believes it where the root that it names is the closest node it knows of
-itself. Where it knows a closer one, or the counter has jumped, it asks the node closest to the key (RootQuery, passed
-on from hop to hop) and believes the answer; it goes on in the tree meanwhile, with the epoch it had. These queries are
-spread in time, and so many at once at most.
+A child learns the epoch from its parent. It believes it if the named root is the closest node it knows of itself. If it
+knows a closer one, or the counter has jumped, it asks the node closest to the key (RootQuery, routed hop by hop) and
+believes the answer; meanwhile it stays in the tree with its previous epoch. These queries are spread over time and
+bounded.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ Believed = Callable[[Group, Frontier, Peer, float], None]
 
 @dataclass(slots=True)
 class _Claim:
-    """An epoch that a parent has shown, and that is not believed yet."""
+    """An epoch reported by a parent and not believed yet."""
 
     group: Group
     epoch: TreeEpoch
@@ -44,7 +44,7 @@ class _Claim:
 
 
 class Epochs:
-    """One node's. `believed` is called with what a parent said when that has been verified after all."""
+    """One node's epochs. `believed` is called with a parent's report once it has been verified."""
 
     def __init__(self, trees: TreeState, membership: Membership, taken: Mapping[Id, int], believed: Believed) -> None:
         self._membership = membership
@@ -55,7 +55,7 @@ class Epochs:
         self._random = trees.random
         self._believed = believed
         self.taken: dict[Id, int] = {}
-        """Counters of the epochs that this node took, the last so many of them."""
+        """Counters of the epochs this node took, the last TAKEN_MAX of them."""
         for key, counter in taken.items():
             self._note(key, counter)
         self._claims: dict[Id, _Claim] = {}
@@ -64,7 +64,7 @@ class Epochs:
     # At the root.
 
     def take(self, group: Group, before: TreeEpoch) -> None:
-        """Begin an epoch as the root, above the one before and all others."""
+        """Begin an epoch as the root, above the previous root's and all others known."""
         known = max(group.epoch.counter, group.heard.counter, before.counter, self.taken.get(group.key, 0))
         epoch = TreeEpoch(min(known + 1, COUNTER_MAX), self._own.node_id)
         self._note(group.key, epoch.counter)
@@ -77,10 +77,10 @@ class Epochs:
         if len(self.taken) > TAKEN_MAX:
             del self.taken[next(iter(self.taken))]
 
-    def hear(self, group: Group, epoch: TreeEpoch) -> bool:
-        """Note an epoch that a child has heard of; return whether the root should know of it.
+    def note(self, group: Group, epoch: TreeEpoch) -> bool:
+        """Note an epoch that a child has heard of; return whether the root should learn of it.
 
-        Heard before or not: that it is still above the group's may mean that word of it got lost on the way.
+        True also for one noted before: while it is above the group's, the report to the root may have been lost.
         """
         known = max(group.epoch, group.heard)
         if epoch.is_jump_from(known):
@@ -89,10 +89,10 @@ class Epochs:
         group.heard = max(group.heard, epoch)
         return epoch > group.epoch
 
-    # Below it.
+    # Children.
 
-    def shown(self, group: Group, epoch: TreeEpoch, frontier: Frontier, source: Peer, now: float) -> bool:
-        """Take in what a parent says; return whether the group has that epoch now."""
+    def accept(self, group: Group, epoch: TreeEpoch, frontier: Frontier, source: Peer, now: float) -> bool:
+        """Adopt a parent's epoch if it is credible; return whether the group has that epoch now."""
         if epoch > group.epoch:
             if not self._is_credible(group, epoch):
                 self._claim(_Claim(group, epoch, frontier, source), now)
@@ -126,7 +126,7 @@ class Epochs:
         return self._at
 
     def handle_timer(self, now: float) -> None:
-        """Ask about the claims that have waited longest."""
+        """Verify the oldest claims."""
         if self._at is None or now < self._at:
             return
         for key in list(self._claims)[:QUERIES_AT_ONCE_MAX]:
@@ -134,7 +134,7 @@ class Epochs:
         self._at = now + jittered(QUERY_S, self._random) if self._claims else None
 
     def _verify(self, claim: _Claim, now: float) -> None:
-        """Decide about a claim, or ask and let it wait at the end of the line."""
+        """Decide about a claim, or query the root and requeue the claim."""
         group = claim.group
         hop = self._membership.next_hop(group.key)
         if hop is None or claim.epoch <= group.epoch:
@@ -152,7 +152,7 @@ class Epochs:
         self._believed(claim.group, claim.frontier, claim.source, now)
 
     def handle_query(self, message: RootQuery, own: Group | None) -> None:
-        """Answer for the group if this node is closest to its key; else pass the query on."""
+        """Answer for the group if this node is closest to its key; otherwise forward the query."""
         hop = self._membership.next_hop(message.group)
         if not self._membership.is_active or message.hops >= HOPS_MAX or message.origin.node_id == self._own.node_id:
             self._outbox.counters.refused += 1
@@ -163,7 +163,7 @@ class Epochs:
             self._outbound.send(message.origin, RootAnswer(group=message.group, epoch=epoch))
 
     def handle_answer(self, sender: Peer, message: RootAnswer, now: float) -> None:
-        """Believe an answer that was asked for, if it is from a node as close as any that is known."""
+        """Believe the answer to a query if the sender is as close to the key as any known node."""
         claim = self._claims.get(message.group)
         hop = self._membership.next_hop(message.group)
         if claim is None or not claim.attempts or hop is None or closer(message.group, hop.node_id, sender.node_id):
@@ -176,11 +176,11 @@ class Epochs:
                 self._adopt(claim.group, message.epoch)
 
     def forget(self, key: Id) -> None:
-        """The node is out of a tree."""
+        """Forget a tree."""
         self._claims.pop(key, None)
 
     def clear(self) -> None:
-        """Be in no tree."""
+        """Forget all claims."""
         self._claims.clear()
         self._at = None
 

@@ -1,5 +1,6 @@
-"""What one node knows of one group's tree."""
+"""The state of one node in one group's tree, and the limit on its children."""
 
+import hashlib
 import zlib
 
 from overlay.scribe.history import History
@@ -13,18 +14,23 @@ from overlay.wire.tree_fields import (
     TreeStatus,
 )
 
+FAN_OUT_MAX = 32
+"""Most children of a node in a group. It refers further ones to a child, so that the tree grows downwards."""
+REPAIR_SLOTS = 4
+"""Places kept for nodes that were in the tree before."""
+
 
 class Group:
-    """One node's place in one tree.
+    """One node's state in one tree.
 
-    `attached`: it has a path to the root (`parent`, and `path` from the parent on), or is the root (no
-    parent). `candidate`: whom it has asked to be its parent, and not yet heard from.
-    `previous`: the parent before this one.
+    `attached`: it has a path to the root (`parent`, and `path` from the parent on), or is the root (no parent).
+    `candidate`: the peer it has asked to be its parent, without an answer so far. `previous`: the parent before this
+    one.
 
-    `epoch`: the highest of a root that it believes in; `heard`: the highest that children spoke of; `base`: that in
-    which it came into the tree, from which on it misses nothing. `history`: None where there were no multicasts.
-    `downward` and `upward`: hashes of its edges to children and to the parent, kept by the index of edges.
-    `replicated`: the ids of those who have the state of this root.
+    `epoch`: the highest epoch it believes in; `heard`: the highest that children have reported; `base`: the epoch in
+    which it joined the tree, from which on it misses nothing. `history`: None without multicasts. `downward` and
+    `upward`: hashes of its edges to children and to the parent, kept by the index of edges. `replicated`: ids of the
+    nodes that have this root's state.
     """
 
     __slots__ = (
@@ -67,7 +73,7 @@ class Group:
 
     @property
     def is_root(self) -> bool:
-        """Whether the node takes itself for the root of the tree."""
+        """Whether the node considers itself the root of the tree."""
         return self.attached and self.parent is None
 
     @property
@@ -77,34 +83,34 @@ class Group:
 
     @property
     def frontier(self) -> Frontier:
-        """How far it is in the multicasts."""
+        """Progress in the multicasts, by epoch."""
         return () if self.history is None else self.history.frontier
 
     @property
     def sequence(self) -> int:
-        """How far it is in those of the epoch that counts."""
+        """Progress in the multicasts of the current epoch."""
         return 0 if self.history is None else self.history.frontiers.get(self.epoch, 0)
 
     @property
     def recent(self) -> Frontier:
-        """How far it is in the last two epochs in which there were multicasts: neighbours compare that.
+        """Progress in the last two epochs with multicasts, which neighbours compare.
 
-        A multicast of the epoch before may come late to a new root. Of older epochs neighbours may know different ones.
+        A multicast of the previous epoch may reach a new root late. Of older epochs neighbours may know different ones.
         """
         return self.frontier[-2:]
 
     @property
     def status(self) -> TreeStatus:
-        """What it says of itself to whom it asks to be its parent."""
+        """Status for a prospective parent."""
         return TreeStatus(self.key, max(self.epoch, self.heard), self.frontier)
 
     @property
     def position(self) -> TreePosition:
-        """What it says of itself to its children."""
+        """Position for children."""
         return TreePosition(self.key, self.epoch, self.frontier, self.path)
 
     def upstream(self, node_id: int) -> bool:
-        """Say whether a peer is on this node's way to the root, or may soon be."""
+        """Say whether a peer is on this node's path to the root, or may soon be."""
         asked = self.candidate is not None and self.candidate.node_id == node_id
         return asked or node_id in self.path
 
@@ -113,20 +119,20 @@ class Group:
         return self.parent is not None and self.parent.node_id == peer.node_id
 
     def is_candidate(self, peer: Peer) -> bool:
-        """Say whether the peer is the one that was asked last."""
+        """Say whether the peer is the candidate."""
         return self.candidate is not None and self.candidate.node_id == peer.node_id
 
     def may_disseminate(self, peer: Peer) -> bool:
-        """Say whether multicasts are taken from the peer: while parents change, several may send them."""
+        """Say whether multicasts are accepted from the peer: while parents change, several may send them."""
         known = (self.parent, self.candidate, self.previous)
         return any(one is not None and one.node_id == peer.node_id for one in known)
 
     def is_neighbour(self, peer: Peer) -> bool:
-        """Say whether the peer is next to this node in the tree, or may soon be."""
+        """Say whether the peer is, or may soon be, this node's neighbour in the tree."""
         return peer.node_id in self.children or self.is_parent(peer) or self.is_candidate(peer)
 
     def move_to(self, parent: Peer | None, path: tuple[Id, ...], *, attached: bool) -> Peer | None:
-        """Take another place in the tree; return the parent that is left by it, if any."""
+        """Set parent and path; return the previous parent if it differs."""
         left = None if parent is not None and self.is_parent(parent) else self.parent
         if left is not None:
             self.previous = left
@@ -135,7 +141,7 @@ class Group:
         return left
 
     def renew(self, peer: Peer) -> None:
-        """Bring a peer's address up to date."""
+        """Renew a peer's address."""
         if peer.node_id in self.children:
             self.children[peer.node_id] = peer
         if self.is_parent(peer):
@@ -158,6 +164,21 @@ class Group:
         assert not self.is_root or self.epoch.root == own_id
         if self.history is not None:
             self.history.check()
+
+
+def next_down(group: Group, sender: Peer) -> Peer:
+    """Return the child to send a peer to: for the same peer mostly the same one in all groups, to share heartbeats."""
+    sender_id = id_to_bytes(sender.node_id)
+    return max(
+        group.children.values(),
+        key=lambda child: hashlib.blake2b(sender_id + id_to_bytes(child.node_id), digest_size=8).digest(),
+    )
+
+
+def is_full_for(group: Group, sender: Peer, status: TreeStatus) -> bool:
+    """Say whether there is no place for a peer that is no child yet."""
+    room = FAN_OUT_MAX if status.epoch != NEVER else FAN_OUT_MAX - REPAIR_SLOTS
+    return sender.node_id not in group.children and len(group.children) >= room
 
 
 def path_checksum(path: tuple[Id, ...]) -> int:

@@ -1,10 +1,10 @@
-"""The multicasts of one group as one node has them: numbered, in order, and the last ones kept for who lacks them.
+"""One node's multicasts of one group: numbered, in order, with a log for nodes that lack some.
 
-Theory. The root numbers multicasts 1, 2, 3... within its epoch. How far a node is, without a gap, is its *frontier*: a
-number for each of the last few epochs in which there were any. A multicast beyond the next one is *held* until those
-before it are there. What was raised stays in the log until newer ones push it out; neighbours pull from it.
+Theory. The root numbers multicasts 1, 2, 3... within its epoch. A node's gapless progress is its *frontier*: a number
+for each of the last few epochs that had any. A multicast beyond the next number is *held* until the ones before it
+arrive. Delivered multicasts stay in the log until newer ones evict them; neighbours pull from it.
 
-A group without multicasts has no history: they cost memory only where there are some.
+A group without multicasts has no history, so it costs no memory.
 """
 
 from collections.abc import Iterable
@@ -14,19 +14,19 @@ from overlay.wire.ids import Id
 from overlay.wire.tree_fields import EPOCHS_MAX, LOG_ENTRIES_MAX, Frontier, MulticastEntry
 
 LOG_BYTES_MAX = 1 << 20
-LOG_ROOM_BYTES = 64 << 20
+ALL_LOGS_BYTES_MAX = 64 << 20
 
 
-class LogRoom:
-    """The room all logs of a node share: when it is full, the entry that came first of all goes."""
+class LogBudget:
+    """Memory shared by all logs of a node: beyond the bound, the oldest entry is evicted."""
 
-    def __init__(self, bytes_max: int = LOG_ROOM_BYTES) -> None:
+    def __init__(self, bytes_max: int = ALL_LOGS_BYTES_MAX) -> None:
         self.used = 0
         self._bytes_max = bytes_max
         self._owners: dict[tuple[Id, TreeEpoch, int], History] = {}
 
     def take(self, owner: "History", entry: MulticastEntry) -> None:
-        """Make room for an entry."""
+        """Account for an entry, evicting the oldest ones if needed."""
         self._owners[owner.key, entry.epoch, entry.sequence] = owner
         self.used += entry.weight
         while self.used > self._bytes_max:
@@ -34,7 +34,7 @@ class LogRoom:
             oldest.discard(epoch, sequence)
 
     def release(self, owner: "History", entry: MulticastEntry) -> None:
-        """Have the room of an entry again."""
+        """Return the memory of an entry."""
         del self._owners[owner.key, entry.epoch, entry.sequence]
         self.used -= entry.weight
 
@@ -42,31 +42,31 @@ class LogRoom:
 class History:
     """Frontier, log and held multicasts of one group.
 
-    `targets`: how far others are known to be, where that is further.
+    `targets`: others' known progress where it is further.
     """
 
-    __slots__ = ("_bytes", "_entries", "_room", "frontiers", "key", "targets")
+    __slots__ = ("_bytes", "_entries", "_log_budget", "frontiers", "key", "targets")
 
-    def __init__(self, key: Id, room: LogRoom) -> None:
+    def __init__(self, key: Id, budget: LogBudget) -> None:
         self.key = key
         self.frontiers: dict[TreeEpoch, int] = {}
         self.targets: dict[TreeEpoch, int] = {}
-        self._room = room
+        self._log_budget = budget
         self._entries: dict[tuple[TreeEpoch, int], MulticastEntry] = {}
         self._bytes = 0
 
     @property
     def frontier(self) -> Frontier:
-        """How far it is, epoch by epoch."""
+        """Progress, by epoch."""
         return tuple(sorted(self.frontiers.items()))
 
     @property
     def entries(self) -> tuple[MulticastEntry, ...]:
-        """The log, and what is held, in order."""
+        """The log and the held entries, in order."""
         return tuple(self._entries[place] for place in sorted(self._entries))
 
     def begin(self, epoch: TreeEpoch, sequence: int) -> None:
-        """Start an epoch after a number; the lowest epoch is forgotten where there are too many."""
+        """Start an epoch after a number; beyond the bound the lowest epoch is forgotten."""
         self.frontiers.setdefault(epoch, sequence)
         while len(self.frontiers) > EPOCHS_MAX:
             lowest = min(self.frontiers)
@@ -76,13 +76,13 @@ class History:
                 self.discard(*place)
 
     def has(self, epoch: TreeEpoch, sequence: int) -> bool:
-        """Say whether a multicast was raised, given up or is held."""
+        """Say whether a multicast was delivered, given up or is held."""
         return sequence <= self.frontiers.get(epoch, 0) or (epoch, sequence) in self._entries
 
     def add(self, entry: MulticastEntry) -> list[MulticastEntry]:
-        """Take in a multicast of an epoch that has begun; return those that are next in order now.
+        """Add a multicast of an epoch that has begun; return the entries that are now next in order.
 
-        One too large for the log is passed through, but never held. O(entries returned).
+        An entry too large for the log is passed through but never held. O(entries returned).
         """
         epoch, sequence = entry.epoch, entry.sequence
         is_next = sequence == self.frontiers[epoch] + 1
@@ -95,7 +95,7 @@ class History:
         return [entry, *self._ready(epoch)]
 
     def expect(self, epoch: TreeEpoch, sequence: int) -> None:
-        """Note that there are multicasts up to a number."""
+        """Note that multicasts up to a number exist."""
         if sequence > max(self.frontiers.get(epoch, 0), self.targets.get(epoch, 0)):
             self.targets[epoch] = sequence
 
@@ -108,12 +108,12 @@ class History:
             self.targets.pop(epoch, None)
         return ready
 
-    def lacking(self) -> Frontier:
-        """How far it is in the epochs in which others are further."""
+    def missing(self) -> Frontier:
+        """Return the frontier in the epochs in which others are further."""
         return tuple((epoch, self.frontiers[epoch]) for epoch in sorted(self.targets))
 
     def give_up(self, epoch: TreeEpoch, upto: int) -> tuple[int, list[MulticastEntry]]:
-        """Wait no longer for what is lacking up to a number; return how many those are, and who is next in order."""
+        """Give up missing multicasts up to a number; return how many, and the entries that are now next in order."""
         before = self.frontiers[epoch]
         held = sorted(place for place in self._entries if place[0] == epoch and before < place[1] <= upto)
         ready = [self._entries[place] for place in held]
@@ -121,7 +121,7 @@ class History:
         return max(0, upto - before) - len(ready), [*ready, *self._ready(epoch)]
 
     def after(self, wanted: Frontier, bytes_max: int) -> tuple[tuple[MulticastEntry, ...], bool]:
-        """Return what is kept beyond these numbers, within a bound; and whether that is all of it."""
+        """Return the kept entries beyond these numbers, within a bound, and whether these are all of them."""
         starts, weight = dict(wanted), 0
         found: list[MulticastEntry] = []
         for entry in self.entries:
@@ -136,18 +136,18 @@ class History:
     def _keep(self, entry: MulticastEntry) -> None:
         self._entries[entry.epoch, entry.sequence] = entry
         self._bytes += entry.weight
-        self._room.take(self, entry)
+        self._log_budget.take(self, entry)
         while len(self._entries) > LOG_ENTRIES_MAX or self._bytes > LOG_BYTES_MAX:
             self.discard(*next(iter(self._entries)))
 
     def discard(self, epoch: TreeEpoch, sequence: int) -> None:
-        """Drop an entry from the log."""
+        """Evict an entry from the log."""
         entry = self._entries.pop((epoch, sequence))
         self._bytes -= entry.weight
-        self._room.release(self, entry)
+        self._log_budget.release(self, entry)
 
     def clear(self) -> None:
-        """Give back all room."""
+        """Release all memory."""
         for place in list(self._entries):
             self.discard(*place)
 
@@ -163,7 +163,7 @@ class History:
 
 
 def merged(one: Iterable[tuple[TreeEpoch, int]], other: Iterable[tuple[TreeEpoch, int]]) -> dict[TreeEpoch, int]:
-    """Return the further of two frontiers, epoch by epoch."""
+    """Return the further of two frontiers, by epoch."""
     together = dict(one)
     for epoch, sequence in other:
         together[epoch] = max(sequence, together.get(epoch, 0))

@@ -1,16 +1,16 @@
-"""Multicast down the trees of Scribe: numbered by the root, passed on at once, raised in order, pulled where lacking.
+"""Multicasts down the trees of Scribe: numbered by the root, forwarded at once, delivered in order, pulled if missing.
 
 Only the root disseminates; a payload published elsewhere is first routed to it. The root numbers it within its epoch,
-gives it to its replicas, and sends it to its children; every node passes it on to its own once, whatever the order. A
-member raises multicasts of an epoch in the order of their numbers, each once.
+gives it to its replicas and sends it to its children; every node forwards it to its own children once, in whatever
+order it arrives. A member delivers the multicasts of an epoch in order, each once.
 
-What is lacking shows as a gap in the numbers, or in what a parent says of how far it is (when a node comes under it,
-when a heartbeat has shown a difference). The node then asks the parent for what it lacks (Pull); who cannot give all of
-it passes the question on up the tree. After PATIENCE_S, or when the answer shows that nobody has it any more, it is
+Missing multicasts show as a gap in the numbers, or in a parent's reported frontier (when a node joins it, or when a
+heartbeat has shown a difference). The node then asks the parent for them (Pull); a node that does not have all of them
+passes the request up the tree. After PATIENCE_S, or when the answer shows that no node has them any more, they are
 given up and counted.
 
-A node that comes into a tree starts where its parent is. Who is behind a child in epochs that ended asks it for what it
-has of them: so what only some had when a root died goes up to the new root, and from there to all.
+A node that joins a tree starts at its parent's frontier. A node that is behind a child in past epochs asks the child:
+so a multicast that only some nodes had when a root died goes up to the new root, and from there to all.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ from overlay.core.recent_ids import RecentIds
 from overlay.scribe.acknowledgements import Acknowledgements
 from overlay.scribe.epochs import Epochs
 from overlay.scribe.group import Group
-from overlay.scribe.history import History, LogRoom
+from overlay.scribe.history import History, LogBudget
 from overlay.scribe.replicas import Replicas
 from overlay.scribe.tree_state import TreeState
 from overlay.wire.epoch import NEVER, TreeEpoch
@@ -43,16 +43,16 @@ from overlay.wire.tree_fields import (
 )
 
 PULL_DELAY_S = 0.1
-"""What is late may only have been overtaken."""
+"""Delay before the first pull: a late multicast may only have been overtaken."""
 PULL_RETRY_S = 0.5
 PATIENCE_S = 10.0
-"""As long as another root takes to step in, and pulls to come down a deep tree after it."""
+"""Time until missing multicasts are given up; covers a root's replacement and pulls down a deep tree."""
 SUPPLY_BYTES_MAX = 256 << 10
 
 
 @dataclass(slots=True)
 class _Pulling:
-    """What a group lacks is being asked for. `since`: when something last came of it, or there was nobody to ask."""
+    """A group's open pull. `since`: when it last made progress, or had no source to ask."""
 
     group: Group
     source: Peer | None
@@ -61,7 +61,9 @@ class _Pulling:
 
 
 class Multicast:
-    """One node's part in multicasts. `settle` makes it the root of a group where it should be."""
+    """Publishes, forwards, delivers and pulls one node's multicasts. `settle` makes it a group's root if it should
+    be.
+    """
 
     def __init__(
         self,
@@ -81,16 +83,16 @@ class Multicast:
         self._replicas = replicas
         self._acknowledgements = acknowledgements
         self._settle = settle
-        self._room = LogRoom()
+        self._log_budget = LogBudget()
         self._published = RecentIds()
-        self._raised = RecentIds()
+        self._delivered = RecentIds()
         self._pulling: dict[Id, _Pulling] = {}
         self._at: float | None = None
 
     # Down the tree.
 
     def publish(self, message: Publish, now: float) -> None:
-        """At the node closest to the key: number a multicast and send it down the tree."""
+        """Number a multicast and send it down the tree, at the node closest to the key."""
         group = self._groups.get(message.group)
         if group is not None:
             self._settle(group, now)
@@ -98,7 +100,7 @@ class Multicast:
             self._outbox.counters.duplicates += 1
         elif group is None or not group.is_root:
             self._outbox.counters.dropped += 1
-            self._acknowledgements.nobody(message)
+            self._acknowledgements.report_no_root(message)
         else:
             timeout_ms = 0 if message.wanted is None else message.wanted.timeout_ms
             entry = MulticastEntry(group.epoch, group.sequence + 1, message.message_id, timeout_ms, message.payload)
@@ -110,14 +112,14 @@ class Multicast:
             self._pass_on(group, entry, hops=1, source=self._peer)
 
     def handle_disseminate(self, sender: Peer, message: Disseminate, now: float) -> None:
-        """Take in a multicast and pass it on; tell a sender that is not the parent so."""
+        """Deliver and forward a multicast; tell a sender that is not the parent that this node is not its child."""
         group, entry = self._groups.get(message.group), message.entry
         if group is None or not (group.is_parent(sender) or group.is_candidate(sender)):
             self._outbound.leave(sender, message.group)
         if group is None or not group.may_disseminate(sender) or message.hops >= HOPS_MAX or group.is_root:
             self._outbox.counters.refused += 1
             return
-        if not self._epochs.shown(group, entry.epoch, ((entry.epoch, entry.sequence),), sender, now):
+        if not self._epochs.accept(group, entry.epoch, ((entry.epoch, entry.sequence),), sender, now):
             self._outbox.counters.refused += 1
             return
         if group.base == NEVER:
@@ -142,43 +144,43 @@ class Multicast:
             self._outbound.send_all(receivers, Disseminate(group=group.key, hops=hops, entry=entry))
 
     def _take(self, group: Group, entry: MulticastEntry, now: float) -> None:
-        """Note a multicast of an epoch that has begun, and raise what is in order now."""
+        """Add a multicast of an epoch that has begun, and deliver the ones that are in order now."""
         self._published.add(entry.message_id)
-        self._raise(group, self._history(group).add(entry), now)
+        self._deliver(group, self._history(group).add(entry), now)
 
-    def _raise(self, group: Group, entries: Iterable[MulticastEntry], now: float) -> None:
+    def _deliver(self, group: Group, entries: Iterable[MulticastEntry], now: float) -> None:
         for entry in entries:
-            if group.subscribed and entry.epoch >= group.base and self._raised.add(entry.message_id):
+            if group.subscribed and entry.epoch >= group.base and self._delivered.add(entry.message_id):
                 self._outbox.emit(MulticastReceived(group.key, entry.payload))
             if entry.acknowledge_ms:
-                self._acknowledgements.raised(entry, now)
+                self._acknowledgements.delivered(entry, now)
         self._index.refresh(group)
 
     def _history(self, group: Group) -> History:
         if group.history is None:
-            group.history = History(group.key, self._room)
+            group.history = History(group.key, self._log_budget)
         return group.history
 
-    # What is lacking.
+    # Missing multicasts.
 
     def catch_up(self, group: Group, frontier: Frontier, source: Peer | None, now: float) -> None:
-        """Others are that far: start there if this node has just come into the tree, else get what it lacks."""
+        """Catch up with another node's frontier; a node new to the tree starts there."""
         is_new = group.base == NEVER
         if is_new:
             group.base = group.epoch
         if frontier:
             known = [one for one in frontier if one[0] <= group.epoch]
             starts = [0 if epoch >= group.base and not is_new else sequence for epoch, sequence in known]
-            self._go_for(group, known, starts, source, now)
+            self._expect(group, known, starts, source, now)
 
     def recover(self, group: Group, frontier: Frontier, child: Peer, now: float) -> None:
-        """A child is that far: get what it alone may have of epochs that ended, for all others of the tree."""
+        """Pull past epochs' multicasts that only a child may have, on behalf of the whole tree."""
         past = [one for one in frontier if one[0] < group.epoch]
         if past:
             starts = [0 if epoch >= group.base else max(0, sequence - LOG_ENTRIES_MAX) for epoch, sequence in past]
-            self._go_for(group, past, starts, child, now)
+            self._expect(group, past, starts, child, now)
 
-    def _go_for(
+    def _expect(
         self,
         group: Group,
         frontier: Iterable[tuple[TreeEpoch, int]],
@@ -186,7 +188,7 @@ class Multicast:
         source: Peer | None,
         now: float,
     ) -> None:
-        """Others are that far: begin the epochs that are new here, each after its start, and get what is lacking."""
+        """Begin the epochs of a frontier that are new here, each after its start, and pull what is missing."""
         history = self._history(group)
         for (epoch, sequence), start in zip(frontier, starts, strict=True):
             history.begin(epoch, start)
@@ -197,7 +199,7 @@ class Multicast:
             self._pull_soon(group, source, now)
 
     def inherit(self, group: Group, state: RootState, now: float) -> None:
-        """As the root, whose epoch is above all of those: take over what a root before had."""
+        """Take over a previous root's multicasts, as the root of a higher epoch."""
         history = self._history(group)
         frontier = tuple(one for one in state.frontier if one[0] < group.epoch)
         entries = [entry for entry in state.entries if entry.epoch < group.epoch]
@@ -210,7 +212,7 @@ class Multicast:
             self._pull_soon(group, None, now)
 
     def _add_all(self, group: Group, entries: Iterable[MulticastEntry], now: float) -> bool:
-        """Take in what was pulled or inherited; return whether any was new."""
+        """Add pulled or inherited multicasts; return whether any was new."""
         history, any_new = self._history(group), False
         for entry in entries:
             if entry.epoch in history.frontiers and not history.has(entry.epoch, entry.sequence):
@@ -234,7 +236,7 @@ class Multicast:
         return self._at
 
     def handle_timer(self, now: float) -> None:
-        """Ask for what is lacking; give up what nobody gave for too long."""
+        """Pull what is missing; give up what has been missing for too long."""
         if self._at is None or now < self._at:
             return
         for key, pulling in list(self._pulling.items()):
@@ -261,11 +263,11 @@ class Multicast:
             if not group.is_root:
                 pulling.since = now
         if pulling.source is not None:
-            wanted = self._history(group).lacking()
+            wanted = self._history(group).missing()
             self._outbound.send(pulling.source, Pull(group=group.key, wanted=wanted, origin=self._peer, hops=0))
 
     def handle_pull(self, sender: Peer, message: Pull, _now: float) -> None:
-        """Give what is asked for if all of it is here, or this is the end of the way; else pass the question on."""
+        """Answer a pull if everything asked for is here or this is the end of the path; otherwise forward it."""
         group = self._groups.get(message.group)
         is_own = message.origin.node_id == self._peer.node_id
         if group is None or is_own or message.hops >= HOPS_MAX or not group.is_neighbour(sender):
@@ -283,7 +285,7 @@ class Multicast:
             self._outbound.send(parent, onward)
 
     def _covers(self, group: Group, wanted: Frontier) -> bool:
-        """Say whether everything beyond these numbers, as far as this node is, is in its log."""
+        """Say whether the log holds everything beyond these numbers up to this node's frontier."""
         if group.history is None:
             return False
         kept = {(entry.epoch, entry.sequence) for entry in group.history.entries}
@@ -294,7 +296,7 @@ class Multicast:
         )
 
     def handle_supply(self, sender: Peer, message: Supply, now: float) -> None:
-        """Take in what was asked for; give up what nobody has any more."""
+        """Add the pulled multicasts; give up those that no node has any more."""
         pulling = self._pulling.get(message.group)
         asked = pulling is not None and pulling.source is not None and pulling.source.node_id == sender.node_id
         if pulling is None or not (asked or sender.node_id in pulling.group.path):
@@ -318,16 +320,16 @@ class Multicast:
             missed, ready = history.give_up(epoch, min(target, upto.get(epoch, 0)))
             if group.subscribed and epoch >= group.base:
                 self._outbox.counters.missed += missed
-            self._raise(group, ready, now)
+            self._deliver(group, ready, now)
 
     def forget(self, group: Group) -> None:
-        """The node is out of a tree."""
+        """Forget a tree."""
         self._pulling.pop(group.key, None)
         if group.history is not None:
             group.history.clear()
 
     def clear(self) -> None:
-        """Be in no tree."""
+        """Forget every tree."""
         for group in self._groups.values():
             self.forget(group)
         self._pulling.clear()

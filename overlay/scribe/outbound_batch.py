@@ -1,7 +1,7 @@
-"""What the trees of one node have to say: for each peer one message about many groups instead of many about one.
+"""Batches tree messages: one message per peer about many groups instead of one per group.
 
-What is said about groups waits until the node's messages are fetched, or until something else is to be sent to the
-same peer: so the order in which a peer is told things stays.
+A batch waits until the node's messages are fetched, or until another kind of message to the same peer is due, so that
+the order of messages to a peer is kept.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from overlay.wire.messages import (
 )
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
-    Refusal,
+    GroupRefusal,
     RootState,
 )
 
@@ -29,7 +29,7 @@ _Batched = type[GroupJoin] | type[GroupJoined] | type[GroupRefused] | type[Group
 
 
 class OutboundBatches:
-    """Gathers and sends."""
+    """Batches and sends tree messages by peer."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -40,7 +40,7 @@ class OutboundBatches:
         self._add(peer, GroupJoin, group.status)
 
     def send_position(self, peers: Iterable[Peer], group: Group) -> None:
-        """Tell children where this node is, if it has a path to the root."""
+        """Send children this node's position, if it has a path to the root."""
         if not group.attached:
             return
         position = group.position
@@ -48,38 +48,38 @@ class OutboundBatches:
             self._add(peer, GroupJoined, position)
 
     def refuse(self, peer: Peer, key: Id, redirect: Peer | None) -> None:
-        """Send a peer that asked elsewhere."""
-        self._add(peer, GroupRefused, Refusal(key, redirect))
+        """Refuse a peer, naming another to ask."""
+        self._add(peer, GroupRefused, GroupRefusal(key, redirect))
 
     def leave(self, peer: Peer, key: Id) -> None:
         """Tell a peer that this node is not its child."""
         self._add(peer, GroupLeave, key)
 
     def replicate(self, peer: Peer, state: RootState) -> None:
-        """Give a peer the state of a root."""
+        """Send a root's state to a peer."""
         self._add(peer, Replicate, state)
         if state.entries:
             self._flush(peer)
 
     def send(self, peer: Peer, message: OverlayMessage) -> None:
-        """Send anything else."""
+        """Send any other message, after the peer's batch."""
         self._flush(peer)
         self._outbox.send(peer, message)
 
     def send_all(self, peers: Iterable[Peer], message: OverlayMessage) -> None:
-        """Send anything else to several peers."""
+        """Send any other message to several peers, after their batches."""
         peers = list(peers)
         for peer in peers:
             self._flush(peer)
         self._outbox.send_all(peers, message)
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send all batches."""
         for peer in list(self._batches):
             self._flush(peer)
 
     def clear(self) -> None:
-        """Give up what waits."""
+        """Drop all batches."""
         self._batches.clear()
 
     def _add(self, peer: Peer, kind: _Batched, item: object) -> None:

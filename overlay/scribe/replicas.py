@@ -1,17 +1,17 @@
-"""The state of roots at those who may be the next: the nodes nearest to the root are nearest to the key after it.
+"""Replicates roots' state to their possible successors: the nodes nearest to the root are the next nearest to the key.
 
-A root gives its epoch, and each multicast as it sends it, to its REPLICAS nearest nodes, and all it has to one that
-becomes one of them. So whoever takes over knows above which epoch to begin, and can give what is lacking to those who
-come under it. A root that meets a node closer to the key hands it the state over.
+A root gives its epoch, and each multicast when it sends it, to its REPLICAS nearest nodes, and its whole state to a
+node that becomes one of them. So a successor knows above which epoch to begin, and can supply multicasts that its new
+children lack. A root that meets a node closer to the key hands over its state.
 
-What nodes keep for others is bounded, in number and bytes; what came first goes first.
+Replicas of other roots are bounded in number and bytes; the oldest are dropped first.
 """
 
 from dataclasses import dataclass
 
 from overlay.pastry.tables.tables import PeerTables
 from overlay.scribe.group import Group
-from overlay.scribe.history import LOG_BYTES_MAX, History, LogRoom
+from overlay.scribe.history import LOG_BYTES_MAX, History, LogBudget
 from overlay.scribe.tree_state import TreeState
 from overlay.wire.epoch import TreeEpoch
 from overlay.wire.ids import Id
@@ -33,21 +33,21 @@ class _Kept:
 
 
 class Replicas:
-    """What one node gives to others of its own roots, and keeps of theirs."""
+    """Replicates this node's roots and keeps replicas of others."""
 
     def __init__(self, trees: TreeState, tables: PeerTables) -> None:
         self._tables = tables
         self._outbound = trees.outbound
         self._outbox = trees.outbox
-        self._room = LogRoom(STATES_BYTES)
+        self._log_budget = LogBudget(STATES_BYTES)
         self._kept: dict[Id, _Kept] = {}
         self._nearest: tuple[Peer, ...] = ()
         self._nearest_revision = -1
 
-    # Of this node's roots.
+    # Own roots.
 
     def record(self, group: Group, entry: MulticastEntry) -> None:
-        """Give the replicas a multicast that is in the log, and about to be sent."""
+        """Replicate a multicast that is in the log and about to be sent."""
         entries = (entry,) if entry.weight <= LOG_BYTES_MAX else ()
         state = RootState(group.key, group.epoch, group.frontier, entries)
         for peer in self._replicas():
@@ -56,20 +56,20 @@ class Replicas:
         self.spread(group)
 
     def spread(self, group: Group) -> None:
-        """Give everything to those who have become replicas."""
+        """Send the whole state to new replicas."""
         replicas = self._replicas()
         for peer in replicas:
             if peer.node_id not in group.replicated:
                 self.hand_over(group, peer)
         group.replicated = tuple(peer.node_id for peer in replicas)
 
-    def spread_anew(self, group: Group) -> None:
-        """Give everything to all replicas: an epoch has begun."""
+    def spread_all(self, group: Group) -> None:
+        """Send the whole state to all replicas, because an epoch has begun."""
         group.replicated = ()
         self.spread(group)
 
     def hand_over(self, group: Group, peer: Peer) -> None:
-        """Give everything to one peer."""
+        """Send the whole state to one peer."""
         entries = () if group.history is None else group.history.entries
         self._outbound.replicate(peer, RootState(group.key, group.epoch, group.frontier, entries))
 
@@ -79,17 +79,17 @@ class Replicas:
             self._nearest = self._tables.neighbours(REPLICAS)
         return self._nearest
 
-    # Of others'.
+    # Others' roots.
 
     def keep(self, sender: Peer, state: RootState) -> bool:
-        """Keep what a root says of itself; False where it is not the last one that is known."""
+        """Keep a root's state; return False if it is not from the latest known root."""
         known = self._kept.pop(state.group, None)
         if state.epoch.root != sender.node_id or (known is not None and state.epoch < known.epoch):
             if known is not None:
                 self._kept[state.group] = known
             self._outbox.counters.refused += 1
             return False
-        history = History(state.group, self._room) if known is None else known.history
+        history = History(state.group, self._log_budget) if known is None else known.history
         self._kept[state.group] = _Kept(state.epoch, history)
         for entry in state.entries:
             history.begin(entry.epoch, entry.sequence - 1)
@@ -105,7 +105,7 @@ class Replicas:
         return True
 
     def inherit(self, key: Id) -> RootState | None:
-        """Return what is kept of the root before, to go on from there; it is not kept any longer."""
+        """Return and drop the kept state of the previous root."""
         kept = self._kept.get(key)
         if kept is None:
             return None
@@ -117,7 +117,7 @@ class Replicas:
         self._kept.pop(key).history.clear()
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Drop all replicas."""
         for key in list(self._kept):
             self._drop(key)
 

@@ -4,10 +4,10 @@ A group is a key; its root is the active node numerically closest to it. A node 
 the key; the union of these paths is the tree. Nodes on it that are not subscribed are forwarders. The parts, each with
 its theory:
 
-- `attachment`: how a node gets its place in a tree, and gives others theirs;
-- `epochs`: which root counts; `replicas`: its state at those who may be the next;
-- `multicast`: numbered, in order, pulled where lacking; `acknowledgements`: who has one;
-- `edges`, `comparison`: heartbeats that show in one number whether two neighbours agree about all their trees.
+- `attachment`: finds a node's parent in each tree, and accepts or refuses children;
+- `epochs`: decides which root is current; `replicas`: its state at possible successors;
+- `multicast`: numbered, in order, pulled if missing; `acknowledgements`: which members have one;
+- `edges`, `comparison`: heartbeats whose digests show whether two neighbours agree about all their trees.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -54,7 +54,7 @@ from overlay.wire.tree_fields import (
 
 
 class Scribe:
-    """The groups of one node. `epochs`: the counters it took as a root before it was started."""
+    """The groups of one node. `epochs`: counters it took as a root before it was started."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Scribe:
         self.comparison = Comparison(trees)
 
     def handlers(self) -> dict[type[OverlayMessage], Callable[[Peer, Any, float], None]]:
-        """What to call with each message of trees."""
+        """Return the handler of each tree message."""
         return {
             Disseminate: self.multicast.handle_disseminate,
             GroupJoin: self.attachment.handle_join,
@@ -93,13 +93,13 @@ class Scribe:
             RootAnswer: self.handle_root_answer,
             Acknowledge: self.acknowledgements.handle_acknowledge,
             AcknowledgeAgain: self.acknowledgements.handle_again,
-            AcknowledgeResult: self.acknowledgements.handle_acknowledged,
+            AcknowledgeResult: self.acknowledgements.handle_result,
         }
 
-    # The owner's calls.
+    # Calls by the owner.
 
     def subscribe(self, key: Id, now: float) -> None:
-        """Become a member: multicasts are raised from the moment the node is attached."""
+        """Become a member: multicasts are delivered from the moment the node is attached."""
         group = self.attachment.group(key)
         group.subscribed = True
         self.attachment.settle(group, now)
@@ -117,7 +117,7 @@ class Scribe:
         return None if group is None else group.parent
 
     def children(self, key: int) -> tuple[Peer, ...]:
-        """Return the children, in the order they came."""
+        """Return the children, in order of arrival."""
         group = self._trees.groups.get(Id(key))
         return () if group is None else tuple(group.children.values())
 
@@ -134,20 +134,20 @@ class Scribe:
     # Heartbeats.
 
     def edges_with(self, node_id: int) -> int:
-        """Return the digest of all tree edges shared with a peer; 0 where there are none. O(1)."""
+        """Return the digest of all tree edges shared with a peer; 0 when there are none. O(1)."""
         return self._trees.index.digest(node_id)
 
     def compare_edges(self, sender: Peer, edges: int, now: float) -> None:
-        """Take in a peer's digest of the tree edges shared with it. O(1) where the two agree."""
+        """Compare a peer's digest of the shared tree edges with this node's. O(1) when they agree."""
         if self._membership.is_active:
             self.comparison.compare(sender, edges, now)
 
     def exchange_edges(self, peer: Peer) -> None:
-        """Find out at once what a peer takes the shared edges to be."""
+        """Start locating differences with a peer's view of the shared edges at once."""
         self.comparison.exchange(peer)
 
     def handle_digest(self, sender: Peer, message: GroupDigest, now: float) -> None:
-        """Mend the edges on which the sender's view differs from this node's; give it this node's if it asks."""
+        """Repair the edges on which the sender's view differs; answer with this node's view if asked."""
         for key in message.children:
             group = self._trees.groups.get(key)
             if group is None or not (group.is_parent(sender) or group.is_candidate(sender)):
@@ -155,7 +155,7 @@ class Scribe:
         for edge in message.parents:
             self._mend(sender, edge, now)
         if message.asks:
-            self.comparison.explain(sender, message.buckets, asks=False)
+            self.comparison.send_edges(sender, message.buckets, asks=False)
 
     def _mend(self, child: Peer, edge: UpwardEdge, now: float) -> None:
         group = self._trees.groups.get(edge.group)
@@ -171,7 +171,7 @@ class Scribe:
     # Roots.
 
     def handle_replicate(self, sender: Peer, message: Replicate, now: float) -> None:
-        """Keep the state of other roots; where this node is the root by now, go on from it."""
+        """Keep the state of another root; if this node has become the root, continue from it."""
         for state in message.states:
             group = self._trees.groups.get(state.group)
             if self.replicas.keep(sender, state) and group is not None and group.is_root:
@@ -182,11 +182,11 @@ class Scribe:
                     self._trees.outbound.send_position(group.children.values(), group)
 
     def handle_root_query(self, _sender: Peer, message: RootQuery, _now: float) -> None:
-        """Answer whoever asks for the root of a group, or pass the question on."""
+        """Answer a query for the root of a group, or forward it."""
         self.epochs.handle_query(message, self._trees.groups.get(message.group))
 
     def handle_root_answer(self, sender: Peer, message: RootAnswer, now: float) -> None:
-        """Believe what the node closest to a key says."""
+        """Handle the answer of the node closest to a key."""
         self.epochs.handle_answer(sender, message, now)
 
     def _believed(self, group: Group, frontier: Frontier, source: Peer, now: float) -> None:
@@ -196,38 +196,40 @@ class Scribe:
     def _settle(self, group: Group, now: float) -> None:
         self.attachment.settle(group, now)
 
-    # What the node's other parts say.
+    # Calls by the node's other parts.
 
     @property
     def revision(self) -> int:
-        """A number that grows whenever this node may have got another neighbour in a tree."""
+        """A number that grows whenever this node may have gained or lost a neighbour in a tree."""
         return self._trees.index.revision
 
     def neighbours(self) -> dict[int, Peer]:
-        """Return whoever is next to this node in any tree, or asked to be. O(neighbours)."""
+        """Return this node's neighbours and candidates in all trees. O(neighbours)."""
         return self._trees.index.neighbours()
 
     def renew(self, peer: Peer) -> None:
-        """Bring a peer's address up to date in every tree. O(edges with it)."""
+        """Renew a peer's address in every tree. O(edges with it)."""
         self._trees.index.renew(peer)
 
     def look_ahead(self, suspects: Iterable[int], now: float) -> None:
-        """See to it that the way past suspects is known before they are lost. O(trees with them above)."""
+        """Prepare for the loss of suspected parents. O(trees with them above)."""
         if self._membership.is_active:
             self.attachment.look_ahead(suspects, now)
 
     def forget(self, node_id: int, now: float) -> bool:
-        """Drop every tree edge shared with a peer, and seek new parents. O(edges with it); whether there were any."""
+        """Drop every tree edge shared with a peer, and seek new parents; return whether there were any. O(edges with
+        it).
+        """
         self.comparison.forget(node_id)
         return self.attachment.forget(node_id, now)
 
     def tables_changed(self, now: float) -> None:
-        """See after every tree whose root may now be another node. O(groups)."""
+        """Reconsider every tree whose root may have changed. O(groups)."""
         if self._membership.is_active:
             self.attachment.settle_all(now)
 
     def clear(self) -> None:
-        """Be in no tree."""
+        """Forget every tree."""
         self.multicast.clear()
         for part in (self.epochs, self.replicas, self.acknowledgements, self.attachment, self.comparison):
             part.clear()
@@ -236,16 +238,16 @@ class Scribe:
         self._trees.index.clear()
 
     def flush(self) -> None:
-        """Hand over what was gathered to be sent."""
+        """Send all batches."""
         self._trees.outbound.flush()
 
     def timers(self) -> tuple[Callable[[], float | None], ...]:
-        """Who says when `handle_timer` is due."""
+        """Return functions that return when `handle_timer` is due."""
         parts = (self.attachment, self.epochs, self.multicast, self.acknowledgements)
         return tuple(part.next_timer for part in parts)
 
     def handle_timer(self, now: float) -> None:
-        """Do what is due in every part."""
+        """Handle everything that is due."""
         for part in (self.attachment, self.epochs, self.multicast, self.acknowledgements):
             part.handle_timer(now)
 

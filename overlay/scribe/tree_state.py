@@ -1,4 +1,4 @@
-"""What the parts of Scribe share: the groups of one node, the index of their edges, and a way to speak."""
+"""State shared by the parts of Scribe: a node's groups, the index of their edges, and the outbound batches."""
 
 from overlay.core.outbox import Outbox
 from overlay.core.random_source import RandomSource

@@ -14,6 +14,7 @@ import hashlib
 import heapq
 import struct
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any
 
 from overlay.core.events import Event
@@ -21,7 +22,6 @@ from overlay.core.random_source import RandomSource
 from overlay.node import Node
 from overlay.simulation.clock import Clock
 from overlay.simulation.latency import Latency, UniformLatency
-from overlay.simulation.links import NEVER, Links
 from overlay.simulation.process import SimulatedProcess
 from overlay.wire.peer import Peer
 
@@ -31,6 +31,38 @@ CLOCK_ERROR_S = 1e-6
 """Tolerance at which a timer on a skewed clock counts as due: clock times are floats."""
 
 _pack_time = struct.Struct(">d").pack
+
+
+NEVER = inf
+
+
+class Links:
+    """Faulty links, one direction at a time, as pairs of sets of node ids.
+
+    >>> links = Links()
+    >>> links.block([1], [2, 3], until=5.0)
+    >>> links.opens_at(1, 3, now=4.0), links.opens_at(3, 1, now=4.0), links.opens_at(1, 3, now=6.0)
+    (5.0, 4.0, 6.0)
+    """
+
+    def __init__(self) -> None:
+        self._blocked: list[tuple[frozenset[int], frozenset[int], float]] = []
+
+    def block(self, senders: Iterable[int], receivers: Iterable[int], until: float) -> None:
+        """Delay messages sent from now on by `senders` to `receivers` until a time; NEVER loses them."""
+        self._blocked.append((frozenset(senders), frozenset(receivers), until))
+
+    def clear(self) -> None:
+        """Repair every link. Messages delayed on a clogged link keep their time."""
+        self._blocked.clear()
+
+    def opens_at(self, sender: int, receiver: int, now: float) -> float:
+        """Return the departure time of a message sent now: now on a link without faults, NEVER on one that is cut."""
+        opens = now
+        for senders, receivers, until in self._blocked:
+            if until > opens and sender in senders and receiver in receivers:
+                opens = until
+        return opens
 
 
 class Simulator:

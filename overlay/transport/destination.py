@@ -1,4 +1,4 @@
-"""One peer as a sender sees it: the links to it, what waits for one, when it may be dialled again."""
+"""One peer's links, its queued messages, and the back-off before it is dialled again."""
 
 from overlay.transport.link.link import Link
 from overlay.transport.link.send_queues import SendQueues
@@ -10,34 +10,36 @@ FORGET_AFTER_S = 30.0
 
 
 class Destination:
-    """What the transport knows of one peer it sends to or hears from."""
+    """State of the transport about one peer."""
 
     __slots__ = ("_is_ours_kept", "dial_after", "failures", "is_dialling", "links", "peer", "queues", "sending")
 
     def __init__(self, peer: Peer, queues: SendQueues, *, own_id: int) -> None:
         self.peer = peer
-        """With the address last heard of."""
+        """The peer with its latest known address."""
         self.queues = queues
         self._is_ours_kept = own_id < peer.node_id
-        """Of two links the one stays that the lower id dialled, so both ends keep the same."""
+        """Whether the link dialled here wins over one dialled by the peer: the lower id's does, so both ends keep the
+        same.
+        """
         self.links: list[Link] = []
-        """Those that are up, the oldest first."""
+        """Links that are up, oldest first."""
         self.sending: Link | None = None
-        """The one that sends what waits: one sends until it ends, so order is kept."""
+        """The link that drains the queues. Only one does, until it ends, so that order is kept."""
         self.is_dialling = False
         self.failures = 0
-        """Dials that failed since one succeeded."""
+        """Failed dials since the last success."""
         self.dial_after = 0.0
 
     def choose_link(self) -> None:
-        """Let a link that stays send, when none does: of those that are kept the oldest."""
+        """Choose a sending link if there is none: the oldest of the preferred kind."""
         if self.sending is None:
             self.sending = min(self._staying(), key=lambda link: link.is_inbound is self._is_ours_kept, default=None)
             if self.sending is not None:
                 self.sending.attach(self.queues)
 
     def keep_one(self) -> None:
-        """Leave the links dialled here when there is one dialled by a peer of a lower id: it does the same for us."""
+        """Leave the links dialled here if a peer of a lower id has dialled one too; the peer keeps the same one."""
         staying = self._staying()
         if not self._is_ours_kept and any(link.is_inbound for link in staying):
             for link in staying:
@@ -59,10 +61,10 @@ class Destination:
             self.sending = None
 
     def dial_failed(self, now: float) -> None:
-        """Put the next dial off: twice as long after each failure, up to a few seconds."""
+        """Postpone the next dial: twice as long after each failure, up to a few seconds."""
         self.dial_after = now + min(BACK_OFF_MAX_S, BACK_OFF_FIRST_S * 2.0 ** min(self.failures, 10))
         self.failures += 1
 
     def is_idle(self, now: float) -> bool:
-        """Whether nothing would be lost by forgetting it."""
+        """Whether nothing is lost by forgetting the peer."""
         return not (self.links or self.queues or self.is_dialling or now < self.dial_after + FORGET_AFTER_S)

@@ -11,26 +11,26 @@ class TransportLimits:
     """Seconds, counts and bytes; the defaults are meant for production."""
 
     handshake_s: float = 5.0
-    """From the first byte to the peer's hello."""
+    """Time limit from the first byte to the peer's hello."""
     strangers: int = 64
-    """Inbound connections that have not yet said hello."""
+    """Most inbound connections that have not said hello yet."""
     stranger_safe_s: float = 1.0
-    """A stranger keeps its place for so long even when others want it."""
+    """Time for which an inbound connection keeps its slot although others want it."""
     connections: int = 1024
-    """Links that are up, strangers, dials under way."""
+    """Most connections: links that are up, inbound ones without a hello, and open dials."""
     spared_s: float = 5.0
-    """Past that number the least used link gives way to a new one, if it has been idle for so long."""
+    """Idle time after which the least used link may be closed for a new one when there are too many."""
     idle_s: float = 60.0
-    """A link without messages is closed after so long, unless the other side needs it."""
+    """Idle time after which a link is closed unless the other side needs it."""
     stall_s: float = 30.0
-    """A peer that takes nothing of what waits for it for so long loses its link."""
+    """Time after which a peer that takes none of its queued data loses its link."""
     goodbye_s: float = 5.0
-    """How long the answer to a goodbye may take, or to whether a link is needed."""
+    """Time limit for the answer to a goodbye, or to the question whether a link is needed."""
     sweep_s: float = 1.0
-    """How often links are looked at."""
+    """Period of checking all links."""
     queue_messages: int = MESSAGES_MAX
-    """What may wait for one peer on one stream."""
+    """Most messages queued for one peer on one stream."""
     queue_bytes: int = BYTES_MAX
     all_queues_bytes: int = ALL_BYTES_MAX
     all_assemblies_bytes: int = ROOM_BYTES
-    """The length of the long payloads that come in at a time, from all peers."""
+    """Most bytes of long payloads being received at a time, from all peers."""

@@ -1,4 +1,4 @@
-"""Taking connections as they come, whoever dials: each has to say who it is before it counts as a link."""
+"""Accepts inbound connections; each becomes a link only after its handshake."""
 
 import errno
 import socket
@@ -8,7 +8,7 @@ import trio
 
 from overlay.transport.limits import TransportLimits
 from overlay.transport.link.handshake import Handshake
-from overlay.transport.link.handshake_slots import HandshakeSlots, Stay
+from overlay.transport.link.handshake_slots import HandshakeSlots, Slot
 from overlay.transport.link.link import Link
 from overlay.transport.link.refusals import LinkError, Refusals, explained
 from overlay.transport.link.sockets import prepared
@@ -19,9 +19,9 @@ ACCEPT_PAUSE_S = 0.1
 
 
 class Reception:
-    """Accepts, greets, and hands over the links that are up: `admit` takes one or says why not.
+    """Accepts connections, shakes hands, and hands over the links: `admit` takes one or returns the reason why not.
 
-    `make_room` says whether there may be one more connection.
+    `make_room` returns whether there may be one more connection.
     """
 
     def __init__(
@@ -39,15 +39,15 @@ class Reception:
         self._scope = trio.CancelScope()
 
     def __len__(self) -> int:
-        """How many have not yet said who they are."""
+        """Number of connections that have not said hello yet."""
         return len(self._slots)
 
     def stop(self) -> None:
-        """Let nobody in any more: dialling here is refused."""
+        """Accept no more connections: dialling this agent is refused."""
         self._scope.cancel()
 
     async def accept_all(self, listener: socket.socket, handshake: Handshake) -> None:
-        """Take connections as fast as the waiting room lets them in, until stopped; then close the listener."""
+        """Accept connections as fast as slots become free, until stopped; then close the listener."""
         with listener, self._scope:
             async with trio.open_nursery() as nursery:
                 while True:
@@ -69,17 +69,17 @@ class Reception:
                             connection.close()
                             self._refuse(LinkError("too many connections"), name)
 
-    async def _receive(self, connection: socket.socket, name: str, handshake: Handshake, stay: Stay) -> None:
-        """Let a stranger say who it is within its time."""
+    async def _receive(self, connection: socket.socket, name: str, handshake: Handshake, slot: Slot) -> None:
+        """Shake hands with an inbound connection within its time limit."""
         failure: LinkError | None = None
         try:
-            with stay:
+            with slot:
                 failure = LinkError("too slow", f"no hello within {self._hello_s:g} s")
                 link, peer = await handshake.receive(connection)
                 failure = self._admit(link, peer)
         except LinkError as error:
             failure = error
-        if stay.was_displaced:
+        if slot.was_evicted:
             failure = LinkError("too slow while others waited")
         if failure is not None:
             self._refuse(failure, name)

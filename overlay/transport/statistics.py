@@ -1,4 +1,4 @@
-"""What a transport tells about itself: plain data."""
+"""Statistics of a transport: plain data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,23 +8,23 @@ from overlay.wire.peer import Peer
 
 @dataclass(frozen=True, slots=True)
 class TransportStatistics:
-    """What a transport has done since it was made; the first four numbers are of now."""
+    """Counters since the transport was made; the first four fields are current values."""
 
     connections: int
     """Links that are up."""
     strangers: int
-    """Inbound connections that have not yet said who they are."""
+    """Inbound connections that have not said hello yet."""
     waiting_bytes: int
-    """In the queues of all peers."""
+    """Bytes in the queues of all peers."""
     assembling_bytes: int
-    """The length of the long messages that are coming in and need room."""
+    """Total length of the long messages being received that need room."""
     frames_in: int
     frames_out: int
     bytes_in: int
-    """Of frames, without what TLS adds."""
+    """Bytes of frames, without TLS overhead."""
     bytes_out: int
     dropped: int
-    """Messages given up: a full queue, a peer that could not be reached, a link that broke."""
+    """Messages dropped: a full queue, an unreachable peer, a broken link."""
     dialled: int
     """Attempts to connect."""
     broken: int
@@ -32,7 +32,7 @@ class TransportStatistics:
     refused: Mapping[str, int]
     """Connections refused here, by reason."""
     unreachable: Mapping[str, int]
-    """Dials that failed, by reason."""
+    """Failed dials, by reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""The shell that carries a node's messages over TLS: it listens, dials, keeps the links, and tells what became of them.
+"""The shell that carries a node's messages over TLS: it listens, dials, maintains links and reports their fate.
 
-Peers are known by their ids: the one in a peer's certificate, the one dialled and the one it claims are the same, or
-there is no link. Everything the receiver is told is told from the transport's own tasks, never from inside `send`.
+Peers are identified by id: the id in a peer's certificate, the dialled one and the claimed one must be equal, or there
+is no link. The receiver is always called from the transport's own tasks, never from inside `send`.
 """
 
 import socket
@@ -27,7 +27,7 @@ from overlay.transport.link.send_queues import QueueBudget, SendQueues
 from overlay.transport.link.sockets import HOST_NOT_FOUND, listen
 from overlay.transport.receiver import Receiver
 from overlay.transport.reception import Reception
-from overlay.transport.spreading import MARK
+from overlay.transport.revocation_gossip import MARK
 from overlay.transport.statistics import LinkInfo, TransportStatistics
 from overlay.transport.upkeep import Upkeep
 from overlay.wire.ids import Id, format_id
@@ -41,9 +41,9 @@ CLOSE_POLL_S = 0.01
 class Transport:
     """An agent's end of all its links.
 
-    `listen` is the address to bind, `advertise` the one others are told to dial (without it: the bound one). Messages
-    are opaque bytes, 1 to `PAYLOAD_BYTES_MAX` long, the first not 0xC1; `compress` sends long ones with zstd where they
-    shrink. `bind`, then `serve` in a nursery; `send` from anywhere in the trio thread. ListenError from `bind` or
+    `listen` is the address to bind, `advertise` the one that others dial (by default the bound one). Messages are
+    opaque bytes, 1 to `PAYLOAD_BYTES_MAX` long, the first not 0xC1; `compress` sends long ones with zstd where they
+    shrink. Call `bind`, then `serve` in a nursery; `send` from anywhere in the trio thread. ListenError from `bind` or
     `serve`, ConnectError from `identify`; nothing else a peer or the network does raises here.
     """
 
@@ -87,20 +87,20 @@ class Transport:
 
     @property
     def peer(self) -> Peer:
-        """This agent as others know it. RuntimeError before `bind`."""
+        """This agent as other agents know it. RuntimeError before `bind`."""
         if self._peer is None:
             raise RuntimeError("the transport is not bound")
         return self._peer
 
     def bind(self) -> Peer:
-        """Take the listening address, once; return this agent as others will know it. ListenError when that fails."""
+        """Bind the listening address, once; return this agent as others will know it. ListenError on failure."""
         if self._peer is None:
             self._listener, address = listen(self._listen, self._advertise)
             self._peer = Peer(self._node_id, address)
         return self._peer
 
     async def serve(self, *, task_status: trio.TaskStatus[Peer] = trio.TASK_STATUS_IGNORED) -> None:
-        """Listen and keep the links until cancelled or closed; ListenError at once when the address cannot be had."""
+        """Listen and maintain links until cancelled or closed; ListenError at once when the address is unavailable."""
         peer = self.bind()
         try:
             async with trio.open_nursery() as nursery:
@@ -109,16 +109,17 @@ class Transport:
                 nursery.start_soon(self._reception.accept_all, self._listener, self._handshake())
                 nursery.start_soon(self._sweep)
                 for destination in list(self._destinations.values()):
-                    self._carry_on(destination)
+                    self._resume(destination)
                 task_status.started(peer)
         finally:
             self._end()
 
     def send(self, peer: Peer, data: bytes, *, in_order: bool = False) -> None:
-        """Send a message, at once if a link is up, else when one is: a peer without a link is dialled.
+        """Send a message, at once if a link is up, otherwise when one is: a peer without a link is dialled.
 
-        Those `in_order` arrive as they were sent; of others short ones overtake long ones. Never blocks or fails:
-        what finds no room in the peer's queue is dropped and counted. ValueError when the message is longer than any.
+        Messages sent `in_order` arrive in that order; otherwise short ones may overtake long ones. Never blocks or
+        fails: a message that does not fit the peer's queue is dropped and counted. ValueError for an overlong or empty
+        message.
         """
         if not 0 < len(data) <= PAYLOAD_BYTES_MAX:
             raise ValueError(f"a message is 1 to {PAYLOAD_BYTES_MAX} bytes, not {len(data)}")
@@ -137,12 +138,12 @@ class Transport:
             destination.sending.pump()
         else:
             destination.peer = peer
-            self._carry_on(destination)
+            self._resume(destination)
 
     async def identify(self, address: str) -> Peer:
-        """Dial an address and return the agent that is there, which may be this one; ConnectError otherwise.
+        """Dial an address and return the agent there, which may be this one; ConnectError otherwise.
 
-        The link stays for messages to come, unless there is one to that agent already.
+        The link is kept, unless there is another to that agent already.
         """
         closed = f"{address}: the transport is closed"
         if self._is_closing or self._nursery is None:
@@ -166,7 +167,7 @@ class Transport:
         return peer
 
     async def close(self, timeout_s: float) -> None:
-        """Send what waits, say goodbye to everybody and end `serve`; whatever is left after the timeout is cut off."""
+        """Send everything queued, say goodbye to all peers and end `serve`; after the timeout the rest is cut off."""
         self._is_closing = True
         self._reception.stop()
         with trio.move_on_after(timeout_s):
@@ -179,11 +180,11 @@ class Transport:
             self._end()
         else:
             self._nursery.cancel_scope.cancel()
-            with trio.CancelScope(shield=True):  # at once: everything in there is being cancelled
+            with trio.CancelScope(shield=True):  # ends at once: everything inside is being cancelled
                 await self._ended.wait()
 
     def statistics(self) -> TransportStatistics:
-        """Return what happened so far."""
+        """Return the counters."""
         return TransportStatistics(
             connections=len(self._links),
             strangers=len(self._reception),
@@ -204,7 +205,7 @@ class Transport:
         """Return the links that are up."""
         return tuple(LinkInfo(link.peer, link.name, link.incarnation) for link in self._links if link.peer is not None)
 
-    # Links: from up to ended
+    # Links
 
     def _destination(self, peer: Peer) -> Destination:
         destination = self._destinations.get(peer.node_id)
@@ -215,7 +216,7 @@ class Transport:
         return destination
 
     def _start_link(self, link: Link, peer: Peer) -> None:
-        """Take a link that is up into use."""
+        """Start using a link that is up."""
         assert self._nursery is not None
         now = trio.current_time()
         destination = self._destination(peer)
@@ -247,7 +248,7 @@ class Transport:
             self._receiver.received(peer, data)
 
     def _drop_links(self, destination: Destination) -> None:
-        """Break the links to a process that is gone; what waited on them was meant for it."""
+        """Break the links to an earlier process and drop the messages queued for it."""
         if destination.links:
             self._dropped += destination.queues.clear()
         for link in list(destination.links):
@@ -271,7 +272,7 @@ class Transport:
             link.close()
         if reason is not None and was_in_use:
             self._link_broke(peer, destination, reason)
-        self._carry_on(destination)
+        self._resume(destination)
 
     def _link_broke(self, peer: Peer, destination: Destination, reason: LinkError) -> None:
         self._broken += 1
@@ -284,12 +285,12 @@ class Transport:
                 self._receiver.disconnected(peer)
 
     def _detached(self, link: Link, destination: Destination) -> None:
-        """A link says goodbye: what waits goes another way."""
+        """Send what is queued by another link: this one has said goodbye."""
         destination.remove(link)
-        self._carry_on(destination)
+        self._resume(destination)
 
-    def _carry_on(self, destination: Destination) -> None:
-        """See that what waits is sent: by another link, or by dialling."""
+    def _resume(self, destination: Destination) -> None:
+        """Send what is queued, by another link or by dialling."""
         destination.choose_link()
         if destination.sending is None and destination.queues and not destination.is_dialling and self._nursery:
             destination.is_dialling = True
@@ -304,7 +305,7 @@ class Transport:
             try:
                 self._start_link(*await self._open(peer.address, peer.node_id))
             except LinkError as error:
-                if destination.peer.address == peer.address:  # else it was heard of at another one meanwhile
+                if destination.peer.address == peer.address:  # else another address has become known meanwhile
                     self._dial_failed(destination, peer, error)
                     return
         destination.is_dialling = False
@@ -319,7 +320,7 @@ class Transport:
             self._receiver.unreachable(peer, str(error))
 
     async def _open(self, address: str, expected: Id | None) -> tuple[Link, Peer]:
-        """Dial and greet; LinkError when that fails or takes too long."""
+        """Dial and shake hands; LinkError when that fails or takes too long."""
         self._dialled += 1
         self._opening += 1
         self._make_room()
@@ -343,7 +344,7 @@ class Transport:
     # Accepting
 
     def _admit(self, link: Link, peer: Peer) -> LinkError | None:
-        """Take an inbound link into use; say why not when it is not."""
+        """Start using an inbound link; otherwise return the reason why not."""
         if peer.node_id != self._node_id:
             self._start_link(link, peer)
             return None
@@ -358,7 +359,7 @@ class Transport:
     # Housekeeping
 
     def _make_room(self) -> bool:
-        """See that there may be one more connection, if need be by closing the least used; False when all are busy."""
+        """Make room for one more connection, if need be by closing the least used link; False when all are busy."""
         if len(self._links) + len(self._reception) + self._opening < self._limits.connections:
             return True
         least_used = self._upkeep.least_used(trio.current_time())
@@ -371,18 +372,18 @@ class Transport:
         return self._upkeep.is_needed(link, trio.current_time())
 
     async def _sweep(self) -> None:
-        """Look after links, forget peers that are gone."""
+        """Maintain links, and forget idle peers."""
         while True:
             await trio.sleep(self._limits.sweep_s)
             now = trio.current_time()
-            self._upkeep.look_after_all(now)
+            self._upkeep.maintain_all(now)
             self.admission.sweep(now)
             for node_id, destination in list(self._destinations.items()):
                 if destination.is_idle(now):
                     del self._destinations[node_id]
 
     def _end(self) -> None:
-        """Close whatever is left, without a word."""
+        """Close everything without goodbyes."""
         self._ended.set()
         self._is_closing = True
         self._nursery = None

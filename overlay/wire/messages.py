@@ -13,8 +13,8 @@ from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
     Entries,
     Frontier,
+    GroupRefusal,
     MulticastEntry,
-    Refusal,
     RootState,
     TreePosition,
     TreeStatus,
@@ -44,7 +44,7 @@ Digest = Annotated[int, msgspec.Meta(ge=0)]
 PackedIds = Annotated[bytes, msgspec.Meta(max_length=ID_BYTES * IDS_PER_MESSAGE_MAX)]
 TreeStatuses = Annotated[tuple[TreeStatus, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
 TreePositions = Annotated[tuple[TreePosition, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
-Refusals = Annotated[tuple[Refusal, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
+Refusals = Annotated[tuple[GroupRefusal, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
 UpwardEdges = Annotated[tuple[UpwardEdge, ...], msgspec.Meta(max_length=GROUPS_PER_DIGEST_MAX)]
 Buckets = Annotated[tuple[Digest, ...], msgspec.Meta(min_length=EDGE_BUCKETS, max_length=EDGE_BUCKETS)]
 RootStates = Annotated[tuple[RootState, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]

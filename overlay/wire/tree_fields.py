@@ -60,7 +60,7 @@ class TreePosition(NamedTuple):
     path: Path
 
 
-class Refusal(NamedTuple):
+class GroupRefusal(NamedTuple):
     """A refused group, with the peer to ask instead; None: ask the refusing node again later."""
 
     group: Id

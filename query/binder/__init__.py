@@ -1,1 +1,2 @@
-"""From syntax tree to plan: names resolved, types inferred, clauses checked."""
+"""The pass from a syntax tree to a plan: resolves names, infers types, checks clauses. Imports `query.plan` and what
+lies below."""

@@ -1,4 +1,4 @@
-"""A resolved query to a plan: types settled, aggregates taken apart."""
+"""Turns a resolved query into a plan: settles types and takes aggregates apart."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KINDS = {"BIGINT": "number", "DOUBLE": "number", "BOOLEAN": "boolean", "TIMESTA
 class Analysis:
     """One resolved query on its way to a plan.
 
-    `over_rows`: what it reads are the rows of a sub-query. `wanted`: the types that its columns have to have, in order.
+    `over_rows`: it reads the rows of a sub-query. `wanted`: the types that its columns must have, in order.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Analysis:
         self._aggregates: dict[tuple[str, Expression | None, Parameters], PlanAggregate] = {}
 
     def output_types(self) -> list[str]:
-        """The type of each column it gives, "any" or "text" where nothing says it yet."""
+        """The type of each output column, "any" or "text" where it is not known yet."""
         plan = self.plan()
         kinds = [self._inference.untyped(item.expression) for item in self._query.select]
         return [kind or output.type for kind, output in zip(kinds, plan.output, strict=True)]
@@ -172,7 +172,7 @@ class Analysis:
 
     def _check_arguments(self, call: ast.FunctionCall) -> None:
         function, count = FUNCTIONS[call.function], len(call.arguments)
-        if not function.takes_so_many(count):
+        if not function.accepts_count(count):
             given = f"{count or 'no'} argument{'' if count == 1 else 's'}"
             hint = f"it is written {function.signature}, as in {function.example}"
             raise self._error(f"{function.name} cannot take {given}", call.span, hint)
@@ -187,7 +187,7 @@ class Analysis:
         for item in query.select:
             self._inference.visit(item.expression)
         for item, wanted in zip(query.select, self._wanted, strict=False):
-            self._inference.want(item.expression, wanted)
+            self._inference.require_type(item.expression, wanted)
         if query.join is not None:
             join_keys(query.join, self._scope, query.text)
             self._inference.condition(query.join.on)
@@ -255,7 +255,7 @@ class Analysis:
         return Reference(aggregate.name, function.result_type(aggregate.type))
 
     def _aggregated(self, call: ast.AggregateCall) -> Expression | None:
-        """What an aggregate looks at of each event; None for COUNT(*) of all."""
+        """The expression that an aggregate reads of each event; None for COUNT(*) without FILTER."""
         argument = call.arguments[0]
         value = None if isinstance(argument, ast.Star) else self._over_events(argument)
         if call.where is None:
@@ -336,11 +336,11 @@ class Analysis:
         except TypeMismatchError as error:
             if "any" not in {operand.type for operand in operands} and not isinstance(node, ast.Cast):
                 raise
-            raise self._untyped(node, str(error)) from None
+            raise self._type_error(node, str(error)) from None
         return Operation("not", (call,), "boolean") if negated else call
 
-    def _untyped(self, node: ast.Expression, why: str) -> QueryError:
-        """Nothing tells of which type values are, or a time is cast to a number."""
+    def _type_error(self, node: ast.Expression, why: str) -> QueryError:
+        """The error for values whose type nothing determines, or for a time that is cast to a number."""
         if isinstance(node, ast.Cast):
             hint = "EPOCH_MS(time) gives milliseconds, TO_TIMESTAMP(seconds) a time"
             return self._error(f"a {_KINDS[node.type]} cannot be made of this: {why}", node.span, hint)
@@ -356,7 +356,7 @@ class Analysis:
 
 
 def _constant_place(node: ast.Expression) -> SourceSpan:
-    """Where the constant is that has no meaning, if there is but one it can be."""
+    """The place of the constant that has no meaning, if only one can be meant."""
     if isinstance(node, ast.Like):
         return node.pattern.span
     given = [one for one in ast.operands(node) if isinstance(one, ast.Literal)]

@@ -1,4 +1,4 @@
-"""The WINDOWING clause of a query to the windows of its plan."""
+"""Binds the clauses of a query: its windows, the keys of its JOIN, and the parameters of its aggregates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from query.syntax.ast import Duration, WindowClause
 
 
-# What other dialects have: what to write instead.
+# Names of other dialects, and what to write instead.
 _FOREIGN = {
     "ARG_MAX": "LAST", "ARG_MIN": "FIRST", "ARRAY_AGG": "COLLECT", "COLLECT_LIST": "COLLECT", "GROUP_CONCAT": "COLLECT",
     "LIST": "COLLECT", "MEAN": "AVG", "MEDIAN": "APPROX_MEDIAN", "MODE": "APPROX_TOP_K",
@@ -27,12 +27,13 @@ _FOREIGN = {
     "QUANTILE": "APPROX_QUANTILE",
     "STRING_AGG": "COLLECT", "TOP_K": "APPROX_TOP_K",
 }  # fmt: skip
-# With DISTINCT these are what they are without it.
+# DISTINCT makes no difference to these.
 _SAME = frozenset(("MIN", "MAX", "ANY_VALUE", "BOOL_AND", "BOOL_OR", "EVERY", "APPROX_COUNT_DISTINCT", "COLLECT_SET"))
 
 
 def aggregate_of(call: ast.AggregateCall, text: str) -> AggregateFunction:
-    """The aggregate that a call is of; raises QueryError if there is none, or if it does not take these arguments."""
+    """The aggregate function that is called; raises QueryError if there is none, or if it does not take these
+    arguments."""
     names = {row.name for row in AGGREGATES.values()}
     if call.function not in names:
         guess = _FOREIGN.get(call.function.removeprefix("APPROX_")) or nearest(call.function, [*names, *FUNCTIONS])
@@ -51,7 +52,7 @@ def aggregate_of(call: ast.AggregateCall, text: str) -> AggregateFunction:
 
 
 def parameters_of(call: ast.AggregateCall, function: AggregateFunction, text: str) -> Parameters:
-    """The constants of a call, none left out; raises QueryError."""
+    """The constants of a call, with defaults filled in; raises QueryError."""
     given = call.arguments[1:]
     for argument in given:
         if not (isinstance(argument, ast.Literal) and argument.type in ("integer", "number")):
@@ -77,7 +78,7 @@ _HINT = "as in ON web.product = b.product AND web.store = b.store"
 
 
 def join_keys(join: ast.Join, scope: Scope, text: str) -> list[tuple[ast.ColumnRef, ast.ColumnRef]]:
-    """The columns that have to be equal, FROM's first; raises QueryError for any other condition."""
+    """The pairs of columns that must be equal, FROM's column first; raises QueryError for any other condition."""
     keys = [_ordered(condition, scope, text) for condition in _conjuncts(join.on)]
     if len(keys) > KEYS_MAX:
         raise QueryError(f"ON may compare at most {KEYS_MAX} pairs of columns", text, join.on.span)
@@ -116,7 +117,7 @@ _UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_6
 
 
 def windowing_of(query: ast.Query) -> Windowing | None:
-    """The windows of a query, if it has any; raises QueryError where they cannot be had."""
+    """The windows of a query, if it has any; raises QueryError for invalid windows."""
     window = query.window
     if window is None:
         if query.changes:
@@ -150,8 +151,8 @@ def _ms(duration: Duration) -> int:
 
 
 def check_windows(query: ast.Query, scope: Scope, windowing: Windowing | None, *, grouped: bool) -> None:
-    """Raises QueryError where an event's own window is asked for, and events are in several or in none yet; or for
-    what sessions cannot have."""
+    """Raises QueryError where the query uses an event's own window although events are in several windows or in none
+    yet, and for clauses that sessions do not support."""
     if windowing is None or windowing.is_tumbling:
         return
     if windowing.session is not None:
@@ -187,7 +188,7 @@ def _calls(query: ast.Query) -> Iterator[ast.AggregateCall]:
 
 
 def _of_events(node: ast.Expression | ast.Star, scope: Scope, *, inside: bool) -> Iterator[ast.ColumnRef]:
-    """The window bounds in an expression that are looked at for each event."""
+    """The window bounds in an expression that are evaluated for each event."""
     if inside and isinstance(node, ast.ColumnRef) and scope.is_window_bound(node):
         yield node
     for child in ast.children(node):

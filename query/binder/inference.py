@@ -1,7 +1,7 @@
-"""Types of columns by their use: JSON says nothing about a field, so what a query does with it decides.
+"""Infers the types of columns from their use: JSON declares no type for a field, so the query's use of it decides.
 
-Every expression node gets a *kind*; nodes that must agree (both sides of a comparison, say) share one. A kind
-is fixed by the first use that demands a type; a later use that demands another is an error naming both.
+Every expression node gets a *type variable*; nodes that must agree (both sides of a comparison, say) share one. A
+variable is fixed by the first use that demands a type; a later use that demands another is an error naming both.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _TYPES = {"string": "VARCHAR", "number": "DOUBLE", "boolean": "BOOLEAN", "timest
 
 @dataclass(slots=True, eq=False)
 class TypeVariable:
-    """What expressions have in common: number, string, boolean, timestamp, or None while nothing says."""
+    """The kind that expressions share: number, string, boolean, timestamp, or None while it is unknown."""
 
     name: str | None = None
     origin: SourceSpan | None = None
@@ -66,14 +66,14 @@ class TypeVariable:
     merged_into: TypeVariable | None = None
 
     def root(self) -> TypeVariable:
-        """The kind this one was merged into, or itself."""
+        """The variable that this one was merged into, or itself."""
         kind = self
         while kind.merged_into is not None:
             kind = kind.merged_into
         return kind
 
     def allows(self, name: str) -> bool:
-        """Whether these expressions can be of the named kind."""
+        """Whether the expressions can be of the named kind."""
         if self.name is not None:
             return self.name == name
         # Text from a CSV file can be read as a string, a number or a time.
@@ -99,22 +99,22 @@ class Inference:
         return _settled(self._columns[name]) if declared in ("any", "text") else declared
 
     def untyped(self, node: Expression | Star) -> str | None:
-        """ "any" or "text" for a visited node of which nothing says the type yet, otherwise None."""
+        """ "any" or "text" for a visited node whose type is still unknown, otherwise None."""
         kind = self._kinds[id(node)].root()
         return None if kind.name is not None else "text" if kind.text else "any"
 
-    def want(self, node: Expression | Star, type_: str) -> None:
-        """Have a visited node be of a type; "any" is every one."""
+    def require_type(self, node: Expression | Star, type_: str) -> None:
+        """Requires a visited node to be of a type; "any" allows every type."""
         if type_ != "any":
             self._require(node, family(type_))
 
     def condition(self, node: Expression) -> None:
-        """Visit an expression that must be true or false."""
+        """Visits an expression that must be boolean."""
         self.visit(node)
         self._require(node, "boolean")
 
     def visit(self, node: Expression | Star) -> None:
-        """Give this node and all below it their kinds; raises QueryError where two uses disagree."""
+        """Infers the kinds of this node and of all below it; raises QueryError where two uses disagree."""
         if isinstance(node, Star) or id(node) in self._kinds:
             return
         for child in children(node):
@@ -193,7 +193,7 @@ class Inference:
             raise
 
     def _alike(self, same: Expression | None, other: Expression) -> Expression:
-        """One of two values that are of one kind, that of which it is known best."""
+        """One of two values of one kind: the one whose type is better known."""
         if same is None:
             return other
         self._same(same, other)
@@ -243,7 +243,7 @@ class Inference:
             kind.name, kind.origin = name, node.span
 
     def _same(self, left: Expression, right: Expression) -> None:
-        """Both sides of a comparison get one kind; a string literal beside a time becomes a time."""
+        """Unifies both sides of a comparison; a string literal beside a time becomes a time."""
         one, other = self._kinds[id(left)].root(), self._kinds[id(right)].root()
         if one is other:
             return

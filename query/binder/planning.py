@@ -1,4 +1,4 @@
-"""A parsed query to a plan, with the plans of its sub-queries that have rows of their own."""
+"""Turns a parsed query into a plan, with the plans of sub-queries that have rows of their own."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan
 
 
-def planned(query: ast.Query, known: Known) -> Plan:
-    """The plan of a query as it is written; raises QueryError for what cannot be run."""
-    plan = _planned(resolved(query, known), known)
+def bind(query: ast.Query, known: Known) -> Plan:
+    """The plan of a query as it is written; raises QueryError for a query that cannot run."""
+    plan = _bind(resolved(query, known), known)
     if len(plan.stream) > STREAMS_CHARACTERS_MAX and query.source is not None:
         hint = 'a pattern names several, as in FROM "web-*"'
         message = f"a query names at most {STREAMS_CHARACTERS_MAX} characters of streams"
@@ -27,7 +27,7 @@ def planned(query: ast.Query, known: Known) -> Plan:
     return plan
 
 
-def _planned(query: ast.Query, known: Known) -> Plan:
+def _bind(query: ast.Query, known: Known) -> Plan:
     """The plan of a resolved query."""
     windowed = query.window is not None
     if isinstance(query.source, ast.Subquery):
@@ -38,14 +38,14 @@ def _planned(query: ast.Query, known: Known) -> Plan:
 
 
 def _staged(query: ast.Query, source: ast.Subquery, known: Known) -> Plan:
-    """The plan of the sub-query, with what is computed over its rows, or over the events of its branches."""
+    """The plan of the sub-query, with the plan over its rows, or over the events of its branches."""
     if len(source.branches) > 1:
         return _united(query, source, known)
     if query.window is not None and query.window.gap is not None:
         hint = "count sessions in a job of its own, and read its results with FROM app('its name')"
         raise QueryError("SESSION is not made of rows of a sub-query", query.text, query.window.span, hint=hint)
     (inner,) = source.branches
-    below = _planned(replace(inner, trees=query.trees, trees_span=query.trees_span), known)
+    below = _bind(replace(inner, trees=query.trees, trees_span=query.trees_span), known)
     rows = rows_of(source, {output.name: output.type for output in below.shown.output})
     scope = Scope((rows,), query.text, windowed=query.window is not None)
     outer = Analysis(replace(query, trees=None), below.stream, scope, over_rows=True).plan()

@@ -1,4 +1,4 @@
-"""Names of a query to columns of what it reads: a stream, or another job's results, and those it joins."""
+"""Resolves names to columns of a query's sources: a stream or another job's results, and the source it joins."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _RESULTS = Schema(dict.fromkeys(WINDOW_BOUNDS, "timestamp"), open=True)
-"""What is known of any job's results: which window each row is of."""
+"""The known columns of any job's results: the bounds of each row's window."""
 _ROWS = Schema({}, open=True)
-"""What is known of any table's rows."""
+"""The known columns of any table's rows: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """Something a query reads. `name`: as a plan has it, `shown`: as people do; `qualifier`: addresses its columns."""
+    """A source of a query. `name` is its name in a plan, `shown` its name for people; `qualifier` addresses its
+    columns."""
 
     name: str
     shown: str
@@ -32,27 +33,27 @@ class QuerySource:
     schema: Schema
 
     def has(self, node: ast.ColumnRef) -> bool:
-        """Whether this column is known; `*` among the known ones says that nobody knows which there are."""
+        """Whether this column is known; `*` among the known columns means that the columns are unknown."""
         columns = self.schema.columns
         return node.parts[0] in columns or ".".join(node.parts) in columns or "*" in columns
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the events of streams, and of the rows of look-up tables, by their names."""
+    """The known schemas of streams' events and of look-up tables' rows, by name."""
 
     streams: Mapping[str, Schema]
     tables: Mapping[str, Schema]
 
 
 def sources_of(query: ast.Query, known: Known) -> tuple[QuerySource, ...]:
-    """What FROM names, and what is joined with it; raises QueryError if there is no such stream."""
+    """The source in FROM and the joined source, if any; raises QueryError if there is no such stream."""
     first = _app(query.source) if isinstance(query.source, ast.App) else _stream(query, known.streams)
     return (first,) if query.join is None else (first, joined_source(query, first, known))
 
 
 def joined_source(query: ast.Query, first: QuerySource, known: Known) -> QuerySource:
-    """What is joined with what FROM names; raises QueryError if both are called the same."""
+    """The joined source; raises QueryError if it has the name of FROM's source."""
     assert query.join is not None
     table = query.join.source
     joined = _app(table) if isinstance(table, ast.App) else _table(table, known)
@@ -77,14 +78,14 @@ def _stream(query: ast.Query, catalog: Mapping[str, Schema]) -> QuerySource:
     shown = "any stream" if name == "*" else format_streams(name)
     qualifier = None
     if isinstance(query.source, ast.Stream):
-        # Without a JOIN nothing has to be told apart: there `web.hits` is the field hits of a column web.
+        # Without a JOIN names need no qualifier: `web.hits` is the field hits of a column web.
         is_one = query.join is not None and not is_pattern(name)
         qualifier = query.source.alias or (name if is_one else None)
     return QuerySource(name, shown, qualifier, schema)
 
 
 def stream_schema(query: ast.Query, catalog: Mapping[str, Schema]) -> tuple[str, Schema]:
-    """The stream a query reads and what its events hold; raises QueryError if it names none there is."""
+    """The streams that a query reads and the schema of their events; raises QueryError if there is no such stream."""
     if query.source is None:
         if len(catalog) == 1:
             return next(iter(catalog.items()))
@@ -115,7 +116,7 @@ def _stream_left_out(query: ast.Query, catalog: Mapping[str, Schema]) -> QueryEr
 
 
 def _merged(schemas: list[Schema]) -> Schema:
-    """What events of any of these streams hold: a type all agree on, otherwise one that use decides."""
+    """The schema of events of any of these streams: a type that all agree on, otherwise one that use decides."""
     names = dict.fromkeys(name for schema in schemas for name in schema.columns)
     columns = {}
     for name in names:
@@ -125,7 +126,7 @@ def _merged(schemas: list[Schema]) -> Schema:
 
 
 class Scope:
-    """The columns a query uses, under names that are unique in its plan. `sources`: what FROM names, what JOIN does."""
+    """The columns a query uses, under names that are unique in its plan. `sources`: FROM's source, then JOIN's."""
 
     def __init__(self, sources: tuple[QuerySource, ...], text: str, *, windowed: bool) -> None:
         self._sources = sources
@@ -153,7 +154,7 @@ class Scope:
         return self._side(node)[0] == 1
 
     def without_qualifier(self, node: ast.ColumnRef) -> tuple[str, ...]:
-        """The parts of a column's name after what says whose it is."""
+        """The parts of a column's name after the qualifier."""
         return node.parts if self.is_window_bound(node) else self._side(node)[1]
 
     def declared_type(self, name: str) -> str:
@@ -161,11 +162,12 @@ class Scope:
         return self._by_name[name].type
 
     def used(self, *, joined: bool) -> list[PlanColumn]:
-        """Every resolved column of the joined app, or of what FROM names, as first used."""
+        """Every resolved column of the joined app, or of FROM's source, in the order of first use."""
         return [column for (side, _), column in self._by_path.items() if side == joined]
 
     def every_name(self) -> list[str] | None:
-        """The columns `SELECT *` stands for: not also the fields seen inside them. None: an app's cannot be known."""
+        """The columns `SELECT *` stands for, without the fields seen inside them. None for an app, whose columns are
+        unknown."""
         first, *joined = self._sources
         if joined or first.schema is _RESULTS:
             return None
@@ -173,7 +175,7 @@ class Scope:
         return [name for name in columns if not (first.schema.open and _is_inside(name, columns))]
 
     def _side(self, node: ast.ColumnRef) -> tuple[int, tuple[str, ...]]:
-        """Whose column this is, by the place in `sources`, and what it is called there."""
+        """The source of a column, by its place in `sources`, and the column's name there."""
         for side, source in enumerate(self._sources):
             if len(node.parts) > 1 and node.parts[0] == source.qualifier:
                 return side, node.parts[1:]

@@ -1,7 +1,7 @@
-"""Sub-queries in FROM: what is selected in one, put in where the query around it names it.
+"""Sub-queries in FROM: replaces the names of their columns by the expressions that they select.
 
-A sub-query that only projects and filters leaves nothing behind: the query around it is rewritten to read what the
-sub-query reads. One that groups, or limits its rows, stays: a plan of its own whose rows the other one reads.
+A sub-query that only projects and filters disappears: the outer query is rewritten to read the sub-query's source. A
+sub-query that groups, or limits its rows, becomes a plan of its own whose rows the outer query reads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 def named(query: ast.Query, scope: Scope) -> ast.Query:
-    """The query with a name for each column it selects, and none of those in other clauses; DISTINCT as groups."""
+    """The query with a name for each selected column, with expressions in place of these names in other clauses, and
+    with groups for DISTINCT."""
     items = _expand_stars(query, scope)
     names = _output_names(query, items, scope)
     query = _distinct_as_groups(_without_aliases(query, items))
@@ -81,11 +82,11 @@ def _output_name(item: ast.SelectItem, scope: Scope) -> str:
 
 
 def _without_aliases(query: ast.Query, items: Sequence[ast.SelectItem]) -> ast.Query:
-    """The query with names given by AS, and positions, replaced by what they stand for.
+    """The query with positions, and names given by AS, replaced by the expressions they stand for.
 
-    That is so in GROUP BY, HAVING and ORDER BY. A name given with AS wins over a column of that name; in GROUP BY not
-    if it names an aggregate. In HAVING and ORDER BY it may be part of an expression, but inside an aggregate a name is
-    always the column.
+    They are replaced in GROUP BY, HAVING and ORDER BY. A name given with AS wins over a column of that name; in GROUP
+    BY not if it names an aggregate. In HAVING and ORDER BY it may be part of an expression, but inside an aggregate a
+    name is always the column.
     """
     for clause, keys in (("GROUP BY", query.group_by), ("ORDER BY", query.order_by)):
         if len(keys) > KEYS_MAX:
@@ -98,7 +99,7 @@ def _without_aliases(query: ast.Query, items: Sequence[ast.SelectItem]) -> ast.Q
 
 
 def _distinct_as_groups(query: ast.Query) -> ast.Query:
-    """The query with SELECT DISTINCT as what it is: GROUP BY everything that is selected."""
+    """The query with SELECT DISTINCT rewritten as GROUP BY of all selected columns."""
     if not query.distinct:
         return query
     items = [item.expression for item in query.select if not isinstance(item.expression, ast.Star)]
@@ -113,7 +114,7 @@ def _distinct_as_groups(query: ast.Query) -> ast.Query:
 
 
 class _SelectNames:
-    """What names and positions of select items stand for in other clauses."""
+    """Resolves names and positions of select items in other clauses."""
 
     def __init__(self, query: ast.Query, items: Sequence[ast.SelectItem]) -> None:
         self._text = query.text
@@ -153,8 +154,8 @@ class _SelectNames:
 
 
 def resolved(query: ast.Query, known: Known) -> ast.Query:
-    """The query with a name for each column it selects, no names of those in other clauses, and no sub-query but one
-    with rows of its own or with several branches. Raises QueryError.
+    """The query with a name for each selected column, with expressions in place of these names in other clauses, and
+    without sub-queries except those with rows of their own or with several branches. Raises QueryError.
     """
     source = query.source
     if not isinstance(source, ast.Subquery):
@@ -172,13 +173,13 @@ def resolved(query: ast.Query, known: Known) -> ast.Query:
 
 
 def is_projection(query: ast.Query) -> bool:
-    """Whether it gives one row for each event that it keeps. ORDER BY alone changes nothing for those who read it."""
+    """Whether a query gives one row for each event it keeps. ORDER BY alone makes no difference to the outer query."""
     groups = query.distinct or query.group_by or query.having is not None or query.limit is not None
     return not groups and not any(map(ast.has_call, ast.expressions(query)))
 
 
 def rows_of(source: ast.Subquery, columns: Mapping[str, str]) -> QuerySource:
-    """The rows of a sub-query as what another query reads."""
+    """The rows of a sub-query as a source of the outer query."""
     shown = "the sub-query" if source.alias is None else format_name(source.alias)
     return QuerySource("", shown, source.alias, Schema(columns, open=False))
 
@@ -189,12 +190,12 @@ def _sources(query: ast.Query, source: ast.Subquery, first: ast.Query, known: Kn
 
 
 def names_of(query: ast.Query) -> list[str]:
-    """The columns that a resolved query gives."""
+    """The columns of a resolved query's result."""
     return [item.alias or "" for item in query.select]
 
 
 def _inside(branch: ast.Query, around: ast.Query) -> ast.Query:
-    """A sub-query with the windows of the query around it."""
+    """A sub-query with the windows of the outer query."""
     if branch.window is not None or branch.changes:
         hint = "write WINDOWING and EMIT once, at the end of the whole query"
         span = branch.emit_span if branch.window is None else branch.window.span
@@ -206,7 +207,7 @@ def _inside(branch: ast.Query, around: ast.Query) -> ast.Query:
 
 
 class _Inlining:
-    """One query around one that only projects and filters."""
+    """An outer query merged with a sub-query that only projects and filters."""
 
     def __init__(self, outer: ast.Query, inner: ast.Query, scope: Scope) -> None:
         self._outer = outer
@@ -244,7 +245,7 @@ class _Inlining:
         return self._put_in(node)
 
     def _own_qualifier(self) -> str:
-        """What the events are called beside the joined rows."""
+        """The qualifier of the events beside the joined rows."""
         inner, join = self._inner, self._outer.join
         assert join is not None
         if inner.join is not None:
@@ -258,7 +259,7 @@ class _Inlining:
         return "events" if join.source.qualifier != "events" else "rows"
 
     def _put_in(self, node: ast.Expression) -> ast.Expression:
-        """The expression with what the sub-query selects in place of the names it has there."""
+        """The expression with the sub-query's expressions in place of their names."""
         match node:
             case ast.ColumnRef():
                 return self._selected(node)
@@ -289,7 +290,7 @@ class _Inlining:
         return replace(found, span=node.span)
 
     def _own(self, node: ast.Expression | ast.Star) -> ast.Expression:
-        """An expression of the sub-query, as it is written in the query around it."""
+        """An expression of the sub-query, as it is written in the outer query."""
         assert not isinstance(node, ast.Star)
         if self._qualifier is None:
             return node

@@ -1,7 +1,7 @@
 """UNION ALL in FROM: several streams, each with a filter and a projection of its own, read as one.
 
-Columns go by their places, and have the names of the first branch. What a column's type is must be the same in all
-branches; a field of JSON, of which nothing says it, is read as what the other branches, or the query around, need.
+Columns are matched by position and have the names of the first branch. A column has the same type in all branches; a
+JSON field of unknown type is read as the type that the other branches, or the outer query, need.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNTYPED = ("any", "text")
 
 
 class Union:
-    """The resolved branches of one UNION ALL. Raises QueryError for what cannot be united."""
+    """The resolved branches of one UNION ALL. Raises QueryError for branches that cannot be united."""
 
     def __init__(self, source: ast.Subquery, known: Known) -> None:
         self._branches = source.branches
@@ -44,7 +44,7 @@ class Union:
         return {name: self._common(place, [one[place] for one in types]) for place, name in enumerate(self._names)}
 
     def plan(self, outer: Plan) -> Plan:
-        """The plan of the query around, with branches for the columns it reads."""
+        """The plan of the outer query, with branches for the columns it reads."""
         wanted = {column.path[0]: column.type for column in outer.columns}
         branches = tuple(self._branch(branch, wanted) for branch in self._branches)
         stream = selection(pattern for branch in branches for pattern in patterns(branch.stream))
@@ -63,7 +63,7 @@ class Union:
         return Analysis(branch, sources[0].name, scope, wanted=wanted)
 
     def _common(self, place: int, types: Sequence[str]) -> str:
-        """The type of a column that is of these in the branches."""
+        """The common type of a column that has these types in the branches."""
         known = [(type_, branch) for type_, branch in zip(types, self._branches, strict=True) if type_ not in _UNTYPED]
         if not known:
             return "text" if set(types) == {"text"} else "any"

@@ -1,1 +1,2 @@
-"""A plan as Polars expressions over events and over results."""
+"""The stages that run a plan: a plan and frames of events or results come in, frames and rows go out. Imports
+`query.plan`, `query.functions` and what lies below."""

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan, PlanBranch, PlanColumn, PlanOrder
 
 
-WORTH_NS = 5.0
-"""What costs less for an event is computed again rather than kept."""
+SHARED_COST_MIN_NS = 5.0
+"""Cost (ns for each event) below which a repeated expression is computed again rather than kept."""
 
 
 def shared_calls(expressions: Iterable[Expression]) -> frozenset[Operation]:
-    """The calls that are there more than once, without those that are only part of such a one. O(n · depth)."""
+    """The operations that occur more than once, without those that occur only inside a repeated one. O(n · depth)."""
     seen: set[Operation] = set()
     shared: set[Operation] = set()
     pending = list(expressions)
@@ -39,7 +39,7 @@ def shared_calls(expressions: Iterable[Expression]) -> frozenset[Operation]:
         expression = pending.pop()
         if not isinstance(expression, Operation) or expression in shared:
             continue
-        if expression in seen and cost(expression) >= WORTH_NS:
+        if expression in seen and cost(expression) >= SHARED_COST_MIN_NS:
             shared.add(expression)
             continue
         seen.add(expression)
@@ -48,22 +48,23 @@ def shared_calls(expressions: Iterable[Expression]) -> frozenset[Operation]:
 
 
 COSTLY_NS = 20.0
-"""Conditions that cost more for an event are tested where the cheaper ones before them leave it open."""
-FEW = 0.5
-"""At most such a share of a frame is worth copying before costly conditions are tested."""
+"""Cost (ns for each event) above which a condition is tested only on events that the cheaper ones keep."""
+COPIED_SHARE_MAX = 0.5
+"""Largest share of a frame that is worth copying before costly conditions are tested."""
 
 
 def cheap_and_costly(condition: Expression | None) -> tuple[Expression | None, Expression | None]:
-    """What is tested first, and what of the events that are left; None where there is nothing of the kind."""
+    """The conditions tested first, and those tested on the events that are left; None where there are none."""
     conditions = conjuncts(condition)
     costly = next((n for n, one in enumerate(conditions) if cost(one) > COSTLY_NS), len(conditions))
     return conjunction(conditions[:costly]), conjunction(conditions[costly:])
 
 
 class Where:
-    """A condition over frames of events; afterwards `translator` knows what it shares with other expressions.
+    """A condition over frames of events, translated by `translator`, which shares its intermediate columns with other
+    expressions.
 
-    `first` translates over the same columns: what is tested first is tested apart from everything else.
+    `first` translates over the same columns: conditions tested first share nothing.
     """
 
     def __init__(self, condition: Expression | None, translator: Translator, first: Translator) -> None:
@@ -76,25 +77,25 @@ class Where:
             self._cheap = first.translate(cheap).as_boolean()
             self._rest = translator.translate(rest).as_boolean()
 
-    def kept(self, frame: pl.DataFrame) -> pl.LazyFrame:
-        """The events for which the condition is TRUE, with what the translator prepared."""
+    def filter(self, frame: pl.DataFrame) -> pl.LazyFrame:
+        """The events for which the condition is TRUE, with the columns that the translator prepared."""
         if self._condition is None:
             return frame.lazy()
         condition = self._condition
         if self._cheap is not None and self._rest is not None:
             passed = self._first.prepare(frame.lazy()).select(passed=self._cheap).collect()["passed"]
-            if len(passed) == 1 != frame.height:  # of constants, one for all
+            if len(passed) == 1 != frame.height:  # constants give a single value for all events
                 passed = passed.new_from_index(0, frame.height)
-            if (passed.sum() or 0) <= FEW * frame.height:
+            if (passed.sum() or 0) <= COPIED_SHARE_MAX * frame.height:
                 frame, condition = frame.filter(passed), self._rest
         return self._prepare(frame.lazy()).filter(condition)
 
 
 _COMPILED_MAX = 256
-# Of integers up to this size any product of two, and any sum of those within reason, fits 64 bits; of doubles, is
-# finite. Beside it the bits of that number: those of negative numbers, NaN and what is infinite are above, or negative.
+# For integers up to this size any product of two, and any reasonable sum of products, fits 64 bits; for doubles it is
+# finite. Then the bits of that number: the bits of negative numbers, NaN and infinities are above it, or negative.
 _MOST: dict[pl.DataType, tuple[float, int]] = {pl.Int64(): (2**31, 2**31), pl.Float64(): (2.0**100, (1023 + 100) << 52)}
-# The dtype of a needed column, and the range that its numbers are known to lie in, if that is of use.
+# The dtype of a needed column, and the known range of its numbers, if that is useful.
 _Physical: TypeAlias = tuple[pl.DataType, tuple[float, float] | None]
 _CALCULATING = ARITHMETIC | {"negate", "MOD"}
 _EMPTY_DTYPES = {"string": pl.String(), "any": pl.String(), "boolean": pl.Boolean()}
@@ -103,8 +104,7 @@ _EMPTY_DTYPES = {"string": pl.String(), "any": pl.String(), "boolean": pl.Boolea
 class EventStage:
     """WHERE, keys and arguments (or the columns and order of a rows plan) over frames of events.
 
-    Expressions are compiled once for each combination of column dtypes that comes along; applying them is
-    linear in the frame's rows.
+    Expressions are compiled once for each combination of column dtypes; applying them is linear in the frame's rows.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -135,7 +135,7 @@ class EventStage:
     def apply(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The events WHERE keeps: `@time` with keys and arguments, or with order and selected columns.
 
-        Aggregates that look at the time of events find it as `time`.
+        Aggregates that need the time of events find it as `time`.
         """
         physical = self._physical(frame)
         if physical not in self._compiled:
@@ -145,8 +145,8 @@ class EventStage:
         return self._compiled[physical].apply(frame)
 
     def _physical(self, frame: pl.DataFrame) -> tuple[_Physical, ...]:
-        """What has to be known of the columns; looking at their extremes costs a fraction of what it saves, 128-bit
-        arithmetic or a test of each result, and changes no result.
+        """The dtypes and ranges of the columns. Computing their extremes costs a fraction of the 128-bit arithmetic, or
+        the test of each result, that it saves, and changes no result.
         """
         dtypes = {needed.name: frame.schema[needed.name] for needed in self._plan.event_columns}
         looked_at = [name for name in dtypes if name in self._calculated and dtypes[name] in _MOST]
@@ -158,7 +158,8 @@ class EventStage:
 
 
 def _bits(name: str, dtype: pl.DataType) -> pl.Expr:
-    """A number that no value's bits are above; of integers all bits together, which is found sooner than the most."""
+    """A number whose bits include those of every value; for integers, all bits combined, which is faster to compute
+    than the maximum."""
     numbers = pl.col(name)
     return numbers.bitwise_or() if dtype == pl.Int64 else numbers.reinterpret(dtype=pl.UInt64).max()
 
@@ -175,7 +176,7 @@ def _range(numbers: pl.Series, bits: int | None) -> tuple[float, float] | None:
 
 
 class _Compiled:
-    """A plan's part on events for frames with certain physical columns."""
+    """The part of a plan on events, compiled for frames with certain physical columns."""
 
     def __init__(self, plan: Plan, order: Sequence[PlanOrder], physical: Sequence[_Physical]) -> None:
         is_told = plan.windowing is not None and plan.windowing.is_tumbling
@@ -185,13 +186,13 @@ class _Compiled:
             values[needed.name] = _within(column(needed.name, dtype, needed.type), within)
         translator = Translator(values, shared_calls(event_expressions(plan)))
         self._where = Where(plan.where, translator, Translator(values))
-        # Its own translator: intermediate columns of the selection are made of the events WHERE keeps only.
+        # A translator of its own: intermediate columns of the selection are computed only on events that WHERE keeps.
         self._selection = translator.continued()
         columns = self._group_columns(plan) if plan.kind == "aggregate" else self._row_columns(plan, order)
         self._columns = list(columns)
 
     def apply(self, frame: pl.DataFrame) -> pl.DataFrame:
-        events = self._where.kept(frame.select("@time", *self._needed))
+        events = self._where.filter(frame.select("@time", *self._needed))
         return self._selection.prepare(events).select("@time", *self._columns).collect()
 
     def _group_columns(self, plan: Plan) -> Iterator[pl.Expr]:
@@ -214,7 +215,7 @@ class _Compiled:
             yield self._stored(output.expression).alias(f"c{n}")
 
     def _stored(self, expression: Expression) -> pl.Expr:
-        """A column as it leaves the stage: in a frame where it is NULL throughout it still has a dtype."""
+        """A column as it leaves the stage: one that is NULL throughout still has a dtype."""
         value = self._selection.translate(expression)
         if value.kind == "null":
             return pl.lit(None, dtype=_EMPTY_DTYPES.get(expression.type, pl.Int64()))
@@ -229,7 +230,7 @@ def _within(value: Value, within: tuple[float, float] | None) -> Value:
 
 
 def _calculated_with(plan: Plan) -> frozenset[str]:
-    """The columns that arithmetic is done on."""
+    """The columns that arithmetic reads."""
     every = (call for expression in event_expressions(plan) for call in calls(expression))
     operands = (operand for call in every if call.operator in _CALCULATING for operand in call.operands)
     return frozenset(operand.name for operand in operands if isinstance(operand, Reference))
@@ -254,17 +255,17 @@ _COMPILED_BRANCHES_MAX = 64
 
 
 class BranchesStage:
-    """All branches of a plan. A stream that several of them read has its events in each of these."""
+    """All branches of a plan. The events of a stream that several branches read are in each of them."""
 
     def __init__(self, plan: Plan) -> None:
         self._branches = [_BranchStage(plan, branch, number) for number, branch in enumerate(plan.branches)]
 
     def columns(self, stream: str) -> list[PlanColumn]:
-        """What has to be read of a stream, under names that are unique among branches."""
+        """The columns to read of a stream, under names that are unique among branches."""
         return [column for branch in self._branches if selects(branch.stream, stream) for column in branch.columns]
 
     def apply(self, stream: str, events: pl.DataFrame) -> Iterator[pl.DataFrame]:
-        """The events of a stream as its branches give them; O(n) for each branch."""
+        """The events of a stream as its branches project them; O(n) for each branch."""
         for branch in self._branches:
             if selects(branch.stream, stream):
                 yield branch.apply(events)

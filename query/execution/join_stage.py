@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan, PlanJoin
 
 FANOUT_MAX = 1_000
-"""Rows an event can meet. Of more rows with the same values in the compared columns, the first ones count."""
+"""Upper bound on the rows that an event is joined with: the first of those with its values in the compared columns."""
 PARTS_MAX = 64
 _ROWS_AT_ONCE = 1 << 18
 _DROPPED = "@dropped"
 
 
 class TableError(Exception):
-    """A result that cannot be joined with, and why."""
+    """A result that cannot be joined; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class _Part:
 
 
 class JoinStage:
-    """A plan's JOIN; without a table, no event has a row."""
+    """The JOIN of a plan; before it has a table, no event has a row."""
 
     def __init__(self, plan: Plan, join: PlanJoin) -> None:
         self._join = join
@@ -48,7 +48,7 @@ class JoinStage:
         self._names = [column.name for column in join.columns]
         self._parts: list[_Part] = []
         self._fanout = 1
-        # What is needed beside the columns while joining must not be called like one of them.
+        # Names of helper columns, which no column of a plan has.
         mark = "@join"
         while any(name.startswith(mark) for name in self._types):
             mark += "'"
@@ -56,9 +56,9 @@ class JoinStage:
         self._keys = [f"{mark}.{number}" for number in range(len(join.keys))]
 
     def hold(self, frames: Sequence[pl.DataFrame]) -> None:
-        """The table from now on: frames with the joined columns, and `@time` telling the order of the rows.
+        """Replaces the table: frames with the joined columns, and `@time` for the order of the rows.
 
-        Raises TableError, and keeps the table it has. O(n log n).
+        Raises TableError, and then keeps the previous table. O(n log n).
         """
         count = sum(frame.height for frame in frames)
         if count > TABLE_ROWS_MAX:
@@ -71,7 +71,7 @@ class JoinStage:
     def apply(self, events: pl.DataFrame) -> Iterator[pl.DataFrame]:
         """The events, once for each of their rows, with its columns; a bounded number of them at once.
 
-        `@dropped`, where it is there, is how many more rows the event would have met. O(n · rows an event meets).
+        `@dropped`, if present, is the number of further rows that the event would have met. O(n · rows an event meets).
         """
         for part in events.iter_slices(max(1, _ROWS_AT_ONCE // self._fanout)):
             yield from (joined for joined in self._joined(part) if joined.height)
@@ -102,7 +102,7 @@ class JoinStage:
         )
 
     def _limited(self, parts: list[_Part]) -> tuple[list[_Part], int]:
-        """The parts with the rows that an event can meet, and how many those are at most."""
+        """The parts with the rows that an event can meet, and the greatest number of these for one event."""
         keyed = [self._identified(part, number) for number, part in enumerate(parts)]
         if not keyed or (rows := pl.concat(keyed).drop_nulls(self._keys).sort("@time")).is_empty():
             return [], 1

@@ -1,4 +1,4 @@
-"""Values to columns that sort plainly, NULL last, with the same dtypes whatever the frame."""
+"""Turns values into columns that sort plainly, NULL last, with the same dtypes for every frame."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _RANKS = {"boolean": 0, "integer": 1, "wide": 1, "double": 1, "string": 2}
 
 
 def order_columns(key: PlanOrder, columns: Sequence[pl.Expr]) -> list[pl.Expr]:
-    """The plain columns of a key of ORDER BY, whose value has become `columns`: where NULL comes first, led by one that
-    says whether there is a value.
+    """The plain columns of a key of ORDER BY, whose value has become `columns`: where NULL comes first, they begin with
+    a column that says whether there is a value.
     """
     if not key.nulls_first:
         return list(columns)

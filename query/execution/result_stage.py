@@ -1,4 +1,4 @@
-"""The part of a plan that runs where a window is finished: output expressions, order, limit, plain values."""
+"""The part of a plan that runs when a window is finished: output expressions, order, limit, plain values."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class ResultStage:
     def windows(self, frame: pl.DataFrame, panes: Iterable[int]) -> dict[int, ResultRows]:
         """The rows of each window, by its start, in order and limited; O(n log n) in the frame's rows.
 
-        `frame` has `pane`, the start of the row's window (epoch ms), and a column for each key and aggregate (k0,
-        a0 ...), of sessions also `session.start` and `session.end`, or for a rows plan for each order and selected
-        column (o0, c0 ...). `panes` are the windows to answer for: those without a row in the frame are there as well,
-        for an aggregate without keys with one row.
+        `frame` has `pane`, the start of the row's window (epoch ms), and a column for each key and aggregate (k0, a0
+        ...), of sessions also `session.start` and `session.end`, or for a rows plan for each order and selected column
+        (o0, c0 ...). `panes` are the windows to return: those without a row in the frame are included, with one row for
+        an aggregate without keys.
         """
         panes = set(panes)
         if self._plan.kind == "rows":
@@ -79,7 +79,7 @@ class ResultStage:
         return frame.filter(pl.int_range(pl.len()).over("pane") < self._plan.limit)
 
     def _complete(self, frame: pl.DataFrame, panes: Iterable[int]) -> pl.DataFrame:
-        """Aggregates over nothing at all still give a row; doubles that no number prints are NULL."""
+        """Adds the row of aggregates over no events, and makes doubles NULL that JSON cannot show."""
         absent = [] if self._plan.keys else sorted(set(panes) - set(frame["pane"]))
         if absent:
             nothing: dict[str, list[int | None]] = {
@@ -91,9 +91,9 @@ class ResultStage:
         return frame.with_columns(pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in doubles)
 
     def _homogeneous(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
-        """The frame in parts in which every text column that is computed with holds values of one kind.
+        """The frame in parts in which every text column that expressions read holds values of one kind.
 
-        Those values are beside the texts, in a column of the same name with "=" before it.
+        These values are beside the texts, in a column of the same name with "=" before it.
         """
         texts = sorted(self._computed_with() & _text_columns(frame, self._types))
         if not texts:
@@ -176,8 +176,8 @@ def _bounds(window_ms: int | None) -> dict[str, Value]:
 
 
 class OtherStage:
-    """Turns the lowered OTHER rows of finished windows into what people see of them: the columns of the result that
-    are made of aggregates. OTHER has no keys.
+    """Turns the lowered OTHER rows of finished windows into the result's columns that are made of aggregates. OTHER has
+    no keys.
     """
 
     def __init__(self, plan: Plan) -> None:

@@ -1,4 +1,4 @@
-"""The finished rows of windows: columns for as long as nobody looks at them."""
+"""The finished rows of windows: kept as columns until they are read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INTEGRAL_MAX = 2.0**63
 
 
 class ResultTable:
-    """The rows of several windows as columns, converted to plain values when first looked at, all at once.
+    """The rows of several windows as columns, converted to plain values all at once when first read.
 
     `frame` has the output columns v0, v1 ... (doubles of a number are in v0.double); `outputs` are their (name, type).
     """
@@ -85,7 +85,7 @@ def _values(frame: pl.DataFrame, name: str, type_: str) -> Sequence[Scalar]:
 
 
 def _decoded(texts: Sequence[str | None], type_: str) -> Sequence[Scalar]:
-    """The values of canonical JSON texts; of type number only those that are numbers."""
+    """The values of canonical JSON texts; for type number, only those that are numbers."""
     values = decode_texts(texts)
     kinds = set(map(type, values))
     if type_ == "number" and not kinds <= {int, float, type(None)}:
@@ -94,7 +94,7 @@ def _decoded(texts: Sequence[str | None], type_: str) -> Sequence[Scalar]:
 
 
 def _shown(value: Scalar) -> Scalar:
-    """A double at 15 significant digits, as an integer where that has no fraction and fits 64 bits."""
+    """A double rounded to 15 significant digits, as an integer if it then has no fraction and fits 64 bits."""
     if not isinstance(value, float):
         return value
     rounded = float(f"{value:.15g}")

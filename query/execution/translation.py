@@ -1,4 +1,5 @@
-"""Plan expressions to Polars expressions with SQL's meaning (docs/semantics.md), for columns of known dtypes.
+"""Translates plan expressions to Polars expressions with SQL's meaning (docs/semantics.md), for columns of known
+dtypes.
 
 The same plan expression compiles differently for an integer and for a float column, so a translation is made
 for the physical dtypes of one frame. Timestamps are computed with as Int64 epoch milliseconds.
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from query.functions import FUNCTIONS
-from query.functions.function import alike, bounded
+from query.functions.function import bounded_text, in_one_kind
 from query.functions.texts import cast
 from query.model.expression import Constant, Expression, Operation, Reference
 from query.model.like import matches
@@ -43,8 +44,8 @@ _COMPARE: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
 class Translator:
     """Translates expressions over columns given by their names in the plan.
 
-    What an expression needs more than once becomes an intermediate column, and so does what is `shared`, once for all;
-    `prepare` adds those to a frame before the translated expressions can be evaluated on it.
+    A value that an expression needs more than once becomes an intermediate column, and so does each `shared` operation;
+    `prepare` adds these columns to a frame before translated expressions are evaluated on it.
     """
 
     def __init__(self, columns: Mapping[str, Value], shared: Collection[Operation] = ()) -> None:
@@ -55,7 +56,7 @@ class Translator:
         self._known: dict[Operation, Value] = {}
 
     def continued(self) -> Translator:
-        """For the frame that this one has prepared: what is shared, and known by now, is a column of it."""
+        """A translator for the frame that this one has prepared, whose columns are the operations shared so far."""
         following = Translator(self._columns, self._shared)
         following._names = self._names
         following._known = {call: replace(value, level=0) for call, value in self._known.items()}
@@ -123,8 +124,8 @@ class Translator:
         return calculate(operator, operands, self.bind)
 
     def _case(self, conditions: Sequence[Value], results: Sequence[Value], otherwise: Value) -> Value:
-        """The result of the first condition that is true, or the other one."""
-        (chosen, *expressions), kind = alike([otherwise, *results])
+        """The result of the first condition that is true, or the default."""
+        (chosen, *expressions), kind = in_one_kind([otherwise, *results])
         if kind == "null":
             return NULL
         for condition, expression in zip(reversed(conditions), reversed(expressions), strict=True):
@@ -138,15 +139,15 @@ class Translator:
             return NULL
         texts = [self.bind(operand) for operand in operands]
         size = pl.sum_horizontal(text.expression.str.len_bytes() for text in texts)
-        joined = bounded(pl.concat_str([text.expression for text in texts]), size)
+        joined = bounded_text(pl.concat_str([text.expression for text in texts]), size)
         return Value(joined, "string", level=max(text.level for text in texts))
 
     def bound(self, expression: Expression) -> Value:
-        """The physical value of a plan expression, as something that may be used several times."""
+        """The physical value of a plan expression, in a form that may be used several times."""
         return self.bind(self.translate(expression))
 
     def bind(self, value: Value) -> Value:
-        """The value as something that may be used several times: an intermediate column unless it is one."""
+        """The value in a form that may be used several times: an intermediate column, unless it is simple."""
         if value.simple:
             return value
         name = next(self._names)
@@ -187,7 +188,7 @@ def _where(condition: Value, value: Value) -> Value:
 
 
 def _in_constants(operand: Value, constants: Sequence[int | float | str | bool]) -> Value:
-    """Membership in values of the operand's own physical kind; the rest of them it can never equal."""
+    """Membership in the values of the operand's own physical kind; it never equals values of another kind."""
     fitting: list[int | float | str | bool]
     if operand.kind in ("integer", "wide"):
         whole = [int(value) for value in constants if value == int(value)]
@@ -222,6 +223,6 @@ def _compare(operator: str, left: Value, right: Value) -> Value:
     level = max(left.level, right.level)
     if left.kind == right.kind or {left.kind, right.kind} <= NUMBERS:
         return Value(_COMPARE[operator](left.expression, right.expression), "boolean", level=level)
-    # Values of different kinds are never equal and in no order, but NULL beside one is still unknown.
+    # Values of different kinds are never equal and have no order, but a comparison with NULL is still unknown.
     both_known = left.expression.is_not_null() & right.expression.is_not_null()
     return Value(pl.when(both_known).then(pl.lit(operator == "<>")), "boolean", level=level)

@@ -1,4 +1,5 @@
-"""The scalar functions of ELF QL: each is one row of a table, each family has a file."""
+"""The functions of ELF QL: each is one row of a table, each family has a file. Imports `query.physical` and
+`query.model`."""
 
 from query.functions import addresses, choices, json_paths, numbers, regexes, strings, times, urls, user_agents
 from query.functions.aggregates import AGGREGATES
@@ -15,7 +16,7 @@ FAMILIES = {
     "IP addresses": addresses.FUNCTIONS,
     "User agents": user_agents.FUNCTIONS,
 }
-"""What documentation calls each family."""
+"""The scalar functions by family, as documentation names them."""
 FUNCTIONS: dict[str, ScalarFunction] = {one.name: one for family in FAMILIES.values() for one in family}
 
 __all__ = ["FAMILIES", "FUNCTIONS", "ConstantError", "ScalarFunction", "signatures"]

@@ -36,7 +36,7 @@ def _ipv4(arguments: Arguments) -> Value:
 
 
 def _on_ipv6(text: pl.Expr, compute: Callable[[IPv6Address], Scalar], dtype: pl.DataType) -> pl.Expr:
-    """What Python makes of each distinct IPv6 address; NULL of what is none."""
+    """The result of a Python function for each distinct IPv6 address; NULL for any other text."""
 
     def one(text: str) -> Scalar:
         try:
@@ -113,7 +113,7 @@ FUNCTIONS = (
     ),
     ScalarFunction(
         "IP_TRUNC", "ip: string, bits!: integer, bits_of_ipv6?!: integer", "string", _truncated,
-        "the first address of its network of so many bits, of 48 for IPv6 if it is not said",
+        "the first address of its network of that many bits; for IPv6, of 48 unless given",
         "IP_TRUNC('203.0.113.77', 24)", '"203.0.113.0"', check=_check_bits,
     ),
 )  # fmt: skip

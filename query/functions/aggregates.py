@@ -1,6 +1,6 @@
 """The aggregate functions of ELF QL: one table for the parser of calls, for plans off the wire and for people.
 
-To add one is to add a row. What a row names as `function` is what keeps its states and merges them.
+A new aggregate is a new row. The `function` of a row names the function of `cbt` that keeps and merges its states.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Parameters: TypeAlias = tuple[int | float, ...]
-"""The constants of a call, none left out."""
+"""The constants of a call, with defaults filled in."""
 
 DISTINCT_MAX = 65_536
-"""Up to so many different values of a group COUNT(DISTINCT) is exact."""
+"""Number of different values of a group up to which COUNT(DISTINCT) is exact."""
 COLLECTED_MAX = 10_000
 REACH = 10_000
-"""So many buckets of a width are there to each side of 0; what is beyond is in one, without an end."""
+"""Number of buckets of a width to each side of 0; values beyond are in one bucket without an end."""
 WIDE_MAX = 100
-"""So many aggregates of a query may keep many states of each group."""
+"""Upper bound on the aggregates of a query that keep many states of each group."""
 _BOUNDS_MAX = 1_000
 _TRACKED_MAX = 1_000_000
 _DEVIATIONS_OF_99_PERCENT = 2.576
 
 
 class ParameterError(Exception):
-    """A function was given constants that it cannot take. `number`: which of its arguments that is, from 0."""
+    """A function does not accept its constants. `number`: the place of the wrong argument, from 0."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class ParameterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AggregateParameter:
-    """A constant from `low` to `high` after the first argument; where it may be left out it is `default`."""
+    """A constant from `low` to `high` after the first argument; `default` applies if it is left out."""
 
     name: str
     low: float
@@ -49,7 +49,7 @@ class AggregateParameter:
     whole: bool = True
 
     def check(self, value: object, number: int) -> None:
-        """Raises ParameterError for anything else."""
+        """Raises ParameterError for any value that is not allowed."""
         kind = "a whole number" if self.whole else "a number"
         fits = type(value) is int or (not self.whole and type(value) is float and isfinite(value))
         if not (fits and isinstance(value, int | float) and self.low <= value <= self.high):
@@ -63,10 +63,10 @@ class AggregateFunction:
 
     `takes`: "any" value, any but times ("no time"), or the one type that x must have. `gives`: the type of its results,
     "argument" for that of x. `function` of `arguments`(parameters) computes it. `nothing` is its result of no values.
-    `timed`: it looks at the time of events. `wide`: it keeps many states of a group: a set or a sketch.
-    `error`, of the parameters, is how far results may be off in 99 of 100 cases, as a part `of` something; None if they
-    are exact. `limit`: what it says of itself where a group has more than it keeps, and `limited_error` how far off
-    it is then. `example` is an expression over the events of docs/elf-ql-aggregates.md.
+    `timed`: it reads the time of events. `wide`: it keeps many states of a group: a set or a sketch. `error`, of the
+    parameters, bounds the error of results in 99 of 100 cases, as a part `of` something; None if they are exact.
+    `limit` is the text shown where a group has more values than are kept, and `limited_error` the error then. `example`
+    is an expression over the events of docs/elf-ql-aggregates.md.
     """
 
     name: str
@@ -90,12 +90,12 @@ class AggregateFunction:
 
     @property
     def key(self) -> str:
-        """What it is called in AGGREGATES and, in small letters, in plans."""
+        """The name in AGGREGATES and, in small letters, in plans."""
         return f"{self.name} DISTINCT" if self.distinct else self.name
 
     @property
     def signature(self) -> str:
-        """How a call is written."""
+        """The written form of a call."""
         required = "".join(f", {one.name}" for one in self.parameters if one.default is None)
         optional = "".join(f" [, {one.name}]" for one in self.parameters if one.default is not None)
         more = ", ..." if self.repeats else ""
@@ -109,7 +109,7 @@ class AggregateFunction:
         return argument_type if self.gives == "argument" else self.gives
 
     def complete(self, given: tuple[object, ...]) -> Parameters:
-        """The parameters of a call that gives these, with defaults for the rest; raises ParameterError."""
+        """The parameters of a call with these constants, with defaults for the rest; raises ParameterError."""
         least = sum(one.default is None for one in self.parameters)
         most = _BOUNDS_MAX if self.repeats else len(self.parameters)
         if not least <= len(given) <= most:

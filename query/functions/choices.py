@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import polars as pl
 
-from query.functions.function import Arguments, ScalarFunction, alike
+from query.functions.function import Arguments, ScalarFunction, in_one_kind
 from query.physical.values import NULL, Value
 
 
 def _first_known(arguments: Arguments) -> Value:
-    expressions, kind = alike(arguments.values)
+    expressions, kind = in_one_kind(arguments.values)
     return NULL if kind == "null" else arguments.result(pl.coalesce(expressions), kind)
 
 
 def _extreme(*, greatest: bool) -> ScalarFunction:
     def compute(arguments: Arguments) -> Value:
-        expressions, kind = alike([value for value in arguments.values if value.kind != "null"])
+        expressions, kind = in_one_kind([value for value in arguments.values if value.kind != "null"])
         if not expressions:
             return NULL
         if kind == "boolean":
@@ -32,13 +32,13 @@ def _null_if(arguments: Arguments) -> Value:
     one, other = arguments.bound(0), arguments.values[1]
     if one.kind == "null" or other.kind == "null":
         return one
-    expressions, _ = alike([one, other])
+    expressions, _ = in_one_kind([one, other])
     differs = (expressions[0] != expressions[1]).fill_null(True)
     return arguments.result(pl.when(differs).then(one.expression), one.kind)
 
 
 def _if(arguments: Arguments) -> Value:
-    expressions, kind = alike(arguments.values[1:])
+    expressions, kind = in_one_kind(arguments.values[1:])
     if kind == "null":
         return NULL
     condition = arguments.values[0].as_boolean()

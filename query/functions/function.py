@@ -1,4 +1,4 @@
-"""What a scalar function is: one row of a table, from which checks, plans, EXPLAIN and documentation follow."""
+"""Defines a scalar function: one row of a table, from which checks, plans, EXPLAIN and documentation follow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Scalar: TypeAlias = int | float | str | bool | None
 TEXT_BYTES_MAX = 65_536
-"""A longer text that a function would put together is NULL."""
+"""Upper bound on the bytes of a text that a function makes; a longer one is NULL."""
 _PARAMETER = re.compile(r"(\w+)([?]?)(!?)(\.\.\.)?: (\w+)")
 
 
@@ -31,7 +31,7 @@ class ConstantError(ValueError):
 @dataclass(frozen=True, slots=True)
 class FunctionParameter:
     """One argument a function takes. `type`: string, number, integer, boolean, timestamp, any, or `same`: all such
-    arguments are of one type, whichever it is. `repeated`: as often as one likes, at least once.
+    arguments are of one type, whichever it is. `repeated`: any number of times, at least once.
     """
 
     name: str
@@ -44,7 +44,7 @@ class FunctionParameter:
 class Arguments:
     """The physical values a function gets, as Polars expressions of the type it wants.
 
-    What a function uses more than once has to be bound, or nested calls would grow exponentially.
+    An argument that a function uses more than once must be bound, or nested calls would grow exponentially.
     """
 
     def __init__(self, values: Sequence[Value], given: Sequence[Expression], bind: Bind) -> None:
@@ -57,12 +57,12 @@ class Arguments:
         return len(self.values)
 
     def bound(self, place: int) -> Value:
-        """The argument as something that can be used several times."""
+        """The argument in a form that can be used several times."""
         self.values[place] = self.bind(self.values[place])
         return self.values[place]
 
     def expression(self, place: int) -> pl.Expr:
-        """The argument as it is."""
+        """The expression of the argument, to be used once."""
         return self.values[place].expression
 
     def double(self, place: int) -> pl.Expr:
@@ -87,7 +87,7 @@ class Arguments:
         return self._constants[place] if place < len(self._constants) else default
 
     def result(self, expression: pl.Expr, kind: str) -> Value:
-        """What is made of all arguments."""
+        """A result that depends on all arguments."""
         return Value(expression, kind, level=max(value.level for value in self.values))
 
 
@@ -102,7 +102,7 @@ class ScalarFunction:
     `takes`: its parameters as `name: type, ...`; after a name, `?` says that it can be left out, `!` that it is a
     constant, `...` that it may be repeated. `gives`: a type, `same` as those arguments, or `numeric`: integer of
     integers, otherwise number. `check` raises ConstantError for the constants (None elsewhere). A `strict` function
-    gives NULL if an argument is NULL throughout; what it computes has to see to single NULLs.
+    gives NULL if an argument is NULL throughout; `compute` must handle single NULLs.
     """
 
     name: str
@@ -117,7 +117,7 @@ class ScalarFunction:
 
     @cached_property
     def parameters(self) -> tuple[FunctionParameter, ...]:
-        """What it takes, in order."""
+        """The parameters, in order."""
         found = []
         for part in self.takes.split(", "):
             match = _PARAMETER.fullmatch(part)
@@ -128,7 +128,7 @@ class ScalarFunction:
 
     @property
     def signature(self) -> str:
-        """How it is written: `SUBSTR(text, start[, length])`."""
+        """The written form of a call: `SUBSTR(text, start[, length])`."""
         text = ""
         for parameter in self.parameters:
             shown = parameter.name + (", ..." if parameter.repeated else "")
@@ -136,18 +136,18 @@ class ScalarFunction:
             text += f"[{separator}{shown}]" if parameter.optional else separator + shown
         return f"{self.name}({text})"
 
-    def takes_so_many(self, count: int) -> bool:
+    def accepts_count(self, count: int) -> bool:
         """Whether it can be called with this number of arguments."""
         least = sum(not parameter.optional for parameter in self.parameters)
         return count >= least and (count <= len(self.parameters) or self.parameters[-1].repeated)
 
     def parameter(self, place: int) -> FunctionParameter:
-        """What the argument at a place is for."""
+        """The parameter that the argument at a place is for."""
         return self.parameters[min(place, len(self.parameters) - 1)]
 
     def result_type(self, arguments: Sequence[Expression]) -> str:
         """The type of its result; raises TypeMismatchError or ConstantError for arguments it cannot take."""
-        if not self.takes_so_many(len(arguments)):
+        if not self.accepts_count(len(arguments)):
             raise TypeMismatchError(f"{self.signature} has no meaning for {len(arguments)} arguments")
         wanted = [self.parameter(place) for place in range(len(arguments))]
         for parameter, argument in zip(wanted, arguments, strict=True):
@@ -177,7 +177,7 @@ class ScalarFunction:
         return self.compute(Arguments(values, given, bind))
 
 
-def alike(values: Sequence[Value]) -> tuple[list[pl.Expr], str]:
+def in_one_kind(values: Sequence[Value]) -> tuple[list[pl.Expr], str]:
     """Expressions of one physical kind, as branches of one result have to be; the kind is null if all are."""
     kinds = {value.kind for value in values} - {"null"}
     if not kinds:
@@ -191,6 +191,6 @@ def of_text(compute: Callable[[pl.Expr], pl.Expr], kind: str = "string") -> Comp
     return lambda arguments: arguments.result(compute(arguments.expression(0)), kind)
 
 
-def bounded(expression: pl.Expr, bytes_: pl.Expr) -> pl.Expr:
-    """The text, or NULL where it would have more than so many bytes."""
+def bounded_text(expression: pl.Expr, bytes_: pl.Expr) -> pl.Expr:
+    """The text, or NULL where it would have more bytes than allowed."""
     return pl.when(bytes_ <= TEXT_BYTES_MAX).then(expression)

@@ -67,7 +67,7 @@ FUNCTIONS = (
     ScalarFunction("SIGN", "number: number", "integer", _sign, "-1, 0 or 1", "SIGN(-2.5)", "-1"),
     ScalarFunction(
         "ROUND", "number: number, digits?!: integer", "numeric", _rounded,
-        "to so many decimal digits, or to a whole number; half away from zero", "ROUND(2.345, 1)", "2.3",
+        "rounded to a number of decimal digits, or to a whole number; half away from zero", "ROUND(2.345, 1)", "2.3",
         check=_check_digits,
     ),
     ScalarFunction(

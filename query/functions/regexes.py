@@ -8,14 +8,14 @@ from functools import lru_cache
 
 import polars as pl
 
-from query.functions.function import Arguments, ConstantError, Scalar, ScalarFunction, bounded
+from query.functions.function import Arguments, ConstantError, Scalar, ScalarFunction, bounded_text
 from query.physical.values import Value
 
 PATTERN_CHARACTERS_MAX = 1_000
 SIZE_MAX = 2_000
-"""Of a pattern with its counted repetitions written out. More takes long to compile."""
+"""Upper bound on the size of a pattern with its counted repetitions written out. Larger ones take long to compile."""
 REGEXES_MAX = 100
-"""In one query: with patterns of the largest size, a few seconds are spent on compiling them."""
+"""Upper bound on regular expressions in one query: patterns of the largest size take a few seconds to compile."""
 _CLASS_SIZE = 15
 REPLACEMENT_CHARACTERS_MAX = 1_000
 _TOKENS = re.compile(r"\\.|\[(?:\\.|\[:|:\]|[^\]\\])*\]|\{(\d*),?(\d*)\}|.", re.DOTALL)
@@ -25,7 +25,7 @@ _REASON = re.compile(r"^error: (.+)", re.MULTILINE)
 
 @lru_cache(maxsize=256)
 def check_regex(pattern: str) -> None:
-    """Raise ConstantError unless Polars can run the pattern within bounds. Linear, but for compiling it once."""
+    """Raises ConstantError unless Polars can run the pattern within bounds. Linear, except for compiling it once."""
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise ConstantError(f"a regular expression may have at most {PATTERN_CHARACTERS_MAX:,} characters")
     if _size(pattern) > SIZE_MAX:
@@ -39,8 +39,8 @@ def check_regex(pattern: str) -> None:
 
 
 def _size(pattern: str) -> int:
-    """About how large a pattern is once counted repetitions are written out; a class of characters counts more."""
-    # For each open group, and the whole: its size so far, and that of its last part.
+    """The approximate size of a pattern once counted repetitions are written out; a class of characters counts more."""
+    # For each open group, and the whole: its size so far, and the size of its last part.
     stack = [[0, 0]]
     for token in _TOKENS.finditer(pattern):
         text = token[0]
@@ -108,7 +108,7 @@ def _replaced(arguments: Arguments) -> Value:
     literal = len(_REFERENCE.sub("", replacement).encode()) + replacement.count("$$")
     count = text.str.count_matches(pattern).cast(pl.Int64)
     size = text.str.len_bytes().cast(pl.Int64) * (1 + references) + count * literal
-    return arguments.result(bounded(text.str.replace_all(pattern, spelled), size), "string")
+    return arguments.result(bounded_text(text.str.replace_all(pattern, spelled), size), "string")
 
 
 FUNCTIONS = (

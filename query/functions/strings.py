@@ -1,4 +1,4 @@
-"""Functions of texts. Characters are code points, counted from 1; no text they put together is over 64 KiB."""
+"""Functions of texts. Characters are code points, counted from 1; no text they make is over 64 KiB."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from query.functions.function import (
     ConstantError,
     Scalar,
     ScalarFunction,
-    bounded,
+    bounded_text,
     of_text,
 )
 from query.functions.texts import as_text
@@ -25,13 +25,13 @@ PAD_MAX = 1_000
 def _concatenated(arguments: Arguments) -> Value:
     texts = [as_text(arguments.bound(place), type_) for place, type_ in enumerate(arguments.types)]
     size = pl.sum_horizontal(text.str.len_bytes() for text in texts)
-    return arguments.result(bounded(pl.concat_str(texts, ignore_nulls=True), size), "string")
+    return arguments.result(bounded_text(pl.concat_str(texts, ignore_nulls=True), size), "string")
 
 
 def _substring(arguments: Arguments) -> Value:
     start = arguments.whole(1)
     text = arguments.expression(0)
-    # The place before the first is 0, as if a character were there; negative ones count from the end.
+    # Position 0 is before the first character; negative positions count from the end.
     offset = pl.when(start > 0).then(start - 1).otherwise(start.clip(-(2**31), 0))
     if len(arguments) < 3:
         return arguments.result(_known(text.str.slice(offset), start), "string")
@@ -73,7 +73,7 @@ def _replaced(arguments: Arguments) -> Value:
     more = len(replacement.encode()) - len(search.encode())
     if more > 0:
         count = text.str.count_matches(search, literal=True).cast(pl.Int64)
-        replaced = bounded(replaced, text.str.len_bytes() + count * more)
+        replaced = bounded_text(replaced, text.str.len_bytes() + count * more)
     return arguments.result(replaced, "string")
 
 
@@ -215,7 +215,7 @@ FUNCTIONS = (
     ),
     ScalarFunction(
         "LPAD", "text: string, count!: integer, fill?!: string", "string", _padded(left=True),
-        "filled from the left to so many characters, or cut: at most 1,000", "LPAD('7', 3, '0')", '"007"',
+        "filled from the left to a number of characters, or cut: at most 1,000", "LPAD('7', 3, '0')", '"007"',
         check=_check_count,
     ),
     ScalarFunction(
@@ -224,6 +224,6 @@ FUNCTIONS = (
     ),
     ScalarFunction(
         "REPEAT", "text: string, count!: integer", "string", _repeated,
-        "so many times, at most 1,000", "REPEAT('ab', 3)", '"ababab"', check=_check_count,
+        "repeated a number of times, at most 1,000", "REPEAT('ab', 3)", '"ababab"', check=_check_count,
     ),
 )  # fmt: skip

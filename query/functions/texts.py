@@ -1,4 +1,5 @@
-"""Values of any type to and from texts: CAST and CONCAT. Nothing here fails: what is no such value is NULL."""
+"""Values of any type to and from texts: CAST and CONCAT. Conversions do not fail: a text that is no value of the type
+is NULL."""
 
 from __future__ import annotations
 
@@ -88,14 +89,14 @@ def _number(value: Value, bind: Bind) -> Value:
 
 
 def _completed(cast: Value, text: Value, complete: Callable[[Sequence[pl.Series]], pl.Series], bind: Bind) -> Value:
-    """What the engine casts in several threads, in a column of its own, and what it does not know, in one."""
+    """Casts with the engine in several threads, and in one thread the texts that the engine does not know."""
     known = bind(cast)
     dtype = DTYPES[cast.kind]
     return replace(known, expression=pl.map_batches([known.expression, text.expression], complete, dtype), simple=False)
 
 
 def _integers(known: Sequence[pl.Series]) -> pl.Series:
-    """Of texts and what a cast made of them: those with blanks or a fraction it does not know."""
+    """Corrects a cast of texts to integers: the engine does not know blanks and fractions."""
     whole, texts = known
     if whole.null_count() == texts.null_count():
         return whole
@@ -106,7 +107,7 @@ def _integers(known: Sequence[pl.Series]) -> pl.Series:
 
 
 def _numbers(known: Sequence[pl.Series]) -> pl.Series:
-    """Of texts and what a cast made of them: those with blanks it does not know."""
+    """Corrects a cast of texts to numbers: the engine does not know blanks."""
     numbers, texts = known
     if numbers.null_count() > texts.null_count():
         others = (numbers.is_null() & texts.is_not_null()).arg_true()
@@ -128,7 +129,7 @@ def _time(text: pl.Expr) -> pl.Expr:
     milliseconds = number(part(5).fill_null("0").str.pad_end(3, "0").str.head(3))
     zone = part(6)
     offset = number(zone.str.slice(1, 2)) * 60 + number(zone.str.extract(r"(\d{2})$"))
-    # Of a zone without minutes the hours are found twice.
+    # In a zone without minutes the hours are found twice.
     offset = pl.when(zone.str.len_bytes() == 3).then(number(zone.str.slice(1, 2)) * 60).otherwise(offset)
     signed = pl.when(zone.str.starts_with("-")).then(-offset).when(zone.str.starts_with("+")).then(offset).otherwise(0)
     fits = (hours < 24) & (minutes < 60) & (seconds < 60) & (signed.abs() < 24 * 60)

@@ -142,6 +142,6 @@ FUNCTIONS = (
     ),
     ScalarFunction(
         "TO_TIMESTAMP", "seconds: number", "timestamp", _from_seconds,
-        "the time so many seconds after 1970-01-01 UTC", "TO_TIMESTAMP(1.5)", '"1970-01-01T00:00:01.500Z"',
+        "the time a number of seconds after 1970-01-01 UTC", "TO_TIMESTAMP(1.5)", '"1970-01-01T00:00:01.500Z"',
     ),
 )  # fmt: skip

@@ -22,7 +22,7 @@ def _path(url: pl.Expr) -> pl.Expr:
 
 
 def _paths(urls: pl.Series) -> pl.Series:
-    """What logs have is mostly a path already: only of others is the host looked for."""
+    """The path of a URL. Logs mostly have paths already, so the host is looked for only in other texts."""
     paths = urls.str.extract("^[^?#]*", 0)
     others = paths.str.contains("//", literal=True).fill_null(False).arg_true()
     return paths if others.is_empty() else paths.scatter(others, urls[others].str.extract(_PATH))
@@ -38,7 +38,7 @@ def _form_decoded(texts: pl.Series) -> pl.Series:
 
 def _parameter(arguments: Arguments) -> Value:
     name = pl.escape_regex(arguments.text(1))
-    # The first of its name, also if nothing is after it.
+    # The first parameter of the name, even if it has no value.
     pairs = arguments.expression(0).str.extract(_QUERY).str.extract(rf"(?:^|&){name}(=[^&]*|&|$)")
     bound = arguments.bind(arguments.result(pairs, "string"))
     found = bound.expression
@@ -48,7 +48,7 @@ def _parameter(arguments: Arguments) -> Value:
 
 
 def on_distinct(text: pl.Expr, needed: pl.Expr, convert: object) -> pl.Expr:
-    """The texts, those that need it converted in Python, each distinct one once."""
+    """The texts, with those that need it converted in Python, each distinct one once."""
 
     def converted(columns: Sequence[pl.Series]) -> pl.Series:
         texts, which = columns

@@ -17,7 +17,7 @@ CLASSES = (
     ("mobile", ("iphone", "ipod", "android", "mobile", "windows phone", "blackberry", "opera mini", "symbian")),
     ("browser", ("mozilla/", "opera/", "lynx/", "links ", "w3m/")),
 )  # fmt: skip
-"""(class, words in lower case), in the order they are tried; what has none of them is `other`."""
+"""(class, words in lower case), in the order they are tried; a text without any of them is `other`."""
 
 
 def _class(arguments: Arguments) -> Value:

@@ -1,4 +1,4 @@
-"""Canonical JSON text, as keys and extremes of no fixed type arrive, back to values and physical columns."""
+"""Turns canonical JSON text, as keys and extremes of no fixed type have it, back into values and columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RANKS = {"boolean": 0, "integer": 1, "double": 1, "string": 2}
 
 
 def decode_texts(texts: Sequence[str | None]) -> list[Scalar]:
-    """The value of each text, None for NULL and for what is no scalar's text. Linear."""
+    """The value of each text, None for NULL and for any text that is no scalar. Linear."""
     try:
         values = msgspec.json.decode("[" + ",".join(text or "null" for text in texts) + "]")
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
@@ -27,7 +27,7 @@ def decode_texts(texts: Sequence[str | None]) -> list[Scalar]:
 
 
 def _decode(text: str | None) -> Scalar:
-    """One text, which a peer may have made up."""
+    """The value of one text, which is not trusted: a peer may have sent it."""
     try:
         value = msgspec.json.decode(text or "null")
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
@@ -74,7 +74,7 @@ def strings(texts: pl.Series) -> pl.Series:
 
 
 def text_sort_columns(name: str, type_: str) -> list[pl.Expr]:
-    """What `ordering.sort_columns` gives, for a column of texts of type any or number."""
+    """The sort columns of `ordering.sort_columns` for a column of texts of type any or number."""
     text = pl.col(name)
     approximate = text.cast(pl.Float64, strict=False)
     number = pl.when(approximate.is_finite()).then(approximate)

@@ -1,4 +1,4 @@
-"""The one exception a wrong query raises, drawn so that a person sees the place at once."""
+"""The exception that a wrong query raises, with an excerpt that shows the place."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ NOWHERE = SourceSpan()
 
 
 class QueryError(Exception):
-    """A query that cannot be run: what is wrong, where, and the nearest fix.
+    """A query that cannot run: the fault, its place and the nearest fix.
 
     `line` and `column` count from 1, `length` is the number of characters the carets underline (at least 1).
     `str()` is several lines: the message, the excerpt with carets and, if there is one, a hint.
 
-    >>> print(QueryError("there is no column shop", "SELECT shop", Span(7, 11), hint="did you mean store?"))
+    >>> print(QueryError("there is no column shop", "SELECT shop", SourceSpan(7, 11), hint="did you mean store?"))
     line 1, column 8: there is no column shop
       SELECT shop
              ^^^^

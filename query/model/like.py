@@ -15,14 +15,14 @@ class PatternError(ValueError):
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise PatternError unless `matches` can run this pattern."""
+    """Raises PatternError unless `matches` can run this pattern."""
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise PatternError(f"a LIKE pattern may have at most {PATTERN_CHARACTERS_MAX:,} characters")
     _tokens(pattern)
 
 
 def matches(text: pl.Expr, pattern: str, *, any_case: bool = False) -> pl.Expr:
-    """Boolean expression: whether all of the text matches; NULL for NULL. Linear in the text's length."""
+    """A boolean expression: whether all of the text matches; NULL for NULL. Linear in the text's length."""
     if any_case:
         return text.str.contains("(?i)" + _regex(_tokens(pattern)))
     place, literal = literal_of(pattern)
@@ -36,7 +36,7 @@ def matches(text: pl.Expr, pattern: str, *, any_case: bool = False) -> pl.Expr:
 
 
 def literal_of(pattern: str) -> tuple[Place, str]:
-    """Where in a text that matches this constant stands; `nowhere` if that is not all that the pattern says.
+    """A constant and its place in every matching text; `nowhere` if the pattern says more than that.
 
     >>> literal_of("/shop/%"), literal_of("%.png"), literal_of("a_c")
     (('start', '/shop/'), ('end', '.png'), ('nowhere', ''))

@@ -1,7 +1,7 @@
 """Upper bounds on queries and plans."""
 
 QUERY_BYTES_MAX = 64 * 1024
-# With app('') around it, and its quotes doubled, it has to fit where a stream is named.
+# With app('') around it, and its quotes doubled, the name fits the bound on names of streams.
 APP_NAME_MAX = 248
 DEPTH_MAX = 100
 # A plan must get through to every agent: no list in it over 4,096 long, and no more than 65,536 values in all.
@@ -16,13 +16,13 @@ ROWS_MAX = 1_000_000
 GROUPS_DEFAULT = 1_000_000
 GROUPS_MAX = 100_000_000
 TREES_MAX = 64
-# What JOIN takes of another job: its latest result, if it is no larger.
+# Upper bounds on another job's latest result for a JOIN with it.
 TABLE_ROWS_MAX = 100_000
 TABLE_BYTES_MAX = 8 << 20
 WINDOW_DAYS_MAX = 36_500
 SUBQUERIES_MAX = 8
 BRANCHES_OF_UNION_MAX = 16
-# Of names and patterns, as jobs carry them.
+# Upper bound on the text of a selection of streams, as jobs carry it.
 STREAMS_CHARACTERS_MAX = 255
 DAY_MS = 86_400_000
 INTEGER_MAX = 2**63 - 1

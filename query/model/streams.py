@@ -1,6 +1,6 @@
-"""Which streams a query reads: one by its name, or several by patterns.
+"""Selections of streams: one stream by its name, or several by patterns.
 
-What FROM names becomes one text, which plans and jobs carry: names and patterns one after the other, with ", " between
+The names in FROM become one text, which plans and jobs carry: names and patterns one after the other, with ", " between
 them. In a pattern `*` stands for any characters and `?` for one. Names of streams have none of these and no comma
 (`agent.toml` refuses them), so that the text means one thing only.
 """
@@ -24,7 +24,7 @@ def selection(names: Iterable[str]) -> str:
 
 
 def patterns(text: str) -> tuple[str, ...]:
-    """The names and patterns in such a text.
+    """The names and patterns of a selection.
 
     >>> patterns("web, api-*")
     ('web', 'api-*')
@@ -34,7 +34,7 @@ def patterns(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1_024)
 def selects(text: str, name: str) -> bool:
-    """Whether a stream of this name is among those that the text stands for. O(length of text · length of name).
+    """Whether a selection includes the stream of this name. O(length of text · length of name).
 
     >>> selects("web, api-*", "api-eu"), selects("web", "web-2"), selects("*", "web")
     (True, False, True)
@@ -43,12 +43,12 @@ def selects(text: str, name: str) -> bool:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether it may stand for several streams."""
+    """Whether a selection may include several streams."""
     return not SPECIAL.isdisjoint(text)
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Each star takes as little as it can, and only the last one ever has to take more."""
+    """Whether a name matches a pattern. Each star takes as little as possible; only the last one is ever extended."""
     place = at = 0
     star, taken = -1, 0
     while at < len(name):

@@ -13,7 +13,7 @@ SHOWN_MAX = 253_402_300_799_999
 
 
 def parse_timestamp(text: str) -> int | None:
-    """Epoch milliseconds of an ISO 8601 time, UTC unless it says otherwise; None if it is none.
+    """Epoch milliseconds of an ISO 8601 time, in UTC unless it names a zone; None for any other text.
 
     >>> parse_timestamp("1970-01-01 00:01"), parse_timestamp("yesterday")
     (60000, None)

@@ -19,7 +19,7 @@ CASTS = {
     "to_boolean": "boolean",
     "to_timestamp": "timestamp",
 }
-"""Operators that make a value of one type of any other."""
+"""Operators that cast, with the type of their result."""
 BRANCHES_MAX = 200
 WINDOW_BOUNDS = ("window_start", "window_end")
 # What event frames carry beside the columns.
@@ -27,16 +27,16 @@ RESERVED_COLUMNS = frozenset(("@time", "@coerced", "@dropped", "pane"))
 
 
 class TypeMismatchError(Exception):
-    """An operator was given types it has no meaning for."""
+    """An operator has no meaning for the types of its operands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a stream's events hold.
+    """The columns of a stream's events.
 
-    `columns`: name to type, one of TYPES or "text" (a string, or a number if its use says so). An `open`
-    stream may hold columns nobody has seen yet; they are "any" until their use fixes a type. Its columns may
-    include fields of others, by their path with dots: `user` and `user.location`.
+    `columns`: name to type, one of TYPES or "text" (a string, or a number if its use demands one). An `open` stream may
+    have columns that are not known yet; they are "any" until their use fixes a type. Its columns may include fields of
+    others, by their path with dots: `user` and `user.location`.
     """
 
     columns: Mapping[str, str]
@@ -44,7 +44,7 @@ class Schema:
 
 
 def family(type_: str) -> str:
-    """Types of one family can be compared with each other: integers are numbers."""
+    """The family of a type: types of one family can be compared, as integers and numbers."""
     return "number" if type_ in NUMERIC else type_
 
 
@@ -71,7 +71,7 @@ def result_type(operator: str, types: Sequence[str]) -> str:
 
 
 def common_type(what: str, types: Sequence[str]) -> str:
-    """The type of a result that is one of several values; raises TypeMismatchError if nothing says which it is."""
+    """The type of a result that is one of several values; raises TypeMismatchError if they have no common type."""
     families = {family(type_) for type_ in types}
     if len(families) != 1 or families == {"any"}:
         raise TypeMismatchError(f"{what} has no meaning for {', '.join(types)}")
@@ -87,7 +87,7 @@ def _cast_type(operator: str, types: Sequence[str]) -> str:
 
 
 def _case_type(operator: str, types: Sequence[str]) -> str:
-    """`case` is condition, result, ..., otherwise; `switch` has before them what the conditions are compared with."""
+    """The type of `case` (condition, result, ..., otherwise) or `switch`, which begins with the value to compare."""
     subject, rest = (types[:1], types[1:]) if operator == "switch" else ([], types)
     conditions, results = rest[:-1:2], [*rest[1:-1:2], *rest[-1:]]
     expected = {family(type_) for type_ in subject} or {"boolean"}

@@ -1,4 +1,4 @@
-"""Aggregates that are equal, or that nothing shows, are kept once or not at all; COUNT of a constant is COUNT(*).
+"""Keeps equal aggregates once, and drops those that nothing shows; COUNT of a constant becomes COUNT(*).
 
 SELECT COUNT(1), COUNT(*), IF(FALSE, MAX(user), 'none')     ->     SELECT COUNT(*), COUNT(*), 'none'
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def each_aggregate_once(plan: Plan) -> Plan:
-    """The plan with its aggregates and arguments numbered anew, as far as they are needed."""
+    """The plan with the aggregates and arguments that are needed, numbered anew."""
     if plan.kind == "rows":
         return plan
     shown = {reference.name for expression in shown_expressions(plan) for reference in references(expression)}

@@ -1,8 +1,8 @@
-"""AVG of integers beside their SUM or COUNT: one state less in each group, and on its way up.
+"""AVG of integers beside their SUM or COUNT: saves one state in each group, also on its way up.
 
     SELECT SUM(n), AVG(n)     ->     SELECT SUM(n), SUM(n) / COUNT(n)
 
-Not of numbers in floating point: there a sum may overflow that AVG still divides.
+Averages of doubles stay: a sum of doubles may overflow where AVG does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def averages_of_sums(plan: Plan) -> Plan:
-    """The plan without such averages; what they are made of is there, and may be there twice."""
+    """The plan with SUM and COUNT in place of such averages; either may then occur twice."""
     parts = {one.argument for one in plan.aggregates if one.function in ("sum", "count") and one.type == "integer"}
     aggregates = list(plan.aggregates)
     ratios: dict[str, Operation] = {}

@@ -1,4 +1,4 @@
-"""Constants: what is made of nothing else is computed when a query is compiled.
+"""Computes expressions of constants when a query is compiled.
 
 WHERE bytes > 10 * 1024     ->     WHERE bytes > 10240
 """
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan
 
 TEXT_CHARACTERS_MAX = 200
-"""A longer text is put together where it is needed: plans stay small."""
+"""Upper bound on the characters of a computed text; longer ones are computed by agents, so that plans stay small."""
 
 
 def fold_constants(plan: Plan) -> Plan:
-    """The plan with constants in place of what is made of them; all are computed at once."""
+    """The plan with expressions of constants replaced by their values; all are computed at once."""
     calls: list[Operation] = []
     for expression in expressions_of(plan):
         if _collect(expression, calls):
@@ -35,7 +35,7 @@ def fold_constants(plan: Plan) -> Plan:
 
 
 def _collect(expression: Expression, calls: list[Operation]) -> bool:
-    """Whether it is a call of constants; the largest of those inside one that is not are added."""
+    """Whether an expression is an operation on constants; else adds the largest such operations in it to `calls`."""
     if not isinstance(expression, Operation):
         return False
     inner = [operand for operand in expression.operands if _collect(operand, calls)]
@@ -46,7 +46,7 @@ def _collect(expression: Expression, calls: list[Operation]) -> bool:
 
 
 def _evaluated(calls: list[Operation]) -> list[Constant | None]:
-    """Their values; None where a plan could not hold it."""
+    """The values of operations on constants; None for a value that a plan cannot hold."""
     if not calls:
         return []
     translator = Translator({})

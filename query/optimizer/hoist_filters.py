@@ -1,9 +1,9 @@
-"""Conditions that the FILTER of every aggregate has, to WHERE: events that count nowhere are left out at once.
+"""Moves conditions that the FILTER of every aggregate has to WHERE: events that count nowhere are dropped at once.
 
     SELECT COUNT(*) FILTER (WHERE b), SUM(n) FILTER (WHERE b)     ->     SELECT COUNT(*), SUM(n) ... WHERE b
 
-Only of a query without groups: with GROUP BY, there would be no row of a group all of whose events are left out. Not of
-sessions, which go on where anything happens, counted or not.
+The rule applies only to queries without groups: with GROUP BY, a group whose events are all dropped would have no row.
+It does not apply to sessions, which any event continues, counted or not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conditions whose outcome is known, in SQL's logic of TRUE, FALSE and NULL.
+"""Simplifies conditions whose outcome is known, in SQL's logic of TRUE, FALSE and NULL.
 
 WHERE (status = 200 AND TRUE) OR FALSE     ->     WHERE status = 200
 """
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan
 
 _OF_ONE_KIND = frozenset(("string", "boolean", "timestamp"))
-# What is left of a choice among integers and doubles could be computed with differently.
+# The remaining branch of a choice among integers and doubles could have another physical type.
 
 
 def simplify(plan: Plan) -> Plan:
-    """The plan without what decides nothing."""
+    """The plan without conditions and branches that decide nothing."""
     plan = with_expressions(plan, lambda expression: bottom_up(expression, _simpler))
     if _is(plan.where, True):
         plan = replace(plan, where=None)

@@ -1,8 +1,8 @@
-"""The cheap conditions of AND first: costly ones are only tested where those leave it open.
+"""Puts the cheap conditions of AND first: costly ones are tested only on events that the cheap ones keep.
 
     WHERE path RLIKE '^/shop/[0-9]+' AND status = 200     ->     WHERE status = 200 AND path RLIKE '^/shop/[0-9]+'
 
-`EventStage` tests them in this order, and goes on with the events that are left once that is worth it.
+`EventStage` tests them in this order, and copies the events that are left when that pays off.
 """
 
 from __future__ import annotations

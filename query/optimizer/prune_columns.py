@@ -1,4 +1,4 @@
-"""Columns that nothing looks at any more are not read: parsers decode no more than what is left.
+"""Removes columns that no expression reads any more: parsers decode only the columns of the plan.
 
 SELECT COUNT(*) FROM web WHERE status = 200 OR TRUE     ->     reads no column
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def prune_columns(plan: Plan) -> Plan:
-    """The plan with the columns of events that its expressions, or its JOIN, look at."""
+    """The plan with the columns of events that its expressions, or its JOIN, read."""
     used = {reference.name for expression in event_expressions(plan) for reference in references(expression)}
     join = plan.join
     if join is not None:

@@ -1,4 +1,4 @@
-"""HAVING's conditions on keys, to the agents: groups that nobody will see are not made.
+"""Moves HAVING's conditions on keys to WHERE, which agents test: groups that are not shown are not made.
 
 GROUP BY status HAVING status >= 500 AND COUNT(*) > 9     ->     WHERE status >= 500 ... HAVING COUNT(*) > 9
 """
@@ -20,7 +20,7 @@ _THE_SAME_IN_EVENTS = frozenset(("string", "integer", "boolean", "timestamp"))
 
 
 def pushdown_having(plan: Plan) -> Plan:
-    """The plan with what HAVING says of single keys in WHERE."""
+    """The plan with HAVING's conditions on keys alone in WHERE."""
     keys = {key.name: key.expression for key in plan.keys if key.type in _THE_SAME_IN_EVENTS}
     of_keys: list[Expression] = []
     others: list[Expression] = []

@@ -1,4 +1,4 @@
-"""The rules in their order, and which of them have changed a plan."""
+"""Applies the rewrite rules in their order, and records which of them changed a plan."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _PASSES_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A plan to an equal one; `says` is what EXPLAIN tells where it changed something."""
+    """A function from a plan to an equivalent one; `description` is EXPLAIN's text if it changed something."""
 
     name: str
-    says: str
+    description: str
     apply: Callable[[Plan], Plan]
 
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """A plan and the rules that made it what it is."""
+    """A rewritten plan and the rules that changed it."""
 
     plan: Plan
     fired: tuple[Rule, ...]
@@ -52,13 +52,13 @@ RULES = (
     Rule("order_predicates", "cheap conditions are tested before costly ones", order_predicates),
     Rule("prune_columns", "columns that no rule left a use for are not read", prune_columns),
 )
-"""In the order in which they are tried, again until none changes anything."""
+"""The rules in the order in which they are tried, again until none changes the plan."""
 
 
 def rewrite(plan: Plan, rules: Sequence[Rule] = RULES) -> Rewriting:
-    """The plan as the rules leave it, which gives the same results. Linear in the plan's size for each pass.
+    """The plan after all rules, which gives the same results. Linear in the plan's size for each pass.
 
-    What would no longer fit the limits of plans on the wire is not done.
+    A change is not made if its plan would exceed the limits of plans on the wire.
     """
     fired: dict[str, Rule] = {}
     for _ in range(_PASSES_MAX):

@@ -1,1 +1,2 @@
-"""Exact arithmetic and canonical values on columns."""
+"""Physical values: Polars expressions with the kind and range of their columns, and exact arithmetic on them. Imports
+`query.model`."""

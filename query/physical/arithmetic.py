@@ -1,7 +1,7 @@
 """SQL's arithmetic in Polars: NULL where a result overflows, is not finite, or a divisor is zero.
 
-Operands that an expression needs more than once are bound to intermediate columns first: written out twice at
-each level, a nested expression would grow exponentially.
+Operands that an expression needs more than once are bound to intermediate columns first: repeated at each level, a
+nested expression would grow exponentially.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from query.physical.values import NULL, Value
 Bind: TypeAlias = Callable[[Value], Value]
 _Compute: TypeAlias = Callable[[pl.Expr, pl.Expr], pl.Expr]
 
-# Beyond this 128-bit arithmetic may have wrapped around; judged in floating point, so a little early.
+# Above this bound 128-bit arithmetic may have wrapped around; it is tested in floating point, so slightly low.
 _WIDE_SAFE = 1.7e38
 # A double below this is finite, whatever rounding adds.
 _FINITE = 1e300

@@ -1,4 +1,4 @@
-"""Physical values: a Polars expression together with what is known about the column it gives."""
+"""Physical values: a Polars expression together with the known properties of its column."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _PHYSICAL = {
 class Value:
     """A Polars expression, the physical kind of its column, and for integers the range its values lie in.
 
-    `level` counts the rounds of intermediate columns that must be there first; `simple` values are columns
-    and constants, which may be used several times in an expression at no cost. `most`: how far doubles are from 0 at
-    most, infinite if one may be infinite or NaN.
+    `level` counts the rounds of intermediate columns that must be there first; `simple` values are columns and
+    constants, which may be used several times in an expression at no cost. `most`: an upper bound on the magnitude of
+    doubles, infinite if one may be infinite or NaN.
     """
 
     expression: pl.Expr
@@ -54,7 +54,7 @@ class Value:
 
     @property
     def magnitude(self) -> float:
-        """How far a number is from 0 at most."""
+        """An upper bound on the magnitude of a number."""
         return float(max(abs(self.low), abs(self.high))) if self.kind == "integer" else self.most
 
     def as_double(self) -> pl.Expr:
@@ -85,7 +85,7 @@ def _time_column(expression: pl.Expr, type_: str) -> Value:
     if type_ == "timestamp":
         return Value(expression.dt.cast_time_unit("ms").to_physical(), "integer", simple=True)
     if type_ in ("any", "string"):
-        # The time of a fixed format in a column that other formats fill with what they like.
+        # A fixed format's time, in a column that other formats fill with other types.
         return Value(expression.dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ"), "string", simple=True)
     return NULL
 

@@ -1,7 +1,7 @@
-"""What an expression costs: about how many nanoseconds for each event. Some of the figures were measured with
-`python -m benchmarks.query`, those of addresses, user agents and times are estimates.
+"""The cost of an expression: approximate nanoseconds for each event. Some of the figures were measured with `python -m
+benchmarks.query`; those of addresses, user agents and times are estimates.
 
-Good enough to put one before another; nothing else is decided by it.
+Costs are good enough to order conditions, and to decide which results are worth keeping.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operations of plans, operators and functions alike: what they take and give, in queries and off the wire."""
+"""Types and checks the operations of plans, operators and functions alike, in queries and off the wire."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def operation(operator: str, operands: Sequence[Expression]) -> Operation:
 
 
 def is_regex(operator: str) -> bool:
-    """Whether it compiles a regular expression, of which a query has at most REGEXES_MAX."""
+    """Whether an operator compiles a regular expression, of which a query has at most REGEXES_MAX."""
     return operator == "rlike" or operator in NAMES
 
 

@@ -1,4 +1,4 @@
-"""What a query became once its names and types are settled: plain data that every agent can run.
+"""The plan of a query, with its names and types settled: plain data that every agent can run.
 
 An *aggregate* plan groups events by its keys: agents evaluate `where`, `keys` and `arguments`, the partial
 aggregates travel, and `output` and `order` are evaluated over keys and aggregates where windows are finished.
@@ -54,7 +54,7 @@ class PlanKey(_Named):
 
 @dataclass(frozen=True, slots=True)
 class Argument(_Named):
-    """What one or more aggregates read of each event: x0, x1 ..."""
+    """The expression that one or more aggregates read of each event: x0, x1 ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class PlanAggregate:
 
 @dataclass(frozen=True, slots=True)
 class PlanOrder:
-    """One key of ORDER BY; NULL is last either way unless it is to be first."""
+    """One key of ORDER BY; NULL is last in either direction unless `nulls_first`."""
 
     expression: Expression
     descending: bool
@@ -97,11 +97,11 @@ class PlanColumn:
 
 @dataclass(frozen=True, slots=True)
 class PlanJoin:
-    """A look-up of each event in rows, before `where`: those of another job's latest result (`app`), or of a file that
-    every agent has (`table`); one of both is None.
+    """A look-up of each event in rows, before `where`: rows of another job's latest result (`app`), or of a file that
+    every agent has (`table`); one of the two is None.
 
-    `alias` is for people. `columns` are those needed of the rows; of each pair of `keys`, the first is a column of the
-    events, the second one of these. `outer` keeps events without a row, with NULL for these columns.
+    `alias` is for people. `columns` are the columns needed of the rows; of each pair of `keys`, the first is a column
+    of the events, the second a column of the rows. `outer` keeps events without a row, with NULL for these columns.
     """
 
     app: str | None
@@ -114,7 +114,7 @@ class PlanJoin:
 
 @dataclass(frozen=True, slots=True)
 class PlanBranch:
-    """What a union has of some streams: of those events that `where` keeps, an expression for each of the plan's
+    """A branch of a union: for each event of its streams that `where` keeps, an expression for each of the plan's
     columns, over columns of its own.
     """
 
@@ -125,17 +125,17 @@ class PlanBranch:
 
 
 def encode_columns(columns: Sequence[PlanColumn]) -> list[list[object]]:
-    """Columns as they travel."""
+    """Columns in their form on the wire."""
     return [[column.name, list(column.path), column.type] for column in columns]
 
 
 def read_columns(columns: Sequence[tuple[str, list[str], str]]) -> tuple[PlanColumn, ...]:
-    """Columns as they are here."""
+    """Columns from their form on the wire."""
     return tuple(PlanColumn(name, tuple(path), type_) for name, path, type_ in columns)
 
 
 def encode_join(join: PlanJoin) -> dict[str, object]:
-    """A JOIN as it travels."""
+    """A JOIN in its form on the wire."""
     named = {"app": join.app} if join.table is None else {"table": join.table}
     return named | {
         "alias": join.alias,
@@ -146,7 +146,7 @@ def encode_join(join: PlanJoin) -> dict[str, object]:
 
 
 def read_join(join: JoinMessage, types: Mapping[str, str]) -> PlanJoin:
-    """A JOIN with events of columns of these types; raises PlanError."""
+    """A JOIN from its form on the wire, with events of columns of these types; raises PlanError."""
     _require((join.app is None) != (join.table is None), "its JOIN names neither an app nor a table, or both")
     own = {name: type_ for name, _, type_ in join.columns}
     for ours, theirs in join.keys:
@@ -157,7 +157,7 @@ def read_join(join: JoinMessage, types: Mapping[str, str]) -> PlanJoin:
 
 
 def encode_branch(branch: PlanBranch) -> dict[str, object]:
-    """A branch as it travels."""
+    """A branch in its form on the wire."""
     return {
         "stream": branch.stream,
         "columns": encode_columns(branch.columns),
@@ -169,7 +169,7 @@ def encode_branch(branch: PlanBranch) -> dict[str, object]:
 def read_branch(
     branch: BranchMessage, columns: Sequence[PlanColumn], windows: Mapping[str, str], expressions: ExpressionReader
 ) -> PlanBranch:
-    """A branch of a plan with these columns and names of bounds of windows; raises PlanError."""
+    """A branch from its form on the wire, of a plan with these columns and window bounds; raises PlanError."""
     events = dict(windows) | {name: type_ for name, _, type_ in branch.columns}
     _require(len(events) == len(windows) + len(branch.columns), "two columns of a branch have one name")
     _require(not events.keys() & RESERVED_COLUMNS, "a column of a branch has a reserved name")
@@ -186,15 +186,15 @@ def read_branch(
 class Plan:
     """A query ready to run. `stream` is "*" for all; `windowing` None means one window over everything.
 
-    `app`: the name of the job whose results are its events; `stream` is what people write for it then.
+    `app`: the name of the job whose results are its events; `stream` is then the source as people write it.
 
-    `having`, over keys and aggregates, says which groups are shown. A window keeps at most `max_groups` groups. What
-    happens `beyond_groups`: all others are one group together, OTHER, or it is an error.
+    `having`, over keys and aggregates, says which groups are shown. A window keeps at most `max_groups` groups.
+    `beyond_groups` says what becomes of further groups: they are combined into one group, OTHER, or are an error.
 
     `trees` compute it, each for a range of its keys' hashes; where the query does not say how many (`trees_stated`),
     the planner chooses.
 
-    `branches`: the columns are not read but made of events, by another expression for each of several streams.
+    `branches`: the columns are computed from events, by an expression of its own for each of several streams.
 
     `outer` reads the rows of each window, once it is finished, as events: its columns are the names of `output`.
     """
@@ -222,16 +222,16 @@ class Plan:
 
     @property
     def shown(self) -> Plan:
-        """The plan whose rows people see: this one, or the last of those over its rows."""
+        """The plan whose rows people see: this plan, or the last of the plans over its rows."""
         return self if self.outer is None else self.outer.shown
 
     @property
     def reads_rows(self) -> bool:
-        """Whether it needs rows beside events: results of other jobs, or a table."""
+        """Whether the plan needs rows beside events: results of other jobs, or a table."""
         return self.app is not None or self.join is not None
 
     def with_outer(self, plan: Plan) -> Plan:
-        """The same with another plan over its rows."""
+        """The plan with another plan over its rows."""
         return replace(self, outer=plan if self.outer is None else self.outer.with_outer(plan))
 
     @property
@@ -241,7 +241,8 @@ class Plan:
 
     @property
     def interval(self) -> str:
-        """What agents cut events into, as people call it: a window, or a pane of windows that have several; or ""."""
+        """The name for people of the intervals that agents cut events into: "window", "pane" where windows have
+        several, or ""."""
         if self.windowing is None:
             return ""
         return "window" if self.windowing.is_of_panes else "pane"
@@ -258,7 +259,7 @@ class Plan:
 
     @property
     def is_divisible(self) -> bool:
-        """Whether several trees have something to share: groups by keys, that more than one agent has."""
+        """Whether several trees can share the work: the plan has groups by keys, on more than one agent."""
         return bool(self.keys) and self.app is None
 
     @property
@@ -268,7 +269,7 @@ class Plan:
 
     @property
     def apps(self) -> tuple[str, ...]:
-        """The jobs whose results it needs."""
+        """The jobs whose results the plan needs."""
         joined = None if self.join is None else self.join.app
         return tuple(name for name in (self.app, joined) if name is not None)
 
@@ -331,7 +332,7 @@ class Plan:
 
     @staticmethod
     def from_wire(data: object) -> Plan:
-        """The plan in what a peer sent; raises PlanError for anything but a plan that can run."""
+        """The plan from a message that a peer sent; raises PlanError for anything but a plan that can run."""
         return _PlanReader(read_message(data)).plan()
 
 
@@ -422,7 +423,7 @@ class _PlanReader:
         return tuple(read_branch(one, columns, self._window, self._expressions) for one in message.branches)
 
     def _outer(self, output: tuple[Output, ...]) -> Plan | None:
-        """What is computed over the rows of this plan."""
+        """The plan over the rows of this plan."""
         if self._message.outer is None:
             return None
         _require(self._depth < SUBQUERIES_MAX, "its sub-queries nest too deeply")

@@ -1,4 +1,4 @@
-"""What rules do with expressions: walk those of a plan, change them, take conditions apart."""
+"""Walks the expressions of a plan, changes them, and takes conditions apart, for the rules of the optimizer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def event_expressions(plan: Plan) -> Iterator[Expression]:
-    """What is evaluated on events."""
+    """The expressions that are evaluated on events."""
     if plan.where is not None:
         yield plan.where
     yield from (key.expression for key in plan.keys)
@@ -28,7 +28,7 @@ def event_expressions(plan: Plan) -> Iterator[Expression]:
 
 
 def shown_expressions(plan: Plan) -> Iterator[Expression]:
-    """What is evaluated on groups, or on the rows that are shown."""
+    """The expressions that are evaluated on groups, or on the rows that are shown."""
     yield from (output.expression for output in plan.output)
     yield from (key.expression for key in plan.order)
     if plan.having is not None:
@@ -66,7 +66,7 @@ def with_shown(plan: Plan, change: Callable[[Expression], Expression]) -> Plan:
 
 
 def with_operands(call: Operation, operands: Sequence[Expression]) -> Operation:
-    """The call of these operands; as it was if it cannot be made of them."""
+    """The operation on these operands; unchanged if it cannot take them."""
     if all(one is other for one, other in zip(call.operands, operands, strict=True)):
         return call
     try:
@@ -84,21 +84,21 @@ def bottom_up(expression: Expression, change: Callable[[Operation], Expression])
 
 
 def conjuncts(condition: Expression | None) -> tuple[Expression, ...]:
-    """What all has to be TRUE for the condition to be TRUE."""
+    """The conditions that must all be TRUE for the condition to be TRUE."""
     if condition is None:
         return ()
     return condition.operands if isinstance(condition, Operation) and condition.operator == "and" else (condition,)
 
 
 def conjunction(conditions: Sequence[Expression]) -> Expression | None:
-    """TRUE where all of them are; None of none."""
+    """A condition that is TRUE where all of these are; None for no conditions."""
     if len(conditions) < 2:
         return conditions[0] if conditions else None
     return Operation("and", tuple(conditions), "boolean")
 
 
 def with_references(expression: Expression, meanings: Mapping[str, Expression]) -> Expression:
-    """The expression with what some names stand for in place of them."""
+    """The expression with names replaced by the expressions they stand for."""
     if isinstance(expression, Reference):
         return meanings.get(expression.name, expression)
     if not isinstance(expression, Operation):

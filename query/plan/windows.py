@@ -1,6 +1,6 @@
-"""Which windows a plan has: plain data, beside the plan's other parts.
+"""The windows of a plan: plain data, beside the plan's other parts.
 
-Windows are aligned to the Unix epoch. All of a plan's are made of *panes*, which are all that agents know of them.
+Windows are aligned to the Unix epoch. All windows of a plan are made of *panes*, and agents know only these.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from query.model.limits import DAY_MS, WINDOW_DAYS_MAX
 
 SIZES_MAX = 8
 PANES_MAX = 10_000
-"""So many panes a window has at most: the panes of one that is open are kept."""
+"""Upper bound on the panes of a window: the panes of an open window are kept."""
 OPEN_MAX = 100
-"""So many windows are open at once at most where each pane gives a result of every one of them."""
+"""Upper bound on open windows where each pane gives a result of every open window."""
 SESSION_MAX_MS = DAY_MS
-"""A session is cut about there, or after a hundred gaps where that is longer."""
+"""Approximate length at which a session is cut, or a hundred gaps where these are longer."""
 _SESSION_GAPS = 100
 PARTS_MAX = 10
 _PART_MIN_MS = 1_000
-"""A window of which changes are shown, and the gap of a session, has so many panes at most, of a second at least."""
+"""Upper bound on the panes of a window whose changes are shown, and of a session's gap; panes have at least a second.
+"""
 
 
 class WindowsError(ValueError):
-    """Windows that cannot be had, and why; `hint`: what can."""
+    """Invalid windows; the message says why, `hint` what to write instead."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -42,7 +43,7 @@ class PlanWindowSize:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Of a group's events none is more than `gap_ms` after the one before; cut at multiples of `max_ms`."""
+    """Sessions: each of a group's events is at most `gap_ms` after the one before; cut at multiples of `max_ms`."""
 
     gap_ms: int
     max_ms: int
@@ -50,10 +51,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Windowing:
-    """What a query says of its windows: `sizes` in ascending order, or a `session`. `changes`: windows are shown while
-    they are open, too. `grace_ms`: so long late events are waited for; None: as the job has it.
+    """The windows of a query: `sizes` in ascending order, or a `session`. `changes`: windows are also shown while they
+    are open. `grace_ms`: the time for which late events are awaited; None for the job's default.
 
-    >>> Windowing((WindowSize(600_000, 60_000),)).pane_ms
+    >>> Windowing((PlanWindowSize(600_000, 60_000),)).pane_ms
     60000
     """
 
@@ -64,7 +65,7 @@ class Windowing:
 
     @property
     def pane_ms(self) -> int:
-        """The length of a pane (ms): of what all sizes and slides have in common, the whole or, for changes, a part."""
+        """The length of a pane (ms): the greatest common divisor of sizes and slides or, for changes, a part of it."""
         if self.session is not None:
             return _part(self.session.gap_ms)
         common = gcd(*(length for one in self.sizes for length in (one.size_ms, one.slide_ms)))
@@ -77,12 +78,12 @@ class Windowing:
 
     @property
     def slide_ms(self) -> int:
-        """So often (ms) a window of each size begins."""
+        """The interval (ms) at which windows of each size begin; the longest if there are several."""
         return self.pane_ms if self.session is not None else max(one.slide_ms for one in self.sizes)
 
     @property
     def is_tumbling(self) -> bool:
-        """Whether each event is in one window, which its time tells."""
+        """Whether each event is in one window, which follows from its time."""
         return len(self.sizes) == 1 and self.sizes[0].size_ms == self.sizes[0].slide_ms
 
     @property
@@ -91,7 +92,7 @@ class Windowing:
         return self.is_tumbling and not self.changes
 
     def check(self) -> None:
-        """Raises WindowsError for windows that cannot be had."""
+        """Raises WindowsError for invalid windows."""
         lengths = [length for one in self.sizes for length in (one.size_ms, one.slide_ms)]
         lengths += [] if self.session is None else [self.session.gap_ms]
         if not lengths or min(lengths) < 1:
@@ -145,5 +146,5 @@ def _part(length_ms: int) -> int:
 
 
 def tumbling(size_ms: int) -> Windowing:
-    """Windows of one size that follow each other."""
+    """Windows of one size, one after the other."""
     return Windowing((PlanWindowSize(size_ms, size_ms),))

@@ -1,7 +1,7 @@
-"""What a plan looks like on the wire, and how far a peer is believed: its shape, its sizes, its expressions.
+"""The form of a plan on the wire, and the checks of plans that peers send: their shape, sizes and expressions.
 
-Types of expressions are not taken from the wire but worked out again, so a plan that was read is consistent
-and runs without a type error on any frame that suits its columns.
+Types of expressions are not taken from the wire but inferred again, so a plan that was read is consistent and runs
+without a type error on any frame that suits its columns.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _Number = int | float
 
 
 class PlanError(Exception):
-    """What a peer sent as a plan is not one."""
+    """A message that a peer sent as a plan is not a valid plan."""
 
 
 class JoinMessage(msgspec.Struct, forbid_unknown_fields=True):
@@ -78,7 +78,7 @@ class BranchMessage(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class WindowsMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Other windows than those that are one pane each. `gap_ms`: of sessions, which have no sizes."""
+    """Windows that are not one pane each. `gap_ms` is the gap of sessions, which have no sizes."""
 
     sizes: Annotated[list[tuple[_Length, _Length]], Meta(max_length=SIZES_MAX)] = []
     gap_ms: _Length | None = None
@@ -116,7 +116,7 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_message(data: object) -> PlanMessage:
-    """The outer shape of what a peer sent; raises PlanError."""
+    """The outer shape of a plan that a peer sent; raises PlanError."""
     if isinstance(data, dict) and data.get("version") != WIRE_VERSION:
         raise PlanError(f"not a plan that can run: its version is not {WIRE_VERSION}, the one that is known here")
     try:
@@ -140,7 +140,7 @@ def read_message(data: object) -> PlanMessage:
 
 
 def encode_windowing(windowing: Windowing | None) -> object:
-    """What a plan says of its windows beside the length of their panes; None: each is one."""
+    """The form of windows on the wire, beside the length of their panes; None where each window is one pane."""
     if windowing is None or (windowing.is_of_panes and windowing.grace_ms is None):
         return None
     gap_ms = None if windowing.session is None else windowing.session.gap_ms
@@ -149,7 +149,7 @@ def encode_windowing(windowing: Windowing | None) -> object:
 
 
 def read_windowing(message: PlanMessage) -> Windowing | None:
-    """The windows of what a peer sent; raises PlanError."""
+    """The windows of a plan that a peer sent; raises PlanError."""
     windows, pane_ms = message.windows, message.window_ms
     if windows is None:
         return None if pane_ms is None else Windowing((PlanWindowSize(pane_ms, pane_ms),))

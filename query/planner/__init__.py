@@ -27,8 +27,8 @@ def plan_execution(plan: Plan) -> Plan:
 def _trees(plan: Plan) -> int:
     """One tree for each GROUPS_PER_TREE groups.
 
-    A plan without groups to divide has one tree. So has one that shows the first rows of an order: a tree would hand
-    over all of its groups for the few keys that make up the result.
+    A plan without groups to divide has one tree, and so has a plan that shows the first rows of an order: few keys make
+    up its result.
     """
     if not plan.is_divisible or (plan.order and plan.limit is not None):
         return 1

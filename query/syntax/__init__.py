@@ -1,1 +1,2 @@
-"""Grammar, syntax tree, parser and printer."""
+"""Grammar, syntax tree, parser and printer: a query's text comes in, its tree goes out, and back. Imports
+`query.model`."""

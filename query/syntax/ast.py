@@ -1,4 +1,4 @@
-"""The tree of a parsed query: frozen, and equal to another tree whatever the places they were read from."""
+"""The tree of a parsed query: frozen; places in the text do not count in comparisons of trees."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class Star:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate with its arguments; the name is in capitals. Unknown functions are taken for one.
+    """An aggregate with its arguments; the name is in capitals. A call of an unknown function is an aggregate.
 
-    `where`: which events it looks at.
+    `where` is its FILTER.
     """
 
     function: str
@@ -78,7 +78,7 @@ class AggregateCall:
 
     @property
     def aggregate(self) -> str:
-        """What `query.functions.aggregates` calls it."""
+        """The aggregate's key in `query.functions.aggregates`."""
         return f"{self.function} DISTINCT" if self.distinct else self.function
 
 
@@ -234,7 +234,7 @@ class App:
 
     @property
     def qualifier(self) -> str:
-        """What its columns can be addressed by."""
+        """The name that qualifies its columns."""
         return self.name if self.alias is None else self.alias
 
 
@@ -248,7 +248,7 @@ class TableRef:
 
     @property
     def qualifier(self) -> str:
-        """What its columns can be addressed by."""
+        """The name that qualifies its columns."""
         return self.name if self.alias is None else self.alias
 
 
@@ -262,7 +262,7 @@ class Subquery:
 
     @property
     def depth(self) -> int:
-        """How many of them are inside each other."""
+        """The number of sub-queries inside each other."""
         inner = (one.source.depth for one in self.branches if isinstance(one.source, Subquery))
         return 1 + max(inner, default=0)
 
@@ -334,7 +334,7 @@ def operands(node: Expression) -> tuple[Expression, ...]:
 
 
 def with_operands(node: Expression, new: Sequence[Expression]) -> Expression:
-    """The same operator over other operands, as many as `operands` gave."""
+    """The node with other operands, as many as `operands` gave."""
     match node:
         case Logical():
             return replace(node, operands=tuple(new))
@@ -388,7 +388,7 @@ def expressions(query: Query) -> Iterator[Expression | Star]:
 
 
 def sources(query: Query) -> tuple[Stream | App | TableRef, ...]:
-    """All that a query reads, in its sub-queries as well, as it is written: FROM's before JOIN's."""
+    """All sources that a query and its sub-queries read, in the order of the text: FROM's before JOIN's."""
     joined = () if query.join is None else (query.join.source,)
     if isinstance(query.source, Subquery):
         return (*(one for branch in query.source.branches for one in sources(branch)), *joined)
@@ -401,7 +401,7 @@ def apps(query: Query) -> tuple[App, ...]:
 
 
 def streams_read(query: Query) -> tuple[str, ...]:
-    """What it reads of streams, each as `query.model.streams` spells it; nothing where it does not say."""
+    """The selections of streams that a query reads, as `query.model.streams` spells them."""
     return tuple(source.name for source in sources(query) if isinstance(source, Stream))
 
 
@@ -414,7 +414,7 @@ def within(query: Query) -> Iterator[Query]:
 
 
 def with_apps(query: Query, names: Mapping[str, str]) -> Query:
-    """The query with other names for some of the jobs it reads; what their columns are addressed by stays."""
+    """The query with other names for some of the jobs it reads; the qualifiers of their columns stay."""
 
     def named(app: App) -> App:
         return replace(app, name=names[app.name], alias=app.qualifier) if app.name in names else app

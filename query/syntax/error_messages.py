@@ -1,4 +1,4 @@
-"""What the parser could not read, told in the words of the person who wrote it."""
+"""Turns errors of the parser into messages in terms of the query's text."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _CLAUSES = (
 _RESERVED = ("_SELECT", "_FROM", "_WHERE", "_BY", "_WINDOWING", "_AS", "_AND", "_OR", "_IN", "LIKE", "_IS")
 _OPERATORS = frozenset(("_AND", "_OR", "_IN", "_BETWEEN", "LIKE", "ILIKE", "RLIKE", "_IS", "NOT"))
 _UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
-# What other dialects have: the nearest thing ELF QL offers, if any.
+# Words of other dialects: the nearest equivalent in ELF QL, if any.
 _FOREIGN = {
     "CROSS": "there are JOIN and LEFT JOIN",
     "FULL": "there are JOIN and LEFT JOIN",
@@ -173,7 +173,7 @@ class _Unexpected:
         return self._error(f"{shown} cannot stand here", guess or _continuation(accepted))
 
     def _guess(self) -> str:
-        """The keyword that was meant, by this word or by the one before it, which then read as a name."""
+        """The keyword that this word, or the word before it that was read as a name, was probably meant to be."""
         possible = [word for terminal, word in _KEYWORDS.items() if terminal in self._accepted]
         if guess := nearest(self._token, possible):
             return f"did you mean {guess}?"
@@ -202,7 +202,7 @@ def _shown(token: str) -> str:
 
 
 def _continuation(accepted: set[str]) -> str:
-    """What could stand at this place, most telling first."""
+    """The words that could stand at this place, the most helpful first."""
     expression = "STRING" in accepted
     after_expression = "PLUS" in accepted
     choices = ["an expression"] * expression

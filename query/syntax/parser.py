@@ -1,4 +1,4 @@
-"""Text of a query to its tree."""
+"""Parses the text of a query to its tree."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ TYPE_NAMES = {
     "BOOLEAN": ("BOOLEAN", "BOOL"),
     "TIMESTAMP": ("TIMESTAMP", "DATETIME", "TIMESTAMPTZ"),
 }
-"""The types of CAST, and the names they are given."""
+"""The types of CAST, with their accepted names."""
 
 
 _TERMINAL = re.compile(r"^[A-Z_]+(?:\.\d+)?: /(?P<words>.*?)(?:\\b|\(\?=\\s\*\\\(\))/i$", re.MULTILINE)
@@ -170,7 +170,7 @@ def _integer(token: Token) -> int:
 
 @v_args(meta=True)
 class _Builder(Transformer_NonRecursive[Token, Any]):
-    """One method for each rule of the grammar; each gets what its parts became."""
+    """Builds the tree: one method for each rule of the grammar, which gets the results of its parts."""
 
     def __init__(self, text: str, scalar_functions: Mapping[str, str]) -> None:
         super().__init__()

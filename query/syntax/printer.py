@@ -1,4 +1,4 @@
-"""A tree back to the text of a query."""
+"""Prints a tree as the text of a query."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KEYWORDS = (
 )
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*|@\w+")
 
-# How tightly an expression holds together; an operand looser than its place needs parentheses.
+# Binding strength of an expression; an operand that binds more weakly than its place demands needs parentheses.
 _OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _FACTOR, _ATOM = range(8)
 _BINARY = {"||": _SUM, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT}
 
@@ -77,7 +77,7 @@ def format_query(query: Query) -> str:
 
 
 def format_source(source: Stream | App | TableRef | Subquery) -> str:
-    """What FROM or JOIN names, with the other name it is given.
+    """A source in FROM or JOIN, with its alias.
 
     >>> format_source(App("top", "t"))
     "app('top') AS t"
@@ -111,7 +111,7 @@ def format_join(join: Join) -> str:
 def format_window(window: WindowClause) -> str:
     """The WINDOWING clause.
 
-    >>> format_window(Window((WindowSize(Duration(10, "MINUTES"), Duration(60, "SECONDS")),)))
+    >>> format_window(WindowClause((SizeClause(Duration(10, "MINUTES"), Duration(60, "SECONDS")),)))
     'WINDOWING 10 MINUTES EVERY 60 SECONDS'
     """
     sizes = ", ".join(map(_window_size, window.sizes))
@@ -233,7 +233,8 @@ def _string(value: str) -> str:
 
 
 def _negated(operand: Expression) -> str:
-    """The operand of a minus: kept from making `--`, a comment, or from reading as a negative number."""
+    """The operand of a minus, in parentheses where it would otherwise make `--`, a comment, or read as a negative
+    number."""
     text = _format(operand, _FACTOR)
     return f"({text})" if text.startswith("-") or _is_number(operand) else text
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def check_size(query: Query) -> None:
-    """Raise QueryError if an expression nests too deeply, one or all are too large, or a number does not fit."""
+    """Raises QueryError if an expression nests too deeply, one or all are too large, or a number does not fit."""
     pending: list[tuple[Expression | Star, int]] = [(root, 1) for root in expressions(query)]
     seen = aggregates = 0
     while pending:

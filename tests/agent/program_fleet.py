@@ -24,7 +24,7 @@ from recording_client import client_of
 import query
 from agent import Agent, Ended, StreamOptions, Submit
 from agent.control.messages import Analysed
-from agent.daemon.creator_trust import FleetCreators
+from agent.daemon.trust import FleetCreators
 from agent.programs.commands import EndProgram, ProgramEnded, ProgramSaid, StartProgram, TellProgram
 from agent.runtime.messages.programs import Log
 from agent.runtime.model.bundle import Bundle, Contents

@@ -97,7 +97,7 @@ def test_what_comes_loose_twice_is_kept_once() -> None:
     combiner = Combiner(add_up)
     combiner.add_source("one")
     for _ in range(3):
-        combiner.add_loose(run_of(FIRST_PANE, END, 0b10, {0: 10}))
+        combiner.add_detached(run_of(FIRST_PANE, END, 0b10, {0: 10}))
     assert (combiner.waiting_runs, combiner.refused) == (1, 2)
     combiner.add("one", run_of(FIRST_PANE, END, 0b01, {0: 1}))
     (run,) = combiner.ready()

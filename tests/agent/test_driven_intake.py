@@ -14,8 +14,8 @@ from agent import Agent
 from agent.parsing import Parsed
 from agent.programs import calls
 from agent.runtime.ingest.self_paced import SelfPacedPipeline
-from agent.runtime.master.straggler import PATIENCE_S
 from agent.runtime.model.panes import Counts, Run
+from agent.runtime.reduce.straggler import HOLDBACK_S
 
 BATCHES = """
     from dataclasses import dataclass
@@ -123,7 +123,7 @@ def test_code_may_send_on_what_a_child_has_sent_whatever_was_counted_there(
     assert part.versions is not None
     state = part.versions.newest.function.empty_state
     run = Run(WALL_MS, WALL_MS + 1, 2, state, {WALL_MS + pane: Counts(events=3) for pane in panes})
-    part._hear(7, run)
+    part._show(7, run)
     ((_, token),) = part.paos.received()
     assert isinstance(part.pipeline, SelfPacedPipeline)
     assert part.pipeline.send(token, WALL_MS + 50, fleet.wall_ms) is None
@@ -147,7 +147,7 @@ def test_what_was_read_before_the_columns_were_wanted_is_not_mapped(fleet: Progr
     fleet.settle()
     fleet.work()
     # The master waits for what the first agent does not know of the window in which that was.
-    fleet.wait_long(2 * PATIENCE_S + 1)
+    fleet.wait_long(2 * HOLDBACK_S + 1)
     fleet.work()
     assert fleet.log(key) == []
     assert [row["n"] for row in rows(fleet)[0] if row["length"] == 2] == [2]

@@ -18,16 +18,18 @@ from agent.parsing import Parsed
 from agent.runtime.fleet import job_directory as announcements
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.result import OtherGroups
+from agent.runtime.function.versions import FunctionCache
 from agent.runtime.ingest.feed import Feed
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import columns_of
 from agent.runtime.job.local_job import LocalJob
+from agent.runtime.keyed.placement import KeyPlacement
 from agent.runtime.messages.jobs import CODEC, PANES_COUNTED_MAX, Announce, Enrolled, Snapshot
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import COUNT_MAX, END, FIRST_PANE, Counts, Run, add_counted
 from agent.runtime.reduce import snapshot as held_snapshots
-from agent.runtime.reduce.resend import AckLatency
+from agent.runtime.reduce.retransmit import AckLatency
 from agent.runtime.reduce.snapshot import run_of, snapshot_of
 from cbt.layout.group_limit import GroupLimit
 from overlay import Id, MessageReceived, MulticastReceived, Node, Peer, WireError, app_id
@@ -65,7 +67,7 @@ class Root:
     def __init__(self, sql: str = SQL[0], max_groups: int = query.GROUPS_DEFAULT) -> None:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)}, max_groups=max_groups)
         self.operators = OperatorPool()
-        self.part = LocalJob(APP, ROOT, self.operators, AckLatency(), lambda _job: None)
+        self.part = LocalJob(APP, ROOT, self.operators, FunctionCache(), AckLatency(), lambda _job: None)
         self.master = JobState(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
         self.part.begin_epoch(EPOCH, Peer(ROOT, "root"), self.master.trees)
         self.part.root, self.part.works = self, True
@@ -100,7 +102,7 @@ class Root:
         filled = {"after": FIRST_PANE, "upto": END, "contributors": b"\2"} | empty | fields
         frames = {name: cbt.encode_frame(v) for name, v in filled.items() if isinstance(v, pl.DataFrame)}
         before = self.part.refused
-        self.part.child_snapshot(CHILD, Snapshot(APP, filled.pop("epoch", EPOCH), 1, **(filled | frames)))
+        self.part.take_snapshot(CHILD, Snapshot(APP, filled.pop("epoch", EPOCH), 1, **(filled | frames)))
         return self.part.refused - before
 
     def finish(self) -> list[Result]:
@@ -113,7 +115,7 @@ class Root:
         return results + self._publish()
 
     def _publish(self) -> list[Result]:
-        return [result for run in self.part.nodes.completed() for result in self.master.publish(run).values()]
+        return [result for run in self.part.nodes.complete_runs() for result in self.master.publish(run).values()]
 
 
 def counted(*panes: int, **counts: int) -> list[tuple[int, ...]]:
@@ -221,7 +223,7 @@ def test_another_masters_numbers_mean_other_agents(epoch: JobEpoch) -> None:
 
 
 def test_snapshots_of_an_epoch_to_come_wait_for_it_in_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_snapshots, "HELD_MAX", 3)
+    monkeypatch.setattr(held_snapshots, "EARLY_MAX", 3)
     root = Root()
     assert [root.says(epoch=EPOCH.next(CHILD)) for _ in range(5)] == [0, 0, 0, 1, 1]
     assert {tuple(r.missing) for r in root.finish()} == {("child",)}
@@ -238,7 +240,7 @@ def test_what_comes_again_counts_once_and_only_if_it_is_whole() -> None:
 
 
 def test_what_comes_again_is_kept_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.runtime.reduce.combiner.LOOSE_MAX", 2)
+    monkeypatch.setattr("agent.runtime.reduce.combiner.DETACHED_MAX", 2)
     root = Root()
     for _ in range(5):
         root.says(upto=500, counted=counted(0, events=7), again=True)
@@ -320,6 +322,6 @@ def test_states_of_nothing_are_one_and_travel_as_such(sql: str) -> None:
     idle = Run(FIRST_PANE, END, 2, function.empty_state)
     message = snapshot_of(idle, versions, APP, EPOCH, again=False)
     assert message.state == cbt.encode_frame(function.empty_state)
-    read = run_of(message, versions, 1, None)
+    read = run_of(message, versions, KeyPlacement(1), None)
     assert read is not None
     assert (read.state.height, read.state.schema, read.contributors) == (0, root.schema, 2)

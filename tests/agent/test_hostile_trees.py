@@ -42,7 +42,7 @@ class Master(Root):
         frames = {name: cbt.encode_frame(v) for name, v in filled.items() if isinstance(v, pl.DataFrame)}
         before = self.part.refused
         message = Snapshot(APP, filled.pop("epoch", EPOCH), 1, tree=tree, **(filled | frames))
-        self.part.child_snapshot(CHILD, message)
+        self.part.take_snapshot(CHILD, message)
         return self.part.refused - before
 
     def told(self) -> list[tuple[Any, ...]]:
@@ -119,7 +119,7 @@ def test_a_tree_that_the_job_does_not_have_is_refused(tree: int) -> None:
     root = Master()
     assert root.hears(tree) == 1
     assert root.says(tree=tree) == 1
-    assert not root.part.take_again(Snapshot(APP, EPOCH, 1, 0, 1, b"\2", b"", b"", again=True, tree=tree))
+    assert not root.part.take_detached(Snapshot(APP, EPOCH, 1, 0, 1, b"\2", b"", b"", again=True, tree=tree))
 
 
 def test_tree_0_has_no_root_but_the_master() -> None:

@@ -11,7 +11,7 @@ from agent import StreamOptions
 from agent.parsing import Parsed
 from agent.runtime.ingest import operator, pane_log
 from agent.runtime.ingest.watermark import FUTURE_MS
-from agent.runtime.master.straggler import PATIENCE_S
+from agent.runtime.reduce.straggler import HOLDBACK_S
 
 GRACE_MS = 2000
 
@@ -182,7 +182,7 @@ def test_jobs_share_one_reading_with_the_columns_of_all() -> None:
     fleet.insert(0, events("c", at_ms=WALL_MS + 2500, page=["/"]))
     fleet.wait(20.0)
     fleet.catch_up()
-    fleet.wait_long(PATIENCE_S + 0.5)
+    fleet.wait_long(HOLDBACK_S + 0.5)
     shared = sorted((r.app, r.events) for r in fleet.results)
     assert shared == [("pages", 1), ("shop", 1), ("shop", 2)], "what was read without its columns is not whole for it"
 

@@ -25,6 +25,7 @@ from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message
 from agent.runtime.model.panes import END, FIRST_PANE
 from agent.runtime.reduce.combiner import Combiner
+from agent.runtime.reduce.straggler import StragglerPolicy
 from agent.runtime.requests import commands as requests
 from agent.runtime.requests import following
 from agent.runtime.requests.events import SubmitRefused
@@ -139,16 +140,16 @@ def test_a_source_that_stands_still_is_not_waited_for_for_ever() -> None:
     combiner.add("a", run_of(FIRST_PANE, 5000, 1, {4000: 1}))
     combiner.add("b", run_of(FIRST_PANE, 1000, 2, {}))
     for now in (0.0, 30.0, 59.0):
-        combiner.excuse_stragglers(2000, 60.0, now)
+        combiner.skip_stragglers(StragglerPolicy(60.0, 2000), now)
     assert [run.upto for run in combiner.ready()] == [1000]
-    combiner.excuse_stragglers(2000, 60.0, 61.0)
+    combiner.skip_stragglers(StragglerPolicy(60.0, 2000), 61.0)
     assert [(run.upto, run.contributors) for run in combiner.ready()] == [(5000, 1)]
     combiner.add("b", run_of(1000, 4000, 2, {4000: 9}))
     combiner.add("a", run_of(5000, 6000, 1, {6000: 1}))
-    combiner.excuse_stragglers(2000, 60.0, 62.0)
+    combiner.skip_stragglers(StragglerPolicy(60.0, 2000), 62.0)
     assert [(run.upto, run.contributors) for run in combiner.ready()] == [(6000, 1)], "it is not up yet"
     combiner.add("b", run_of(4000, 6500, 2, {6500: 1}))
-    combiner.excuse_stragglers(2000, 60.0, 63.0)
+    combiner.skip_stragglers(StragglerPolicy(60.0, 2000), 63.0)
     combiner.add("a", run_of(6000, 9000, 1, {7000: 1}))
     assert [(run.upto, run.contributors) for run in combiner.ready()] == [(6500, 3)], "it is waited for again"
 

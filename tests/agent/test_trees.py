@@ -18,7 +18,8 @@ from test_updating_jobs import live, log, settle_update, shown, update
 from agent import Result, Updated, UpdateRefused
 from agent.runtime.master.rollout import OTHER_TREES
 from agent.runtime.model.panes import FIRST_PANE
-from agent.runtime.reduce.combiner import Combiner, Span
+from agent.runtime.reduce.combiner import Combiner, PaneSpan
+from agent.runtime.reduce.straggler import StragglerPolicy
 from agent.runtime.reduce.tree_node import RootOf
 from overlay import tree_id
 
@@ -170,7 +171,7 @@ def test_ranges_leave_together_and_who_is_not_in_all_is_partial() -> None:
     combiner.add("child", run_of(FIRST_PANE, 5, 0b011, {3: 1}))
     assert combiner.due() == []
     combiner.add(RootOf(1), replace(run_of(FIRST_PANE, 7, 0b110, {3: 10}), tree=1))
-    assert combiner.due() == [Span(FIRST_PANE, 5, 0b111, 0b010)]
+    assert combiner.due() == [PaneSpan(FIRST_PANE, 5, 0b111, 0b010)]
     (run,) = combiner.ready()
     assert (run.contributors, run.partial, totals([run]), combiner.refused) == (0b111, 0b101, {3: 11}, 0)
 
@@ -182,7 +183,7 @@ def test_a_tree_that_stands_still_is_not_waited_for_for_ever() -> None:
     combiner.add("child", run_of(FIRST_PANE, 5000, 0b11, {4000: 1}))
     combiner.add(RootOf(1), replace(run_of(FIRST_PANE, 1000, 0b11, {}), tree=1))
     for now in (0.0, 61.0):
-        combiner.excuse_stragglers(2000, 60.0, now)
+        combiner.skip_stragglers(StragglerPolicy(60.0, 2000), now)
     whole, rest = combiner.ready()
     assert (whole.upto, whole.contributors, whole.partial) == (1000, 0b11, 0)
     assert (rest.upto, rest.contributors, rest.partial) == (5000, 0b11, 0b11)

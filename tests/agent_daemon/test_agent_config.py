@@ -20,6 +20,7 @@ from agent.configuration.config import (
     _Table,
     load_config,
 )
+from agent.sources.registry import SOURCES
 
 GOOD = """\
 fleet = "shop"
@@ -68,7 +69,7 @@ def test_a_good_file_is_read_with_its_defaults(tmp_path: Path) -> None:
     assert config.identity.ca == tmp_path / "ca.crt"
     assert config.identity.certificate == Path("/etc/elf/agent.crt")
     (stream,) = config.streams
-    assert stream.paths == ("/var/log/nginx/access.log*", f"{tmp_path}/logs/*.json")
+    assert stream.source.locations == ("/var/log/nginx/access.log*", f"{tmp_path}/logs/*.json")
     assert (stream.name, stream.format, stream.time_field, stream.read_from) == ("web", "auto", None, "end")
 
 
@@ -93,7 +94,7 @@ def test_addresses_are_spelled_one_way(tmp_path: Path) -> None:
 def test_the_folder_of_the_file_is_no_pattern(tmp_path: Path) -> None:
     folder = tmp_path / "shop [a]*"
     folder.mkdir()
-    (pattern,) = loaded(folder, GOOD.replace('"/var/log/nginx/access.log*", ', "")).streams[0].paths
+    (pattern,) = loaded(folder, GOOD.replace('"/var/log/nginx/access.log*", ', "")).streams[0].source.locations
     assert pattern == f"{tmp_path}/shop [[]a][*]/logs/*.json"
 
 
@@ -107,7 +108,11 @@ def test_the_documentation_has_every_key() -> None:
     documented = set(re.findall(r"^\| `([a-z_.]+)` \| ", text, re.MULTILINE))
     tops = {field.name for field in msgspec.structs.fields(_File)} - {"archive", "identity", "streams", "tables"}
     inner = {f"identity.{field.name}" for field in msgspec.structs.fields(_Identity)}
-    inner |= {f"streams.{field.name}" for field in msgspec.structs.fields(_Stream)}
+    inner |= {
+        f"streams.{field.name}"
+        for kind in (_Stream, *(row.options for row in SOURCES.values()))
+        for field in msgspec.structs.fields(kind)
+    }
     inner |= {f"tables.{field.name}" for field in msgspec.structs.fields(_Table)}
     inner |= {f"archive.{field.name}" for field in msgspec.structs.fields(_Archive)}
     assert documented >= tops | inner

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from agent.daemon.disk_warnings import DiskWarnings
+from agent.daemon.data_directory import DiskWarnings
 
 
 def test_each_kind_of_failure_is_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:

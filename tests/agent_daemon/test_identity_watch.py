@@ -13,7 +13,7 @@ import pytest
 from agent import ConfigError, check_revocations, load_config, load_identity
 from agent.daemon.data_directory import DataDirectory
 from agent.daemon.identity_watch import IdentityWatch
-from agent.daemon.kept_revocations import kept_revocations
+from agent.daemon.trust import kept_revocations
 from overlay import Authority, Peer, Revocation, Revocations, Transport
 
 AUTHORITY = Authority.create("shop")

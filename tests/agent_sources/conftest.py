@@ -13,7 +13,7 @@ import pytest
 
 from agent.parsing import Format
 from agent.sources.file.tail import TailReader
-from agent.sources.reader import FileBlock
+from agent.sources.reader import SourceBlock
 
 NOBODY = 65534
 
@@ -35,12 +35,12 @@ class Follower:
         recognise = options.pop("recognise", as_lines)
         self.tail: TailReader[Format] = TailReader([str(pattern) for pattern in patterns], recognise, **options)
         self.now = 0.0
-        self.pieces: list[FileBlock[Format]] = []
+        self.pieces: list[SourceBlock[Format]] = []
         self.faults: list[str] = []
 
     def poll(self, times: int = 1, *, later: float = 0.1) -> bytes:
         """What so many polls hand out."""
-        fresh: list[FileBlock[Format]] = []
+        fresh: list[SourceBlock[Format]] = []
         for _ in range(times):
             self.now += later
             fresh += self.tail.poll(self.now)

@@ -15,7 +15,7 @@ import zstandard
 from agent.parsing import Format, sniff
 from agent.sources import Block, read_blocks
 from agent.sources.file.backlog import BoundedReader
-from agent.sources.reader import FileBlock
+from agent.sources.reader import SourceBlock
 
 POLLS_MAX = 10_000
 LINES = b"".join(b'{"time": %d, "text": "some words"}\n' % number for number in range(1_767_225_600, 1_767_235_600))
@@ -34,7 +34,7 @@ def backlog(pattern: Path, **options: Any) -> Iterator[BoundedReader[Format]]:
         reader.close()
 
 
-def read_all(reader: BoundedReader[Format]) -> list[FileBlock[Format]]:
+def read_all(reader: BoundedReader[Format]) -> list[SourceBlock[Format]]:
     pieces = []
     for _ in range(POLLS_MAX):
         if reader.at_end:
@@ -43,7 +43,7 @@ def read_all(reader: BoundedReader[Format]) -> list[FileBlock[Format]]:
     raise AssertionError("it never ends")
 
 
-def content(pieces: list[FileBlock[Format]]) -> bytes:
+def content(pieces: list[SourceBlock[Format]]) -> bytes:
     return b"".join(piece.block.data for piece in pieces)
 
 

@@ -19,6 +19,7 @@ from agent.feeding.feeds import Feeds
 from agent.feeding.reading import ROWS_PER_INSERT, Columns, FeedReader, ReadBatch
 from agent.parsing import Parsed, Parser, SourceColumn
 from agent.runtime.ingest.feed import Feed, FeedKey
+from agent.sources.file.source import FileSource
 
 pytestmark = pytest.mark.trio
 NUMBER = SourceColumn("number", ("number",), "any")
@@ -88,7 +89,7 @@ def bounded(stream: str = "web", app_id: int = 1) -> Feed:
 
 
 def stream(*paths: Path, name: str = "web", kind: str = "auto") -> StreamConfig:
-    return StreamConfig(name, tuple(map(str, paths)), kind, None, "end")
+    return StreamConfig(name, FileSource(tuple(map(str, paths))), kind, None, "end")
 
 
 def write(path: Path, numbers: Sequence[int], *, time_ms: int = DAY_MS, word: str = "w") -> None:
@@ -275,7 +276,7 @@ async def test_a_slow_agent_holds_the_reading_back(
     def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
         nonlocal read_bytes
         found = read(reader, columns, now, wall_ms)
-        read_bytes += sum(len(batch.piece.block.data) for batch in found.batches)
+        read_bytes += sum(len(parsed.piece.block.data) for parsed in found.blocks)
         return found
 
     def compare() -> None:

@@ -21,6 +21,7 @@ from agent.driver import CoreDriver
 from agent.feeding.feeds import Feeds
 from agent.feeding.stream_schema import stream_schema
 from agent.runtime.messages.client_events import JobEvent
+from agent.sources.file.source import FileSource
 from elf.local import LocalOptions, LocalRun, LocalSource
 from overlay import Node, Peer, app_id
 
@@ -36,7 +37,7 @@ class LonelyAgent:
     """A fleet of one, with the daemon's own pump, and a wall clock that stands an hour after the logs' beginning."""
 
     def __init__(self, paths: Path, read_from: Literal["end", "beginning"]) -> None:
-        self.stream = StreamConfig("web", (str(paths),), "auto", None, read_from)
+        self.stream = StreamConfig("web", FileSource((str(paths),)), "auto", None, read_from)
         self.node = Node(Peer(1, "alone:1"), random=random.Random(1))
         self.agent = Agent("alone", self.node, {"web": StreamOptions(read_from)})
         self.events: list[JobEvent] = []
@@ -61,7 +62,7 @@ class LonelyAgent:
         return BEGIN_MS + HOUR_MS + int((trio.current_time() - self.started) * 1000)
 
     def submit(self, text: str, *, bounded: bool) -> int:
-        plan = query.analyze(query.parse(text), {"web": stream_schema(self.stream.paths)})
+        plan = query.analyze(query.parse(text), {"web": stream_schema(self.stream.source)})
         key = app_id("job", b"")
         job = Submit(key, "job", "web", plan.to_wire(), text=text, bounded=bounded, grace_ms=GRACE_MS)
         self.pump.do(lambda now: self.agent.commands.submit(job, lambda _reply: None, now, self.wall_ms()))

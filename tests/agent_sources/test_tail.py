@@ -245,13 +245,13 @@ def test_the_file_that_lags_behind_is_read_first(follow: Follow, tmp_path: Path)
         append(tmp_path / name, f"{name} line\n".encode() * 100)
     follower = follow(tmp_path / "*.log", read_from="beginning", block_bytes=100, poll_bytes=1, line_bytes_max=100)
     follower.poll(2)
-    first, second = (piece.file for piece in follower.pieces)
+    first, second = (piece.part for piece in follower.pieces)
     first.reached_ms, second.reached_ms = 2000, 1000
     follower.poll(3)
-    assert {piece.file.path for piece in follower.pieces[2:]} == {second.path}
+    assert {piece.part.path for piece in follower.pieces[2:]} == {second.path}
     second.reached_ms = 3000
     follower.poll()
-    assert follower.pieces[-1].file is first
+    assert follower.pieces[-1].part is first
 
 
 def test_what_is_no_file_is_refused_once(follow: Follow, tmp_path: Path) -> None:

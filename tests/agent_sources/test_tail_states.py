@@ -152,7 +152,7 @@ class TailMachine(RuleBasedStateMachine):
         for piece in self.tail.poll(self.now):
             lines = piece.block.data.split(b"\n")
             # What comes without a line end is the last of a file that was given up.
-            assert not lines[-1] or piece.file not in self.tail.behind()
+            assert not lines[-1] or piece.part not in self.tail.behind()
             fresh = Counter(line + b"\n" for line in lines[:-1])
             self.got += fresh
             assert all(self.got[line] == 1 for line in fresh), "a line came twice"

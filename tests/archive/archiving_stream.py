@@ -16,6 +16,7 @@ from agent.archive.format.segments import Segment
 from agent.archive.writer import stream_archiver
 from agent.archive.writer.archiver import Archiver
 from agent.configuration.config import ArchiveConfig, StreamConfig
+from agent.sources.file.source import FileSource
 
 CRASH_POINTS = ("before writing", "after writing", "before committing", "after committing")
 
@@ -35,7 +36,7 @@ class ArchivedLog:
         self.written: list[bytes] = []
         self.now = 1.0
         self.config = ArchiveConfig(self.store, 30.0, disk_free_min, ("*",))
-        self._stream = StreamConfig("web", (str(self.log),), "json", "time", read_from)  # type: ignore[arg-type]
+        self._stream = StreamConfig("web", FileSource((str(self.log),)), "json", "time", read_from)  # type: ignore[arg-type]
         self._segment_bytes = segment_bytes
         self._half = b""
         self._numbers = itertools.count()

@@ -12,7 +12,6 @@ from agent.archive.format.row_key import (
     decode_key,
     encode_key,
     encode_keys,
-    key_range,
     salt_of,
 )
 
@@ -44,16 +43,6 @@ def test_columns_of_keys_are_those_of_their_rows(stream: str, agent: str, rows: 
         pl.Series(offsets, dtype=pl.UInt64),
     )  # fmt: skip
     assert made.to_list() == [encode_key(RowKey(stream, time, agent, file, offset)) for time, file, offset in rows]
-
-
-@given(keys, names, st.none() | times, st.none() | times)
-def test_a_range_holds_the_keys_of_its_stream_and_times(
-    key: RowKey, stream: str, from_ms: int | None, to_ms: int | None
-) -> None:
-    for asked in (stream, key.stream):
-        start, stop = key_range(asked, from_ms, to_ms, salt_of(key.agent))
-        is_in_time = (from_ms is None or from_ms <= key.time_ms) and (to_ms is None or key.time_ms < to_ms)
-        assert (start <= encode_key(key) < stop) == (asked == key.stream and is_in_time)
 
 
 def test_salts_spread_agents() -> None:

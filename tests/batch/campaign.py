@@ -27,7 +27,7 @@ from elf.demo.story.truth import read_events
 
 AGENTS = 8
 VISITORS_S = 600.0
-"""So long visitors come at most: until all is done that needs them."""
+"""Upper bound on the duration of visits, which end once nothing needs them."""
 RATE = 200
 ROLE = ROLES["spam_campaign"]
 TOTALS = "totals"
@@ -39,7 +39,7 @@ WINDOWS = 30
 
 @dataclass(frozen=True)
 class Campaign:
-    """What is left: the archives, whom it was killed, the times of all events, what the backfill has printed."""
+    """Results of the campaign: archives, killed agents, times of all events, and the backfill's output."""
 
     archives: list[str]
     killed: list[str]
@@ -75,7 +75,7 @@ def run_campaign(folder: Path) -> Campaign:
 
 
 class Visitors:
-    """They come to all servers, from now on."""
+    """Visitors come to all servers from now on."""
 
     def __init__(self, shop: Shop) -> None:
         self._shop = shop

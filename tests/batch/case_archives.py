@@ -38,7 +38,7 @@ class CaseArchives:
         self._folder, self._arrival_ms = folder, arrival_ms
 
     def uris(self, tables):
-        """Those of a case's streams."""
+        """Files of a case's streams."""
         return [self._uri(name, table) for name, table in tables.items() if table.lookup is None]
 
     def _uri(self, name, table):

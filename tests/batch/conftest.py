@@ -26,7 +26,7 @@ spark.driver.extraJavaOptions {QUICK_TO_START}
 spark.executor.extraJavaOptions {QUICK_TO_START}
 spark.sql.shuffle.partitions 2
 """
-"""What tests want of Spark: they start many processes on few cores, and each has little to do."""
+"""Settings of Spark for tests, which start many small processes on few cores."""
 
 
 @pytest.fixture(scope="session")

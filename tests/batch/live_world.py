@@ -38,7 +38,7 @@ def version(text: str = COUNT, number: int = 1, **fields: Any) -> VersionLine:
 def windows(
     version: VersionLine, logs: Iterable[list[Event]], since_ms: int | None = None, until_ms: int | None = None
 ) -> dict[tuple[str, str], LiveResult]:
-    """What a version computes of logs."""
+    """Results of a version over logs."""
     fleet = EmbeddedFleet(1, [STREAM], random.Random(0))
     key = app_id("shop", b"")
     fleet.submit(Submit(key, "shop", STREAM, version.plan, since_ms=since_ms, until_ms=until_ms))

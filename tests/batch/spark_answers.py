@@ -1,4 +1,4 @@
-"""What runs over archives answer, many of them with few jobs for Spark, which takes its time for each."""
+"""Answers of runs over archives, many per job of Spark, since each job has a fixed cost."""
 
 from __future__ import annotations
 

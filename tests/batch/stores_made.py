@@ -47,7 +47,7 @@ def add_segment(
 
 
 def add_pieces(store: Path, data: bytes, pieces: Sequence[int], **options: int | str) -> list[Segment]:
-    """The same as several segments of so many lines each."""
+    """Adds data as several segments with these numbers of lines."""
     lines, made, offset = data.splitlines(keepends=True), [], 0
     for count in pieces:
         piece, lines = b"".join(lines[:count]), lines[count:]

@@ -28,7 +28,7 @@ def lines_beginning(start: str) -> str:
 
 
 def run(line: str) -> str:
-    """What a command prints, and how it ends."""
+    """Output and exit code of a command."""
     done = CliRunner().invoke(cli, shlex.split(line)[1:], standalone_mode=False)
     assert done.exception is None, f"{line}: {done.exception!r}"
     return done.stdout + (f"exit code {done.return_value}\n" if done.return_value else "")

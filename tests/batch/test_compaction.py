@@ -150,14 +150,14 @@ KILLED = """
 import os, signal, sys
 from elf.batch.table import compaction
 from elf.batch.session.session import spark_session
-from elf.batch.table.table import Table
+from elf.batch.table.table import ArchiveTable
 
 with spark_session(sys.argv[1]) as spark:
-    table = Table.open(spark, [sys.argv[2]])
+    table = ArchiveTable.open(spark, [sys.argv[2]])
     print("ready", flush=True)
     print(len(compaction.compact(table, major=True).added), flush=True)
     compaction.commit = lambda *_args, **_options: os.kill(os.getpid(), signal.SIGKILL)
-    compaction.compact(Table.open(spark, [sys.argv[3]]), major=True)
+    compaction.compact(ArchiveTable.open(spark, [sys.argv[3]]), major=True)
 """
 
 

@@ -1,4 +1,4 @@
-"""Where the archive's windows end and a job's own begin: every window once, whenever the agents have joined the job."""
+"""Archived windows meet live ones: every window comes once, whenever the agents have joined the job."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ class Past:
         self.looks = 0
         self._looks_needed = looks_needed
 
-    def look(self, text: str) -> None:
+    def reread(self, text: str) -> None:
         assert text == "SELECT"
         self.looks += 1
 
-    def lacking(self, until_ms: int) -> Sequence[str]:
+    def agents_behind(self, until_ms: int) -> Sequence[str]:
         assert until_ms > FIRST_MS
         return ["agent-1"] if self.looks < self._looks_needed else []
 

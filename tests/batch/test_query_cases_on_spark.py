@@ -37,7 +37,7 @@ def _run(spark, archives, case, folder):
 
 @pytest.fixture(scope="module")
 def in_regions(request, runs):
-    """What agents' code answers, by case, for all cases that are tested in this run."""
+    """Answers of agents' code, by case, for all cases that are tested in this run."""
     asked = [
         item.callspec.params["case"].id
         for item in request.session.items
@@ -48,7 +48,7 @@ def in_regions(request, runs):
 
 @pytest.fixture(scope="module")
 def as_columns(runs):
-    """What Spark itself answers, by case, where it does."""
+    """Answers of Spark itself, by case, where it has one."""
     return {id_: list(run.results()) for id_, run in runs.items() if isinstance(run.execution_plan, NativePlan)}
 
 

@@ -38,7 +38,7 @@ def lines_of(events: Iterable[Event]) -> bytes:
 
 
 def note_down(shop: Path, lines: Iterable[bytes]) -> None:
-    """What masters on the first agent have published."""
+    """Results published by masters on the first agent."""
     timed = [b'{"time":"2023-11-14T22:13:30Z",' + line[1:] + b"\n" for line in lines]
     add_segment(shop / "agent-1", b"".join(timed), stream="@results", agent="agent-1", file_id=99)
 
@@ -80,7 +80,7 @@ def test_what_was_not_published_is_filled_in(spark: SparkSession, shop: Path) ->
     first, then = published(version(), logs), published(second, logs)
     note_down(shop, [*first[:2], *first[4:6], then[0], *then[8:]])
     filling = Backfill(spark, [str(shop)], "shop", None, None)
-    found = [json.loads(line) for line in filling.missed()]
+    found = [json.loads(line) for line in filling.missing_lines()]
     whole = {(line["window_start"], 1): line["rows"] for line in map(json.loads, first[2:])}
     assert [(one["window_start"], one["version"]) for one in found] == [list(whole)[number] for number in (0, 1, 4, 5)]
     assert [one["rows"] for one in found] == [whole[one["window_start"], 1] for one in found]

@@ -1,4 +1,4 @@
-"""What the tests of single PAOs share: states by pane, lifted, merged, subtracted and lowered as a layout does it."""
+"""Helpers of the tests of single PAOs: states by pane, lifted, merged, subtracted and lowered as a layout does it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What machines that drive trees share: limits so small that a few rows make deep trees, and hashes that collide."""
+"""Helpers of the machines that drive trees: limits so small that few rows make deep trees, and hashes that collide."""
 
 from tempfile import TemporaryDirectory
 

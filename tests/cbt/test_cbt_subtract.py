@@ -1,4 +1,4 @@
-"""What was merged can be taken off again, to the last bit, whatever it was."""
+"""Any merged state can be subtracted again, to the last bit."""
 
 from __future__ import annotations
 

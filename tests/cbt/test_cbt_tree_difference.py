@@ -1,4 +1,4 @@
-"""What came between two flushes of a tree is the later one without the earlier, to the last bit."""
+"""The rows between two flushes of a tree are the later flush without the earlier, to the last bit."""
 
 from collections import Counter
 

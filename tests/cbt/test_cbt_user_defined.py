@@ -260,7 +260,7 @@ def test_what_shows_only_with_some_data_names_the_function(definition: Any, faul
 
 
 def lower_all(paos: list[Pao]) -> None:
-    """What a layout does with several aggregates at once."""
+    """Lifts, merges and lowers several aggregates at once, as a layout does."""
     block = pl.DataFrame({"x": ["a", "b"], "key": [0, 0]})
     lifted = {pao: pao.lift(block["x"]) for pao in paos}
 

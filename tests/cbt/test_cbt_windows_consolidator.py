@@ -191,7 +191,7 @@ def test_states_of_doubles_are_never_taken_off() -> None:
 
 
 def combines(layout: Layout, size: WindowSize, panes: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often frames are combined for so many panes of one event."""
+    """The number of combines for a number of panes of one event."""
     counts = 0
     combine = Layout.combine
 

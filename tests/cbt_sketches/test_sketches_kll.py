@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cbt.algebra.items import lift_items, lower_items, merge_items
 from cbt.sketches import kll_bytes
-from cbt.sketches.halving import capacities, room
+from cbt.sketches.halving import capacities, sketch_capacity
 from cbt.sketches.kll import KllSketch
 from cbt.sketches.wire import SketchError
 
@@ -112,7 +112,7 @@ def test_the_rank_error_is_as_stated_for_every_rank(values: object, merged: obje
     frame = pl.DataFrame({"pane": np.tile(np.arange(groups), count), "x": by_pane.T.ravel()})
     sketch = KllSketch("q", "number", 0.5)
     rows = merged(sketch, frame)  # type: ignore[operator]
-    assert rows.group_by("pane").len()["len"].max() <= room(200)[-1] + 2
+    assert rows.group_by("pane").len()["len"].max() <= sketch_capacity(200)[-1] + 2
     errors = [
         greatest_rank_error(np.sort(by_pane[pane]), part["q.value"].to_numpy(), part["q.weight"].to_numpy())
         for (pane,), part in sketch.weigh(rows, GROUP).partition_by("pane", as_dict=True).items()
@@ -189,7 +189,7 @@ def test_capacities_are_those_of_datasketches() -> None:
     data = their_sketch.serialize()
     height = data[18]
     starts = struct.unpack_from(f"<{height}I", data, 20)
-    assert room(200)[height] - starts[0] == their_sketch.num_retained
+    assert sketch_capacity(200)[height] - starts[0] == their_sketch.num_retained
     assert capacities(200)[0] == 200
 
 

@@ -39,7 +39,7 @@ class Finished:
         return [row for result in self.results for row in result["rows"]]
 
     def refuses(self, code: int, *words: str) -> None:
-        """It ended with this code, printed nothing, and its one complaint holds these words."""
+        """Asserts that a command ended with this code, printed nothing, and complained once, in these words."""
         assert (self.code, self.out) == (code, ""), self.err
         assert self.err.startswith("elf")
         assert "Traceback" not in self.err

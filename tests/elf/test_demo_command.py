@@ -24,7 +24,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason=
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the demo makes its folder: its processes are known by that name, and nothing may stay in it."""
+    """Directory of the demo's folder, by whose name its processes are found; nothing may stay in it."""
     folder = tmp_path / "tmp"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))

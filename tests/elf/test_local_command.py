@@ -279,7 +279,7 @@ def test_help_shows_an_example(command: list[str]) -> None:
 
 
 def test_the_largest_queries_reach_every_agent(events: str) -> None:
-    """What passes the limits of a query must pass those of the messages that carry its plan."""
+    """A query within its limits must fit the limits of the messages that carry its plan."""
     query = "SELECT COUNT(*) AS n FROM logs WHERE clicks IN (" + ", ".join(map(str, range(3_900))) + ")"
     assert local(query, "--agents", "3", events).rows == [{"n": 4}]
     chain = "SELECT COUNT(*) AS n FROM logs WHERE " + " OR ".join(f"clicks = {n}" for n in range(3_000))

@@ -1,4 +1,4 @@
-"""What Tab offers, in the shell over files and in bash."""
+"""Completions by Tab, in the shell over files and in bash."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def completer(tmp_path: Path) -> ShellCompleter:
 
 
 def offered(completer: ShellCompleter, text: str) -> list[str]:
-    """What Tab offers at `|`, as it would be written."""
+    """Completions by Tab at `|`, as they would be written."""
     before, _, after = text.partition("|")
     document = Document(before + after, len(before))
     return [one.text for one in completer.get_completions(document, CompleteEvent())]
@@ -101,7 +101,7 @@ BASH = shutil.which("bash")
 
 
 def completed(*typed: str) -> Sequence[str]:
-    """What bash offers for the last of the words typed after `elf`, once `elf completion bash` is in force."""
+    """Completions of bash for the last word typed after `elf`, with `elf completion bash` loaded."""
     script = subprocess.run(
         [sys.executable, "-m", "elf", "completion", "bash"], capture_output=True, text=True, check=True, timeout=60
     ).stdout

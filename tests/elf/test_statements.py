@@ -1,4 +1,4 @@
-"""How texts are taken apart into statements, and what each asks for."""
+"""Texts are split into statements, and each statement is read."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PATIENCE_S = 120.0
 
 
 class Lines:
-    """What a process writes, line by line, with a limit to how long a test waits for the next one."""
+    """Lines that a process writes, with a limit on the wait for the next one."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._lines: queue.Queue[bytes | None] = queue.Queue()
@@ -84,7 +84,7 @@ def asking(*arguments: str | bytes, socket: Path | None = None, **options: Any) 
 
 
 def ask(*arguments: str | bytes, socket: Path | None = None, stdin: bytes = b"") -> Finished:
-    """The same in this process, until it ends by itself."""
+    """Runs a command in this process until it ends by itself."""
     with mock.patch.dict(os.environ, {"ELF_SOCKET": str(socket)} if socket else {}):
         return elf(*map(os.fsdecode, arguments), stdin=stdin)
 

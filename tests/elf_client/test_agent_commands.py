@@ -234,7 +234,7 @@ def test_ask_says_when_no_window_is_out_yet(socket_path: Path) -> None:
     with answering(socket_path, AskAnswer("shop", ACCEPTED.query, ACCEPTED.columns, [])):
         finished = ask("ask", "shop", "--output", "json", socket=socket_path)
     assert (finished.code, finished.out) == (0, "")
-    assert finished.err == "shop: no window is out yet: elf follow waits for the next one\n"
+    assert finished.err == "shop: no window is published yet: elf follow waits for the next one\n"
 
 
 @pytest.mark.parametrize("windows", ["0", str(ASKED_WINDOWS_MAX + 1), "many"])
@@ -317,7 +317,7 @@ def test_an_agent_whose_queue_is_full_is_waited_for(socket_path: Path) -> None:
 
 @pytest.mark.parametrize("output", ["csv", "table"])
 def test_windows_look_as_those_of_elf_local(tmp_path: Path, socket_path: Path, output: str) -> None:
-    """The same writers for what was computed here and what came over the wire."""
+    """The same writers serve results computed here and results received."""
     events = [
         {"ts": 1767323045, "name": "\x1b[31mred", "n": 2**62}, {"ts": 1767323046, "name": "a,b", "n": 2**62},
         {"ts": 1767323047, "name": None, "n": 0.1}, {"ts": 1767323058, "name": "☃", "n": 1e300},

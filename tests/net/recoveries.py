@@ -1,4 +1,4 @@
-"""How long the fleet took to be whole again, one row a fault."""
+"""Recovery times of the fleet, one row per fault."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a fuzzer feeds with hostile bytes: each takes any bytes and fails only when something is wrong with the overlay.
+"""Fuzz targets for hostile bytes: each takes any bytes and fails only when the overlay misbehaves.
 
-Each comes with proper inputs to begin from.
+Each has proper inputs as seeds.
 """
 
 from __future__ import annotations
@@ -77,21 +77,21 @@ FRAMES = _WRITER.frame(FrameKind.HELLO, _HELLO) + b"".join(
 
 
 def read_message(data: bytes) -> None:
-    """Bytes are a message, which is written as it was read, or a WireError."""
+    """Bytes are a message, which is encoded as it was decoded, or a WireError."""
     with suppress(WireError):
         message = CODEC.decode(data)
         assert CODEC.decode(CODEC.encode(message)) == message
 
 
 def read_hello(data: bytes) -> None:
-    """The same of the first frame of a connection."""
+    """Bytes are a hello, or an error."""
     with suppress(WireError):
         hello = HELLO_CODEC.decode(data)
         assert HELLO_CODEC.decode(HELLO_CODEC.encode(hello)) == hello
 
 
 def read_frames(data: bytes) -> None:
-    """What a connection brings is payloads, or ends it; the room it takes is given back."""
+    """Bytes of a connection yield payloads, or end it; its reservations are released."""
     room = AssemblyBudget(1 << 20)
     reader, incoming = FrameReader(TAG), Incoming(room, lambda *_: None)
     middle = len(data) // 2
@@ -111,7 +111,7 @@ def read_frames(data: bytes) -> None:
 
 
 def feed_node(data: bytes) -> None:
-    """A node takes messages of any bytes, one for each length in front, and stays sound."""
+    """A node survives messages of any bytes, each prefixed with its length."""
     node = Node(Peer(5, "node:1"), random=random.Random(1))
     node.start(0.0)
     node.subscribe(5, 0.0)

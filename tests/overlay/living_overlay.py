@@ -1,4 +1,4 @@
-"""A simulated overlay in which all nodes are members of some groups, and how long its troubles take to heal."""
+"""A simulated overlay in which all nodes are members of some groups, and its recovery times after faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUIET_S = 4.0
 
 @dataclass
 class Healing:
-    """For how long after a moment something was wrong: in seconds, to the next quarter."""
+    """Seconds from a moment until a fault was gone, to the next quarter."""
 
     orphans: dict[tuple[int, int], float] = field(default_factory=dict)
     """By node and group: who was not under its group's root, or did not know it was."""
@@ -149,7 +149,7 @@ class LivingOverlay:
         self.simulator.loss = loss
 
     def departures(self, node: Node, kind: type[PeerFailed] | type[PeerLeft]) -> list[int]:
-        """Of whom a node has said that they failed, or left."""
+        """The peers of whom a node has reported that they failed or left."""
         return [e.peer.node_id for _, by, e in self.events if by is node and isinstance(e, kind)]
 
     def leaf_set_changes(self, node: Node) -> int:

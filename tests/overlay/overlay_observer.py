@@ -1,4 +1,4 @@
-"""Watches a simulated overlay step by step, and remembers whatever must never happen."""
+"""Watches a simulated overlay step by step, and records everything that must never happen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from overlay import Delivered, Event, Joined, LeafSetChanged, MulticastReceived, Node, Simulator, closest
 
 STEPS_PER_CHECK = 40
-"""After so many steps one node's invariants are checked, each in its turn; all of them at `check_all`."""
+"""Steps between checks of one node's invariants, each node in turn; `check_all` checks all nodes."""
 
 
 class Observer:

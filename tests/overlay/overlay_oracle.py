@@ -1,4 +1,4 @@
-"""What must hold of a whole overlay, told by someone who sees all its nodes; and ways to build one."""
+"""Invariants of a whole overlay, checked with global knowledge, and builders of overlays."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ def check_all(nodes: Iterable[Node]) -> None:
 
 
 def leaf_set_errors(nodes: Sequence[Node]) -> list[str]:
-    """Name the nodes whose leaf set is not the nearest ones on either side."""
+    """Name the nodes whose leaf set does not hold the nearest nodes on either side."""
     ring = sorted(node.peer.node_id for node in nodes)
     places = {node_id: place for place, node_id in enumerate(ring)}
     reach = min(HALF_LEAF_SET, len(ring) - 1)
@@ -61,7 +61,7 @@ def leaf_set_errors(nodes: Sequence[Node]) -> list[str]:
 
 
 def tree_errors(nodes: Sequence[Node], group: int, subscribers: set[int]) -> list[str]:
-    """Name whatever keeps a group from being one tree under its key's closest node, over all subscribers."""
+    """Name the faults that keep a group from being one tree under its key's closest node, over all subscribers."""
     by_id = {node.peer.node_id: node for node in nodes}
     root = closest(group, by_id)
     errors = []
@@ -85,7 +85,7 @@ def tree_errors(nodes: Sequence[Node], group: int, subscribers: set[int]) -> lis
 
 
 def _top(node: Node, group: int, by_id: dict[int, Node]) -> int | None:
-    """Follow the parents; None where they go round, or lead to someone who is not here."""
+    """Follow the parents; None when they form a cycle or lead to a node outside the overlay."""
     for _ in range(len(by_id)):
         parent = node.parent(group)
         if parent is None:

@@ -25,12 +25,12 @@ LIVENESS_S = 120.0
 SEEDS_EVERY_S = 5.0
 QUIET_S = 5.0
 ROUTED_S = 10.0
-"""A far entry of a routing table that is dead is noticed when a route meets it, and that goes another way then."""
+"""Time after which a route has met a dead far entry of a routing table and replaced it."""
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What a seed makes of a swarm."""
+    """The parameters a seed draws for a swarm."""
 
     size: int
     loss: float
@@ -57,7 +57,7 @@ class Draw:
 
 @dataclass
 class Swarm:
-    """Nodes in trouble."""
+    """Nodes under faults."""
 
     seed: int
     size_max: int
@@ -81,7 +81,7 @@ class Swarm:
     # The life of a swarm.
 
     def run(self) -> None:
-        """Grow, suffer and recover; AssertionError at the first thing that must not be."""
+        """Grow, suffer faults and recover; AssertionError at the first violation."""
         for _ in range(self.draw.size):
             self.join()
             self.go_on(self.source.choice([0.05, 0.3]))
@@ -143,7 +143,7 @@ class Swarm:
         ]
 
     def try_seeds(self, core: Sequence[Node]) -> None:
-        """Do what the shells of agents do for ever: try a seed."""
+        """Try a seed repeatedly, as the shells of agents do."""
         for node in self.awake(core[1:]):
             now = self.simulator.clock(node)
             if node.is_active:
@@ -152,7 +152,7 @@ class Swarm:
                 node.join(core[0].peer, now)
 
     def errors(self, nodes: Sequence[Node]) -> list[str]:
-        """Say what is wrong with nodes that should be an overlay of their own."""
+        """Return the faults of nodes that should be an overlay of their own."""
         errors = [f"{node.peer} is not active" for node in nodes if not node.is_active] + leaf_set_errors(nodes)
         ids = {node.peer.node_id for node in nodes}
         for key in self.keys:
@@ -189,7 +189,7 @@ class Swarm:
         return self.source.sample(self.live, max(1, round(self.source.uniform(0.0, fraction_max) * len(self.live))))
 
     def awake(self, nodes: Sequence[Node]) -> list[Node]:
-        """Return those that do not stand still, waiting for one if all do."""
+        """Return the nodes that are not stalled, waiting for one if all are."""
         while not (awake := [node for node in nodes if not self.simulator.stands_still(node)]) and nodes:
             self.go_on(0.5)
         return awake

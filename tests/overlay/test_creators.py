@@ -1,4 +1,4 @@
-"""Whose word on jobs counts: creators' certificates and signatures, as an agent judges them."""
+"""Trust in creators: their certificates and signatures, as an agent judges them."""
 
 from __future__ import annotations
 

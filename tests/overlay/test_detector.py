@@ -1,4 +1,4 @@
-"""What detectors, leases and acknowledgements make of a whole overlay. A failure names its seed."""
+"""Detectors, leases and acknowledgements in a whole overlay. A failure names its seed."""
 
 import random
 from collections import Counter

@@ -30,7 +30,7 @@ LENGTHS = {
     FrameKind.ASK: 0,
     FrameKind.STAY: 0,
     FrameKind.GOODBYE: 0,
-    FrameKind.HEARD: 0,
+    FrameKind.GOODBYE_ACK: 0,
 }
 FRAMES = st.sampled_from([kind for kind in FrameKind if kind != FrameKind.HELLO]).flatmap(
     lambda kind: st.tuples(

@@ -1,4 +1,4 @@
-"""Whatever a peer sends, a node neither raises nor grows, and goes on working."""
+"""A node neither raises nor grows nor stops working, whatever a peer sends."""
 
 import random
 
@@ -9,7 +9,7 @@ from overlay_oracle import memory_overlay
 
 from overlay import Delivered, Id, Joined, Node, Peer
 from overlay.core.outbox import CODEC
-from overlay.scribe.fan_out import FAN_OUT_MAX, REPAIR_SLOTS
+from overlay.scribe.group import FAN_OUT_MAX, REPAIR_SLOTS
 from overlay.wire.epoch import COUNTER_MAX, NEVER, TreeEpoch
 from overlay.wire.ids import id_to_bytes
 from overlay.wire.messages import (
@@ -52,8 +52,8 @@ from overlay.wire.messages import (
     Suspect,
 )
 from overlay.wire.tree_fields import (
+    GroupRefusal,
     MulticastEntry,
-    Refusal,
     RootState,
     TreePosition,
     TreeStatus,
@@ -113,7 +113,7 @@ messages = st.one_of(
     st.builds(Disseminate, group=keys, hops=hops, entry=entries),
     st.builds(GroupJoin, statuses=several(st.builds(TreeStatus, keys, epochs, frontiers))),
     st.builds(GroupJoined, positions=several(st.builds(TreePosition, keys, epochs, frontiers, several(keys)))),
-    st.builds(GroupRefused, refusals=several(st.builds(Refusal, keys, st.none() | peers))),
+    st.builds(GroupRefused, refusals=several(st.builds(GroupRefusal, keys, st.none() | peers))),
     st.builds(GroupLeave, groups=several(keys)),
     st.builds(
         GroupDigest,

@@ -1,4 +1,4 @@
-"""What joins cost, and what keeps many joiners from costing too much."""
+"""Cost of joins, and its bounds with many joiners."""
 
 from itertools import pairwise
 from math import log

@@ -19,7 +19,7 @@ from overlay.wire.messages import (
 )
 from overlay.wire.traffic import TRAFFIC
 from overlay.wire.tree_fields import (
-    Refusal,
+    GroupRefusal,
     UpwardEdge,
 )
 
@@ -105,7 +105,7 @@ def test_short_and_long_frames_are_read_alike(source: bytes | st.DataObject) -> 
     if isinstance(source, bytes):
         data = source
     else:
-        message = GroupRefused(refusals=(Refusal(Id(5), Peer(2**127, "there:1")),))
+        message = GroupRefused(refusals=(GroupRefusal(Id(5), Peer(2**127, "there:1")),))
         whole = bytearray(CODEC.encode(message))
         whole[source.draw(st.integers(0, len(whole) - 1))] = source.draw(st.integers(0, 255))
         data = bytes(whole)

@@ -1,4 +1,4 @@
-"""Who is near, how that is found out, and what it does to the routing table."""
+"""Measurements of proximity, and their effect on the routing table."""
 
 import random
 from collections import Counter
@@ -176,7 +176,7 @@ def test_whoever_is_gone_is_not_measured() -> None:
 def test_a_suspect_is_no_candidate() -> None:
     suspects, peers = {2}, [Peer(number, f"peer-{number}") for number in (1, 2, 3)]
     tables = PeerTables(Peer(0, "me"), suspects, random.Random(1))
-    tables.hear_of(peers, 0.0)
+    tables.learn_peers(peers, 0.0)
     suspects.add(3)
     assert [tables.next_candidate(0.0), tables.next_candidate(0.0)] == [peers[0], None]
     assert peers[1] not in tables.routing_table

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from overlay import Authority, Peer, Revocation, RevocationError, Revocations, fingerprint, read_list
 from overlay.transport.identity.revocation import LIST_BYTES_MAX
 from overlay.transport.link.refusals import ViolationError
-from overlay.transport.spreading import AGAIN_S, CODEC, MARK, TAKEN_MAX, Numbers, Revoked, Spreading
+from overlay.transport.revocation_gossip import AGAIN_S, CODEC, MARK, TAKEN_MAX, Numbers, RevocationGossip, Revoked
 
 AUTHORITY = Authority.create("shop")
 OTHER = Authority.create("shop")
@@ -129,7 +129,7 @@ class Epidemic:
         self.peers = [Peer(number + 1, f"10.0.0.1:{number + 1}") for number in range(count)]
         self.revocations = [Revocations([der(AUTHORITY)]) for _ in self.peers]
         self.agents = [
-            Spreading(revocations, self._sender(number), self.chance)
+            RevocationGossip(revocations, self._sender(number), self.chance)
             for number, revocations in enumerate(self.revocations)
         ]
         self.links: list[set[int]] = [set() for _ in self.peers]
@@ -155,7 +155,7 @@ class Epidemic:
         return {number for revocations in self.revocations for number in revocations.numbers.values()}
 
     def _tell(self, number: int) -> None:
-        self.agents[number].tell([self.peers[other] for other in sorted(self.links[number])])
+        self.agents[number].announce([self.peers[other] for other in sorted(self.links[number])])
 
     def _sender(self, number: int) -> object:
         def send(peer: Peer, data: bytes) -> None:
@@ -179,7 +179,7 @@ def test_given_to_one_agent_a_list_reaches_all(seed: int) -> None:
 def test_without_lists_nobody_says_anything() -> None:
     fleet = Epidemic(1, count=10, links=2)
     for agent in fleet.agents:
-        agent.tell(fleet.peers)
+        agent.announce(fleet.peers)
         agent.remind(fleet.peers)
     assert not fleet.waiting
 
@@ -188,7 +188,7 @@ def test_two_that_know_different_lists_end_with_the_newer_one_and_rest() -> None
     fleet = Epidemic(1, count=2, links=1)
     fleet.revocations[0].take(listed(5, 11))
     fleet.give(1, listed(6, 12))
-    fleet.agents[0].tell([fleet.peers[1]])
+    fleet.agents[0].announce([fleet.peers[1]])
     fleet.settle()
     assert fleet.numbers() == {6}
     assert sum(fleet.sent.values()) < 10
@@ -203,10 +203,10 @@ def test_what_went_amiss_is_mended_by_a_reminder() -> None:
     assert fleet.numbers() == {5}
 
 
-def alone() -> tuple[Spreading, list[bytes], Revocations]:
+def alone() -> tuple[RevocationGossip, list[bytes], Revocations]:
     sent: list[bytes] = []
     revocations = Revocations([der(AUTHORITY)])
-    return Spreading(revocations, lambda _peer, data: sent.append(data), random.Random(1)), sent, revocations
+    return RevocationGossip(revocations, lambda _peer, data: sent.append(data), random.Random(1)), sent, revocations
 
 
 PEER = Peer(7, "10.0.0.7:7700")

@@ -8,8 +8,8 @@ from overlay import ID_SPACE, Peer, closest, digit, distance, shared_prefix_leng
 from overlay.pastry.tables.leaf_set import LeafSet
 from overlay.pastry.tables.neighbourhood import Neighbourhood
 from overlay.pastry.tables.proximity import Proximity
-from overlay.pastry.tables.routing import next_hop
 from overlay.pastry.tables.routing_table import CELL_PEERS_MAX, RoutingTable
+from overlay.pastry.tables.tables import next_hop
 
 OWNER = 0xA5A5 << 112
 

@@ -36,8 +36,8 @@ from overlay.wire.messages import (
 from overlay.wire.tree_fields import (
     PATH_LENGTH_MAX,
     Frontier,
+    GroupRefusal,
     MulticastEntry,
-    Refusal,
     RootState,
     TreePosition,
     TreeStatus,
@@ -93,7 +93,7 @@ def joined(key: Id, path: tuple[Id, ...], epoch: TreeEpoch = FIRST, frontier: Fr
 
 
 def refused(redirect: Peer | None) -> GroupRefused:
-    return GroupRefused(refusals=(Refusal(KEY, redirect),))
+    return GroupRefused(refusals=(GroupRefusal(KEY, redirect),))
 
 
 def news(sequence: int = 1, hops: int = 1, epoch: TreeEpoch = FIRST, payload: bytes = b"x") -> Disseminate:
@@ -213,12 +213,12 @@ def test_nobody_is_shown_the_way_to_a_dead_peer_for_long() -> None:
         tell(node, peer, Announcement())
     key = far.node_id
     node.subscribe(key, 0.0)
-    tell(node, far, GroupRefused(refusals=(Refusal(key, uncle),)))
+    tell(node, far, GroupRefused(refusals=(GroupRefusal(key, uncle),)))
     tell(node, uncle, joined(key, (Id(1 << 126),)))
     assert node.parent(key) == uncle
     run_timers(node, 5.0)
     tell(node, uncle, join(key), 5.0)
-    assert groups_only(drain(node)) == [(uncle, GroupRefused(refusals=(Refusal(key, far),)))]
+    assert groups_only(drain(node)) == [(uncle, GroupRefused(refusals=(GroupRefusal(key, far),)))]
     run_timers(node, 8.5, silent=(far,))
     tell(node, uncle, join(key), 8.5)
     ((_, answer),) = groups_only(drain(node))
@@ -253,7 +253,7 @@ def test_a_silent_candidate_is_given_up_for_another_and_not_asked_on_the_word_of
     node.subscribe(key, 0.0)
     asked = [peer for peer, message in run_timers(node, 2.0, silent=(silent,)) if isinstance(message, GroupJoin)]
     assert asked[-1] == other
-    tell(node, other, GroupRefused(refusals=(Refusal(key, silent),)), 2.0)
+    tell(node, other, GroupRefused(refusals=(GroupRefusal(key, silent),)), 2.0)
     assert groups_only(drain(node)) == []
 
 

@@ -1,4 +1,4 @@
-"""What neighbours in trees find out about each other: by heartbeats, and by who has too many children."""
+"""Heartbeats between neighbours in trees, and the limit on children."""
 
 from test_scribe_edges import CHILD, FIRST, KEY, LOW, ROOT, UNCLE, attached, drain, join, joined, member, tell
 
@@ -7,8 +7,7 @@ from overlay import (
     Node,
     Peer,
 )
-from overlay.scribe.fan_out import FAN_OUT_MAX, REPAIR_SLOTS
-from overlay.scribe.group import path_checksum
+from overlay.scribe.group import FAN_OUT_MAX, REPAIR_SLOTS, path_checksum
 from overlay.wire.messages import (
     EdgeBuckets,
     GroupDigest,

@@ -8,7 +8,7 @@ from overlay_oracle import check_all
 from seeds import seeds
 
 from overlay import MulticastAcknowledged, MulticastReceived, Node, closest
-from overlay.scribe.fan_out import FAN_OUT_MAX
+from overlay.scribe.group import FAN_OUT_MAX
 
 
 class MulticastOverlay(LivingOverlay):

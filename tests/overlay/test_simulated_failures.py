@@ -1,4 +1,4 @@
-"""What the simulator can do to processes and to the network, and what nodes are told of it."""
+"""Simulated faults of processes and of the network, and the notifications nodes get of them."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""How long suspects may speak up, helpers and relays, leases and messages in flight: each part by itself."""
+"""Suspicions, helpers and relays, leases and messages in flight, each part by itself."""
 
 import random
 from itertools import pairwise

@@ -207,7 +207,7 @@ VIOLATIONS: dict[str, tuple[list[tuple[int, bytes]], str]] = {
     "credit for nothing": ([(FrameKind.CREDIT, CREDIT.pack(1, 0))], "credit for nothing"),
     "no credit": ([(FrameKind.CREDIT, CREDIT.pack(0, 0))], "credit for nothing"),
     "stays unasked": ([(FrameKind.STAY, b"")], "out of turn"),
-    "heard nothing": ([(FrameKind.HEARD, b"")], "out of turn"),
+    "heard nothing": ([(FrameKind.GOODBYE_ACK, b"")], "out of turn"),
     "speaks after its goodbye": ([(FrameKind.GOODBYE, b""), (FrameKind.MESSAGE, b"x")], "out of turn"),
     "opens after its goodbye": ([(FrameKind.GOODBYE, b""), (FrameKind.OPEN, LENGTH.pack(5))], "out of turn"),
     "leaves amid a payload": ([(FrameKind.OPEN, LENGTH.pack(5)), (FrameKind.GOODBYE, b"")], "out of turn"),

@@ -36,7 +36,7 @@ BY_AGENTS: dict[str, Frames] = {
     "decompression bomb": [(FrameKind.OPEN, LENGTH.pack(PAYLOAD_BYTES_MAX)), (FrameKind.ZSTD_PIECE, BOMB)],
     "credit for nothing": [(FrameKind.CREDIT, CREDIT.pack(0xFFFFFFFF, 0xFFFFFFFF))],
     "payload too long": [(FrameKind.OPEN, LENGTH.pack(0xFFFFFFFF))],
-    "out of turn": [(FrameKind.HEARD, b"")],
+    "out of turn": [(FrameKind.GOODBYE_ACK, b"")],
     "second hello": [(FrameKind.HELLO, b"I am another")],
     "frame too long": [(FrameKind.PIECE, bytes(PIECE_BYTES_MAX + 1))],
 }

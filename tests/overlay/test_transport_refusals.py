@@ -1,4 +1,4 @@
-"""Who is no agent of the fleet gets nothing, is counted, and costs others nothing."""
+"""Strangers to the fleet are refused and counted, and cost others nothing."""
 
 from __future__ import annotations
 

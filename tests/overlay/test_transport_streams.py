@@ -39,7 +39,7 @@ class Line:
         self.outgoing = Outgoing(FrameWriter(TAG), compress=compress)
         self.outgoing.queues = self.queues
         self.back = Outgoing(FrameWriter(TAG), compress=False)
-        self.incoming = Incoming(room, self.back.give)
+        self.incoming = Incoming(room, self.back.grant)
         self.reader, self.back_reader = FrameReader(TAG), FrameReader(TAG)
         for reader in (self.reader, self.back_reader):
             reader.feed(FrameWriter(TAG).frame(FrameKind.HELLO, b"hello"))
@@ -65,7 +65,7 @@ class Line:
         while frame := self.back.next_frame(is_leaving=False):
             for kind, body in self.back_reader.feed(frame):
                 assert kind == FrameKind.CREDIT
-                self.outgoing.credited(bytes(body))
+                self.outgoing.add_credit(bytes(body))
 
 
 def take(incoming: Incoming, kind: int, body: bytes, received: list[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Who is shut out loses its links at once and gets no new ones; who gets new certificates loses nothing."""
+"""A revoked agent loses its links at once and gets no new ones; one with a new certificate loses nothing."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Clock:
                 self.answer(peer, message.token)
 
     def answer(self, peer: Peer, token: int) -> None:
-        self.watch.heard(peer, self.now)
+        self.watch.note_alive(peer, self.now)
         self.watch.paired(peer, 0, self.now)
         self.watch.answered(peer, token, self.now)
 
@@ -78,7 +78,7 @@ class Clock:
 
 def test_a_silent_peer_is_asked_then_asked_through_others_then_suspected_then_fails() -> None:
     clock = Clock(near=(LOW,))
-    clock.watch.heard(LOW, 0.0)
+    clock.watch.note_alive(LOW, 0.0)
     clock.watch.paired(LOW, 0, 0.0)
     clock.run(20.0)
     asked_s = clock.pings[0][0]
@@ -114,7 +114,7 @@ def test_who_speaks_without_being_asked_is_pinged_only_if_it_is_near() -> None:
     clock.answering = {LOW}
     for tenth in range(200):
         for peer in (LOW, HIGH):
-            clock.watch.heard(peer, tenth / 10)
+            clock.watch.note_alive(peer, tenth / 10)
         clock.run(tenth / 10)
     assert clock.pinged(HIGH) == 0
     assert 12 <= clock.pinged(LOW) <= 20
@@ -124,7 +124,7 @@ def test_of_a_pair_the_one_with_the_lower_id_pings() -> None:
     """Whom the higher hears in time it does not ping."""
     higher = Clock(near=(LOW,))
     for number in range(50):
-        higher.watch.heard(LOW, number * 1.1)
+        higher.watch.note_alive(LOW, number * 1.1)
         higher.watch.paired(LOW, 0, number * 1.1)
         higher.run(number * 1.1)
     assert higher.pings == []
@@ -134,7 +134,7 @@ def test_a_peer_that_is_needed_is_pinged_at_once_unless_it_was_heard_lately() ->
     clock = Clock(far=(LOW, HIGH))
     clock.answering = {HIGH}
     clock.run(2.0)
-    clock.watch.heard(HIGH, 2.0)
+    clock.watch.note_alive(HIGH, 2.0)
     for peer in (LOW, HIGH):
         clock.watch.rely_on(peer, 2.0)
     clock.run(2.4)
@@ -165,7 +165,7 @@ def test_any_word_clears_suspicion() -> None:
     clock = Clock(near=(LOW,))
     clock.run(2.0)
     assert clock.watch.suspects == {LOW.node_id}
-    assert clock.watch.heard(LOW, 2.0)
+    assert clock.watch.note_alive(LOW, 2.0)
     assert clock.watch.suspects == set()
     clock.run(2.9)
     assert clock.failures == []
@@ -192,17 +192,17 @@ def test_what_others_suspect_is_looked_into_and_dropped_on_no_account_of_theirs(
     clock.answering = {LOW}
     for number in range(20):
         for by in (1, 2, 3, 4):
-            clock.watch.doubt(LOW.node_id, by, 0, clock.now)
+            clock.watch.note_suspicion(LOW.node_id, by, 0, clock.now)
         clock.fetch()
         clock.run(number / 2)
     assert clock.pinged(LOW) >= 19
     assert clock.failures == clock.suspected == []
     clock.watch.paired(LOW, 7, clock.now)
     before = len(clock.pings)
-    clock.watch.doubt(LOW.node_id, 1, 6, clock.now + 0.3)
+    clock.watch.note_suspicion(LOW.node_id, 1, 6, clock.now + 0.3)
     clock.fetch()
     assert len(clock.pings) == before, "that has been refuted"
-    clock.watch.doubt(77, 1, 6, clock.now)
+    clock.watch.note_suspicion(77, 1, 6, clock.now)
     assert 77 not in clock.watch
 
 
@@ -227,7 +227,7 @@ def test_answers_in_time_restore_trust_in_oneself() -> None:
 
 def test_who_was_suspended_asks_again_before_it_takes_anybody_for_dead() -> None:
     clock = Clock(near=(LOW,), far=(HIGH,))
-    clock.watch.heard(LOW, 0.0)
+    clock.watch.note_alive(LOW, 0.0)
     clock.run(2.0)
     clock.pings.clear()
     clock.tick(3600.0)
@@ -243,13 +243,13 @@ def test_what_is_watched_follows_what_matters() -> None:
     clock = Clock(near=(LOW,), far=(HIGH,))
     clock.watch.rely_on(Peer(7, "hop"), 0.0)
     for peer in (LOW, Peer(7, "hop")):
-        clock.watch.heard(peer, 0.0)
+        clock.watch.note_alive(peer, 0.0)
     clock.watch.keep({HIGH.node_id: HIGH}, {}, 0.0)
     assert (LOW.node_id in clock.watch, HIGH.node_id in clock.watch, 7 in clock.watch) == (False, True, True)
     clock.watch.keep({}, {7: Peer(7, "hop")}, 0.0)
     assert (len(clock.watch), 7 in clock.watch) == (1, True)
     clock.watch.check()
-    assert clock.watch.heard(Peer(7, "moved"), 0.0) is False
+    assert clock.watch.note_alive(Peer(7, "moved"), 0.0) is False
     clock.watch.renew(Peer(7, "moved"))
     assert clock.watch.peer(7) == Peer(7, "moved")
 
@@ -282,12 +282,12 @@ def test_the_buried_and_the_gone_are_remembered_for_their_time(
     departed, now, model = Departed(), 0.0, {}
     for node_id, address, is_gone, pause_s in departures:
         now += pause_s
-        departed.bury(Peer(node_id, address), now, is_gone=is_gone)
+        departed.add(Peer(node_id, address), now, is_gone=is_gone)
         model[node_id] = (address, now)
         departed.check()
         for other, (where, since) in model.items():
-            assert departed.is_buried(Peer(other, where), now) == (now < since + TOMBSTONE_S)
-            assert not departed.is_buried(Peer(other, "elsewhere"), now)
+            assert departed.has_tombstone(Peer(other, where), now) == (now < since + TOMBSTONE_S)
+            assert not departed.has_tombstone(Peer(other, "elsewhere"), now)
     gone = {node_id for node_id, _, is_gone, _ in departures if is_gone}
     assert {node_id for node_id in range(6) if departed.is_gone(node_id)} == gone
     assert departed.has_gone == bool(gone)
@@ -296,12 +296,12 @@ def test_the_buried_and_the_gone_are_remembered_for_their_time(
 def test_the_departed_are_bounded_and_the_oldest_make_room() -> None:
     departed = Departed()
     for number in range(2 * TOMBSTONES_MAX):
-        departed.bury(Peer(number, "x"), float(number) / 1000, is_gone=True)
+        departed.add(Peer(number, "x"), float(number) / 1000, is_gone=True)
         departed.check()
     newest = range(2 * TOMBSTONES_MAX - GONE_MAX, 2 * TOMBSTONES_MAX)
     assert [number for number in range(2 * TOMBSTONES_MAX) if departed.is_gone(number)] == list(newest)
-    assert departed.one_gone(10.0, random.Random(1)) is not None
-    assert departed.one_gone(10.0 + GONE_S, random.Random(1)) is None
+    assert departed.random_gone(10.0, random.Random(1)) is not None
+    assert departed.random_gone(10.0 + GONE_S, random.Random(1)) is None
 
 
 def test_a_quiet_overlay_costs_little() -> None:

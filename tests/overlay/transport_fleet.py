@@ -1,4 +1,4 @@
-"""What transport tests share: a fleet with its authority, receivers that write down what they hear, and raw peers.
+"""A fleet with its authority, receivers that record messages, and raw peers, shared by the transport tests.
 
 A raw peer speaks TLS with trio's own streams, so it can misbehave in every way, and it checks the transport's TLS
 against another implementation.
@@ -47,7 +47,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 @dataclass
 class Recorder:
-    """A receiver that writes everything down."""
+    """A receiver that records every call."""
 
     messages: list[tuple[int, bytes]] = field(default_factory=list)
     events: list[tuple[str, int]] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Agent:
         self.transport.send(other.peer, data)
 
     async def kill(self) -> None:
-        """End without a word, as a process does that is killed: the system closes its sockets."""
+        """End without a goodbye, like a killed process: the system closes its sockets."""
         self.scope.cancel()
         await until(lambda: not self.transport.connections())
 
@@ -105,7 +105,7 @@ class Fleet:
         return (authority or self.authority).issue(f"agent-{node_id}", node_id=node_id, **dates)
 
     def creator(self) -> Credentials:
-        """A creator's certificate and key, shown by somebody who would be an agent."""
+        """Return a creator's certificate and key, presented by an impostor of an agent."""
         files = CreatorFiles(self.directory / "creator")
         files.create("maria", None)
         pem = self.authority.trust("maria", read_public_key(files.public_file))

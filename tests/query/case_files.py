@@ -26,7 +26,7 @@ _CASE_FIELDS = {"name", "tables", "query", "expected", "duckdb", "ordered", "not
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a stream holds. `columns`: name to one of TYPES. `time`: the column with the events' times, if any has.
+    """The content of a stream. `columns`: name to one of TYPES. `time`: the column with the events' times, if any has.
 
     `lookup`: it is no stream but a table to join with, a file of this format.
     """

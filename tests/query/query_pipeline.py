@@ -30,7 +30,7 @@ def run(text, events, catalog=OPEN, frames=None, table=()):
 
 
 def answered(plan, events, frames=None, table=()):
-    """The same for a plan, which travels first."""
+    """The answer to a plan, which first travels over the wire."""
     plan = Plan.from_wire(plan.to_wire())
     stage, results = EventStage(plan), ResultStage(plan)
     store, states = new_store(plan, stage), []

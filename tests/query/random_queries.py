@@ -21,7 +21,7 @@ PLACES = st.sampled_from(["", " DESC", " NULLS FIRST", " DESC NULLS FIRST"])
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The same question to both."""
+    """Asks ELF and DuckDB the same question."""
 
     elf: str
     duckdb: str

@@ -1,4 +1,4 @@
-"""Whatever is typed, nothing but QueryError comes of it, in bounded time; and what compiles runs."""
+"""Any text either compiles and runs, or raises QueryError, in bounded time."""
 
 from __future__ import annotations
 

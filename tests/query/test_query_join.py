@@ -1,4 +1,4 @@
-"""What JOIN gives, compared with DuckDB and, where types mix, with plain Python."""
+"""Compares the results of JOIN with DuckDB's and, where types mix, with plain Python's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ELF QL parses, and that printing and parsing are inverse."""
+"""ELF QL's texts are parsed, and printing and parsing are inverse."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def projections(draw, depth=0):
 
 @st.composite
 def grouped(draw, depth=0):
-    """The same with groups."""
+    """A random query with groups."""
     inner = draw(projections(depth=depth))
     measure = draw(st.sampled_from(["COUNT(*)", "SUM(n)", "MAX(n)", "COUNT(DISTINCT n)"]))
     having = draw(st.sampled_from(["", " HAVING COUNT(*) > 1"]))

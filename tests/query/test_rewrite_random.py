@@ -15,14 +15,14 @@ from query.optimizer import RULES
 
 TYPED = {"web": Schema(dict(COLUMNS), open=False)}
 OPEN = {"web": Schema({}, open=True)}
-"""Where the query has to say of which types the columns are."""
+"""Columns whose types the query must determine."""
 EVENTS = st.lists(
     st.fixed_dictionaries({name: st.none() | VALUES[type_] for name, type_ in COLUMNS.items() if name != "id"}),
     max_size=8,
 )
 DTYPES = {"integer": pl.Int64, "number": pl.Float64, "string": pl.String, "boolean": pl.Boolean}
 LIMITS = st.sampled_from(["9223372036854775807", "(n * 4611686018427387904)", "(0 - n)", "(7 // (1 - 1))", "x"])
-"""Where integers overflow, divisors are zero, and doubles are added."""
+"""Values with which integers overflow, divisors are zero, and doubles are added."""
 
 
 def typed_frame(plan, events):

@@ -1,4 +1,4 @@
-"""Every row of the tables in docs/elf-ql-windows.md, executed, and the field's form beside ELF's."""
+"""Every row of the tables in docs/elf-ql-windows.md, executed, and the form of other dialects beside ELF's."""
 
 from __future__ import annotations
 

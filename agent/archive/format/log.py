@@ -1,12 +1,12 @@
-"""A store and its log: which segments there are.
+"""A store and its log, which lists the segments.
 
-    STORE/store.json                             whose it is
+    STORE/store.json                             its owner
     STORE/log/<epoch ms>-<uuid>.json             entries, never changed
     STORE/segments/<name>.parquet
 
-A store holds what its entries add less what they remove: a union of sets, so whoever commits needs no lock. A segment
-that no entry names does not exist. Entries may be *folded* into one that says the same and names those it replaces;
-only one at a time may do that.
+A store holds what its entries add less what they remove: a union of sets, so no commit needs a lock. A segment that no
+entry names does not exist. Entries may be *folded* into one with equal contents that names those it replaces; only one
+process at a time may do that.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _READ_TRIES = 8
 
 
 class ArchiveError(Exception):
-    """A store cannot be used: one line that says which, why, and what to do."""
+    """A store cannot be used; the message is one line with the store, the reason and the remedy."""
 
 
 class StoreInfo(msgspec.Struct, frozen=True):
-    """Whose a store is. Two with one agent and different ids are two agents under one name."""
+    """The owner of a store. Two stores with one agent and different ids are two agents under one name."""
 
     version: int
     agent: str
@@ -44,7 +44,7 @@ class StoreInfo(msgspec.Struct, frozen=True):
 
 
 class LogEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One commit. `positions`: how far the rows of these streams go, by the agent that archives them."""
+    """One commit. `positions` are those up to which the streams of the committing agent are archived."""
 
     version: int
     written_ms: int
@@ -56,7 +56,7 @@ class LogEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """What a store holds. `removed`: names of segments that are gone, with the time of their removal."""
+    """Contents of a store. `removed`: names of removed segments, with the time of their removal."""
 
     segments: dict[str, Segment] = field(default_factory=dict)
     removed: dict[str, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class StoreState:
 
 
 def create_store(path: Path, agent: str) -> StoreInfo:
-    """Makes a store, or finds that it is there already, of this very agent."""
+    """Creates a store, or checks that an existing one belongs to this agent."""
     for directory in (path, path / LOG_DIRECTORY, path / SEGMENTS_DIRECTORY):
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
     if not (path / STORE_FILE).exists():
@@ -78,7 +78,7 @@ def create_store(path: Path, agent: str) -> StoreInfo:
 
 
 def read_info(path: Path) -> StoreInfo:
-    """Whose store it is. ArchiveError when it is none, or damaged; OSError when it cannot be read."""
+    """Reads the owner of a store. ArchiveError if there is none, or a damaged one; OSError if it cannot be read."""
     try:
         data = (path / STORE_FILE).read_bytes()
     except FileNotFoundError:
@@ -87,7 +87,7 @@ def read_info(path: Path) -> StoreInfo:
 
 
 def decode_info(data: bytes, store: str) -> StoreInfo:
-    """ArchiveError for what is none; `store` is the name it is told under."""
+    """Decodes the owner of a store. ArchiveError, naming `store`, if the bytes are invalid."""
     try:
         info = msgspec.json.decode(data, type=StoreInfo)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -98,7 +98,7 @@ def decode_info(data: bytes, store: str) -> StoreInfo:
 
 
 def read_state(path: Path) -> StoreState:
-    """What the entries of a store say, while others may be writing and folding some."""
+    """Reads the state of a store from its entries, while another process may be writing and folding some."""
     for tries_left in reversed(range(_READ_TRIES)):
         try:
             return _read_state(path / LOG_DIRECTORY)
@@ -114,12 +114,12 @@ def _read_state(log: Path) -> StoreState:
 
 
 def is_entry_name(name: str) -> bool:
-    """Whether a file of a log is an entry; others were not finished."""
+    """Whether a file of a log is an entry; other files are unfinished."""
     return _ENTRY_NAME.fullmatch(name) is not None
 
 
 def decode_entry(data: bytes, name: str) -> LogEntry:
-    """ArchiveError for what is no entry; `name` is what it is told under."""
+    """Decodes an entry. ArchiveError, with `name`, if the bytes are invalid."""
     try:
         entry = msgspec.json.decode(data, type=LogEntry)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -133,7 +133,7 @@ def decode_entry(data: bytes, name: str) -> LogEntry:
 
 
 def state_of(entries: Mapping[str, LogEntry]) -> StoreState:
-    """What entries, by name, say together."""
+    """The state that these entries, by name, add up to."""
     replaced = {name for entry in entries.values() for name in entry.replaces}
     state = StoreState(entries={name: entry for name, entry in entries.items() if name not in replaced})
     for entry in state.entries.values():
@@ -158,7 +158,7 @@ def commit(
     replaces: Iterable[str] = (),
     positions: Mapping[str, StreamPositions] | None = None,
 ) -> str:
-    """Writes an entry, durably; its name. Before, nothing of it has happened, and after it all of it."""
+    """Writes an entry durably and atomically; returns its name."""
     kept = None if positions is None else dict(positions)
     entry = LogEntry(VERSION, written_ms, list(add), list(remove), list(replaces), kept)
     name = entry_name(written_ms)
@@ -172,7 +172,7 @@ def entry_name(written_ms: int) -> str:
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Writes a file that is there as a whole or not at all, and stays."""
+    """Writes a file durably and atomically."""
     beside = path.with_name(f".{path.name}.new")
     try:
         with beside.open("wb") as file:

@@ -1,4 +1,4 @@
-"""How far the archived rows of a stream go, so that reading goes on right there."""
+"""Positions up to which a stream's files are archived, so that reading resumes there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 class FilePosition(msgspec.Struct, frozen=True):
     """A file up to `offset`. Device, inode and the digest of its first `fingerprint_bytes` tell it from others.
 
-    `reached_ms`: the time of its last event so far, which records that are no event are filed under.
+    `reached_ms`: the time of its last event so far, which records without an event are stored under.
     """
 
     path: str
@@ -22,9 +22,9 @@ class FilePosition(msgspec.Struct, frozen=True):
 
 
 class StreamPositions(msgspec.Struct, frozen=True):
-    """All files of a stream that are followed. Of two, the one with the higher `sequence` is the later.
+    """Positions in all followed files of a stream. A higher `sequence` is later.
 
-    `dropped_rows`, `dropped_bytes`: what was deleted before it could be archived, ever.
+    `dropped_rows` and `dropped_bytes` count, over all time, lines deleted before they could be archived.
     """
 
     sequence: int

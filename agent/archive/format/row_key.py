@@ -1,4 +1,4 @@
-"""Row keys: bytes that sort as their parts do, one for every record that an agent has ever read.
+"""Row keys: bytes that sort as their parts do, one for every record an agent reads.
 
     salt (1 byte) | stream, 0x00 | event time (8 bytes) | agent, 0x00 | file id (8 bytes) | offset (8 bytes)
 
@@ -17,20 +17,20 @@ import polars as pl
 SALTS = 16
 TIME_MS_MIN, TIME_MS_MAX = -(1 << 63), (1 << 63) - 1
 NUMBER_MAX = (1 << 64) - 1
-"""Of file ids and offsets."""
+"""Upper bound on file ids and offsets."""
 _SIGN = 1 << 63
 NUMBER_BYTES = 8
-"""Of each number in a key."""
+"""Length of each number in a key."""
 _Bytes = npt.NDArray[np.uint8]
 
 
 class RowKeyError(ValueError):
-    """Bytes are no row key, or parts cannot be of one."""
+    """Bytes are no row key, or parts cannot form one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowKey:
-    """Where a record comes from. Its salt follows from the agent."""
+    """The origin of a record. Its salt follows from the agent."""
 
     stream: str
     time_ms: int
@@ -40,12 +40,12 @@ class RowKey:
 
 
 def salt_of(agent: str) -> int:
-    """From 0 to SALTS - 1."""
+    """The salt of an agent, from 0 to SALTS - 1."""
     return hashlib.blake2b(agent.encode(), digest_size=1).digest()[0] % SALTS
 
 
 def encode_key(key: RowKey) -> bytes:
-    """RowKeyError for names with a NUL character and numbers out of range.
+    """Encodes a key. RowKeyError for names with a NUL character and numbers out of range.
 
     >>> decode_key(encode_key(RowKey("web", -5, "web-1", 7, 1024)))
     RowKey(stream='web', time_ms=-5, agent='web-1', file_id=7, offset=1024)
@@ -62,7 +62,7 @@ def encode_key(key: RowKey) -> bytes:
 
 
 def decode_key(data: bytes) -> RowKey:
-    """The parts of a row key; RowKeyError for bytes that are none."""
+    """Decodes a key. RowKeyError for other bytes."""
     stream, _, rest = data[1:].partition(b"\0")
     agent, _, numbers = rest[NUMBER_BYTES:].partition(b"\0")
     if len(numbers) != 2 * NUMBER_BYTES:
@@ -80,14 +80,6 @@ def decode_key(data: bytes) -> RowKey:
     if data[0] != salt_of(key.agent):
         raise RowKeyError(f"{data.hex()[:80]} is no row key: its first byte does not fit agent {key.agent!r}")
     return key
-
-
-def key_range(stream: str, from_ms: int | None, to_ms: int | None, salt: int) -> tuple[bytes, bytes]:
-    """The keys of a stream's rows with `from_ms` <= time < `to_ms` under one salt: from the first, up to the second."""
-    prefix = _stream_prefix(salt, stream)
-    start = prefix if from_ms is None else prefix + _time_bytes(from_ms)
-    stop = prefix[:-1] + b"\x01" if to_ms is None else prefix + _time_bytes(to_ms)
-    return start, stop
 
 
 def encode_keys(stream: str, agent: str, times: pl.Series, file_ids: pl.Series, offsets: pl.Series) -> pl.Series:

@@ -1,4 +1,4 @@
-"""From blocks of one file to rows of the archive: a row for each record, whatever it is."""
+"""Turns blocks of one file into rows of the archive, one for each record, event or not."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import polars as pl
 
 from agent.parsing import Format
 from agent.parsing.columns import same_times
-from agent.parsing.records.fields import Field
-from agent.parsing.records.record_reader import Mask, Records, eventless
+from agent.parsing.fields import Field
+from agent.parsing.record_reader import Mask, Records, eventless
 from agent.sources import Block
 
 
@@ -27,13 +27,13 @@ class FileOrigin:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRows:
-    """Records that follow each other in a file, a row each.
+    """Consecutive records of a file, one row each.
 
-    `times`: of an event, its own, of several on one line the first one's; of other records that of the event before.
-    `events`: how many a record is: 0 where it is malformed, NULL where it was never meant to be one (blank lines,
-    headers). Fields are those of records that are one event. `first_ms` and `last_ms` span all times. `malformed`
-    counts as agents do: lines that are no event, events without a usable time, and `overlong` lines, of which
-    there are no rows.
+    `times` holds the time of the record's event, of the first one if a line has several; other records have the time of
+    the event before. `events` is the number of events in a record: 0 where it is malformed, NULL for blank lines and
+    headers. Only records of exactly one event have values in `fields`. `first_ms` and `last_ms` span all times.
+    `malformed` counts as agents do: lines that are no event, events without a usable time, and `overlong` lines, which
+    have no rows.
     """
 
     file: FileOrigin
@@ -56,10 +56,10 @@ class ArchiveRows:
 
 
 class RowReader:
-    """Reads the blocks of one file, in order. Without state but that of the file: equal blocks become equal rows.
+    """Reads the blocks of one file, in order. Equal blocks of equal files become equal rows.
 
-    `before_ms` is the time of the last event before the first block, if one is known, and then of the last one read.
-    `fault`: why the last block could not be taken apart, if so; all of its lines are malformed then.
+    `before_ms` is the time of the last event read, or before the first block, if known. `fault` says why the last block
+    could not be taken apart, if it could not; all of its lines then count as malformed.
     """
 
     def __init__(self, file: FileOrigin, before_ms: int | None = None) -> None:
@@ -109,7 +109,7 @@ def _rows(file: FileOrigin, block: Block, found: Records, before_ms: int | None,
 
 
 def _row_times(found: Records, is_usable: Mask, before_ms: int | None, arrival_ms: int) -> pl.Series:
-    """Of records that are no event, the time of the event before; where there is none, of the first one after."""
+    """The time of each record: its own, else that of the event before, else that of the first event after."""
     firsts, at = np.unique(found.owners[is_usable], return_index=True)
     if not len(firsts):
         return same_times(arrival_ms if before_ms is None else before_ms, len(found.spans))

@@ -1,4 +1,4 @@
-"""Segments: sorted rows of one stream of one agent as a Parquet file, and what a log says of it."""
+"""Segments: sorted rows of one stream of one agent as a Parquet file, and their description in a log."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import polars as pl
 from agent.archive.format.row_key import encode_keys
 from agent.archive.format.rows import ArchiveRows
 from agent.parsing import Format
-from agent.parsing.records.fields import DTYPES, Field, null_field, united
-from agent.parsing.records.known_fields import COLUMNS_MAX
+from agent.parsing.fields import DTYPES, Field, null_field, united
+from agent.parsing.known_fields import COLUMNS_MAX
 
 SEGMENTS_DIRECTORY = "segments"
 SUFFIX = ".parquet"
@@ -30,12 +30,12 @@ _COMPRESSION_LEVEL = 3
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file of rows, as the entry of a log has it. Keys are hex; times are inclusive, those of all events.
+    """A file of rows as the entry of a log describes it. Keys are hex; times are inclusive, of all events.
 
-    `origins`: [file id, first offset, end offset] of all that its rows were read from. `columns`: the kinds of its
-    parsed columns; that of an `object` is not stored, only its fields are. `is_complete`: whatever is in its events is
-    in these columns. `formats`: those of the files. `malformed` counts as agents do; `overlong` ones of those have no
-    row.
+    `origins`: [file id, first offset, end offset] of the ranges its rows were read from. `columns`: the kinds of its
+    parsed columns; of an `object` only the fields are stored. `is_complete`: these columns hold all values of its
+    events. `formats`: the formats of the files. `malformed` counts as agents do; the `overlong` lines among them have
+    no row.
     """
 
     name: str
@@ -58,14 +58,14 @@ class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def file(self) -> str:
-        """Its name in the store's folder."""
+        """Path within the store's folder."""
         return f"{SEGMENTS_DIRECTORY}/{self.name}{SUFFIX}"
 
 
 def segment_frame(lots: Sequence[ArchiveRows], written_ms: int) -> tuple[pl.DataFrame, Segment]:
-    """The rows of one stream of one agent in the order of their keys, and the segment they make, but for its bytes.
+    """Sorts rows of one stream of one agent by key, and describes their segment, but for its size.
 
-    There is at least one row.
+    There must be a row.
     """
     stream, agent = lots[0].file.stream, lots[0].file.agent
     assert all((rows.file.stream, rows.file.agent) == (stream, agent) for rows in lots), "a segment has one stream"
@@ -135,7 +135,7 @@ def write_segment(directory: Path, lots: Sequence[ArchiveRows], written_ms: int)
 
 
 def encode_segment(lots: Sequence[ArchiveRows], written_ms: int) -> tuple[bytes, Segment]:
-    """The file of a segment, for any kind of store, and what an entry says of it."""
+    """The file of a segment, for any kind of store, and its description for an entry."""
     frame, segment = segment_frame(lots, written_ms)
     file = io.BytesIO()
     frame.write_parquet(
@@ -165,7 +165,7 @@ def _formats(lots: Sequence[ArchiveRows]) -> pl.Series:
 
 
 def _fields(lots: Sequence[ArchiveRows]) -> tuple[dict[str, Field], bool]:
-    """All fields of all rows, at most so many as columns, and whether they are all that the events hold."""
+    """Merges the fields of all rows into a bounded number of columns; tells whether those hold all values."""
     names = list(dict.fromkeys(name for rows in lots for name in rows.fields))
     fields: dict[str, Field] = {}
     spelled: set[str] = set()
@@ -184,7 +184,7 @@ def _fields(lots: Sequence[ArchiveRows]) -> tuple[dict[str, Field], bool]:
 
 
 def united_origins(origins: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Where rows were read from, in order, with what touches or overlaps put together."""
+    """Merges ranges of origins that touch or overlap; returns them in order."""
     found: list[tuple[int, int, int]] = []
     for file_id, begin, end in sorted(origins):
         if found and found[-1][0] == file_id and begin <= found[-1][2]:

@@ -1,4 +1,4 @@
-"""How an archive is doing, as its process tells the agent once a second: a line of JSON each."""
+"""Status of an archive, which its process reports to the agent once a second as a line of JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import msgspec
 
 
 class StreamArchiveStatus(msgspec.Struct, frozen=True):
-    """One stream in the archive. `lag_bytes`: what its files hold and the archive does not yet.
+    """One stream in the archive. `lag_bytes` is the size of lines not archived yet.
 
-    `dropped_rows`, `dropped_bytes`: what was deleted before it could be archived. `fault`: what went wrong last, ""
-    where nothing did.
+    `dropped_rows` and `dropped_bytes` count lines deleted before they were archived. `fault` is the last one, or "".
     """
 
     name: str

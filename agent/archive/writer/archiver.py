@@ -1,4 +1,4 @@
-"""All streams of an agent on their way into its archive, with patience where the disk has no room."""
+"""Archives all streams of an agent, and waits where the disk has no room."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from agent.archive.format.status import ArchiveStatus, StreamArchiveStatus
 from agent.archive.writer.stream_archiver import StreamArchiver
 from agent.archive.writer.upkeep import keep_up
 from agent.configuration.config import ArchiveConfig, StreamConfig
-from agent.sources.file.finding import words_of
+from agent.sources.file.finding import reason_of
 
 SEGMENT_BYTES = 16 << 20
-"""Of lines in one segment, and held in all: of several streams the one that holds most goes first."""
+"""Upper bound on the lines of a segment, and on those held by all streams; the fullest stream is written first."""
 ROLL_S = 30.0
-"""No row waits longer than this to be archived."""
+"""Upper bound on the time a row is held before it is archived."""
 DISK_LOOK_S = 2.0
 UPKEEP_S = 600.0
 RETRY_MIN_S, RETRY_MAX_S = 2.0, 60.0
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 class _Stream:
-    """A stream, what is counted of it, and how long it waits after its segment could not be written."""
+    """A stream with its counters, and its delay after a segment could not be written."""
 
     def __init__(self, archiver: StreamArchiver) -> None:
         self.archiver = archiver
@@ -37,7 +37,7 @@ class _Stream:
 
 
 class Archiver:
-    """Whoever has the store's lock calls `step` again and again. Blocks on files.
+    """Archives the streams of one agent. The holder of the store's lock calls `step` repeatedly. Blocks on files.
 
     Raises ArchiveError or OSError where the store cannot be used at all. `clock` values are monotonic seconds.
     """
@@ -66,7 +66,7 @@ class Archiver:
         self._next_disk_look = self._next_upkeep = float("-inf")
 
     def step(self, now: float, wall_ms: int) -> bool:
-        """Reads some, and writes what is due; whether there was anything to read."""
+        """Reads a bounded amount and writes what is due. Returns whether there was anything to read."""
         self._look_at_disk(now)
         is_busy = False
         for name, stream in self._streams.items():
@@ -83,12 +83,12 @@ class Archiver:
         return is_busy
 
     def end(self, now: float, wall_ms: int) -> None:
-        """Writes all that is held, as far as that can be."""
+        """Writes all rows that are held, as far as the disk takes them."""
         for name, stream in self._streams.items():
             self._roll(name, stream, now, wall_ms)
 
     def close(self) -> None:
-        """Lets go of all files."""
+        """Closes all files."""
         for stream in self._streams.values():
             stream.archiver.close()
 
@@ -117,14 +117,14 @@ class Archiver:
             stream.rows, stream.segments, stream.bytes = rows[name], segments[name], size[name]
 
     def _look_at_disk(self, now: float) -> None:
-        """Below the limit nothing is read: the logs stay where they are until there is room."""
+        """Checks the free disk space. Below the limit nothing is read: lines stay in the logs until there is room."""
         if now < self._next_disk_look:
             return
         self._next_disk_look = now + DISK_LOOK_S
         try:
             status = os.statvfs(self._config.directory)
         except OSError as error:
-            self._say(f"{self._config.directory}: {words_of(error)}")
+            self._say(f"{self._config.directory}: {reason_of(error)}")
             return
         self._disk_free = status.f_bavail * status.f_frsize
         least = self._config.disk_free_min_bytes
@@ -139,17 +139,17 @@ class Archiver:
             log.info("archive goes on", directory=str(self._config.directory))
 
     def _write(self, name: str, stream: _Stream, now: float, wall_ms: int) -> None:
-        """Rolls a stream when it is time."""
+        """Rolls a stream whose rows have waited long enough or fill a segment."""
         since = stream.archiver.held_since
         if now < stream.waits_until:
             return
         if (since is not None and now >= since + self._roll_s) or stream.archiver.held_bytes >= self._segment_bytes:
             self._roll(name, stream, now, wall_ms)
-        elif stream.archiver.is_news:
-            self._try(name, stream, now, lambda: stream.archiver.note(wall_ms))
+        elif stream.archiver.has_unrecorded:
+            self._try(name, stream, now, lambda: stream.archiver.record_positions(wall_ms))
 
     def _write_most(self, now: float, wall_ms: int) -> None:
-        """Rolls the stream that holds most, if all together hold too much."""
+        """Rolls the fullest stream if all streams together hold too much."""
         if sum(stream.archiver.held_bytes for stream in self._streams.values()) < self._segment_bytes:
             return
         name, stream = max(self._streams.items(), key=lambda item: item[1].archiver.held_bytes)
@@ -164,11 +164,11 @@ class Archiver:
             stream.bytes += segment.bytes
 
     def _try(self, name: str, stream: _Stream, now: float, write: Callable[[], Result]) -> Result | None:
-        """Writes. Where the disk does not let it, the stream waits, longer each time."""
+        """Writes. If the disk refuses, the stream waits, longer after each failure."""
         try:
             result = write()
         except OSError as error:
-            fault = f"{error.filename or self._config.directory}: {words_of(error)}"
+            fault = f"{error.filename or self._config.directory}: {reason_of(error)}"
             if fault != stream.fault:
                 log.warn("archive waits", stream=name, fault=fault)
             stream.fault = fault
@@ -184,4 +184,4 @@ class Archiver:
         try:
             self._count(keep_up(self._config.directory, wall_ms, self._config.keep_days))
         except OSError as error:
-            log.warn("archive is not kept up", fault=f"{error.filename}: {words_of(error)}")
+            log.warn("archive is not kept up", fault=f"{error.filename}: {reason_of(error)}")

@@ -1,8 +1,8 @@
-"""The archiver as a process of its own, beside the agent: started by it, and over when it is.
+"""The archiver as a process beside the agent, which starts it and with which it ends.
 
-It does what an agent does with its streams once more, with less haste, and shares neither its interpreter nor its
-memory. The agent holds the other end of its standard input: when that closes, the archiver writes what it holds and
-ends. It says how it is doing on its standard output, and logs to standard error.
+The archiver reads the agent's streams a second time, at low priority, and shares neither interpreter nor memory with
+it. The agent holds the other end of its standard input: when that closes, the archiver writes what it holds and ends.
+It reports its status on standard output and logs to standard error.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from agent.archive.format.status import ArchiveStatus
 from agent.archive.format.streams import archived_streams
 from agent.archive.writer.archiver import Archiver
 from agent.configuration.config import ArchiveConfig, Config, ConfigError, load_config
-from agent.sources.file.finding import words_of
+from agent.sources.file.finding import reason_of
 
 NICE = 10
 POLL_S = 0.25
 REST_MAX_S = 1.0
-"""After some work it rests as long as it took, up to this: it takes half of a core at most."""
+"""Upper bound on the rest after each step, which lasts as long as the step: the archiver takes at most half a core."""
 STATUS_S = 1.0
 RETRY_MIN_S, RETRY_MAX_S = 1.0, 60.0
 LAST_READING_S = 3.0
-"""Told to end, it reads what there still is for so long at most; the rest waits for its next start."""
+"""Upper bound on the last reading before the archiver ends; the rest waits for its next start."""
 LOCK_FILE = "lock"
 EXIT_USAGE = 2
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code."""
+    """Runs the archiver; returns the exit code."""
     if len(arguments) != 1:
         print("usage: python -m agent.archive agent.toml", file=sys.stderr)
         return EXIT_USAGE
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
 
 
 class ArchiveProcess:
-    """Archives until it is told to end, and begins anew where the archive could not be used."""
+    """Archives until it is told to end, and starts over after the archive could not be used."""
 
     def __init__(self, config: Config, archive: ArchiveConfig) -> None:
         self._config, self._archive = config, archive
@@ -113,7 +113,7 @@ class ArchiveProcess:
                 archiver.close()
 
     def _sleep(self, seconds: float) -> None:
-        """Until then, or until the agent is gone."""
+        """Sleeps, unless the agent ends meanwhile."""
         deadline = time.monotonic() + seconds
         while not self._is_ending:
             left = deadline - time.monotonic()
@@ -133,7 +133,7 @@ class ArchiveProcess:
 
 
 class _Lock:
-    """So that one archiver writes to a store. It goes with the process, however that ends."""
+    """Lock that keeps other archivers from a store. The system releases it when the process ends."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -153,7 +153,7 @@ class _Lock:
 
 
 def _is_tether(descriptor: int) -> bool:
-    """Whether somebody holds its other end."""
+    """Whether the descriptor is a pipe or socket, whose other end an agent may hold."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
@@ -161,7 +161,7 @@ def _is_tether(descriptor: int) -> bool:
 def _words(error: ArchiveError | OSError) -> str:
     if isinstance(error, ArchiveError):
         return str(error)
-    return f"{error.filename}: {words_of(error)}" if error.filename else words_of(error)
+    return f"{error.filename}: {reason_of(error)}" if error.filename else reason_of(error)
 
 
 def _wall_ms() -> int:

@@ -1,4 +1,4 @@
-"""One stream on its way into the archive: its files are followed, and rows are held until they make a segment."""
+"""Archives one stream: follows its files and holds rows until they fill a segment."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from agent.archive.format.segments import Segment, write_segment
 from agent.configuration.config import StreamConfig
 from agent.parsing import Format, sniff
 from agent.sources.file.followed_file import FollowedFile, ReadUpTo
+from agent.sources.file.source import FileSource
 from agent.sources.file.tail import TailReader
-from agent.sources.reader import FileBlock
+from agent.sources.reader import SourceBlock
 
 _EARLIEST = float("-inf")
 MISSED_MAX = 64
-"""Files that are not found any more: so many are remembered, should they come back."""
+"""Upper bound on remembered files that are no longer found; they may come back."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """A file since it was last truncated."""
+    """State of the reading of a file since the file was last truncated."""
 
     truncated: int
     file_id: int
@@ -36,10 +37,10 @@ class _Reading:
 
 
 class StreamArchiver:
-    """Reads, holds and writes. All calls block on files and may raise OSError; then they can be made again.
+    """Reads, holds and writes the rows of a stream. Calls block on files; one that raises OSError may be repeated.
 
-    `held_since` is the time of the oldest row that is held; `held_bytes` counts their lines. `faults` are drained.
-    `draw_id` draws the ids of files that were not known before.
+    `held_since` is the time of the oldest row held; `held_bytes` is the size of the lines of rows held. `draw_id` draws
+    the ids of new files.
     """
 
     def __init__(
@@ -59,11 +60,11 @@ class StreamArchiver:
         self._sequence = positions.sequence if positions else 0
         self._known = {_read_up_to(file).identity: file for file in (positions.files if positions else ())}
         self._is_new, self._has_dropped = positions is None, False
-        self._tail: TailReader[Format] = TailReader(
-            stream.paths,
+        assert isinstance(stream.source, FileSource), "only streams of files are archived"
+        self._tail: TailReader[Format] = stream.source.tail(
             partial(sniff, kind=stream.format, time_field=stream.time_field),
-            read_from=stream.read_from if positions is None else "beginning",
-            known=map(_read_up_to, self._known.values()),
+            stream.read_from if positions is None else "beginning",
+            map(_read_up_to, self._known.values()),
         )
         self._readings: dict[FollowedFile[Format], _Reading] = {}
         self._committed = dict(self._known)
@@ -73,7 +74,7 @@ class StreamArchiver:
         self._faults: list[str] = []
 
     def poll(self, now: float, wall_ms: int) -> bool:
-        """Reads a few MiB, if there are as many; whether there was anything."""
+        """Reads up to a few MiB. Returns whether there was anything to read."""
         if self._written is not None:  # all that is held is in there
             self.look(now)
             return False
@@ -85,20 +86,20 @@ class StreamArchiver:
         return bool(pieces)
 
     @property
-    def is_news(self) -> bool:
-        """Whether there are files, or losses, of which the archive does not know yet."""
+    def has_unrecorded(self) -> bool:
+        """Whether there are files or losses that the archive has not recorded yet."""
         return (
             self._is_new
             or self._has_dropped
             or any(self._reading(file).file_id not in self._noted for file in self._tail.files)
         )
 
-    def note(self, wall_ms: int) -> None:
-        """Commits where new files begin: from now on they are found again, whatever they are called by then."""
+    def record_positions(self, wall_ms: int) -> None:
+        """Commits the positions at which new files begin, so that they are found again after they are renamed."""
         self._commit(wall_ms, None)
 
     def look(self, now: float) -> None:
-        """Follows names without reading. What has been deleted is dropped: to hold it would fill the disk further."""
+        """Follows names without reading. Closes deleted files, since an open one would keep filling the disk."""
         self._tail.look(now)
         rows, size = self._tail.drop_deleted()
         self.dropped_rows += rows
@@ -108,7 +109,7 @@ class StreamArchiver:
             self._faults.append(f"{rows:,} lines ({size:,} bytes) were deleted before they could be archived")
 
     def roll(self, wall_ms: int) -> Segment | None:
-        """Makes a segment of the rows that are held, and forgets them once it is committed; None if there are none."""
+        """Writes the rows held as a segment and forgets them once it is committed; None if there are none."""
         if not self._lots:
             return None
         if self._written is None:
@@ -133,25 +134,25 @@ class StreamArchiver:
     def close(self) -> None:
         self._tail.close()
 
-    def _hold(self, piece: FileBlock[Format], now: float, wall_ms: int) -> None:
-        assert isinstance(piece.file, FollowedFile)
-        reading = self._reading(piece.file)
+    def _hold(self, piece: SourceBlock[Format], now: float, wall_ms: int) -> None:
+        assert isinstance(piece.part, FollowedFile)
+        reading = self._reading(piece.part)
         if reading.reader is None or reading.form != piece.form:
-            origin = FileOrigin(self.name, self._agent, piece.file.path, reading.file_id, piece.form)
+            origin = FileOrigin(self.name, self._agent, piece.part.path, reading.file_id, piece.form)
             reading.reader, reading.form = RowReader(origin, reading.reached_ms), piece.form
         rows = reading.reader.read(piece.block, wall_ms)
         if reading.reader.fault is not None:
-            self._faults.append(f"{piece.file.path}: {reading.reader.fault}")
+            self._faults.append(f"{piece.part.path}: {reading.reader.fault}")
         if rows is None:
             return
-        reading.reached_ms = piece.file.reached_ms = reading.reader.before_ms
+        reading.reached_ms = piece.part.reached_ms = reading.reader.before_ms
         self._lots.append(rows)
         self.held_bytes += rows.bytes
         if self.held_since is None:
             self.held_since = now
 
     def _reading(self, file: FollowedFile[Format]) -> _Reading:
-        """What is known of a file. It counts as another one from its truncation on, since offsets begin anew."""
+        """The state of a file's reading. After a truncation it counts as another file, since offsets start over."""
         reading = self._readings.get(file)
         if reading is not None and reading.truncated == file.truncated:
             return reading
@@ -170,7 +171,7 @@ class StreamArchiver:
         return segment.name in state.segments or segment.name in state.removed
 
     def _commit(self, wall_ms: int, segment: Segment | None) -> None:
-        """With a segment, all that has been read counts as archived; without, no more than before."""
+        """Commits positions. With a segment, all lines read count as archived; without, only those archived before."""
         self._sequence += 1
         followed = self._tail.files
         files = [self._position(file) if segment else self._position_before(file) for file in followed]
@@ -183,7 +184,7 @@ class StreamArchiver:
         self._readings = {file: self._readings[file] for file in followed}
 
     def _position(self, file: FollowedFile[Format]) -> FilePosition:
-        """Where its reading is now."""
+        """The position of a file's reading now."""
         read, reading = file.read_up_to, self._reading(file)
         device, inode = read.identity
         return FilePosition(
@@ -192,7 +193,7 @@ class StreamArchiver:
         )  # fmt: skip
 
     def _position_before(self, file: FollowedFile[Format]) -> FilePosition:
-        """Where it was when a segment was committed last, or else began."""
+        """The position of a file's reading at the last committed segment, or else at its beginning."""
         position = self._position(file)
         known = self._committed.get(file.identity)
         if known is not None and known.file_id == position.file_id:

@@ -1,6 +1,6 @@
-"""What keeps a store small: old segments leave, files that nothing names are deleted, and the log is folded.
+"""Keeps a store small: removes old segments, deletes files no entry names, and folds the log.
 
-Only who holds the store's lock does this, so there is never more than one at it.
+Only the holder of the store's lock does this, so no two processes do it at once.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from agent.archive.format.positions import StreamPositions
 from agent.archive.format.segments import SEGMENTS_DIRECTORY, SUFFIX, Segment
 
 REMOVED_KEPT_MS = 3_600_000
-"""So long after its removal the file of a segment stays for those who are reading it."""
+"""Delay before the file of a removed segment is deleted; it may still be read meanwhile."""
 ORPHAN_KEPT_MS = 86_400_000
-"""A file that nothing names may be about to be committed; after so long it is a crash's."""
+"""Age from which a file no entry names was left by a crash; a younger one may be about to be committed."""
 REPLACED_KEPT_MS = 600_000
 FOLDED_AT = 64
-"""So many entries of about one size become one."""
+"""Number of entries of about the same size that are folded into one."""
 TOMBSTONES_MAX = 1024
-"""When entries name so many removed segments, all entries are folded."""
+"""Number of removed segments in entries above which all entries are folded."""
 _DAY_MS = 86_400_000
 
 
 def keep_up(store: Path, wall_ms: int, keep_days: float) -> StoreState:
-    """Does all of it, and says what the store holds then."""
+    """Does all upkeep of a store; returns its state afterwards."""
     state = read_state(store)
     limit_ms = wall_ms - int(keep_days * _DAY_MS)
     if old := [segment.name for segment in state.segments.values() if segment.written_ms < limit_ms]:
@@ -51,7 +51,7 @@ def _delete_segments(store: Path, state: StoreState, wall_ms: int) -> None:
 
 
 def _delete_entries(log: Path, state: StoreState, wall_ms: int) -> None:
-    """Those that were folded a while ago, and what never became one."""
+    """Deletes entries folded a while ago, and files that never became entries."""
     replaced = {
         name
         for entry in state.entries.values()
@@ -71,7 +71,7 @@ def _is_orphan(entry: os.DirEntry[str], wall_ms: int) -> bool:
 
 
 def _fold(store: Path, state: StoreState, wall_ms: int) -> bool:
-    """Makes one entry of many, if there are. Those that remove what may still be read, or is still there, wait."""
+    """Folds entries into one where there are enough. Entries that remove segments whose files still exist wait."""
     files = {name.removesuffix(SUFFIX) for name in os.listdir(store / SEGMENTS_DIRECTORY)}  # noqa: PTH208
     settled = {name: entry for name, entry in state.entries.items() if files.isdisjoint(entry.remove)}
     tombstones = sum(len(entry.remove) for entry in settled.values())

@@ -1,1 +1,3 @@
-"""The function of a job: its plan compiled, its versions, and the results it makes."""
+"""The function of a job, decoded from its plan: events and states come in, states and window rows go out. It may import
+`messages` and `model`.
+"""

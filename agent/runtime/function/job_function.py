@@ -1,7 +1,7 @@
-"""What one version of a job computes, put together from the plan's stages and the CBT.
+"""Computes one version of a job, with the plan's stages and a CBT.
 
 Two kinds share one shape: with aggregates a job keeps PAOs in a compressed buffer tree; without, it keeps the first
-rows of each pane. Everything above (worker, combiner, master) sees only this shape.
+rows of each pane. Workers, combiners and masters see only this shape.
 """
 
 from __future__ import annotations
@@ -22,24 +22,20 @@ from agent.runtime.function.result import OtherGroups, WindowRows
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.model.bundle import Bundle
 from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
-from cbt.algebra import partitions
-from cbt.layout.group_limit import GroupLimit, is_other
+from cbt.layout.group_limit import GroupLimit
+from cbt.layout.group_limit import is_other as is_other_group
 
-STRAGGLER_S = 60.0
-"""A source of a live job that is two panes behind others and has stood still for so long is not waited for."""
-DRIVEN_STRAGGLER_S = 10.0
-"""The same where the job's code cuts the panes."""
 TreeOrRows = cbt.CompressedBufferTree | cbt.RowBuffer
 Range = tuple[int | None, int | None, int | None]
-"""The length of its panes, and the times from and until which it takes events, all in ms."""
+"""The length of panes, and the times from and until which events are taken, all in ms."""
 
 
 class JobFunction:
     """A plan made runnable.
 
-    `needs` are the columns parsers must decode; `state_schema` is the shape of the frames that travel. `lookup`: the
-    rows that events are joined with, if they are. `code` is the digest of the code that goes with it, None for none.
-    One that `drives` cuts its panes itself, wherever it wants.
+    `state_schema` is the shape of the frames that travel. `lookup`: the rows that events are joined with, if they are.
+    `code` is the digest of the code that goes with it, None for none. The code of a `self_paced` function cuts its
+    panes, wherever it wants.
     """
 
     def __init__(
@@ -56,7 +52,6 @@ class JobFunction:
         self.self_paced = self_paced
         self.pane_ms = 1 if self_paced else plan.pane_ms
         """Milliseconds that panes are multiples of; None: there is only one."""
-        self.patience_s = DRIVEN_STRAGGLER_S if self_paced else STRAGGLER_S
         self.lookup = None if plan.join is None else JoinTable(plan, plan.join)
         self.range: Range = (plan.pane_ms, since_ms, until_ms)
         self.is_of_panes = plan.windowing is None or plan.windowing.is_of_panes
@@ -94,11 +89,11 @@ class JobFunction:
 
     @cached_property
     def operator(self) -> bytes:
-        """What it counts, but for the feeds: equal in functions that differ only in what they show of that."""
+        """Identity of its computation, without the feeds: equal in functions that differ only in what they show."""
         return msgspec.msgpack.encode((self.plan.shared_part().to_wire(), self.range))
 
     def retention_pane(self, frontier: int) -> int:
-        """The last pane that no window needs which is not out yet when all panes up to a frontier are."""
+        """The newest pane no unpublished window needs once everything up to `frontier` is published."""
         windowing = self.plan.windowing
         if windowing is None or windowing.is_of_panes or frontier in (FIRST_PANE, END):
             return frontier
@@ -109,7 +104,7 @@ class JobFunction:
         return min(frontier, *(start - 1 for start in starts))
 
     def _stage(self, size_ms: int | None) -> tuple[query.ResultStage, query.OtherStage]:
-        """What shows windows of a size."""
+        """The stages that show windows of a size."""
         if size_ms not in self._stages:
             plan = self.plan if size_ms is None else replace(self.plan, windowing=query.tumbling(size_ms))
             self._stages[size_ms] = (query.ResultStage(plan), query.OtherStage(plan))
@@ -122,19 +117,19 @@ class JobFunction:
 
     @property
     def is_shareable(self) -> bool:
-        """Whether what it counts depends on nothing but the events of its feeds."""
+        """Whether its state depends on nothing but the events of its feeds."""
         return self.code is None and not self.plan.reads_rows
 
     @property
-    def _layout(self) -> cbt.Layout | None:
-        """That of its groups, if it groups by anything."""
+    def layout(self) -> cbt.Layout | None:
+        """The layout of its groups, if it groups by anything."""
         store = self._empty_store
         return store.layout if isinstance(store, cbt.CompressedBufferTree) and store.layout.keys else None
 
     @cached_property
-    def _is_other(self) -> pl.Expr:
-        layout = self._layout
-        return pl.lit(False) if layout is None else is_other(layout)
+    def is_other(self) -> pl.Expr:
+        layout = self.layout
+        return pl.lit(False) if layout is None else is_other_group(layout)
 
     @property
     def state_schema(self) -> pl.Schema:
@@ -196,30 +191,30 @@ class JobFunction:
         return (events.filter(*conditions) if conditions else events).with_columns(pane=self._pane)
 
     def columns_of(self, stream: str) -> list[SourceColumn]:
-        """What has to be read of the events of a stream, or of the app it reads."""
+        """The columns to read of the events of a stream, or of the app it reads."""
         columns = self.plan.columns if self._branches is None else self._branches.columns(stream)
         return [SourceColumn(column.name, column.path, column.type) for column in columns]
 
     def read(self, stream: str, events: pl.DataFrame) -> Iterable[pl.DataFrame]:
-        """Events of a stream, with these columns, as what the plan takes for events."""
+        """The events of a stream, with those columns, in the form that the plan takes."""
         return (events,) if self._branches is None else self._branches.apply(stream, events)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has all that it needs beside events."""
+        """Whether it has everything it needs besides events."""
         return self.lookup is None or self.lookup.is_settled
 
     @property
     def lacks_rows(self) -> bool:
-        """Whether what it joins events with now is not what it should be."""
+        """Whether the rows it joins events with are not the latest, or not complete."""
         return self.lookup is not None and self.lookup.lacks
 
     def joined(self, events: pl.DataFrame) -> Iterable[pl.DataFrame]:
-        """The events with what they are joined with, in one frame or several; `@dropped` may be there then."""
+        """The events with the rows they are joined with, in one frame or several, which may have `@dropped` then."""
         return (events,) if self.lookup is None else self.lookup.joined(events)
 
     def select(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Matching events as keys and arguments (or rows), with their pane: what a store takes."""
+        """Matching events as keys and arguments (or rows), with their pane, as a store takes them."""
         return self._events.apply(events).with_columns(pane=self._pane)
 
     def combine(self, states: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -232,55 +227,37 @@ class JobFunction:
 
     @cached_property
     def empty_state(self) -> pl.DataFrame:
-        """The state of nobody."""
+        """The state of no events."""
         return pl.DataFrame(schema=self.state_schema)
 
     @cached_property
     def empty_state_encoded(self) -> bytes:
-        """The same as it travels: windows without events are many where many jobs are idle."""
+        """The encoded state of no events: idle jobs send it often."""
         return cbt.encode_frame(self.empty_state)
 
     def gather(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Puts frames that a store has flushed one after the other into one state, within the limit of groups."""
+        """Puts the frames of one flush into one state, within the limit of groups."""
         return self._limited(pl.concat(frames)) if frames else self.empty_state
 
     def _limited(self, state: pl.DataFrame) -> pl.DataFrame:
-        layout = self._layout
+        layout = self.layout
         return state if layout is None else self._limit.apply(layout, state)
 
-    def cut(self, state: pl.DataFrame, trees: int) -> list[pl.DataFrame]:
-        """The state of each tree: the groups in a range of hashes. What has no groups is all in the first. O(n)."""
-        if trees == 1 or self._layout is None:
-            return [state, *([self.empty_state] * (trees - 1))]
-        pieces: list[list[pl.DataFrame]] = [[] for _ in range(trees)]
-        for tree, piece in partitions.cut(state, trees):
-            pieces[tree].append(piece)
-        return [pl.concat(frames) if frames else self.empty_state for frames in pieces]
-
-    def is_in_tree(self, state: pl.DataFrame, tree: int, trees: int) -> bool:
-        """Whether it is a state of this tree alone; any tree may have groups beyond its limit, as OTHER. O(n)."""
-        if trees == 1 or state.is_empty():
-            return True
-        if self._layout is None:
-            return tree == 0
-        numbers = pl.Series(partitions.partitions_of(state["hash"].to_numpy(), trees))
-        return bool(((numbers == tree) | state.select(self._is_other).to_series()).all())
-
     def is_within_limit(self, state: pl.DataFrame) -> bool:
-        """Whether no pane has more groups than those that are kept, and OTHER."""
+        """Whether no pane has more groups than may be kept, and OTHER."""
         groups_max = self.plan.max_groups + 1
-        layout = self._layout
+        layout = self.layout
         if layout is None or state.height <= groups_max:
             return True
         most = layout.main_rows(state)["pane"].value_counts(name="groups")["groups"].max()
         return isinstance(most, int) and most <= groups_max
 
     def overflow_groups(self, state: pl.DataFrame, size_ms: int | None = None) -> dict[int, OtherGroups]:
-        """What lies beyond the limit of groups, by window, where anything does. O(n). `size_ms`: as of `windows`."""
-        layout = self._layout
+        """The groups beyond the limit, by window, where there are any. O(n). `size_ms`: as of `windows`."""
+        layout = self.layout
         if layout is None or state.is_empty():
             return {}
-        others = state.filter(self._is_other)
+        others = state.filter(self.is_other)
         if others.is_empty():
             return {}
         others = layout.combine([others])
@@ -291,8 +268,8 @@ class JobFunction:
         return {frame["pane"][0]: self._described(layout, frame, values[frame["pane"][0]]) for frame in crowded}
 
     def limited(self, state: pl.DataFrame) -> dict[int, dict[str, int]]:
-        """Aggregates of a limited size that have left something out: by window, and by their names in the plan, in how
-        many groups. O(n).
+        """The number of groups where an aggregate of limited size has left something out, by window and by the
+        aggregate's name in the plan. O(n).
         """
         store = self._empty_store
         if isinstance(store, cbt.RowBuffer) or state.is_empty():
@@ -304,7 +281,7 @@ class JobFunction:
 
     def _described(self, layout: cbt.Layout, frame: pl.DataFrame, values: dict[str, Any]) -> OtherGroups:
         folded = self._limit.folded(layout, frame)
-        kept = layout.main_rows(frame).select((~is_other(layout)).sum()).item()
+        kept = layout.main_rows(frame).select((~is_other_group(layout)).sum()).item()
         return OtherGroups(kept, folded.groups, folded.error, values)
 
     def rows(self, state: pl.DataFrame) -> list[dict[str, Any]]:
@@ -316,9 +293,9 @@ class JobFunction:
     def finish_windows(
         self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None
     ) -> dict[int, WindowRows]:
-        """What becomes of each of the windows, with what is computed over its rows; `state` is of no others.
+        """The rows of each of the windows, and of the query over them, if there is one; `state` is of no other windows.
 
-        `size_ms`: how long they are, None: a pane.
+        `size_ms`: their length, None: a pane.
         """
         limited = self.limited(state)
         found = {}
@@ -331,11 +308,11 @@ class JobFunction:
         return found
 
     def finish_sessions(self, sessions: pl.DataFrame) -> WindowRows:
-        """What becomes of sessions that come together."""
+        """The rows of sessions that come together."""
         return WindowRows(self.session_rows(sessions), {}, query.relative_error(self.plan, {}), 0)
 
     def _over(self, below: WindowRows, pane: int, size_ms: int | None) -> WindowRows:
-        """The same with the rows of a sub-query as events. O(rows · columns)."""
+        """Computes a query over the rows of its sub-query, as events. O(rows · columns)."""
         columns = self.columns_of(self.plan.stream)
         values = {column.field: list(below.rows.column(column.field)) for column in columns}
         store = self.new_store()
@@ -354,7 +331,7 @@ class JobFunction:
         if isinstance(store, cbt.RowBuffer):
             return results.windows(state, panes)
         layout = store.layout
-        state = state.filter(~self._is_other) if layout.keys else state
+        state = state.filter(~self.is_other) if layout.keys else state
         windows: dict[int, query.ResultRows] = {}
         for part in layout.alike(state):
             windows |= results.windows(layout.lower(part), part["pane"].unique())

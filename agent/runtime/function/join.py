@@ -1,4 +1,4 @@
-"""What one version of a job on one agent joins events with: another job's latest result, or a table of this agent."""
+"""Holds the rows that a job's version joins events with: another job's latest result, or a table of this agent."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from agent.runtime.function.upstream_rows import ResultError, read_result
 
 
 class JoinTable:
-    """Of one version. `app` is the name of the job that is joined, or `table` that of the table.
+    """The joined rows of one version. `app` is the name of the job that is joined, or `table` that of the table.
 
-    `is_settled`: events can be joined; before, their rows may be on the way. `lacks`: what it has is not the latest
-    result, or that is not whole; `is_refused`: the latest one cannot be joined with.
+    `is_settled`: events can be joined; before, their rows may be on the way. `lacks`: its rows are not the latest
+    result, or not complete; `is_refused`: the latest result cannot be joined with.
     """
 
     def __init__(self, plan: query.Plan, join: query.PlanJoin) -> None:
@@ -25,7 +25,7 @@ class JoinTable:
         self.lacks = True
         self.is_refused = False
         self.revision = 0
-        """Of what it has been given last."""
+        """Revision of the rows it was given last."""
         self.columns = [SourceColumn(column.name, column.path, column.type) for column in join.columns]
         self._stage = query.JoinStage(plan, join)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WindowMembership:
-    """All names, where a result has only so many of them."""
+    """The names of all agents of a window, where its result is limited to `NAMES_MAX`."""
 
     version: Version
     expected: tuple[str, ...]
@@ -23,8 +23,8 @@ class WindowMembership:
 
 
 class WindowRows(NamedTuple):
-    """`limited`: aggregates, as people write them, that left something out, and in how many groups. `error`: how far
-    approximate ones may be off. `taken`: how many matching events, of a query without aggregates, are in the rows.
+    """The rows of a window. `limited`: the number of groups where an aggregate, as people write it, left something out.
+    `error`: bound on the error of approximate aggregates. `taken`: matching events in the rows, without aggregates.
     """
 
     rows: query.ResultRows
@@ -33,14 +33,14 @@ class WindowRows(NamedTuple):
     taken: int
 
     def below(self, rows: WindowRows) -> WindowRows:
-        """The same, made of these rows of a sub-query."""
+        """Adds the limits and errors of the sub-query's rows that these are made of."""
         errors = [error for error in (self.error, rows.error) if error is not None]
         return WindowRows(self.rows, rows.limited | self.limited, max(errors, default=None), rows.taken)
 
 
 class OtherGroups(msgspec.Struct, frozen=True):
-    """All groups of a window beyond the `kept` ones, together: they are about `groups`, and `values` are the result's
-    columns that are made of aggregates, over all of them.
+    """All groups of a window beyond the `kept` ones, together: about `groups`. `values` are the result's columns that
+    are made of aggregates, over all of them.
 
     kept + groups is within `relative_error` of the truth at 99 %; where that is None, there are `groups` at least.
     """
@@ -52,7 +52,7 @@ class OtherGroups(msgspec.Struct, frozen=True):
 
     @property
     def about(self) -> str | None:
-        """How many there are, to two digits, as estimates are told; None where nobody can tell.
+        """The number of groups to two digits, as estimates are shown; None where it is unknown.
 
         >>> OtherGroups(1_000_000, 34_217, 0.003, {}).about
         '34,000'
@@ -61,17 +61,17 @@ class OtherGroups(msgspec.Struct, frozen=True):
 
 
 NAMES_MAX = 20
-"""How many agents `missing` and `partial` name at most."""
+"""Upper bound on the agents that `missing` and `partial` name."""
 
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     """Rows of one window with everything a reader needs to judge them; counts are integers.
 
-    `other`: what is in no row, since the window has more groups than its job keeps. `limited`: the aggregates that have
-    met their limit and left values out, with the number of groups where they did. `error`: how far approximate
-    aggregates may be off in 99 of 100 cases, as a part of a count or of all values; None where all is exact. `final`:
-    not said of a result that is; others are of windows that are still open (EMIT CHANGES). `more`: the next result is
-    of a window that ends, or grows, at the same moment.
+    `other`: the groups in no row, where the window has more than its job keeps. `limited`: the number of groups where
+    an aggregate has met its limit and left values out. `error`: bound on the error of approximate aggregates in 99 of
+    100 cases, as a part of a count or of all values; None where all is exact. `final`: left out where true; false in
+    results of windows that are still open (EMIT CHANGES). `more`: the next result is of a window that ends, or grows,
+    at the same moment.
     """
 
     app: str
@@ -101,7 +101,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.to_bytes().decode()
 
     def to_bytes(self, bytes_max: int | None = None) -> bytes:
-        """The same as bytes; past `bytes_max` the last rows go, and count as dropped."""
+        """The JSON line as bytes; past `bytes_max` the last rows are left out, and count as dropped."""
         json = msgspec.json.encode(self, enc_hook=list)
         kept = len(self.rows)
         while bytes_max is not None and len(json) > bytes_max and kept:

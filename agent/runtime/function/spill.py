@@ -1,4 +1,4 @@
-"""What jobs may hold in memory on one agent, where the rest goes, and what went wrong there."""
+"""Bounds the memory of jobs on one agent, names the directory for the rest, and counts the failures of the disk."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ UNREAD = "what a job had counted cannot be read from disk: its result is without
 
 
 class SpillArea:
-    """`memory_bytes` for what each job counts, and a `directory` for what is beyond. `tell` gets each failure of the
-    disk: what it means, one of the two above, and the reason.
+    """Each job may hold `memory_bytes`, and spills the rest to `directory`. `tell` gets each failure of the disk: its
+    meaning, `UNWRITTEN` or `UNREAD`, and the reason.
 
-    `unwritten` and `unread` count them.
+    `unwritten` and `unread` count the failures.
     """
 
     def __init__(
@@ -26,11 +26,11 @@ class SpillArea:
         self._tell = tell
 
     def could_not_write(self, error: OSError) -> None:
-        """Nothing is lost."""
+        """Notes that a write failed: nothing is lost."""
         self.unwritten += 1
         self._tell(UNWRITTEN, str(error))
 
     def could_not_read(self, error: OSError) -> None:
-        """Some groups of a pane are."""
+        """Notes that a read failed: some groups of a pane are lost."""
         self.unread += 1
         self._tell(UNREAD, str(error))

@@ -1,4 +1,4 @@
-"""Another job's results as what its readers take: rows as events, and rows as the table of a JOIN.
+"""Reads another job's results: their rows become events, or the table of a JOIN.
 
 A result is what a peer sent: it may hold anything.
 """
@@ -16,15 +16,15 @@ from agent.parsing.columns import ParsedColumn, column_of_values, parsed, same_t
 from query import TABLE_BYTES_MAX
 
 RESULT_BYTES_MAX = TABLE_BYTES_MAX
-"""No larger result is read."""
+"""Upper bound on a result that is read."""
 
 
 class ResultError(Exception):
-    """What came as a result cannot be read, and why."""
+    """Says why a received result cannot be read."""
 
 
 class AppResult(msgspec.Struct, frozen=True):
-    """What matters of a result's JSON line (see `Result`) to those who read it."""
+    """The fields of a result's JSON line (see `Result`) that its readers need."""
 
     window_start: str | None
     window_end: str | None
@@ -40,12 +40,12 @@ class AppResult(msgspec.Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether nobody and no group is missing in it."""
+        """Whether no agent and no group is missing in it."""
         nobody_missing = self.contributors >= self.expected and not (self.missing or self.partial or self.leaped)
         return nobody_missing and self.other is None
 
     def closed_ms(self) -> int:
-        """The end of its window (epoch ms): what comes next is not older."""
+        """The end of its window (epoch ms): no later result is older."""
         end = None if self.window_end is None else parse_time(self.window_end)
         return NO_WATERMARK_MS if end is None else end
 

@@ -1,7 +1,7 @@
-"""The versions of a job's function that are in force, each for its windows (DESIGN §4.4).
+"""Decodes the versions of a job's function, and keeps those in force, each for its windows (DESIGN §4.4).
 
 A window runs on the version that is in force at its start. So the panes of a job, in their order, fall to one version
-after the other: version k computes those in (after of k, after of k + 1], the newest all that come.
+after the other: version k computes those in (after of k, after of k + 1], the newest all later ones.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+from weakref import WeakValueDictionary
 
+import msgspec
 import polars as pl
 
 import query
@@ -19,6 +21,7 @@ from agent.runtime.messages.jobs import Submit
 from agent.runtime.messages.versions import Version
 from agent.runtime.model.bundle import Bundle
 from agent.runtime.model.panes import END, FIRST_PANE
+from overlay import Id
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +37,40 @@ class InForce:
         return self.version.after
 
 
-class Versions:
-    """Those of one job whose panes are not all out, the oldest first. Raises `query.PlanError` for what is no plan."""
+class FunctionCache:
+    """Decodes each version of an agent's jobs once, for its master and its worker alike, while either needs it."""
 
-    def __init__(self, versions: Sequence[Version], since_ms: int | None = None, until_ms: int | None = None) -> None:
+    def __init__(self) -> None:
+        self._made: WeakValueDictionary[tuple[Id, int, bytes], JobFunction] = WeakValueDictionary()
+
+    def get(self, job: Submit, number: int, plan: dict[str, Any], bundle: Bundle | None) -> JobFunction:
+        """The function of a version of a job. Raises `query.PlanError` for what is no plan."""
+        signed = b"" if bundle is None else bundle.contents.digest()
+        content = msgspec.msgpack.encode((plan, job.since_ms, job.until_ms, job.submitted_ms, signed))
+        key = (job.app_id, number, content)
+        function = self._made.get(key)
+        if function is None:
+            function = self._made[key] = JobFunction.from_wire(plan, job.since_ms, job.until_ms, bundle)
+        return function
+
+
+class Versions:
+    """The versions of one job whose panes are not all published, the oldest first.
+
+    Raises `query.PlanError` for what is no plan.
+    """
+
+    def __init__(self, versions: Sequence[Version], job: Submit, functions: FunctionCache) -> None:
         assert versions, "a job has a function"
-        self._since_ms, self._until_ms = since_ms, until_ms
+        self._job = job
+        self._functions = functions
         self._in_force: tuple[InForce, ...] = ()
         self._proposed: tuple[int, dict[str, Any], JobFunction] | None = None
         self.change_to(versions)
 
     def propose(self, number: int, plan: dict[str, Any], bundle: Bundle | None = None) -> JobFunction:
-        """Makes a version runnable that may come. Raises `query.PlanError`."""
-        function = JobFunction.from_wire(plan, self._since_ms, self._until_ms, bundle)
+        """Decodes a version that may come. Raises `query.PlanError`."""
+        function = self._functions.get(self._job, number, plan, bundle)
         if function.self_paced != self.newest.function.self_paced:
             raise query.PlanError("an update cannot change whether a job drives itself: submit another job")
         self._proposed = (number, plan, function)
@@ -63,16 +87,16 @@ class Versions:
         return self._proposed[2].code if self._proposed is not None else None
 
     def withdraw(self) -> None:
-        """What was proposed will not come."""
+        """Gives up the proposed version."""
         self._proposed = None
 
     def _compiled(self, version: Version) -> JobFunction:
-        """What a version computes: the same object for the same version, proposed or in force."""
+        """The function of a version: the same object whether it is proposed or in force."""
         known = [(one.version.number, one.version.plan, one.function) for one in self._in_force]
         if self._proposed is not None:
             known.append(self._proposed)
         found = next((function for *key, function in known if key == [version.number, version.plan]), None)
-        return found or JobFunction.from_wire(version.plan, self._since_ms, self._until_ms, version.bundle)
+        return found or self._functions.get(self._job, version.number, version.plan, version.bundle)
 
     def change_to(self, versions: Sequence[Version]) -> None:
         """Puts these in force. Raises `query.PlanError`, and changes nothing."""
@@ -94,7 +118,7 @@ class Versions:
         return self._in_force[-1]
 
     def all(self) -> list[Version]:
-        """As they travel."""
+        """The versions as they travel."""
         return [one.version for one in self._in_force]
 
     def at(self, pane: int) -> InForce:
@@ -111,21 +135,27 @@ class Versions:
         return tuple(one.upto for one in self._in_force[:-1])
 
     def retention_pane(self, frontier: int) -> int:
-        """The last pane that no window needs which is not out yet when all panes up to a frontier are."""
+        """The newest pane no unpublished window needs once everything up to `frontier` is published."""
         if frontier in (FIRST_PANE, END):
             return frontier
         one = self.at(frontier + 1)
         return min(frontier, max(one.after, one.function.retention_pane(frontier)))
 
     def combine(self, states: Sequence[pl.DataFrame], upto: int) -> pl.DataFrame:
-        """Merges states of a run that ends with this pane."""
+        """Merges the states of a run that ends with this pane."""
         return self.at(upto).function.combine(states)
 
     def forget(self, frontier: int) -> None:
-        """Drops the versions whose panes are all out."""
+        """Drops the versions whose panes are all published."""
         self._in_force = tuple(one for one in self._in_force if one.upto > frontier) or self._in_force[-1:]
 
 
+def trees_of(job: Submit, versions: Versions) -> int:
+    """The number of trees that a job is computed by, for as long as it runs: that of its first version."""
+    first = next((one.function.plan for one in versions if one.version.number == 1), None)
+    return (first or query.Plan.from_wire(job.plan)).trees
+
+
 def first_version(job: Submit) -> Version:
-    """A job's function as it was submitted."""
+    """The function of a job as it was submitted."""
     return Version(1, FIRST_PANE, FIRST_PANE, job.plan, job.text, job.bundle)

@@ -1,8 +1,8 @@
-"""What an agent's jobs want to read: its streams' events, each with the columns that are needed of them.
+"""Lists the feeds that an agent's jobs want read, with the columns that are needed of each.
 
 A *feed* is one reading of one stream. Live jobs that start at the end of a stream share one feed of it; a job that
-starts at the beginning, or that ends, has a feed of its own. A column that one reads as text and another as a number
-comes twice, under two names.
+starts at the beginning, or that ends, has a feed of its own. A column that one job reads as text and another as a
+number comes twice, under two names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FeedKey = tuple[str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Where live jobs begin to read a stream."""
+    """The place where live jobs begin to read a stream."""
 
     read_from: Start = "end"
 
@@ -33,8 +33,8 @@ class Feed:
     """One reading of a stream, while `Agent.ingest.feeds()` names it. `columns` may change from call to call.
 
     `app_id`: the one job it is for; None: all live jobs that start at the stream's end. `bounded`: it ends where the
-    stream's files ended when it was opened. `app`: what it brings are another job's results, by this name: nothing to
-    be read from files.
+    stream's files ended when it was opened. `app`: it brings the results of the job of this name, and nothing is read
+    from files.
     """
 
     stream: str
@@ -46,7 +46,7 @@ class Feed:
 
     @property
     def key(self) -> FeedKey:
-        """What `insert`, `caught_up` and `end_of_feed` name it by."""
+        """The name of the feed in calls of the ingest service."""
         return (self.stream, self.app_id)
 
 
@@ -56,7 +56,7 @@ def merged_columns(wanted: Iterable[Iterable[SourceColumn]]) -> tuple[SourceColu
 
 
 def placed(columns: Iterable[SourceColumn], taken: Iterable[SourceColumn]) -> tuple[SourceColumn, ...]:
-    """The columns as one feed yields them beside those that are taken: what is read as two types has two names."""
+    """The columns as one feed yields them beside those that are taken: a column of two types has two names."""
     names = {column.name for column in taken}
     known = {(column.path, column.type): column for column in taken}
     found = []
@@ -70,14 +70,13 @@ def placed(columns: Iterable[SourceColumn], taken: Iterable[SourceColumn]) -> tu
 
 
 def columns_of_feed(key: FeedKey, feeds: Iterable[Feed]) -> tuple[SourceColumn, ...]:
-    """All that is read of a feed already."""
+    """The columns that are read of a feed already."""
     return merged_columns(feed.columns for feed in feeds if feed.key == key)
 
 
 def as_named(feed: Feed, columns: Iterable[SourceColumn], events: pl.DataFrame) -> pl.DataFrame | None:
-    """A feed's events with these of its columns under their own names; None where the events lack some.
-
-    What is read of a shared feed while further columns are on their way is of no use to the job that wants those.
+    """A feed's events with these columns under their own names; None where the events lack some: a job cannot use the
+    events of a shared feed that were read before its columns were wanted.
     """
     yielded = {(column.path, column.type): column.name for column in feed.columns}
     names = [(yielded[column.path, column.type], column.name) for column in columns]
@@ -85,7 +84,7 @@ def as_named(feed: Feed, columns: Iterable[SourceColumn], events: pl.DataFrame) 
 
 
 def renamed(events: pl.DataFrame, names: Sequence[tuple[str, str]]) -> pl.DataFrame:
-    """Events with these columns only, and those that all have: `names` says what each is called, and is to be."""
+    """Events with the columns of `names` (name in the feed, name in the function) and those that all events have."""
     if all(name == wanted for name, wanted in names):
         return events
     kept = [name for name in (TIME, COERCED) if name in events.columns]
@@ -118,53 +117,53 @@ def feeds_of_worker(
     streams: Mapping[str, StreamOptions],
     shared: Iterable[Feed],
 ) -> list[Feed]:
-    """The feeds of an agent that is to work on a job: of its streams, or of the `app` whose results the job reads."""
+    """The feeds of a new worker: of its agent's streams, or of the `app` whose results the job reads."""
     job = message.job
     if app is not None:
         return [Feed(job.stream, job.app_id, "end", job.bounded, placed(columns(job.stream), ()), app)]
     if message.begins > FIRST_PANE and not job.bounded:
-        # What is out already is out: whoever comes now reads what comes now.
+        # Published panes are final, so a late worker starts at the end of the stream.
         streams = dict.fromkeys(streams, StreamOptions("end"))
     return feeds_of_job(job.app_id, columns, streams, shared, bounded=job.bounded)
 
 
 class _MergedFeeds:
-    """The feeds of jobs, those of one key as one, with all their columns."""
+    """The feeds of jobs; feeds of one key are merged into one with all their columns."""
 
     def __init__(self) -> None:
         self._of_jobs: dict[int, tuple[Feed, ...]] = {}
-        self._united: dict[FeedKey, Feed] | None = {}
+        self._merged: dict[FeedKey, Feed] | None = {}
         self._all: tuple[Feed, ...] | None = ()
 
     def put(self, app_id: int, feeds: Iterable[Feed]) -> None:
-        """Instead of what the job had before."""
+        """Replaces the feeds of a job."""
         before, feeds = self._of_jobs.get(app_id), tuple(feeds)
         if feeds == before:
             return
         self._of_jobs[app_id] = feeds
         self._all = None
-        if self._united is not None and before is None:
-            self._unite(self._united, feeds)
+        if self._merged is not None and before is None:
+            self._merge(self._merged, feeds)
         else:
-            self._united = None
+            self._merged = None
 
     def drop(self, app_id: int) -> None:
-        """The job has none any more."""
+        """Removes the feeds of a job."""
         if self._of_jobs.pop(app_id, ()):
-            self._united = self._all = None
+            self._merged = self._all = None
 
     def all(self) -> tuple[Feed, ...]:
-        """The same object until something changes."""
-        if self._united is None:
-            self._united = {}
+        """All feeds; the same object until something changes."""
+        if self._merged is None:
+            self._merged = {}
             for feeds in self._of_jobs.values():
-                self._unite(self._united, feeds)
+                self._merge(self._merged, feeds)
         if self._all is None:
-            self._all = tuple(self._united.values())
+            self._all = tuple(self._merged.values())
         return self._all
 
     @staticmethod
-    def _unite(found: dict[FeedKey, Feed], feeds: Iterable[Feed]) -> None:
+    def _merge(found: dict[FeedKey, Feed], feeds: Iterable[Feed]) -> None:
         for feed in feeds:
             known = found.get(feed.key)
             columns = feed.columns if known is None else merged_columns((known.columns, feed.columns))
@@ -172,28 +171,28 @@ class _MergedFeeds:
 
 
 class FeedDemand:
-    """What all jobs of an agent want to read, now or as soon as they are ready."""
+    """The feeds that all jobs of an agent want read, now or as soon as they are ready."""
 
     def __init__(self) -> None:
         self._wanted = _MergedFeeds()
         self._to_read = _MergedFeeds()
 
     def want(self, app_id: int, feeds: Iterable[Feed], *, now: bool) -> None:
-        """Instead of what the job wanted before."""
+        """Replaces the feeds that a job wants; `now`: it is ready."""
         feeds = tuple(feeds)
         self._wanted.put(app_id, feeds)
         if now:
             self._to_read.put(app_id, (feed for feed in feeds if feed.app is None))
 
     def drop(self, app_id: int) -> None:
-        """The job wants nothing any more."""
+        """Removes the feeds of a job that wants nothing any more."""
         self._wanted.drop(app_id)
         self._to_read.drop(app_id)
 
     def all(self) -> tuple[Feed, ...]:
-        """All that is wanted, with the columns that have names already."""
+        """All wanted feeds, with the columns that have names already."""
         return self._wanted.all()
 
     def to_read(self) -> tuple[Feed, ...]:
-        """What has to be read of files now."""
+        """The feeds to read from files now."""
         return self._to_read.all()

@@ -73,11 +73,12 @@ class PaneConsumer:
             self.count_malformed()
 
     def close(self) -> None:
-        """Leaves its operator: no further run comes."""
+        """Leaves its operator: no further run comes, and whoever took them is let go, as are the store's files then."""
         if self._is_open:
             self._is_open = False
             self._stop_counting()
             self.operator.remove(self)
+            self._on_sealed = _ignore
 
     # Its panes.
 
@@ -539,8 +540,8 @@ class Operator:
         yield self._run(upto, self.function.gather(held))
 
     def _runs_by_pane(self, upto: int) -> Iterator[Run]:
-        """The same with a run a pane: only panes that lack something, or cannot be read in full, are marked partial,
-        and panes kept for a consumer that was blocked are read for no other."""
+        """Everything up to a pane as one run a pane: only panes that lack something, or cannot be read in full, are
+        marked partial, and panes kept for a consumer that was blocked are read for no other."""
         counted = {pane for pane, _ in self._unsealed}
         lacking = {pane - before for pane in self._incomplete for before in (0, self.pane_ms or 0)}
         panes = sorted(pane for pane in counted | lacking if self._sealed_upto < pane < min(upto + 1, END))
@@ -572,6 +573,10 @@ class Operator:
         lacking = any(self._sealed_upto < pane <= upto for pane in self._incomplete)
         partial = SELF if is_partial or self.is_partial or lost or lacking else 0
         return Run(self._sealed_upto, upto, SELF, state, counted, partial)
+
+
+def _ignore(consumer: PaneConsumer, run: Run) -> None:
+    """Takes the place of the callback of a consumer that is closed."""
 
 
 def _rows(frames: list[pl.DataFrame]) -> int:

@@ -1,4 +1,4 @@
-"""PAOs that an agent holds for the program of a job, under tokens: what it has flushed, and what children have sent."""
+"""Holds PAOs for the program of a job, under tokens: states it has flushed, and states of children."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.model.panes import Counts
 
 HELD_MAX = 16
-"""Of more, those that were held first are let go."""
+"""Upper bound on held PAOs; past it the oldest are dropped."""
 OWN_TOKENS = 1 << 62
-"""Tokens that the agent gives begin here; programs count theirs from 1."""
+"""First token that the agent gives; programs count theirs from 1."""
 
 
 class PaoHandle(NamedTuple):
-    """Some groups of one pane, and what was counted. `is_partial`: events of it were lost."""
+    """Some groups of one pane, and its counts. `is_partial`: events of it were lost."""
 
     function: JobFunction
     state: pl.DataFrame
@@ -25,7 +25,7 @@ class PaoHandle(NamedTuple):
 
 
 class PaoHandles:
-    """Of one part in a job."""
+    """The held PAOs of one local job."""
 
     def __init__(self) -> None:
         self._held: dict[int, PaoHandle] = {}
@@ -39,13 +39,13 @@ class PaoHandles:
             del self._held[next(iter(self._held))]
 
     def receive(self, child: int, held: PaoHandle) -> None:
-        """Holds PAOs of a child, of which the program is to be told."""
+        """Holds PAOs of a child, for the program to be told of."""
         self._given += 1
         self.hold(OWN_TOKENS + self._given, held)
         self._received.append((child, OWN_TOKENS + self._given))
 
     def received(self) -> list[tuple[int, int]]:
-        """Whose PAOs have come, and the tokens they are held under, since the last call."""
+        """The children whose PAOs have come since the last call, with their tokens."""
         received, self._received = self._received, []
         return received
 
@@ -53,6 +53,6 @@ class PaoHandles:
         return self._held.get(token)
 
     def rows(self, token: int) -> list[dict[str, Any]] | None:
-        """All groups, as the query shows them; None where they are not held any more."""
+        """All groups as the query shows them; None where they are not held any more."""
         held = self._held.get(token)
         return None if held is None else held.function.rows(held.state)

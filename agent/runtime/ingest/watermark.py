@@ -1,7 +1,8 @@
-"""How far event time has come at one agent for one operator, and with it what may be sealed (DESIGN §4.8, §5.4).
+"""Tracks event time for one operator, which decides what may be sealed (DESIGN §4.8, §5.4).
 
-The watermark of a live operator is the highest event time seen. Only when every feed of it is at its end is it the wall
-clock as well: a backlog is not idle, and an idle stream still closes its windows. It never runs backwards.
+The watermark of a live operator is the highest event time seen. Only while all its feeds are at their ends does it
+follow the wall clock as well: a backlog is not idle, and an idle stream still closes its windows. It never runs
+backwards.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.model.panes import END
 
 FUTURE_MS = 60_000
-"""Events that are later than the wall clock by more than this are not believed."""
+"""Upper bound on an event's lead over the wall clock; later events are not believed."""
 
 
 class Watermark:
-    """Of one operator at one agent. `feeds` are all that it reads. A copy goes on by itself."""
+    """The watermark of one operator, which reads all of `feeds`. A copy goes on by itself."""
 
     def __init__(self, feeds: Iterable[FeedKey]) -> None:
         self._value: int | None = None
@@ -44,14 +45,14 @@ class Watermark:
         return copy
 
     def saw(self, feed: FeedKey, newest_ms: int | None) -> None:
-        """Events came from a feed; the newest of them is not later than the wall clock and `FUTURE_MS`."""
+        """Notes events of a feed; the newest is not later than the wall clock and `FUTURE_MS`."""
         self._unopened.discard(feed)
         self._at_end[feed] = None
         if newest_ms is not None:
             self._advance(newest_ms)
 
     def caught_up(self, feed: FeedKey, wall_ms: int) -> None:
-        """A feed is at its end for now."""
+        """Notes that a feed is at its end for now."""
         self._unopened.discard(feed)
         self._at_end[feed] = wall_ms
         clocks = [at for at in self._at_end.values() if at is not None]
@@ -59,7 +60,7 @@ class Watermark:
             self._advance(min(clocks))
 
     def ended(self, feed: FeedKey) -> None:
-        """A bounded feed will yield nothing more."""
+        """Notes that a bounded feed is over."""
         self._unopened.discard(feed)
         self._unfinished.discard(feed)
 
@@ -75,7 +76,7 @@ class Watermark:
 
 
 def believed(events: pl.DataFrame, latest_ms: int | None) -> tuple[pl.DataFrame, int | None]:
-    """Events that are not later than that, and the time of the newest. None: there is no such limit."""
+    """The events that are not later than `latest_ms` (None: no limit), and the time of the newest."""
     newest = events["@time"].max()
     if latest_ms is not None and isinstance(newest, int) and newest > latest_ms:
         events = events.filter(events["@time"] <= latest_ms)
@@ -84,9 +85,9 @@ def believed(events: pl.DataFrame, latest_ms: int | None) -> tuple[pl.DataFrame,
 
 
 def come_to(watermark_ms: int | None, newest: int | None, wall_ms: int) -> int | None:
-    """How far a feed has come with a block whose newest event this is; None: not known.
+    """The event time a feed has reached with a block whose newest event is `newest`; None: not known.
 
-    Of many files, some may hold much older events than others: there the block says how far all of them are.
+    Some files of a feed may hold much older events than others: there the block's `watermark_ms` is that of all files.
     """
     if watermark_ms is None:
         return newest

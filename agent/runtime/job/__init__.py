@@ -1,1 +1,4 @@
-"""This agent's side of a job: its deployment, its code, its place in the job's trees."""
+"""Local jobs: announcements, versions, code and snapshots come in, with the runs of `ingest`; enrolments and
+snapshots go out by way of `reduce`, complete runs to a `RootSink`. It may import `reduce`, `ingest`, `keyed`,
+`fleet`, `function`, `messages` and `model`, and knows no master.
+"""

@@ -1,40 +1,44 @@
-"""Which code the parts of an agent need, and whether it is there.
+"""Knows which code the local jobs of an agent need, has it loaded, and calls it.
 
-Code is looked at by everyone who takes part in a job, and runs where the job works: beside workers, and at its master.
+Every agent that takes part in a job checks its code, which runs where the job works: beside workers, and at its master.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from agent.programs.calls import ChildPaosReceived, MapEvents, MulticastArrived
 from agent.runtime.fleet.authorization import STOP, Creators, NotAuthorizedError, creator_of
+from agent.runtime.ingest.mapped import Send
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
+from agent.runtime.messages.programs import ProgramMulticast
 from agent.runtime.messages.versions import Version
 from agent.runtime.model.bundle import Bundle, Signature
-from overlay import Id
+from overlay import Id, format_id
 
 NOT_STOPPED = "the job is its creator's alone to stop: do it where their key is, see elf creator --help"
 
 
 class CannotRunError(Exception):
-    """This agent cannot run a job's code, and why, in one line."""
+    """Says in one line why this agent cannot run a job's code."""
 
 
 class CodeRegistry:
-    """Of all parts of one agent."""
+    """The code of all local jobs of one agent."""
 
     def __init__(self, programs: Programs, creators: Creators) -> None:
         self._programs = programs
         self.creators = creators
 
     def vet(self, app_id: Id, name: str, bundles: Iterable[Bundle | None]) -> str:
-        """The job's creator, "" for nobody. Raises NotTheirsError where a bundle is not signed as it has to be."""
+        """The job's creator, "" for nobody. Raises NotAuthorizedError where a bundle is not signed as it has to be."""
         creators = {creator_of(self.creators, app_id, name, one, self._programs.wall_ms) for one in bundles}
         return next(iter(creators))
 
     def vet_next(self, app_id: Id, name: str, before: Bundle | None, bundle: Bundle | None) -> None:
-        """Raises NotTheirsError unless a bundle is the next that the job's creator has signed, or the same."""
+        """Raises NotAuthorizedError unless a bundle is the next that the job's creator has signed, or the same."""
         self.vet(app_id, name, (bundle,))
         if bundle is not None and before is not None and not bundle.follows(before, app_id):
             raise NotAuthorizedError(
@@ -42,28 +46,54 @@ class CodeRegistry:
             )
 
     def vet_stop(self, app_id: Id, name: str, seal: Signature | None, *, owned: bool) -> None:
-        """Raises NotTheirsError unless who wants to stop a job may: its creator, or anybody if it has none."""
+        """Raises NotAuthorizedError unless the job may be stopped: by its creator, or by anybody if it has none."""
         if not owned:
             return
         if seal is None:
             raise NotAuthorizedError(NOT_STOPPED)
         self.creators.check(app_id, name, seal, STOP, self._programs.wall_ms)
 
-    def is_there(self, part: LocalJob, name: str, bundle: Bundle | None) -> bool:
-        """Whether nothing more is needed to run this version; else its code is being loaded. Raises NotAbleError."""
-        if bundle is None or not bundle.source or not (part.works or part.root is not None):
+    def is_there(self, job: LocalJob, name: str, bundle: Bundle | None) -> bool:
+        """Whether the code of this version is loaded; if not, has it loaded. Raises CannotRunError."""
+        if bundle is None or not bundle.source or not (job.works or job.root is not None):
             return True
         digest = bundle.contents.digest()
-        program = part.programs.get(digest)
+        program = job.programs.get(digest)
         if program is None:
-            program = part.programs[digest] = self._programs.start(part.app_id, name, bundle.source, digest)
-            program.is_root = part.root is not None
+            program = job.programs[digest] = self._programs.start(job.app_id, name, bundle.source, digest)
+            program.is_root = job.root is not None
         if program.failure is not None:
             raise CannotRunError(program.failure)
         return program.is_ready
 
-    def keep(self, part: LocalJob, versions: Iterable[Version], proposed: bytes | None = None) -> None:
-        """Ends the programs of a part that neither these versions nor a proposed one need."""
+    def keep(self, job: LocalJob, versions: Iterable[Version], proposed: bytes | None = None) -> None:
+        """Ends the programs of a job that neither these versions nor a proposed one need."""
         needed = {one.bundle.contents.digest() for one in versions if one.bundle is not None} | {proposed}
-        for digest in [digest for digest in part.programs if digest not in needed]:
-            self._programs.end(part.programs.pop(digest))
+        for digest in [digest for digest in job.programs if digest not in needed]:
+            self._programs.end(job.programs.pop(digest))
+
+
+def mapper(job: LocalJob, programs: Programs) -> Send:
+    """A function that has the code of a job's versions map events."""
+
+    def send(code: bytes, number: int, times: list[int], columns: dict[str, list[Any]]) -> bool:
+        program = job.programs.get(code)
+        return program is not None and programs.call(
+            program, MapEvents(programs.place(program), number, times, columns)
+        )
+
+    return send
+
+
+def tell_code(job: LocalJob, message: ProgramMulticast, programs: Programs) -> None:
+    """Tells the job's code what its master multicasts."""
+    if (program := job.program) is not None:
+        programs.call(program, MulticastArrived(programs.place(program), program.app, message.message))
+
+
+def call_received(job: LocalJob, programs: Programs) -> None:
+    """Tells the job's code of the PAOs that children have sent."""
+    received = job.paos.received()
+    if (program := job.program) is not None:
+        for child, token in received:
+            programs.call(program, ChildPaosReceived(programs.place(program), format_id(child), token))

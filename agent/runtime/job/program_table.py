@@ -1,10 +1,10 @@
-"""The programs of one agent: the code of its jobs, each in a process of its own, as the agent's core sees them.
+"""Keeps the programs of one agent: the code of its jobs, each in a process of its own, as the core sees them.
 
     LOADING ── Loaded ──▶ READY ── Failed, or its process has ended ──▶ OVER
        └── Failed, or its process has ended ──▶ OVER
 
 The core gives orders, which the shell carries out (`agent.programs.commands`), and is told what programs say. A program
-belongs to one part in a job, and is known by the digest of its code; what it may do there is in `acts`.
+belongs to one local job, and is known by the digest of its code; `agent.runtime.program_host` carries out its calls.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Program:
     state: _State = _State.LOADING
     about: JobDescription | None = None
     failure: str | None = None
-    """Why it is over."""
+    """The reason why it is over."""
     is_root: bool = False
     version: int = 1
     tick_at: float = 0.0
@@ -58,12 +58,12 @@ class Program:
 
     @property
     def maps(self) -> bool:
-        """Whether it makes other events of those that are read."""
+        """Whether it maps events before they are counted."""
         return self.about is not None and self.about.maps
 
     @property
     def listens(self) -> bool:
-        """Whether it is told of what children send."""
+        """Whether it is called with what children send."""
         return self.about is not None and self.about.receives
 
     @property
@@ -77,7 +77,7 @@ class Program:
 
 
 class Programs:
-    """`name` is the agent's."""
+    """All programs of the agent of this `name`."""
 
     def __init__(self, name: str, node: Node) -> None:
         self.wall_ms = 0
@@ -98,7 +98,7 @@ class Programs:
         return self._programs.get(key)
 
     def orders(self) -> list[ProgramCommand]:
-        """What the shell is to do, drained."""
+        """Drains the orders for the shell."""
         orders, self._orders = self._orders, []
         return orders
 
@@ -112,23 +112,23 @@ class Programs:
         return program
 
     def loaded(self, program: Program, about: JobDescription, now: float) -> None:
-        """A program is ready for calls."""
+        """Makes a program ready for calls."""
         program.state, program.about = _State.READY, about
         program.tick_at = now + (about.timer_s or 0.0)
 
     def end(self, program: Program) -> None:
-        """A program is not needed any more."""
+        """Ends a program that is not needed any more."""
         if self._programs.pop(program.key, None) is not None:
             program.state = _State.OVER
             self._orders.append(EndProgram(program.key))
 
     def fail(self, program: Program, reason: str) -> None:
-        """A program has failed."""
+        """Ends a program that has failed."""
         program.failure = reason
         self.end(program)
 
     def place(self, program: Program) -> calls.TreePosition:
-        """Where the program is in its job's tree."""
+        """The place of a program in its job's tree."""
         node, app_id = self._node, program.app_id
         parent = None if program.is_root else node.parent(app_id)
         return calls.TreePosition(
@@ -140,14 +140,14 @@ class Programs:
         )
 
     def call(self, program: Program | None, call: calls.ProgramCall) -> bool:
-        """Calls back a program that is ready; whether there is one."""
+        """Calls a program, if there is one and it is ready; whether it did."""
         if program is None or not program.is_ready:
             return False
         self._tell(program, call)
         return True
 
     def answer(self, key: int, answer: calls.AnswerArrived) -> None:
-        """Tells a program what it waits for."""
+        """Answers a request of a program."""
         if (program := self._programs.get(key)) is not None:
             self._orders.append(TellProgram(program.key, calls.encode(answer), is_call=False))
 
@@ -155,7 +155,7 @@ class Programs:
         self._orders.append(TellProgram(program.key, calls.encode(call)))
 
     def tick(self, now: float) -> None:
-        """Calls `on_timer` of those that are due; of what was missed meanwhile, only once."""
+        """Calls `on_timer` of programs that are due, once for all calls that were missed."""
         for program in self._programs.values():
             about = program.about
             if not program.is_ready or about is None or about.timer_s is None or now < program.tick_at:

@@ -1,4 +1,4 @@
-"""Where an agent stands in the trees of its jobs: tree 0 is of the appId, tree k of a key made of it and k."""
+"""Tells where an agent stands in the trees of its jobs: tree 0 has the appId for its key, tree k a key of both."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from agent.runtime.fleet.job_directory import JOBS_MAX
 from agent.runtime.job.local_job import LocalJob
+from agent.runtime.messages.jobs import Snapshot
 from overlay import Id, Node, Peer, distance, tree_id
 
 
@@ -20,58 +21,62 @@ def _group(app_id: Id, tree: int) -> Id:
 
 
 class TreeTopology:
-    """Of one agent's node."""
+    """The trees of one agent's node: its parents, children and roots."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._watched: dict[Id, tuple[Id, int]] = {}
 
     def of(self, group: Id) -> tuple[Id, int] | None:
-        """The job and the tree of a group in which this agent has a part."""
+        """The job and the tree of a group that this agent watches."""
         return self._watched.get(group)
 
-    def watch(self, part: LocalJob) -> None:
-        """From now on, what happens in a part's groups concerns it; who is below it already are its children."""
-        for tree, group in enumerate(groups_of(part.app_id, len(part.nodes))):
-            self._watched[group] = (part.app_id, tree)
+    def watch(self, job: LocalJob) -> None:
+        """Watches a job's groups from now on; nodes below this one already are its children."""
+        for tree, group in enumerate(groups_of(job.app_id, len(job.nodes))):
+            self._watched[group] = (job.app_id, tree)
             for child in self._node.children(group):
-                part.nodes.add_child(child.node_id, tree)
+                job.nodes.add_child(child.node_id, tree)
 
-    def join(self, part: LocalJob, now: float) -> None:
+    def join(self, job: LocalJob, now: float) -> None:
         """Becomes a member where this agent has something to say: elsewhere it would be waited for in vain."""
-        for tree, group in enumerate(groups_of(part.app_id, len(part.nodes))):
-            hears_the_master = not tree and (part.root is not None or bool(self._node.children(group)))
-            if part.works or hears_the_master:
+        for tree, group in enumerate(groups_of(job.app_id, len(job.nodes))):
+            hears_the_master = not tree and (job.root is not None or bool(self._node.children(group)))
+            if job.works or hears_the_master:
                 self._node.subscribe(group, now)
             else:
                 self._node.unsubscribe(group, now)
 
-    def leave(self, part: LocalJob, now: float) -> None:
-        """The part is over, or its trees are."""
-        for group in groups_of(part.app_id, len(part.nodes)):
+    def leave(self, job: LocalJob, now: float) -> None:
+        """Leaves a job's groups: the job, or its trees, are over."""
+        for group in groups_of(job.app_id, len(job.nodes)):
             self._watched.pop(group, None)
             self._node.unsubscribe(group, now)
 
     def has_children(self, app_id: Id, trees: int) -> bool:
-        """Whether this agent lies on somebody's way in any of a job's trees."""
+        """Whether this agent has children in any of a job's trees."""
         return any(self._node.children(group) for group in groups_of(app_id, trees))
 
-    def is_child(self, app_id: Id, tree: int, sender: Peer) -> bool:
-        return any(child.node_id == sender.node_id for child in self._node.children(_group(app_id, tree)))
+    def is_source(self, message: Snapshot, sender: Peer) -> bool:
+        """Whether a snapshot comes from a child, or from a tree's root as it says."""
+        if message.of_root:
+            return self.may_be_root(message.app_id, message.tree, sender)
+        children = self._node.children(_group(message.app_id, message.tree))
+        return any(child.node_id == sender.node_id for child in children)
 
     def is_root(self, app_id: Id, tree: int) -> bool:
-        """Whether this agent is the root of a tree, as far as it knows."""
+        """Whether this agent is the root of a tree, to its own knowledge."""
         group = _group(app_id, tree)
         return self._node.parent(group) is None and self._node.is_attached(group)
 
     def may_be_root(self, app_id: Id, tree: int, sender: Peer) -> bool:
-        """Whether another agent may be that: it is no farther from the tree's key than this one."""
+        """Whether another agent may be a tree's root: it is no farther from the tree's key than this one."""
         key = _group(app_id, tree)
         return distance(key, sender.node_id) <= distance(key, self._node.peer.node_id)
 
-    def uplink(self, part: LocalJob, tree: int, *, leaves: bool) -> Peer | None:
-        """Where runs go from here: to the parent; from a root that is not the master, or leaves, to the master."""
-        parent = self._node.parent(_group(part.app_id, tree))
-        if parent is not None or (not tree and part.root is not None):
+    def uplink(self, job: LocalJob, tree: int, *, leaves: bool) -> Peer | None:
+        """The receiver of this agent's snapshots: its parent; the master where it leaves, or is another tree's root."""
+        parent = self._node.parent(_group(job.app_id, tree))
+        if parent is not None or (not tree and job.root is not None):
             return parent
-        return part.master_peer if leaves or (tree and self.is_root(part.app_id, tree)) else None
+        return job.master_peer if leaves or (tree and self.is_root(job.app_id, tree)) else None

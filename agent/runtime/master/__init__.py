@@ -1,1 +1,3 @@
-"""A job's master: roster, frontier, windows, versions, replication, failover and subscribers."""
+"""Masters of jobs: complete runs and requests of agents come in; results, commits, announcements and descriptors go
+out. It may import `job` and all below it.
+"""

@@ -1,10 +1,10 @@
-"""Who comes after a job's master: the agents that hold its descriptor, and when one of them takes over (DESIGN §4.5).
+"""Replicates a master's state to the agents nearest to it, so that any of them can take over (DESIGN §4.5).
 
 Theory. A master gives each revision of its descriptor (roster, frontier, results) to the live agents nearest to it.
 When it fails, the agents that hold one pass it on to the node that is closest to the appId now, which waits a moment
-for the newest revision and becomes master, with the next epoch. That a master fails is said by the overlay; as nobody
-may be watching it, its silence counts too: it announces its job every 3 s. When a master lives but is not the closest
-node any more, it hands over by itself, and so does one that leaves.
+for the newest revision and becomes master, with the next epoch. The overlay reports failed nodes; as nobody may be
+watching a master, its silence counts too: it announces its job every 3 s. A live master that is not the closest node
+any more hands over by itself, and so does one whose agent leaves.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Replica:
 
 
 class StateReplicator:
-    """Of one master in one epoch. `wanted` is how many agents are to hold its descriptor."""
+    """Replicates one master in one epoch to `wanted` agents."""
 
     def __init__(self, master: JobState, log: ResultLog, post: MessageSender, node: Node, wanted: int) -> None:
         self._master = master
@@ -48,34 +48,34 @@ class StateReplicator:
         self._attempts = 0
 
     def publish(self, results: Iterable[tuple[int, bytes]], now: float) -> int:
-        """Gives away a frontier and the results up to it; the revision that has to be held before they go out."""
+        """Replicates a frontier and the results up to it; the revision that must be held before they are published."""
         for pane, json in results:
             self._results.append(pane, json)
-        self._give(now)
+        self._replicate(now)
         return self._revision
 
     def refresh(self, now: float) -> None:
-        """Gives away what has changed, to whom it concerns by now."""
+        """Replicates the roster if it has changed, or if another agent is to hold the descriptor."""
         is_new = any(peer.node_id not in self._held for peer in self._nearest())
         if is_new or self._roster_revision != self._master.roster.revision:
-            self._give(now)
+            self._replicate(now)
 
     def confirmed(self, sender: Peer, message: Replicated) -> None:
-        """An agent holds a revision."""
+        """Notes that an agent holds a revision."""
         if (held := self._held.get(sender.node_id)) is not None:
             held.revision = max(held.revision, message.revision)
             held.upto = max(held.upto, message.upto)
 
     def is_held(self, revision: int) -> bool:
-        """Whether everyone who is to have this revision has it."""
+        """Whether all agents that are to hold this revision do."""
         return all(held.revision >= revision for held in self._held.values())
 
     def hand_over(self, peer: Peer, attempt: int, now: float, *, leaving: bool) -> None:
-        """Makes another agent master, if it takes over."""
+        """Asks another agent to take over as master."""
         self._post.send(peer, self._descriptor(FIRST_PANE, take_over=attempt, leaving=leaving), now)
 
     def successor(self) -> Peer | None:
-        """Who is to be master when this agent leaves: another one with each attempt."""
+        """The agent to be master when this one leaves: another one with each attempt."""
         app_id = self._master.job.app_id
         # The next root comes first: anyone else would have to hand over once more.
         nearest = sorted(self._node.leaf_set, key=lambda peer: (distance(app_id, peer.node_id), peer.node_id))
@@ -85,7 +85,7 @@ class StateReplicator:
     def _nearest(self) -> tuple[Peer, ...]:
         return self._node.neighbours(self._wanted)
 
-    def _give(self, now: float) -> None:
+    def _replicate(self, now: float) -> None:
         self._revision += 1
         self._roster_revision = self._master.roster.revision
         nearest = self._nearest()
@@ -97,7 +97,7 @@ class StateReplicator:
             self._post.send_all(peers, self._descriptor(upto), now)
 
     def _descriptor(self, upto: int, *, take_over: int = 0, leaving: bool = False) -> Replica:
-        """All that another master needs to go on from here; `upto`: the results it has."""
+        """Everything another master needs to go on from here; `upto`: the results it has."""
         master = self._master
         return Replica(
             app_id=master.job.app_id,
@@ -107,9 +107,9 @@ class StateReplicator:
             submitter=master.submitter,
             members=master.roster.entries(),
             next_number=master.roster.next_number,
-            frontier=master.out,
+            frontier=master.published_upto,
             totals=list(master.totals),
-            given_up=contributors.to_bytes(master.given_up),
+            given_up=contributors.to_bytes(master.written_off),
             results=self._results.to_give(upto),
             versions=master.versions.all(),
             take_over=take_over,
@@ -119,14 +119,14 @@ class StateReplicator:
 
 REPLICAS_MAX = 1024
 SILENCE_S = 10.0
-"""A master that does not announce its job for so long is not there: three times in a row nothing came of it."""
-PASS_ON_S = 1.0
-"""A descriptor is passed on again after so long, then after twice as long: where all are short of time, no more so."""
+"""Time without an announcement, of which three are due in it, after which a master counts as gone."""
+FORWARD_S = 1.0
+"""First delay before forwarding a descriptor again; doubles each time so an overloaded fleet is not flooded."""
 CANVASS_S = 0.5
-"""So long a successor waits for a newer descriptor than its own."""
+"""Time for which a successor waits for a newer descriptor than its own."""
 FORGET_S = 60.0
 STOOD_STILL_S = 1.0
-"""For so long after it has stood still, an agent reads what was said to it meanwhile, and takes nothing over."""
+"""Time after a standstill in which an agent reads the messages of meanwhile, and takes nothing over."""
 
 
 @dataclass(slots=True)
@@ -135,12 +135,12 @@ class _Held:
     log: ResultLog
     heard_at: float
     doubted_at: float | None = None
-    pass_on_at: float = 0.0
-    pause_s: float = PASS_ON_S
+    forward_at: float = 0.0
+    pause_s: float = FORWARD_S
 
     def heard(self, now: float) -> None:
-        """Of its master."""
-        self.heard_at, self.doubted_at, self.pause_s = now, None, PASS_ON_S
+        """Notes a sign of life of its master."""
+        self.heard_at, self.doubted_at, self.pause_s = now, None, FORWARD_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Successors(Protocol):
 
 
 class Failover:
-    """The descriptors one agent holds for others. `failed` are agents that are known to be dead, and since when."""
+    """Holds the descriptors of other agents' masters, and decides which of them to take over."""
 
     name = "failover"
 
@@ -174,7 +174,7 @@ class Failover:
         self._masters = masters
         self._held: dict[Id, _Held] = {}
         self._failed: dict[int, float] = {}
-        self._excused_at = -STOOD_STILL_S
+        self._stood_still_at = -STOOD_STILL_S
 
     def handlers(self) -> Handlers:
         return {Replica: Handler(Via.DIRECT, self._replicated)}
@@ -191,7 +191,7 @@ class Failover:
         return tuple(self._held)
 
     def hold(self, sender: Peer, replica: Replica, now: float) -> Takeover | None:
-        """Takes a descriptor; an inheritance if its master hands over to this agent."""
+        """Takes a descriptor; a takeover if its master hands over to this agent."""
         app_id, held = replica.app_id, self._held.get(replica.app_id)
         known = self._announcements.get(app_id)
         has_room = held is not None or len(self._held) < REPLICAS_MAX
@@ -209,46 +209,46 @@ class Failover:
             self._failed.pop(sender.node_id, None)
             # Only the master that everyone knows may say so; one that was never announced is not in office.
             in_office = known is not None and known.epoch == replica.epoch
-            takes_over = in_office and (replica.leaving or (replica.take_over > 0 and self._is_heir(app_id, now)))
+            takes_over = in_office and (replica.leaving or (replica.take_over > 0 and self._is_successor(app_id, now)))
             declined = 0 if takes_over else replica.take_over
             self._post.send(sender, Replicated(app_id, replica.epoch, replica.revision, held.log.last, declined), now)
             if takes_over:
-                return self._inherit(app_id)
+                return self._take_over(app_id)
         return None
 
-    def _is_heir(self, app_id: Id, now: float) -> bool:
-        """Whether this agent is the root by now, and sees the present: what it was asked while it stood still, the
-        master may have given up since."""
-        return self._node.is_root(app_id) and now - self._excused_at > STOOD_STILL_S
+    def _is_successor(self, app_id: Id, now: float) -> bool:
+        """Whether this agent is the root by now, and has not just stood still: the master may have given up a request
+        of meanwhile."""
+        return self._node.is_root(app_id) and now - self._stood_still_at > STOOD_STILL_S
 
     def failed(self, peer: Peer, now: float) -> None:
-        """An agent is dead."""
+        """Notes that an agent is dead."""
         self._failed[peer.node_id] = now
         for node_id in [node_id for node_id, at in self._failed.items() if now - at > FORGET_S]:
             del self._failed[node_id]
 
     def announced(self, announce: Announce, now: float) -> None:
-        """A master has announced its job."""
+        """Notes that a master has announced its job."""
         held = self._held.get(announce.app_id)
         if held is not None and announce.epoch >= held.replica.epoch:
             held.heard(now)
             self._failed.pop(announce.epoch.master, None)
 
     def extend_deadlines(self, seconds: float, now: float) -> None:
-        """This agent stood still for so long: masters may have spoken meanwhile."""
-        self._excused_at = now
+        """Makes up for a standstill of this agent: masters may have announced their jobs meanwhile."""
+        self._stood_still_at = now
         for held in self._held.values():
             held.heard_at += seconds
 
     def forget(self, app_id: Id, _now: float) -> None:
-        """The job is over."""
+        """Drops the descriptor of a job that is over."""
         self._held.pop(app_id, None)
 
     def tick(self, now: float) -> None:
         """Takes over the jobs whose masters are gone, unless their master is here already."""
         if not self.takes_over:
             return
-        inherited: list[Takeover] = []
+        takeovers: list[Takeover] = []
         in_office = self._masters.held
         for app_id, held in list(self._held.items()):
             if now - held.heard_at > FORGET_S:
@@ -257,10 +257,10 @@ class Failover:
                 if held.doubted_at is None:
                     held.doubted_at = now
                 if not self._node.is_root(app_id):
-                    self._pass_on(app_id, held, now)
+                    self._forward(app_id, held, now)
                 elif now - held.doubted_at >= CANVASS_S:
-                    inherited.append(self._inherit(app_id))
-        for takeover in inherited:
+                    takeovers.append(self._take_over(app_id))
+        for takeover in takeovers:
             self._masters.inherit(takeover, now)
 
     def _is_orphaned(self, app_id: Id, held: _Held, now: float) -> bool:
@@ -272,14 +272,14 @@ class Failover:
         is_self = master == self._node.peer.node_id
         return is_self or master in self._failed or now - held.heard_at > SILENCE_S
 
-    def _pass_on(self, app_id: Id, held: _Held, now: float) -> None:
+    def _forward(self, app_id: Id, held: _Held, now: float) -> None:
         nearest = self._node.closest(app_id)
-        if nearest.node_id != self._node.peer.node_id and now >= held.pass_on_at:
-            held.pass_on_at, held.pause_s = now + held.pause_s, 2 * held.pause_s
+        if nearest.node_id != self._node.peer.node_id and now >= held.forward_at:
+            held.forward_at, held.pause_s = now + held.pause_s, 2 * held.pause_s
             replica = msgspec.structs.replace(held.replica, results=held.log.to_give(FIRST_PANE))
             self._post.send(nearest, replica, now)
 
-    def _inherit(self, app_id: Id) -> Takeover:
+    def _take_over(self, app_id: Id) -> Takeover:
         held = self._held.pop(app_id)
         known = self._announcements.get(app_id)
         last = max(known.epoch, held.replica.epoch) if known else held.replica.epoch

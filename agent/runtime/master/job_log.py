@@ -1,4 +1,4 @@
-"""What the code of a job has said, as its master keeps it."""
+"""Keeps the log lines of a job's code, at its master."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent.runtime.messages.programs import LOG_LINES_MAX, Line, Log
 from overlay import Id
 
 BYTES_MAX = 512 << 10
-"""So much text a log keeps; the oldest lines go first, and are counted."""
+"""Upper bound on the text of a log; the oldest lines are dropped first, and counted."""
 
 
 class JobLog:
@@ -27,7 +27,7 @@ class JobLog:
         self._dropped = 0
 
     def add(self, lines: Iterable[Line]) -> None:
-        """Takes lines; the oldest go where there are too many."""
+        """Takes lines; the oldest are dropped where there are too many."""
         for line in lines:
             self._lines.append(line)
             self._bytes += _bytes_of(line)
@@ -36,7 +36,7 @@ class JobLog:
             self._dropped += 1
 
     def answer(self, app_id: Id, name: str, lines: int) -> Log:
-        """The last lines, at most so many."""
+        """The last lines, at most this number."""
         last = list(self._lines)[-lines:]
         return Log(app_id, name, last, self._dropped + len(self._lines) - len(last))
 

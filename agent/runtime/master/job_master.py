@@ -1,7 +1,7 @@
-"""A master in office: what it says to the fleet, to the agents nearest to it, and to those who follow its job.
+"""Runs the protocol of a job's master with the fleet, the agents nearest to it, and the job's subscribers.
 
 Nothing is published before the agents nearest to the master hold the roster and the frontier that go with it: the next
-master would else count again what is out already, or not know who is missing (DESIGN §4.3).
+master would otherwise publish windows again, or not know which agents are missing (DESIGN §4.3).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from agent.runtime.master.result_archive import ResultRecord, ResultRecords
 from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.rollout import Rollout
 from agent.runtime.master.state import JobState
-from agent.runtime.master.straggler import HoldbackTimer
 from agent.runtime.master.subscribers import Subscribers
 from agent.runtime.messages.jobs import (
     Announce,
@@ -43,16 +42,18 @@ from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import END, FIRST_PANE, Run
-from agent.runtime.reduce.combiner import Span
+from agent.runtime.reduce.combiner import PaneSpan
+from agent.runtime.reduce.straggler import HoldbackTimer
 from overlay import Node, Peer
 
 ANNOUNCE_S = 3.0
+"""Interval of announcements."""
 FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0)
-"""Between the first ones: trees are being mended when a master takes over."""
+"""Delays of the first announcements: trees are being repaired when a master takes over."""
 
 
 class Announcing:
-    """Of one master in office. A new job and a new version are told at once, everything again every few seconds."""
+    """Times the announcements of one master: at once for a new job or version, and again every few seconds."""
 
     def __init__(
         self, master: JobState, changes: Rollout, followers: Subscribers, peer: Peer, name: str, now: float
@@ -66,14 +67,14 @@ class Announcing:
         self._next_at = now
 
     def is_due(self, now: float, ahead_s: float = 0.0) -> bool:
-        """Whether the job is to be announced now; or soon, where the fleet has been told of it often enough."""
+        """Whether an announcement is due now, or within `ahead_s` if the first ones are over."""
         ahead_s = ahead_s if self._said >= len(FIRST_ANNOUNCEMENTS_S) else 0.0
         return now >= self._next_at - ahead_s or self._version != self._changes.begun()[-1].number
 
     def next(self, now: float) -> Announce:
-        """What the fleet is told of the job now, and then again."""
+        """The announcement to send now; sets the time of the next one."""
         pauses, announce = FIRST_ANNOUNCEMENTS_S, self.announcement()
-        # Masters of different jobs should not speak in the same instant: what they wait depends on the job.
+        # Masters of different jobs should not announce in the same instant: their intervals depend on the job.
         jitter = 0.9 + 0.2 * (hash((announce.app_id, self._said)) % 1000) / 1000
         self._said, self._version = self._said + 1, announce.version
         pause = pauses[self._said] if self._said < len(pauses) else ANNOUNCE_S
@@ -81,7 +82,7 @@ class Announcing:
         return announce
 
     def announcement(self) -> Announce:
-        """What there is to be told."""
+        """The announcement, as of now."""
         master, job, newest = self._master, self._master.job, self._changes.begun()[-1]
         bundle = newest.bundle
         return Announce(
@@ -107,45 +108,47 @@ class Announcing:
 
 
 SETTLE_S = 1.0
-"""Bounded input may be read to its end before everyone has enrolled: no window goes out earlier than this."""
+"""Least age of a master that publishes bounded input, which may be read before all agents have enrolled."""
 NOBODY_S = 5.0
-"""A job over what logs hold is over when no agent with its stream has come forward for so long."""
+"""Time after which a bounded job ends if no agent with its stream has enrolled."""
 UNFOLLOWED_S = 30.0
-"""An attached job that nobody has followed for so long stops."""
+"""Time after which an attached job stops if nobody has followed it."""
 LINGER_S = 30.0
-"""For so long a job that is over can still be followed, to see its last results."""
+"""Time for which a job that is over can still be followed, to see its last results."""
 REPLICATION_S = 0.5
-"""Replicas that do not answer hold up a result for no longer than this."""
+"""Upper bound on the delay of a result by replicas that do not answer."""
 HAND_OVER_S = 1.0
-HEIR_S = 3.0
-"""Nothing goes out for so long after an attempt to hand over that nobody declines: the heir may be in office, and this
-not be known here yet. It would not learn of what went out, and agents would free what it still needs."""
+"""Interval of attempts to hand over."""
+SUCCESSOR_S = 3.0
+"""Silence after an attempt to hand over that nobody declines: the successor may be in office without this being known
+here yet. It would not learn of results published now, and agents would free panes that it still needs."""
 RESULT_BYTES_MAX = 48 << 20
-"""A larger result loses its last rows."""
+"""Upper bound on a result; a larger one loses its last rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What is ready to go out, once the replicas hold its revision."""
+    """Results that are published once the replicas hold their revision."""
 
     revision: int
     frontier: int
     results: tuple[tuple[int, Result], ...]
     json: tuple[tuple[int, bytes], ...]
-    attendance: Mapping[int, WindowMembership]
+    membership: Mapping[int, WindowMembership]
     release_at: float
 
 
 class JobMaster:
-    """`log` holds the last results, `replicas` is how many agents are to hold the master's descriptor.
+    """The master in office of one job: a `RootSink` whose runs become results.
 
-    `on_result` is called with each result as it goes out, `record` with those of live jobs as lines of a log.
+    `log` holds the last results; `replicas` agents are to hold the master's descriptor. `on_result` is called with each
+    published result, and the listener of `record` with those of live jobs as lines of a log.
     """
 
     def __init__(
         self,
         master: JobState,
-        part: LocalJob,
+        local: LocalJob,
         log: ResultLog,
         post: MessageSender,
         node: Node,
@@ -156,20 +159,20 @@ class JobMaster:
         replicas: int,
     ) -> None:
         self.master = master
-        self.part = part
+        self.local = local
         self.on_result: Callable[[Result], None] | None = None
         self._record: Callable[[ResultRecord], None] | None = None
         self._records = ResultRecords(master)
         self.ended: Reason | None = None
         self.followers = Subscribers(master, log, post, name)
-        self.followers.frontier = master.out
+        self.followers.frontier = master.published_upto
         self._replication = StateReplicator(master, log, post, node, replicas)
         self._post = post
         self._node = node
         self._name = name
         self._programs = programs
         self._app_id = master.job.app_id
-        self._patience = HoldbackTimer(now, master.given_up, took_over=master.epoch.counter > 1)
+        self._holdback = HoldbackTimer(now, master.written_off, took_over=master.epoch.counter > 1)
         self._began_at = now
         self._followed_at = now
         self._ended_at = now
@@ -178,16 +181,16 @@ class JobMaster:
         self._silent_until = now
         self._resigns = False
         self.changes = Rollout(
-            master, post, self._give, self._replication.is_held, self.followers.acknowledge, REPLICATION_S
+            master, post, self._replicate, self._replication.is_held, self.followers.acknowledge, REPLICATION_S
         )
         self.announcing = Announcing(master, self.changes, self.followers, node.peer, name, now)
         self._outcomes: deque[_Outcome] = deque()
         self.log = JobLog()
 
-    # What agents ask.
+    # Requests of agents.
 
     def enrol(self, sender: Peer, message: Enrol, now: float) -> bool:
-        """Answers an agent that wants to take part."""
+        """Answers an agent that takes part in the job."""
         enrolled = self.master.enrol(sender.node_id, message.agent, works=message.works, before=message.number)
         if enrolled is None:
             return False
@@ -205,30 +208,30 @@ class JobMaster:
         return True
 
     def update(self, sender: Peer, message: Update, now: float) -> None:
-        """Answers who wants the job to compute something else, once that is settled."""
+        """Starts an update of the job, and answers the requester once it is settled."""
         if self.ended is not None:
             self._post.send(sender, NoJob(self._app_id), now)
         else:
             self.changes.update(sender, message, now)
 
     def prepared(self, sender: Peer, message: VersionPrepared, now: float) -> bool:
-        """Notes that an agent is ready for the version that is prepared."""
+        """Notes that an agent is ready for the version that is being prepared."""
         if not self.master.knows(sender.node_id, message.number):
             return False
         self.changes.prepared(message, now)
         return True
 
-    # What the job's code says.
+    # Messages of the job's code.
 
     def told(self, sender: Peer, message: LogLines) -> bool:
-        """Lines for the job's log."""
+        """Adds lines to the job's log."""
         if not self._runs_code(sender):
             return False
         self.log.add(message.lines)
         return True
 
     def _runs_code(self, sender: Peer) -> bool:
-        """Whether the job's code can run there: beside workers, and here."""
+        """Whether the job's code can run on that agent: a worker, or this one."""
         return sender.node_id == self._node.peer.node_id or bool(self.master.roster.numbers_of(sender.node_id))
 
     def unable(self, sender: Peer, message: CannotRun) -> bool:
@@ -236,15 +239,15 @@ class JobMaster:
         if not self.master.knows(sender.node_id, message.number):
             return False
         agent = 1 << message.number
-        if not self.master.given_up & agent:
+        if not self.master.written_off & agent:
             self._note(message.agent, f"this agent cannot run the job: {message.reason}")
         self.master.roster.begin(message.number, message.first_pane)
-        self._patience.stop_waiting(agent)
-        self.master.given_up = self._patience.given_up
+        self._holdback.write_off(agent)
+        self.master.written_off = self._holdback.written_off
         return True
 
     def broken(self, sender: Peer, message: ProgramFailed, now: float) -> bool:
-        """The job's code has failed on an agent: that ends the job."""
+        """Ends the job, whose code has failed on an agent."""
         if not self._runs_code(sender):
             return False
         if self.ended is None:
@@ -255,13 +258,13 @@ class JobMaster:
         return True
 
     def note(self, text: str) -> None:
-        """A line of the master's own for the job's log."""
+        """Adds a line of the master's own to the job's log."""
         self._note(self._name, text)
 
     def _note(self, agent: str, text: str) -> None:
         self.log.add([Line(self._programs.wall_ms, agent, text)])
 
-    def _give(self, now: float) -> int:
+    def _replicate(self, now: float) -> int:
         return self._replication.publish((), now)
 
     def dismiss(self, sender: Peer, message: Leave, now: float) -> bool:
@@ -280,7 +283,7 @@ class JobMaster:
             self.followers.finish(self.ended, now)
 
     def answer(self, message: Ask) -> Answer:
-        """Tells the last results that are out."""
+        """The last published results."""
         job, log = self.master.job, self.followers.log
         results = [
             (pane, json if len(json) <= message.bytes_max else b"") for pane, json in log.last_results(message.windows)
@@ -295,7 +298,7 @@ class JobMaster:
             self._post.multicast(FLEET_GROUP, Stopped(self._app_id, self.master.epoch, reason), now)
 
     def replicated(self, sender: Peer, message: Replicated, now: float) -> None:
-        """An agent holds what a successor needs."""
+        """Notes that an agent holds a revision of the descriptor."""
         self._replication.confirmed(sender, message)
         if message.declined and message.declined == self._attempts:
             self._silent_until = now
@@ -305,7 +308,7 @@ class JobMaster:
     # Time.
 
     def tick(self, now: float) -> None:
-        """Whatever is due; to be called a few times a second."""
+        """Does what is due; to be called a few times a second."""
         self.followers.expire(now)
         if self.ended is not None:
             return
@@ -324,31 +327,31 @@ class JobMaster:
             self._hand_over(now)
 
     def resign(self, now: float) -> None:
-        """Its agent leaves: any other is a better master."""
+        """Looks for a successor: this agent leaves."""
         self._resigns, self._hand_over_at = True, now
         self.tick(now)
 
     def _hand_over(self, now: float) -> None:
-        """To the agent that is closer to the appId, or, from one that leaves, to one of the nearest."""
+        """Hands over to the agent that is closest to the appId or, if this one leaves, to one of the nearest."""
         self._hand_over_at = now + HAND_OVER_S
-        heir = self._replication.successor() if self._resigns else self._node.closest(self._app_id)
-        if heir is not None and heir.node_id != self._node.peer.node_id:
+        successor = self._replication.successor() if self._resigns else self._node.closest(self._app_id)
+        if successor is not None and successor.node_id != self._node.peer.node_id:
             self._attempts += 1
-            self._silent_until = now + HEIR_S
-            self._replication.hand_over(heir, self._attempts, now, leaving=self._resigns)
+            self._silent_until = now + SUCCESSOR_S
+            self._replication.hand_over(successor, self._attempts, now, leaving=self._resigns)
 
     def has_lingered(self, now: float) -> bool:
-        """Whether the job is over and has been for long."""
+        """Whether the job has been over for long."""
         return self.ended is not None and now - self._ended_at > LINGER_S
 
     # Results.
 
-    def give_up(self, node_id: int, now: float) -> None:
-        """An agent is known to be dead: no pane waits for it."""
+    def write_off(self, node_id: int, now: float) -> None:
+        """Waits for an agent no longer: it is dead."""
         agents = self.master.roster.numbers_of(node_id)
         if agents and self.ended is None:
-            self._patience.stop_waiting(agents)
-            self.master.given_up = self._patience.given_up
+            self._holdback.write_off(agents)
+            self.master.written_off = self._holdback.written_off
             self.master.runs(agents, no_longer=True)
             self.followers.acknowledge(now)
 
@@ -364,46 +367,48 @@ class JobMaster:
     def on_complete(self, now: float) -> None:
         """Publishes the runs that every source has reached, unless they are held back for missing agents."""
         if self.ended is None and self.master.failure is None:
-            spans, given_up = self.part.nodes.due(), self._patience.given_up
+            spans, written_off = self.local.nodes.complete_spans(), self._holdback.written_off
             if spans and not self._holds_back(spans, now):
-                self._publish(self.part.nodes.completed(), now)
-                self.master.runs(self._patience.given_up & ~given_up, no_longer=True)
-                self._patience.seen(spans[-1].whole)
+                self._publish(self.local.nodes.complete_runs(), now)
+                self.master.runs(self._holdback.written_off & ~written_off, no_longer=True)
+                self._holdback.contributed(spans[-1].whole)
                 if self.master.versions.at(spans[-1].upto) is self.master.versions.newest:
                     self.master.runs(spans[-1].contributors)
                 self.followers.acknowledge(now)
         self._release(now)
 
-    def _holds_back(self, spans: Iterable[Span], now: float) -> bool:
+    def _holds_back(self, spans: Iterable[PaneSpan], now: float) -> bool:
         master = self.master
         if master.job.bounded and master.frontier == FIRST_PANE and now - self._began_at < SETTLE_S:
             return True
         missing = 0
         for span in spans:
             if span.upto < master.versions.at(span.upto).version.starts:
-                continue  # between the last window of one version and the first of the next there is nothing to miss
+                continue  # nothing is missing between the last window of one version and the first of the next
             missing |= master.roster.expected(span.upto) & ~span.whole
-        waits = self._patience.waits(missing, now)
-        master.given_up = self._patience.given_up
+        waits = self._holdback.holds_back(missing, now)
+        master.written_off = self._holdback.written_off
         return waits
 
     def _publish(self, runs: Iterable[Run], now: float) -> None:
         results: list[tuple[int, Result]] = []
-        attendance: dict[int, WindowMembership] = {}
+        membership: dict[int, WindowMembership] = {}
         for run in runs:
             results += self.master.publish(run).items()
-            attendance |= self.master.attendance or {}
+            membership |= self.master.membership or {}
             if self.master.failure is not None:
                 break
         json: list[tuple[int, bytes]] = []
-        if len(self.followers) or not self.master.job.bounded or self.part.program is not None:
+        if len(self.followers) or not self.master.job.bounded or self.local.program is not None:
             json = [(pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results]
         revision = self._replication.publish(json, now)
-        outcome = _Outcome(revision, self.master.out, tuple(results), tuple(json), attendance, now + REPLICATION_S)
+        outcome = _Outcome(
+            revision, self.master.published_upto, tuple(results), tuple(json), membership, now + REPLICATION_S
+        )
         self._outcomes.append(outcome)
 
     def _release(self, now: float) -> None:
-        """Sends out what the replicas hold."""
+        """Publishes the results whose revision the replicas hold."""
         while self._outcomes:
             outcome = self._outcomes[0]
             is_held = self._replication.is_held(outcome.revision)
@@ -412,7 +417,7 @@ class JobMaster:
             self._outcomes.popleft()
             self.followers.frontier = outcome.frontier
             self.followers.publish(outcome.json, now)
-            self._note_down(outcome)
+            self._archive(outcome)
             for _, json in outcome.json:
                 self._call_back(json)
             if self.on_result is not None:
@@ -425,27 +430,27 @@ class JobMaster:
             self.stop(now, "failed")
 
     def record(self, listener: Callable[[ResultRecord], None]) -> None:
-        """Gives what goes out from now on to a log, and what the master before has said last."""
+        """Gives the results published from now on to a log, and before them the last of the master before."""
         if not self.master.job.bounded:
-            self._record, self.master.attendance = listener, {}
+            self._record, self.master.membership = listener, {}
             for record in self._records.inherited(self.followers.log):
                 listener(record)
 
-    def _note_down(self, outcome: _Outcome) -> None:
+    def _archive(self, outcome: _Outcome) -> None:
         if self._record is None:
             return
-        program = self.part.program
+        program = self.local.program
         maps = program is not None and program.maps
         for (pane, result), (_, json) in zip(outcome.results, outcome.json, strict=True):
-            self._record(self._records.record(result, json, outcome.attendance[pane], maps=maps))
+            self._record(self._records.record(result, json, outcome.membership[pane], maps=maps))
 
     def _call_back(self, json: bytes) -> None:
-        if (program := self.part.program) is not None:
+        if (program := self.local.program) is not None:
             self._programs.call(program, WindowPublished(self._programs.place(program), program.app, json))
 
     def depose(self, now: float) -> None:
-        """Another master is in office: it has taken over with what is waiting here as published."""
+        """Leaves office: the new master has taken over the results that wait here as published."""
         for outcome in self._outcomes:
             self.followers.publish(outcome.json, now)
-            self._note_down(outcome)
+            self._archive(outcome)
         self._outcomes.clear()

@@ -1,4 +1,4 @@
-"""The masters that live on one agent: how they come into office, who speaks to them, when they go."""
+"""Keeps the masters on one agent: they come into office, are sent requests, announce their jobs, and go."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ from agent.runtime.model.epoch import JobEpoch
 from overlay import Id, Node, Peer, Requested
 
 TOGETHER_S = 1.5
-"""What would be announced so soon is announced at once where anything is: a message costs more than what is in it."""
-BULLETIN_CHARACTERS = 1 << 16
-"""Past it a bulletin takes no further query."""
+"""Announcements due within this time join the one being sent: a message costs more than its payload."""
+BATCH_CHARACTERS = 1 << 16
+"""Characters of queries past which a batch of announcements takes no further job."""
 RUNNING = "a job named {name} is running already: follow it, stop it, or give this one another name"
 LOGS_MAX = 64
-"""Logs of jobs that are over; those which are so for longest are forgotten."""
+"""Upper bound on logs of jobs that are over; past it the oldest are dropped."""
 FULL = "this agent cannot be master of another job: it has a part in too many"
 
 
 class JobMasters:
-    """`on_result` and `record` are given to every master; `replicas` is how many agents hold each one's descriptor."""
+    """All masters on one agent. `on_result` and `record` are given to each; `replicas` agents hold its descriptor."""
 
     name = "masters"
 
@@ -103,7 +103,7 @@ class JobMasters:
 
     @property
     def held(self) -> dict[Id, JobMaster]:
-        """Those in office, and those whose job was over a short while ago."""
+        """The masters in office, and those whose job has just ended."""
         return self._offices
 
     def get(self, app_id: Id) -> JobMaster | None:
@@ -115,7 +115,7 @@ class JobMasters:
         return office.master if office is not None else None
 
     def submit(self, job: Submit, submitter: Peer, now: float) -> None:
-        """Makes this agent the job's master, unless there is such a job. One that leaves does not even answer."""
+        """Makes this agent the job's master, unless there is such a job. An agent that leaves does not answer."""
         if not self._parts.takes_work:
             return
         refusal = self._refusal(job, submitter)
@@ -123,7 +123,7 @@ class JobMasters:
             born_ms = max(job.submitted_ms, self._announcements.born_after(job.app_id) + 1)
             epoch = JobEpoch(born_ms, 1, self._node.peer.node_id)
             try:
-                master = JobState(job, epoch, submitter.node_id)
+                master = JobState(job, epoch, submitter.node_id, functions=self._parts.functions)
                 master.creator = self._code.vet(job.app_id, job.name, (job.bundle,))
                 self._begin(master, ResultLog(), now)
             except (query.PlanError, NotAuthorizedError) as error:
@@ -147,9 +147,9 @@ class JobMasters:
         return None if self._parts.has_room else FULL
 
     def inherit(self, inheritance: Takeover, now: float) -> None:
-        """Takes over from a master that is gone, or goes."""
+        """Takes over from a master that is gone, or leaves."""
         try:
-            master = JobState.from_replica(inheritance.replica, inheritance.epoch)
+            master = JobState.from_replica(inheritance.replica, inheritance.epoch, self._parts.functions)
             bundles = [version.bundle for version in master.versions.all()]
             master.creator = self._code.vet(master.job.app_id, master.job.name, bundles)
         except (query.PlanError, NotAuthorizedError):
@@ -175,7 +175,7 @@ class JobMasters:
         office.tick(now)
 
     def announced(self, announce: Announce, now: float) -> None:
-        """Another master of a job that has one here: the higher epoch stays."""
+        """Deposes this agent's master of a job if another announces it with a higher epoch."""
         office = self._offices.get(announce.app_id)
         if office is not None and announce.epoch > office.master.epoch:
             office.depose(now)
@@ -183,7 +183,7 @@ class JobMasters:
             self._parts.depose(announce.app_id)
 
     def resign(self, now: float) -> None:
-        """Hands every job over to another agent, as far as there is one."""
+        """Hands every job over to another agent, if there is one."""
         for office in self._offices.values():
             office.resign(now)
 
@@ -193,16 +193,16 @@ class JobMasters:
         return not self._node.neighbours(1) or all(office.ended for office in self._offices.values())
 
     def close(self, app_id: Id, _now: float) -> None:
-        """The job of a master here is over for the tree; the master stays a little to answer followers."""
+        """Takes a master whose job is over from its tree; it stays a little to answer subscribers."""
         self._parts.depose(app_id)
 
     def failed(self, peer: Peer, now: float) -> None:
-        """An agent is dead: nobody waits for it."""
+        """Has all masters wait for an agent no longer: it is dead."""
         for office in self._offices.values():
-            office.give_up(peer.node_id, now)
+            office.write_off(peer.node_id, now)
 
     def _announce(self, now: float) -> None:
-        """Tells the fleet of the jobs whose masters are here, of those together whose time has come or is near."""
+        """Announces to the fleet the jobs whose time has come, together with those whose time is near."""
         living = [office for office in self._offices.values() if office.ended is None]
         if not any(office.announcing.is_due(now) for office in living):
             return
@@ -210,7 +210,7 @@ class JobMasters:
         for office in living:
             if office.announcing.is_due(now, TOGETHER_S):
                 jobs.append(office.announcing.next(now))
-                if len(jobs) == BULLETIN_MAX or sum(len(job.text) for job in jobs) > BULLETIN_CHARACTERS:
+                if len(jobs) == BULLETIN_MAX or sum(len(job.text) for job in jobs) > BATCH_CHARACTERS:
                     self._publish(jobs, now)
                     jobs = []
         self._publish(jobs, now)
@@ -232,15 +232,15 @@ class JobMasters:
                 del self._offices[app_id]
 
     def _keep_log(self, office: JobMaster) -> None:
-        """What a job has said can be read for a while after it is over."""
+        """Keeps the log of a job that is over, to be read for a while."""
         self._logs[office.master.job.app_id] = (office.master.job.name, office.log)
         while len(self._logs) > LOGS_MAX:
             del self._logs[next(iter(self._logs))]
 
-    # What agents ask of masters.
+    # Requests to masters.
 
     def receive(self, message: Enrol | Ready | VersionPrepared | Leave | Replicated, sender: Peer, now: float) -> bool:
-        """A message for the master in office; False if it is not here, or does not know the sender."""
+        """Gives a message to the master in office; False if it is not here, or does not know the sender."""
         office = self._offices.get(message.app_id)
         if office is None or office.master.epoch != message.epoch or office.ended is not None:
             return False
@@ -258,7 +258,7 @@ class JobMasters:
                 return True
 
     def follow(self, message: Follow, sender: Peer, now: float) -> None:
-        """Somebody wants a job's results."""
+        """Subscribes an agent to a job's results."""
         office = self._offices.get(message.app_id)
         if office is None:
             self._post.send(sender, NoJob(message.app_id), now)
@@ -266,12 +266,12 @@ class JobMasters:
             office.follow(sender, message, now)
 
     def answer(self, message: Ask, requested: Requested, now: float) -> None:
-        """Somebody wants to know a job's last results."""
+        """Answers a request for a job's last results."""
         office = self._offices.get(message.app_id)
         self._post.respond(requested, NoJob(message.app_id) if office is None else office.answer(message), now)
 
     def tell_log(self, message: LogRequest, requested: Requested, now: float) -> None:
-        """Somebody wants to read what a job's code has said."""
+        """Answers a request for a job's log."""
         office, kept = self._offices.get(message.app_id), self._logs.get(message.app_id)
         if office is not None:
             kept = (office.master.job.name, office.log)
@@ -279,7 +279,7 @@ class JobMasters:
         self._post.respond(requested, answer, now)
 
     def hear_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:
-        """What the code of a job says, or what is wrong with it; False if the master in office is not here."""
+        """Gives a message of a job's code, or on its failure, to the master; False if it is not here."""
         office = self._offices.get(message.app_id)
         if office is None or office.master.epoch != message.epoch:
             return False
@@ -292,7 +292,7 @@ class JobMasters:
                 return office.broken(sender, message, now)
 
     def change(self, app_id: Id, name: str, now: float, wall_ms: int, *, reset: bool) -> str | None:
-        """The job's own code wants another of its functions; what is wrong with that, if anything."""
+        """Switches a job to another of its functions for its own code; the fault in the request, if any."""
         office = self._offices.get(app_id)
         if office is None:
             return None
@@ -305,7 +305,7 @@ class JobMasters:
         return None
 
     def updated(self, message: Updated, _sender: Peer, _now: float) -> None:
-        """What came of an update that the job's own code wanted."""
+        """Notes the outcome of an update that the job's own code wanted."""
         office = self._offices.get(message.app_id)
         if office is not None and message.refusal is not None:
             office.note(f"update: {message.refusal}")
@@ -315,7 +315,7 @@ class JobMasters:
             office.followers.unfollow(sender, message.reader)
 
     def update(self, message: Update, sender: Peer, now: float) -> None:
-        """Somebody wants a job to compute something else."""
+        """Updates a job, if the requester may."""
         office = self._offices.get(message.app_id)
         if office is None:
             self._post.send(sender, NoJob(message.app_id), now)
@@ -329,7 +329,7 @@ class JobMasters:
             office.update(sender, message, now)
 
     def stop(self, message: Stop, sender: Peer, now: float) -> None:
-        """Somebody wants a job to end."""
+        """Ends a job, if the requester may."""
         office = self._offices.get(message.app_id)
         if office is None:
             self._post.send(sender, StopAnswer(message.app_id, found=False), now)

@@ -1,8 +1,8 @@
-"""Published results as lines of a log, with what it takes to compute the same windows again.
+"""Writes published results as lines of a log, with everything needed to compute the same windows again.
 
-A *result* line is the result as it was published, led by what it leaves out: which life of which job it is of, and the
-roster. A *version* line describes the function that made it, a *roster* line names the agents that were expected. These
-two stand somewhere before the results that need them.
+A *result* line is the result as it was published, led by what it leaves out: the job, its birth, and the roster. A
+*version* line describes the function that made it, a *roster* line names the agents that were expected. These two
+precede the results that need them.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from agent.runtime.messages.versions import Version
 from overlay import format_id
 
 ROWS_BYTES_MAX = 768 << 10
-"""A larger result loses its last rows here: a line of a log has at most a MiB."""
+"""Upper bound on a result in a log, whose lines have at most a MiB; a larger one loses its last rows."""
 DESCRIBED_MAX = 64
 
 
 class ResultRecord(NamedTuple):
-    """A line without its time, and the lines that have to stand before it."""
+    """A line without its time, and the lines that have to precede it."""
 
     line: bytes
     context: tuple[bytes, ...]
 
 
 class ResultRecords:
-    """What one master in office publishes, as lines."""
+    """Makes lines of the results of one master in office."""
 
     def __init__(self, master: JobState) -> None:
         self._master = master
         self._versions: dict[tuple[int, bool], bytes] = {}
         self._roster: tuple[tuple[str, ...], str, bytes] = ((), "", b"")
 
-    def record(self, result: Result, json: bytes, attendance: WindowMembership, *, maps: bool) -> ResultRecord:
-        """A result as it goes out. `maps`: whether the job's code makes other events of those that are read."""
-        roster, names = self._roster_line(attendance.expected)
+    def record(self, result: Result, json: bytes, membership: WindowMembership, *, maps: bool) -> ResultRecord:
+        """The line of a published result. `maps`: whether the job's code maps events before they are counted."""
+        roster, names = self._roster_line(membership.expected)
         head: dict[str, Any] = self._head() | {"roster": roster}
-        if len(attendance.missing) > NAMES_MAX:
-            head["all_missing"] = attendance.missing
-        if len(attendance.partial) > NAMES_MAX:
-            head["all_partial"] = attendance.partial
+        if len(membership.missing) > NAMES_MAX:
+            head["all_missing"] = membership.missing
+        if len(membership.partial) > NAMES_MAX:
+            head["all_partial"] = membership.partial
         if len(json) > ROWS_BYTES_MAX:
             json = result.to_bytes(ROWS_BYTES_MAX)
             head["rows_cut"] = len(result.rows) - len(msgspec.json.decode(json)["rows"])
-        return ResultRecord(_led(head, json), (self._version_line(attendance.version, maps=maps), names))
+        return ResultRecord(_led(head, json), (self._version_line(membership.version, maps=maps), names))
 
     def inherited(self, results: Iterable[tuple[int, bytes]]) -> Iterator[ResultRecord]:
-        """What the master before has published last: its agent's log may have been lost with it."""
+        """Lines of the last results of the master before, whose agent's log may have been lost with it."""
         for pane, json in results:
             if json and len(json) <= ROWS_BYTES_MAX:
                 version = self._master.versions.at(pane).version
@@ -95,7 +95,7 @@ class ResultRecords:
         }
 
     def _roster_line(self, names: tuple[str, ...]) -> tuple[str, bytes]:
-        """Its name, which is made of who is in it, and the line."""
+        """The roster's name, a digest of the agents' names, and its line."""
         known, digest, line = self._roster
         if not line or names != known:
             digest = hashlib.sha256(msgspec.json.encode(names)).hexdigest()[:32]
@@ -105,5 +105,5 @@ class ResultRecords:
 
 
 def _led(head: dict[str, Any], json: bytes) -> bytes:
-    """One object of both."""
+    """Merges both into one object."""
     return msgspec.json.encode(head)[:-1] + b"," + json[1:]

@@ -10,15 +10,15 @@ from agent.runtime.model.panes import FIRST_PANE
 RESULTS_MAX = 64
 BYTES_MAX = 8 << 20
 GIVEN_RESULT_BYTES_MAX = 256 << 10
-"""Results larger than this are not replicated: the next master cannot send them again, and knows it."""
+"""Upper bound on a replicated result: the next master cannot send a larger one again, and knows it."""
 GIVEN_BYTES_MAX = 1 << 20
-"""So much of results goes with one message, the newest."""
+"""Upper bound on the results in one message, the newest."""
 
 
 class ResultLog:
-    """Results by pane, ascending, as JSON; the oldest go when there are too many or too large ones.
+    """Results by pane, ascending, as JSON; the oldest are dropped when they are too many or too large.
 
-    `lost` is the pane of the newest one that was there and is not kept; nothing stands for it.
+    `lost` is the pane of the newest result that is not kept.
     """
 
     def __init__(self, results: Iterable[tuple[int, bytes]] = ()) -> None:
@@ -52,7 +52,7 @@ class ResultLog:
         return (result for result in self._results if result[0] > pane)
 
     def to_give(self, after: int) -> list[tuple[int, bytes]]:
-        """Those after a pane that fit a message; an empty one stands for the newest of those before it that do not."""
+        """The results after a pane that fit a message, led by an empty one in place of the newest that does not."""
         lost, results = self.lost, []
         for pane, json in self.after(after):
             results.append((pane, json if len(json) <= GIVEN_RESULT_BYTES_MAX else b""))
@@ -61,7 +61,7 @@ class ResultLog:
         return [(lost, b""), *results] if lost > after else results
 
     def last_results(self, count: int) -> list[tuple[int, bytes]]:
-        """The newest results, up to so many, in order."""
+        """The newest results, at most this number, in order."""
         return list(self._results)[-count:]
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:

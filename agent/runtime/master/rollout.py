@@ -1,12 +1,12 @@
-"""A job's function changed in flight (DESIGN §4.4; paper §2.4), as its master sees it.
+"""Rolls out a further version of a job's function, at its master (DESIGN §4.4; paper §2.4).
 
     PREPARING ── all are ready, or enough was waited ──▶ DECIDED ── replicas hold it ──▶ BEGUN ── all run it ──▶ over
         └── somebody cannot run it ──▶ over, refused
 
-First everyone makes ready: gathers, beside what is in force, what the new version needs, and says how far events have
-been seen. The new version then begins with a window that lies behind all of that. So no window is computed by two
-versions, and none lacks the events that came while the word went round. Who does not answer in time begins with a later
-window, and is missing until then.
+First every agent makes ready: it gathers what the new version needs, beside the version in force, and reports the time
+up to which it has seen events. The new version begins with a window after all these times. So no window is computed by
+two versions, and none lacks the events that came while the message went round. An agent that misses the deadline starts
+with a later window and is listed as missing until then.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from agent.runtime.model.panes import FIRST_PANE, closed_ms
 from overlay import Id, Peer
 
 PREPARE_S = 3.0
-"""So long everyone is waited for before a version is decided on without them."""
+"""Time to wait for all agents to prepare before a version is decided on without them."""
 BEGIN_S = 3.0
-"""So long everyone's word that they run it is waited for before the one who asked is told who does not."""
+"""Time to wait for all agents to run a version before the requester is told which ones do not."""
 REPEAT_S = 0.5
 BUSY = "version {number} of the job is being prepared at this moment: try again"
 BOUNDED = "a job over what logs hold ends with them and is not changed: submit another one"
@@ -44,7 +44,7 @@ FULL = f"{VERSIONS_MAX} versions of the job have windows that are not out yet: w
 
 
 _Asked = tuple[int, int]
-"""By whom and when: what tells updates apart."""
+"""The requester and the time of an update: its identity."""
 
 
 class _Stage(Enum):
@@ -74,14 +74,13 @@ class _Change:
 
 @dataclass(slots=True)
 class Rollout:
-    """Of one master in office, one at a time. `give` replicates the master, and `is_held` says whether that is done.
-
-    `acknowledge` tells the followers.
+    """Rolls out updates of one master in office, one at a time. `replicate` replicates the master, `is_held` says
+    whether a revision is replicated, and `acknowledge` tells the subscribers.
     """
 
     master: JobState
     post: MessageSender
-    give: Callable[[float], int]
+    replicate: Callable[[float], int]
     is_held: Callable[[int], bool]
     acknowledge: Callable[[float], None]
     hold_up_s: float
@@ -91,17 +90,17 @@ class Rollout:
 
     @property
     def proposed(self) -> int:
-        """The version that is being prepared, or that replicas do not hold yet; 0 if there is none."""
+        """The version that is being prepared, or is not replicated yet; 0 if there is none."""
         change = self._change
         return change.number if change is not None and change.stage is not _Stage.BEGUN else 0
 
     def begun(self) -> list[Version]:
-        """The versions in force that agents may know of: what a successor of the master would know too."""
+        """The versions in force that agents may know of: those that a successor of the master would know too."""
         versions, change = self.master.versions.all(), self._change
         return (versions[:-1] or versions) if change is not None and change.stage is _Stage.DECIDED else versions
 
     def update(self, sender: Peer, update: Update, now: float) -> None:
-        """Somebody wants another function."""
+        """Takes a request for another function."""
         asked, change = (sender.node_id, update.updated_ms), self._change
         if self._last is not None and asked == self._last[0]:
             self.post.send(sender, self._last[1], now)
@@ -127,7 +126,7 @@ class Rollout:
         self.tick(now)
 
     def _window_of(self, update: Update) -> int:
-        """The length of its windows (ms). Raises `query.PlanError` where the job cannot be changed to it."""
+        """The interval of the updated windows (ms). Raises `query.PlanError` where the job cannot be changed so."""
         job, versions = self.master.job, self.master.versions
         if job.bounded:
             raise query.PlanError(BOUNDED)
@@ -142,7 +141,7 @@ class Rollout:
         return window_of(function)
 
     def prepared(self, message: VersionPrepared, now: float) -> None:
-        """An agent of the roster is ready for the version, or cannot run it."""
+        """Notes that an agent of the roster is ready for the version, or cannot run it."""
         change = self._change
         if change is None or change.stage is not _Stage.PREPARING or message.version != change.number:
             return
@@ -157,7 +156,7 @@ class Rollout:
         self.tick(now)
 
     def tick(self, now: float) -> None:
-        """Goes on as far as possible, and says again what may have got lost."""
+        """Goes on as far as possible, and repeats messages that may have got lost."""
         change = self._change
         if change is None:
             return
@@ -166,11 +165,11 @@ class Rollout:
         if change.stage is _Stage.DECIDED and (self.is_held(change.revision) or now - change.since > self.hold_up_s):
             change.stage, change.since, change.repeat_at = _Stage.BEGUN, now, now
         if now >= change.repeat_at:
-            self._say(change, now)
+            self._repeat(change, now)
         if change.stage is _Stage.BEGUN and (self.master.everyone_runs() or now - change.since > BEGIN_S):
             self._close(now)
 
-    def _say(self, change: _Change, now: float) -> None:
+    def _repeat(self, change: _Change, now: float) -> None:
         change.repeat_at = now + REPEAT_S
         epoch = self.master.epoch
         if change.stage is _Stage.PREPARING:
@@ -181,17 +180,17 @@ class Rollout:
             self.post.multicast(self._app_id, ActivateVersion(self._app_id, epoch, self.master.versions.all()), now)
 
     def _awaited(self) -> int:
-        """Who is to be ready, and is not."""
+        """Bitmap of the agents that are to be ready, and are not."""
         assert self._change is not None
-        return self.master.roster.present() & ~self.master.given_up & ~self._change.prepared
+        return self.master.roster.present() & ~self.master.written_off & ~self._change.prepared
 
     def _decide(self, change: _Change, now: float) -> None:
-        """The version begins with the first window of which nobody has seen an event."""
+        """Begins the version with the first window of which nobody has seen an event."""
         after, change.starts = self._place(change)
         update = change.update
         self.master.begin(Version(change.number, after, change.starts, update.plan, update.text, update.bundle))
         change.stage, change.since = _Stage.DECIDED, now
-        change.revision = self.give(now)
+        change.revision = self.replicate(now)
         self.acknowledge(now)
 
     def _place(self, change: _Change) -> tuple[int, int]:
@@ -201,14 +200,14 @@ class Rollout:
         new, old, pane = change.window_ms, window_of(newest.function), newest.function.pane_ms
         assert pane is not None
         opened = change.opened if change.prepared else change.update.updated_ms
-        opened = max(opened, closed_ms(master.out, pane), newest.version.starts)
+        opened = max(opened, closed_ms(master.published_upto, pane), newest.version.starts)
         # Where one divides the other, a window of the old version ends where the new one's begin.
         longer, shorter = max(new, old), min(new, old)
         step = longer if longer % shorter == 0 and not change.update.reset else new
         starts = (opened // step + 1) * step
         last = (starts - 1) // pane * pane
         if change.update.reset:
-            ended = max(starts // old * old - pane, master.out)
+            ended = max(starts // old * old - pane, master.published_upto)
             last = ended if ended > newest.after else last
         return last, starts
 
@@ -221,7 +220,7 @@ class Rollout:
     def _answer(
         self, sender: Peer, update: Update, now: float, *, refusal: str | None, change: _Change | None = None
     ) -> None:
-        """Tells the one who asked; what has come to its end is told again when it is asked for again."""
+        """Answers the requester; the last answer is repeated when the request is."""
         master = self.master
         answer = Updated(self._app_id, update.updated_ms, refusal)
         if refusal is None and change is not None:

@@ -1,4 +1,4 @@
-"""The master's numbered list of a job's agents: what `expected` and `missing` are measured against."""
+"""Numbers a job's agents at its master: `expected` and `missing` are measured against this list."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ NUMBERS_MAX = 65_536
 class Roster:
     """Numbers are given in order of enrolment and never used again.
 
-    An agent is expected from its first pane on until it says farewell; crashing and coming back changes nothing. One
-    that comes back after a farewell is given a new number.
+    An agent is expected from its first pane on until it leaves; crashing and coming back changes nothing. An agent that
+    comes back after leaving is given a new number.
     """
 
     next_number: int = 0
@@ -34,7 +34,7 @@ class Roster:
 
     @classmethod
     def of(cls, members: Iterable[MemberEntry], next_number: int) -> Roster:
-        """A roster that another master has kept so far."""
+        """The roster of another master."""
         roster = cls(next_number)
         for member in sorted(members, key=lambda member: member.number):
             roster._put(member)
@@ -42,7 +42,7 @@ class Roster:
         return roster
 
     def enrol(self, node_id: int, name: str, number: int | None = None) -> MemberEntry | None:
-        """The agent's entry, made if it has none, or has left and is not just leaving; None where there is no room."""
+        """The agent's entry, made if it has none or has left for good; None where there is no room."""
         known = next(reversed(self._of(node_id)), None)
         if known is not None and (known.last_pane is None or known.number == number):
             return known
@@ -54,16 +54,16 @@ class Roster:
         return member
 
     def last_pane(self, node_id: int) -> int | None:
-        """Where an agent that enrols again had left, if it had."""
+        """The last pane of an agent that enrols again after leaving; None if it has not left."""
         left = (member.last_pane for member in self._of(node_id))
         return max((pane for pane in left if pane is not None), default=None)
 
     def _of(self, node_id: int) -> list[MemberEntry]:
-        """An agent's entries, the oldest first: where it has left and come back, there may be several."""
+        """An agent's entries, the oldest first: there are several if it has left and come back."""
         return [self._members[number] for number in self._by_node.get(node_id, ())]
 
     def begin(self, number: int, pane: int) -> bool:
-        """Expects an agent from this pane on, or already from an earlier one; whether that changes anything."""
+        """Expects an agent from this pane on, or still from an earlier one; whether that changes anything."""
         member = self._members[number]
         if member.first_pane is not None and member.first_pane <= pane:
             return False
@@ -71,7 +71,7 @@ class Roster:
         return True
 
     def include(self, numbers: int, pane: int) -> None:
-        """Who contributes from a pane on belongs to it, also where its word of that is still under way."""
+        """Expects contributors from a pane on, also where their `Ready` is still under way."""
         for number in contributors.members(numbers & ~self.expected(pane)):
             if number in self._members:
                 self.begin(number, pane)
@@ -87,7 +87,7 @@ class Roster:
             self._put(msgspec.structs.replace(member, last_pane=last_pane))
 
     def forget_left(self, frontier: int) -> None:
-        """Frees the entries of those who have left and whose last pane is out."""
+        """Frees the entries of agents that have left and whose last pane is published."""
         gone = [m for m in self._members.values() if m.last_pane is not None and m.last_pane <= frontier]
         self.revision += bool(gone)
         self._steady = (0, 0, 0)
@@ -113,7 +113,7 @@ class Roster:
         return sum(1 << member.number for member in members if _belongs_to_any(member, first, last))
 
     def _steady_around(self, pane: int) -> tuple[int, int, int]:
-        """The panes around one (first, and first after) to which the same agents belong, and who they are."""
+        """The panes around one (first, and first after) to which the same agents belong, and their bitmap."""
         members = self._members.values()
         changes = [member.first_pane for member in members if member.first_pane is not None]
         changes += [member.last_pane + 1 for member in members if member.last_pane is not None]
@@ -122,7 +122,7 @@ class Roster:
         return low, high, sum(1 << member.number for member in members if _belongs(member, pane))
 
     def present(self) -> int:
-        """Bitmap of those who have not left. O(1) while nobody comes or goes."""
+        """Bitmap of the agents that have not left. O(1) while none comes or goes."""
         revision, numbers = self._present
         if revision != self.revision:
             numbers = sum(1 << member.number for member in self._members.values() if member.last_pane is None)
@@ -130,7 +130,7 @@ class Roster:
         return numbers
 
     def known(self) -> int:
-        """Bitmap of all numbers that mean an agent."""
+        """Bitmap of all numbers in use."""
         return sum(1 << number for number in self._members)
 
     def numbers_of(self, node_id: int) -> int:
@@ -141,7 +141,7 @@ class Roster:
         return self._members.get(number)
 
     def names(self, numbers: int) -> list[str]:
-        """The names of those numbers that are on the roster."""
+        """The names of the agents with these numbers."""
         found = (self._members.get(number) for number in contributors.members(numbers))
         return [member.name for member in found if member is not None]
 

@@ -1,4 +1,4 @@
-"""A job's master (paper §3.1): the roster, the windows, the results and the word that a pane is out."""
+"""Holds the state of a job's master (paper §3.1): the roster, the windows, and the published frontier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 import query
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.result import NAMES_MAX, OtherGroups, Result, WindowMembership, WindowRows
-from agent.runtime.function.versions import InForce, Versions, first_version
+from agent.runtime.function.versions import FunctionCache, InForce, Versions, first_version, trees_of
 from agent.runtime.master.roster import Roster
 from agent.runtime.master.windows import BYTES_MAX, ClosedWindow, WindowAssembler
 from agent.runtime.messages.jobs import Enrolled, Ready, Replica, Submit
@@ -24,43 +24,50 @@ TOO_LARGE = f"its open windows take more than {BYTES_MAX >> 30} GiB: choose shor
 
 
 class JobState:
-    """Lives on the agent whose id is closest to the appId; turns combined runs into results.
+    """The state of a job on the agent whose id is closest to the appId; turns combined runs into results.
 
     `totals` sums the counts of everything published. Raises `query.PlanError` for a job whose plan is not one.
     """
 
-    def __init__(self, job: Submit, epoch: JobEpoch, submitter: Id, versions: Sequence[Version] | None = None) -> None:
-        self.versions = Versions(versions or [first_version(job)], job.since_ms, job.until_ms)
+    def __init__(
+        self,
+        job: Submit,
+        epoch: JobEpoch,
+        submitter: Id,
+        versions: Sequence[Version] | None = None,
+        functions: FunctionCache | None = None,
+    ) -> None:
+        self.versions = Versions(versions or [first_version(job)], job, functions or FunctionCache())
         self.job = msgspec.structs.replace(job, bundle=None)
-        self.trees = query.Plan.from_wire(job.plan).trees
+        self.trees = trees_of(job, self.versions)
         """By how many trees it is computed, for as long as it runs."""
         self.epoch = epoch
         self.submitter = submitter
         self.creator = ""
-        """Whose job it is, "" where it is nobody's."""
+        """The creator of the job, "" for none."""
         if not job.bounded:
             window_of(self.versions.newest.function)
         self.roster = Roster()
         self.frontier = FIRST_PANE
         self.totals = Counts()
-        self.given_up = 0
-        """Agents that no pane waits for."""
+        self.written_off = 0
+        """Bitmap of the agents that no pane waits for."""
         self.failure: str | None = None
-        """Why the job cannot go on beyond the frontier."""
-        self.attendance: dict[int, WindowMembership] | None = None
-        """Who is in the windows that `publish` gave last, by position; None where nobody asks for it."""
+        """The reason why the job cannot go on beyond the frontier."""
+        self.membership: dict[int, WindowMembership] | None = None
+        """Members of the windows that `publish` gave last, by position; None where nobody asks for them."""
         self._ready = 0
         self._open: WindowAssembler | None = None
-        self._out = FIRST_PANE
-        """Up to here results were out when this master took over; it may begin before, for windows that go on."""
+        self._published_before = FIRST_PANE
+        """The last pane published before this master took over; it begins earlier where windows are open."""
 
     @property
-    def out(self) -> int:
-        """The pane up to which results are made, by this master or another."""
-        return max(self.frontier, self._out)
+    def published_upto(self) -> int:
+        """The last pane published, by this master or the one before."""
+        return max(self.frontier, self._published_before)
 
     def enrol(self, node_id: int, name: str, *, works: bool, before: int | None = None) -> Enrolled | None:
-        """Puts a worker on the roster, and tells it or a forwarder the function in force. None: the roster is full.
+        """Puts a worker on the roster, and gives it or a forwarder the function in force. None: the roster is full.
 
         `before`: its number under the master before.
         """
@@ -78,7 +85,7 @@ class JobState:
     def _earliest_pane(self, node_id: int) -> int:
         """The first pane an agent can still contribute to, or contribute to again after it has left."""
         left = self.roster.last_pane(node_id)
-        out = self.out if left is None else max(self.out, left)
+        out = self.published_upto if left is None else max(self.published_upto, left)
         return FIRST_PANE if out == FIRST_PANE else min(out, END - 1) + 1
 
     def knows(self, node_id: int, number: int) -> bool:
@@ -87,7 +94,7 @@ class JobState:
         return member is not None and member.node_id == node_id
 
     def acknowledge(self, node_id: int, ready: Ready) -> None:
-        """A worker of the roster runs the function, and has everything from its first pane on."""
+        """Notes that a worker of the roster runs the function, and has every event from its first pane on."""
         member = self.roster.member(ready.number)
         assert member is not None
         if ready.version == self.version:
@@ -105,7 +112,7 @@ class JobState:
 
     @property
     def app(self) -> str | None:
-        """The job whose results it reads, if it reads any: then it does so here, and no other agent works on it."""
+        """The job whose results it reads, if any: only this agent works on it then."""
         return self.versions.newest.function.plan.app
 
     @property
@@ -125,16 +132,16 @@ class JobState:
         return query.output_names(self.versions.newest.function.plan)
 
     def begin(self, version: Version) -> None:
-        """Puts a further version in force; nobody has acknowledged it yet. Raises `query.PlanError`."""
+        """Puts a further version in force, which no agent has acknowledged yet. Raises `query.PlanError`."""
         self.versions.change_to([*self.versions.all(), version])
         self._ready = 0
 
     def runs(self, agents: int, *, no_longer: bool = False) -> None:
-        """These run the newest version, or do so no longer."""
+        """Notes that these agents run the newest version, or do so no longer."""
         self._ready = self._ready & ~agents if no_longer else self._ready | agents
 
     def dismiss(self, number: int, last_pane: int) -> None:
-        """An agent of the roster leaves after this pane."""
+        """Notes that an agent of the roster leaves after this pane."""
         self.roster.leave(number, last_pane)
         self._forget_left()
 
@@ -142,15 +149,15 @@ class JobState:
         self.roster.forget_left(self.versions.retention_pane(self.frontier))
 
     def publish(self, run: Run) -> dict[int, Result]:
-        """The windows a combined run completes, or changes, by position, in order; the run must continue where the
-        last one ended.
+        """The results of the windows that a combined run completes or changes, by position, in order. The run must
+        follow the last one.
 
         Where too many groups are an error, windows end before the first that has them, and `failure` says so.
         """
         assert run.after == self.frontier, "runs reach the master in sequence"
         assert self.failure is None
-        if self.attendance is not None:
-            self.attendance = {}
+        if self.membership is not None:
+            self.membership = {}
         version = self.versions.at(run.upto)
         function = version.function
         others = function.overflow_groups(run.state)
@@ -161,7 +168,9 @@ class JobState:
         self.frontier = run.upto
         self.roster.include(run.contributors, run.after + 1)
         counted = dict(run.counted)
-        self.totals = total([self.totals, *(counts for pane, counts in counted.items() if pane > self._out)])
+        self.totals = total(
+            [self.totals, *(counts for pane, counts in counted.items() if pane > self._published_before)]
+        )
         untimed = counted.pop(END, None)
         if function.pane_ms is None and run.after < 0 <= run.upto:
             counted.setdefault(0, Counts())
@@ -179,7 +188,7 @@ class JobState:
     def _of_panes(
         self, run: Run, version: InForce, counted: Counted, others: dict[int, OtherGroups]
     ) -> dict[int, Result]:
-        """Windows that are a pane each, all at once."""
+        """The results of windows that are a pane each, all at once."""
         function = version.function
         size_ms = function.plan.window_ms
         finished = function.finish_windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
@@ -192,15 +201,15 @@ class JobState:
         return results
 
     def _of_several(self, run: Run, version: InForce, counted: Counted) -> dict[int, Result]:
-        """Windows of several panes, that the run completes or changes."""
+        """The results of windows of several panes that the run completes or changes."""
         function = version.function
         if self._open is None or self._open.function is not function:
-            # Windows of the version before that are open are neither its own any more nor those of this one.
+            # Open windows of the version before are no windows of either version.
             self._open = WindowAssembler(function, version.version.starts)
         results = {}
         for window, state, more in _with_more(self._open.take(run, counted, self.roster.expected_in)):
-            if window.pane <= self._out:
-                continue  # the master before has published it
+            if window.pane <= self._published_before:
+                continue  # published by the master before
             start, size_ms = window.start_ms, window.size_ms
             other = None if function.sessions is not None else function.overflow_groups(state, size_ms).get(start)
             if other is not None and function.refuses_others:
@@ -217,14 +226,14 @@ class JobState:
         return results
 
     @classmethod
-    def from_replica(cls, replica: Replica, epoch: JobEpoch) -> JobState:
-        """The next master, where the one before has come to. Raises `query.PlanError`."""
-        master = cls(replica.job, epoch, replica.submitter, replica.versions)
+    def from_replica(cls, replica: Replica, epoch: JobEpoch, functions: FunctionCache | None = None) -> JobState:
+        """The state of the next master, from the descriptor of the one before. Raises `query.PlanError`."""
+        master = cls(replica.job, epoch, replica.submitter, replica.versions, functions)
         # Another job's results are read by the agent of the master alone, so by another one from now on.
         members = replica.members if master.app is None else ()
         master.roster = Roster.of(members, replica.next_number)
-        master.frontier, master._out = master.versions.retention_pane(replica.frontier), replica.frontier
-        master.given_up = contributors.from_bytes(replica.given_up)
+        master.frontier, master._published_before = master.versions.retention_pane(replica.frontier), replica.frontier
+        master.written_off = contributors.from_bytes(replica.given_up)
         master.totals = Counts(*replica.totals)
         return master
 
@@ -239,11 +248,11 @@ class JobState:
     ) -> Result:
         start, size, drives = window.start_ms, window.size_ms, version.function.self_paced
         missing, counted = window.expected & ~window.contributors, window.counted
-        if self.attendance is not None:
+        if self.membership is not None:
             names = (
                 tuple(sorted(self.roster.names(numbers))) for numbers in (window.expected, missing, window.partial)
             )
-            self.attendance[window.position] = WindowMembership(version.version, *names)
+            self.membership[window.position] = WindowMembership(version.version, *names)
         return Result(
             app=self.job.name,
             window_start=query.format_timestamp(start) if size else None,
@@ -270,7 +279,7 @@ class JobState:
 
     @property
     def ready(self) -> int:
-        """Bitmap of the agents that have acknowledged the function in this epoch and have not left."""
+        """Bitmap of the agents that have acknowledged the newest version in this epoch and have not left."""
         return self._ready & self.roster.present()
 
     def everyone_runs(self) -> bool:
@@ -292,7 +301,7 @@ def _with_more(
 
 
 def window_of(function: JobFunction) -> int:
-    """So often a window begins (ms). Raises `query.PlanError` for what can only be computed over input that ends."""
+    """Interval between the starts of windows (ms). Raises `query.PlanError` for a query without windows."""
     if function.pane_ms is None:
         raise query.PlanError("a query without windows ends with its input: it cannot run for ever")
     return function.pane_ms if function.plan.windowing is None else function.plan.windowing.slide_ms

@@ -1,4 +1,4 @@
-"""Who gets a job's results: at its master, the agents whose clients follow it."""
+"""Sends a job's results to its subscribers: the agents whose clients follow it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from overlay import Peer
 
 FOLLOWERS_MAX = 1024
 LEASE_S = 10.0
-"""A follower that is not heard of for so long is gone; it asks again every 3 s."""
+"""Time after which a subscriber that has not asked again, as it does every 3 s, is gone."""
 
 
 @dataclass(slots=True)
@@ -28,13 +28,13 @@ class _Follower:
 
 
 class Subscribers:
-    """Of one job in one epoch. `log` holds what can still be sent to those who come back."""
+    """The subscribers of one job in one epoch. `log` holds the results that can still be sent again."""
 
     def __init__(self, master: JobState, log: ResultLog, post: MessageSender, name: str) -> None:
         self.log = log
         self.refused = 0
         self.frontier = FIRST_PANE
-        """The pane up to which results are out."""
+        """The last pane whose results are published."""
         self._master = master
         self._post = post
         self._name = name
@@ -45,7 +45,7 @@ class Subscribers:
         return len(self._followers)
 
     def follow(self, peer: Peer, message: Follow, now: float) -> None:
-        """Answers a request to follow, or to go on."""
+        """Answers a request to follow, or to go on following."""
         follower = self._followers.get((peer.node_id, message.reader))
         if follower is None and len(self._followers) >= FOLLOWERS_MAX:
             self.refused += 1
@@ -75,7 +75,7 @@ class Subscribers:
         self._followers.pop((peer.node_id, reader), None)
 
     def publish(self, results: Iterable[tuple[int, bytes]], now: float) -> None:
-        """Sends new results to everyone; they go into the log."""
+        """Sends new results to all subscribers, and keeps them in the log."""
         for pane, json in results:
             self.log.append(pane, json)
             alike: dict[tuple[int, Reader], list[_Follower]] = {}
@@ -87,14 +87,14 @@ class Subscribers:
                     follower.sent = pane
 
     def acknowledge(self, now: float) -> None:
-        """Tells everyone how many agents run the job, if that has changed."""
+        """Tells all subscribers how many agents run the job, if that has changed."""
         if self._counts() != self._acknowledged:
             self._acknowledged = self._counts()
             for follower in self._followers.values():
                 self._post.send(follower.peer, self._acknowledgement(follower), now)
 
     def finish(self, reason: Reason, now: float) -> None:
-        """Tells everyone that there will be no further result."""
+        """Tells all subscribers that there will be no further result."""
         job, epoch = self._master.job, self._master.epoch
         for follower in self._followers.values():
             failure = self._master.failure or ""
@@ -102,7 +102,7 @@ class Subscribers:
             self._post.send(follower.peer, finished, now)
 
     def expire(self, now: float) -> None:
-        """Forgets who has not asked for long."""
+        """Drops subscribers that have not asked for long."""
         gone = [key for key, follower in self._followers.items() if now - follower.heard_at > LEASE_S]
         for key in gone:
             del self._followers[key]

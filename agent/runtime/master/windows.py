@@ -1,8 +1,8 @@
-"""A job's windows that are made of several panes, at its master: it consolidates panes (DESIGN §5.6; Enorm).
+"""Assembles windows of several panes at a job's master (DESIGN §5.6; Enorm).
 
-Agents and combiners know of panes only. What windows of several panes need of those that are out already is not
-replicated: agents keep their sealed panes until no window needs them (`JobFunction.retention_pane`), and hand them in
-again to the next master, which makes the same windows of them. Who has gone since is in some panes of a window only.
+Agents and combiners know of panes only. Published panes that open windows still need are not replicated: agents keep
+their sealed panes until no window needs them (`JobFunction.retention_pane`), and hand them in again to the next master,
+which makes the same windows of them. An agent that has gone since is in some panes of a window only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Combine = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 
 
 class WindowUpdate(NamedTuple):
-    """A window's state as of `pane`, the last that is in it so far; its rows have its start as their pane."""
+    """A window's state as of `pane`, its last so far; the rows have the window's start as their pane."""
 
     pane: int
     start_ms: int
@@ -33,17 +33,17 @@ class WindowUpdate(NamedTuple):
 
 
 class ChangingWindows:
-    """Holds the state of every window that is open. One combine for each pane and window with it."""
+    """Holds the state of every open window, at the price of one combine for each pane and window with it."""
 
     def __init__(self, combine: Combine, sizes: Sequence[WindowSize], pane_ms: int) -> None:
         self._combine = combine
         self._sizes = sizes
         self._pane_ms = pane_ms
         self._open: dict[tuple[int, int, int], pl.DataFrame] = {}
-        """By end, size and start."""
+        """States by end, size and start of their windows."""
 
     def add(self, pane: int, state: pl.DataFrame) -> Iterator[WindowUpdate]:
-        """The windows that are complete with this pane, by their ends, and then those that go on."""
+        """The windows that this pane completes, by their ends, and then those that go on."""
         yield from self.advance(pane)
         changed = []
         for size in self._sizes:
@@ -75,12 +75,12 @@ class ChangingWindows:
 
 
 def in_pane(state: pl.DataFrame, pane: int) -> pl.DataFrame:
-    """The rows as those of another pane."""
+    """The rows with another pane."""
     return state.with_columns(pane=pl.lit(pane, dtype=pl.Int64))
 
 
 class Members(NamedTuple):
-    """Of a run of panes: the agents that are in any of them, and those that are whole in all."""
+    """The agents that contribute to any of some panes, and those that are whole in all of them."""
 
     contributors: int
     whole: int
@@ -97,7 +97,7 @@ class _Stretch:
 
 
 class PaneIndex:
-    """Of panes that come in order. Sums are differences of running sums: O(log panes), however long windows are."""
+    """Counts and contributors of panes that come in order. Sums are differences of running sums: O(log panes)."""
 
     def __init__(self) -> None:
         self._panes: list[int] = []
@@ -105,7 +105,7 @@ class PaneIndex:
         self._stretches: list[_Stretch] = []
 
     def add(self, run: Run, counted: Counted) -> None:
-        """The panes of the next run, and what was counted in those that anything was."""
+        """Takes the panes of the next run, and the counts of those with any."""
         for pane in sorted(counted):
             self._panes.append(pane)
             self._sums.append(tuple(map(add, self._sums[-1], counted[pane])))
@@ -117,12 +117,12 @@ class PaneIndex:
             self._stretches.append(_Stretch(run.after, run.upto, run.contributors, run.partial))
 
     def counted(self, first: int, last: int) -> Counts:
-        """What was counted in the panes from one to another."""
+        """The counts of the panes from `first` to `last`."""
         begin, end = bisect_left(self._panes, first), bisect_right(self._panes, last)
         return Counts(*map(sub, self._sums[end], self._sums[begin]))
 
     def members(self, first: int, last: int) -> Members:
-        """Who is in the panes from one to another. Panes that nothing is known of have nobody in them."""
+        """The members of the panes from `first` to `last`; unknown panes have none."""
         inside = [one for one in self._stretches if one.after < last and one.upto >= first]
         if not inside:
             return Members(0, 0)
@@ -145,8 +145,8 @@ START = "session.start"
 
 
 class SessionWindows:
-    """The shape of windows of a size. What comes with a pane are all sessions that it shows to be over: they are one
-    window, from the pane in which the first of them began.
+    """Has the shape of `ChangingWindows`. All sessions that a pane shows to be over are one window, from the pane in
+    which the first of them began.
     """
 
     def __init__(self, layout: SessionLayout) -> None:
@@ -161,13 +161,13 @@ class SessionWindows:
         yield from self._over(self._sessions.add(self._layout.pieces(state), self._complete).frame)
 
     def advance(self, complete_ms: int) -> Iterator[WindowUpdate]:
-        """All panes before a time are in."""
+        """The sessions that are over once all panes before a time are in."""
         if self._complete is not None and complete_ms > self._complete and len(self._sessions):
             self._complete = complete_ms
             yield from self._over(self._sessions.add(self._layout.empty(), complete_ms).frame)
 
     def end(self) -> Iterator[WindowUpdate]:
-        """Those that are open, at the end of the input."""
+        """The open sessions, at the end of the input."""
         yield from self._over(self._sessions.end().frame)
 
     def _over(self, sessions: pl.DataFrame) -> Iterator[WindowUpdate]:
@@ -183,15 +183,15 @@ class SessionWindows:
 
 
 BYTES_MAX = 2 << 30
-"""So much memory open windows may take before that ends the job."""
+"""Upper bound on the memory of open windows; past it the job ends."""
 LOOK_PANES = 64
-"""So often that is looked at."""
+"""Panes between looks at that memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
-    """A window as it can be published. `pane`: the last in it so far. `position` grows from one to the next: the pane,
-    and some ms more where several windows come with it. `expected`, `contributors`, `partial`: sets of agents.
+    """A window as it can be published. `pane`: its last so far. `position` grows from window to window: the pane, and
+    some ms more where several windows come with it. `expected`, `contributors`, `partial`: bitmaps of agents.
     """
 
     pane: int
@@ -206,11 +206,11 @@ class ClosedWindow:
 
 
 Expected = Callable[[int, int], int]
-"""Who belongs to any of the panes from one to another."""
+"""Bitmap of the agents that belong to any of the panes from one to another."""
 
 
 class WindowAssembler:
-    """Of one version of a job, whose windows begin at `starts` at the earliest."""
+    """Assembles the windows of one version of a job, which begin at `starts` at the earliest."""
 
     def __init__(self, function: JobFunction, starts: int) -> None:
         assert function.plan.windowing is not None
@@ -219,7 +219,7 @@ class WindowAssembler:
         self.function = function
         self._pane_ms = windowing.pane_ms
         self._starts = starts
-        self._ledger = PaneIndex()
+        self._index = PaneIndex()
         self._windows: ChangingWindows | SessionWindows | _Consolidated
         if function.sessions is not None:
             self._windows = SessionWindows(function.sessions)
@@ -230,17 +230,17 @@ class WindowAssembler:
         self._last = (0, 0)
         self._taken = 0
         self.is_too_large = False
-        """Whether they take more memory than they may."""
+        """Whether open windows take more memory than they may."""
 
     def take(self, run: Run, counted: Counted, expected: Expected) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
         """The windows that the next run completes or changes, in order, each with its state."""
-        self._ledger.add(run, counted)
-        for grown in self._grown(run, counted):
-            if grown.start_ms >= self._starts:
-                yield self._made(grown, expected), grown.state
-        self._ledger.forget(self.function.retention_pane(run.upto) + 1)
+        self._index.add(run, counted)
+        for update in self._updates_of(run, counted):
+            if update.start_ms >= self._starts:
+                yield self._closed(update, expected), update.state
+        self._index.forget(self.function.retention_pane(run.upto) + 1)
 
-    def _grown(self, run: Run, panes: Iterable[int]) -> Iterator[WindowUpdate]:
+    def _updates_of(self, run: Run, panes: Iterable[int]) -> Iterator[WindowUpdate]:
         for pane in sorted(panes):
             yield from self._windows.add(pane, run.state.filter(pl.col("pane") == pane))
             self._taken += 1
@@ -251,43 +251,43 @@ class WindowAssembler:
         else:
             yield from self._windows.advance(closed_ms(run.upto, self._pane_ms) + 1)
 
-    def _made(self, grown: WindowUpdate, expected: Expected) -> ClosedWindow:
+    def _closed(self, update: WindowUpdate, expected: Expected) -> ClosedWindow:
         before, rank = self._last
-        rank = rank + 1 if grown.pane == before else 0
-        self._last = (grown.pane, rank)
-        # Of a window that is open, panes to come are nobody's yet: who is in all so far is whole.
-        members = self._ledger.members(grown.start_ms, grown.pane)
-        belong = expected(grown.start_ms, grown.pane)
+        rank = rank + 1 if update.pane == before else 0
+        self._last = (update.pane, rank)
+        # An agent that is in all panes so far of an open window is whole.
+        members = self._index.members(update.start_ms, update.pane)
+        belong = expected(update.start_ms, update.pane)
         return ClosedWindow(
-            pane=grown.pane,
-            position=grown.pane + rank,
-            start_ms=grown.start_ms,
-            size_ms=grown.size_ms,
-            counted=self._ledger.counted(grown.start_ms, grown.pane),
+            pane=update.pane,
+            position=update.pane + rank,
+            start_ms=update.start_ms,
+            size_ms=update.size_ms,
+            counted=self._index.counted(update.start_ms, update.pane),
             expected=belong,
             contributors=belong & members.contributors,
             partial=belong & members.contributors & ~members.whole,
-            is_final=grown.is_final,
+            is_final=update.is_final,
         )
 
 
 class _Consolidated:
-    """The same shape over a consolidator, which shares the work of windows that overlap."""
+    """Has the shape of `ChangingWindows`, over a consolidator that shares the work of overlapping windows."""
 
     def __init__(self, function: JobFunction, sizes: Sequence[WindowSize], pane_ms: int) -> None:
         self._consolidator = Consolidator(_States(function), sizes)
         self._pane_ms = pane_ms
 
     def add(self, pane: int, state: pl.DataFrame) -> Iterator[WindowUpdate]:
-        return map(self._grown, self._consolidator.add(pane, state))
+        return map(self._updates_of, self._consolidator.add(pane, state))
 
     def advance(self, complete_ms: int) -> Iterator[WindowUpdate]:
-        return map(self._grown, self._consolidator.advance(complete_ms))
+        return map(self._updates_of, self._consolidator.advance(complete_ms))
 
     def end(self) -> Iterator[WindowUpdate]:
-        return map(self._grown, self._consolidator.end())
+        return map(self._updates_of, self._consolidator.end())
 
-    def _grown(self, window: CompleteWindow) -> WindowUpdate:
+    def _updates_of(self, window: CompleteWindow) -> WindowUpdate:
         return WindowUpdate(window.end_ms - self._pane_ms, window.start_ms, window.size.size_ms, window.frame, True)
 
     @property
@@ -296,7 +296,7 @@ class _Consolidated:
 
 
 class _States:
-    """What a consolidator merges: states of a function, within its limit of groups."""
+    """Lets a consolidator merge states of a function, within its limit of groups."""
 
     def __init__(self, function: JobFunction) -> None:
         self._function = function

@@ -1,4 +1,4 @@
-"""What the creator of a job has signed for it: the queries its master may choose from, and its Python code."""
+"""Bundles what the creator of a job has signed: the queries its master may choose from, and its Python code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FUNCTIONS_MAX = 32
 
 
 class Function(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A query under the name by which the master chooses it; `text` as people read it."""
+    """A query under the name by which the master chooses it, with its `text` as people read it."""
 
     name: Name
     plan: dict[str, Any]
@@ -24,7 +24,7 @@ class Function(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class Contents(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The first function is the one the job begins with. `source`: its code, b"" for none.
+    """The functions, of which the job begins with the first. `source`: its code, b"" for none.
 
     `drives`: its batches are cut by the code, not by the clock. `part_of`: the job that it is a stage of, "" for none.
     """
@@ -35,7 +35,7 @@ class Contents(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     part_of: Annotated[str, msgspec.Meta(max_length=255)] = ""
 
     def digest(self) -> bytes:
-        """What a creator signs: SHA-256 over the contents as they are encoded, keys of plans in order."""
+        """The digest that a creator signs: SHA-256 over the encoded contents, keys of plans in order."""
         return hashlib.sha256(msgspec.msgpack.encode(self, order="sorted")).digest()
 
     def function(self, name: str) -> Function | None:
@@ -48,7 +48,7 @@ class Contents(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class Signature(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A creator's word: their certificate (DER), and the signature of a mandate with these fields."""
+    """A creator's certificate (DER), and their signature of a mandate with these fields."""
 
     certificate: Annotated[bytes, msgspec.Meta(min_length=1, max_length=4096)]
     counter: Count
@@ -58,7 +58,7 @@ class Signature(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 
 class Bundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Contents and their creator's word for them."""
+    """Contents and their creator's signature."""
 
     contents: Contents
     seal: Signature
@@ -68,12 +68,12 @@ class Bundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return self.contents.source
 
     def digest(self, app_id: Id) -> bytes:
-        """What the next bundle of the job calls this one."""
+        """The digest by which the next bundle of the job names this one."""
         seal = self.seal
         return mandate_digest(Mandate(app_id, seal.counter, seal.predecessor, seal.expires_ms, self.contents.digest()))
 
     def follows(self, before: Bundle, app_id: Id) -> bool:
-        """Whether it is what the creator has signed next, or the same."""
+        """Whether it is the bundle that the creator has signed next, or the same."""
         if self == before:
             return True
         return (self.seal.counter, self.seal.predecessor) == (before.seal.counter + 1, before.digest(app_id))

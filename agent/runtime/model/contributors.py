@@ -1,4 +1,4 @@
-"""Sets of roster numbers as integers: bit n stands for the agent with number n (DESIGN: contributors)."""
+"""Encodes sets of roster numbers as integers: bit n stands for the agent with number n (DESIGN: contributors)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is a job's master: epochs order all that ever were, so that only the last one is listened to (DESIGN §4.5)."""
+"""Orders all masters a job has ever had, so that only the last one is listened to (DESIGN §4.5)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Counter = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 class JobEpoch(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True):
     """One master's time in office.
 
-    Of two jobs of one name the one born later counts (epoch ms), of two masters of a job the one with the higher
-    counter; the node id settles the rest.
+    Among jobs of one name the one born last counts (epoch ms), among masters of a job the one with the highest counter;
+    the node id settles the rest.
     """
 
     born_ms: Counter
@@ -27,5 +27,5 @@ class JobEpoch(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_
         return self.born_ms == other.born_ms
 
     def next(self, master: Id) -> JobEpoch:
-        """The epoch of the one who takes over."""
+        """The epoch of the master that takes over."""
         return JobEpoch(self.born_ms, self.counter + 1, master)

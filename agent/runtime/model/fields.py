@@ -15,7 +15,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[int, msgspec.Meta(ge=0, lt=65536)]
 Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Reason = Literal["finished", "stopped", "nobody", "failed"]
-"""Why a job is over; nobody: it was over what logs hold, and no agent has its stream; failed: it cannot go on."""
+"""The reason why a job is over; nobody: it was bounded, and no agent has its stream; failed: it cannot go on."""
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):

@@ -1,8 +1,8 @@
-"""A mandate: a creator's word that a job shall be what it says. The bytes that are signed, and what stands for them.
+"""Encodes mandates, by which a creator vouches for what a job runs: the bytes to sign, and their digest.
 
-The mandates of a job form a chain: each has the digest of the one before, so that nobody can put one into another place
-or give an old one again. What a creator signs begins with words that nothing else begins with, and names the fleet: no
-other signature of the same key can pass for a mandate, nor a mandate for one of another fleet.
+The mandates of a job form a chain: each has the digest of the one before, so that nobody can move one to another place
+or replay an old one. The signed bytes begin with words that nothing else begins with, and name the fleet: no other
+signature of the same key can pass for a mandate, nor a mandate for one of another fleet.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _DIGESTED = b"ELF digest of a mandate, 1\n"
 
 
 class Mandate(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Version `counter` (from 1) of a job runs the function with this digest, on the creator's word, until it expires.
+    """Allows version `counter` (from 1) of a job to run the function with this digest, until it expires.
 
-    ValueError for what no mandate can say.
+    Raises ValueError for values that no mandate can have.
     """
 
     app_id: Id
@@ -32,7 +32,7 @@ class Mandate(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     expires_ms: int
     """Milliseconds since the epoch."""
     function: bytes
-    """The SHA-256 of what the job runs."""
+    """The SHA-256 of the contents that the job runs."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.app_id < ID_SPACE:
@@ -44,12 +44,12 @@ class Mandate(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 def signed_bytes(mandate: Mandate, fleet: str) -> bytes:
-    """Return what a creator signs for it to hold in a fleet."""
+    """Return the bytes that a creator signs for the mandate to hold in a fleet."""
     return _SIGNED + msgspec.msgpack.encode((fleet, *_fields(mandate)))
 
 
 def mandate_digest(mandate: Mandate) -> bytes:
-    """Return what the next mandate calls this one: 32 bytes."""
+    """Return the digest by which the next mandate names this one: 32 bytes."""
     return hashlib.sha256(_DIGESTED + msgspec.msgpack.encode(_fields(mandate))).digest()
 
 

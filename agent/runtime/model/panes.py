@@ -1,4 +1,4 @@
-"""Runs of panes with their contributors: what workers seal, combiners merge and masters publish.
+"""Defines runs of panes with their contributors: workers seal them, combiners merge them, masters publish them.
 
 A pane is named by its start in epoch milliseconds. A run covers the panes in (after, upto]; a source's runs follow
 each other in pane order, so that "how far" is one number and the barrier is a minimum.
@@ -14,16 +14,16 @@ from typing import NamedTuple
 import polars as pl
 
 FIRST_PANE = -(2**63)
-"""Before every pane: where a source's first run starts."""
+"""Before every pane: the start of a source's first run."""
 END = 2**63 - 1
-"""After every pane: how far a source has come when its input is over. Also the pane of counts that have no time."""
+"""After every pane: the end of a source's last run. Also the pane of counts that have no time."""
 
 COUNT_MAX = 1 << 47
-"""No count goes beyond: 4096 children's counts still add up without overflow."""
+"""Upper bound on a count: those of 4096 children still add up without overflow."""
 
 
 class Counts(NamedTuple):
-    """What was counted of one pane."""
+    """The counts of one pane."""
 
     events: int = 0
     matched: int = 0
@@ -33,22 +33,22 @@ class Counts(NamedTuple):
     dropped: int = 0
 
     def plus(self, other: Counts) -> Counts:
-        """Both together."""
+        """The sum of both."""
         return Counts(*(min(mine + theirs, COUNT_MAX) for mine, theirs in zip(self, other, strict=True)))
 
 
 Counted = dict[int, Counts]
-"""By pane."""
+"""Counts by pane."""
 COUNTS_BYTES = 64
-"""What a pane and its counts take at most on their way."""
+"""Upper bound on the encoded size of a pane and its counts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """The panes in (after, upto] of these contributors: their state and what was counted, both by pane.
+    """The panes in (after, upto] of some contributors: their state and their counts, both by pane.
 
-    `partial`: those among them who know that they lack some of their events. `tree`: which range of the keys' hashes
-    the state is of; what was counted goes with tree 0.
+    `partial`: the contributors that know that they lack some of their events. `tree`: the range of the keys' hashes of
+    the state; the counts go with tree 0.
     """
 
     after: int
@@ -75,13 +75,13 @@ class Run:
         return mine == (other.tree, other.after, other.upto, other.contributors)
 
     def by(self, number: int) -> Run:
-        """A worker's own run under its number; nobody's stays nobody's."""
+        """A worker's own run under its number; a run without contributors stays so."""
         if not self.contributors:
             return self
         return replace(self, contributors=1 << number, partial=1 << number if self.partial else 0)
 
     def is_sound(self, pane_ms: int | None) -> bool:
-        """Whether an honest peer could have made it: only the job's panes, within its span, and sane counts."""
+        """Whether an honest peer could have made it: it has only the job's panes, within its span, and sane counts."""
         if self.partial & ~self.contributors:
             return False
         if not all(self._holds(pane, pane_ms) or pane == END == self.upto for pane in self.counted):
@@ -110,7 +110,7 @@ def closed_ms(frontier: int, pane_ms: int | None) -> int:
 
 
 def runs_upto(pane: int, runs: Iterable[Run]) -> list[Run]:
-    """The runs as far as they lie up to a pane."""
+    """The runs, cut to the panes up to one."""
     return [run.within(run.after, pane) for run in runs if run.after < pane]
 
 
@@ -123,12 +123,12 @@ def add_counted(every: Iterable[Counted]) -> Counted:
 
 
 def count_in(summed: Counted, counted: Counted) -> None:
-    """Adds what was counted of some panes. O(panes)."""
+    """Adds the counts of some panes. O(panes)."""
     for pane, counts in counted.items():
         known = summed.get(pane)
         summed[pane] = counts if known is None else known.plus(counts)
 
 
 def total(counted: Iterable[Counts]) -> Counts:
-    """Of several panes, or parts of one, together."""
+    """The sum of several counts."""
     return reduce(Counts.plus, counted, Counts())

@@ -1,4 +1,4 @@
-"""How often something may happen."""
+"""Limits how often something may happen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Allowance:
-    """`burst` at once, then `per_s` on average. `refused` counts what was too much since it was last looked at."""
+    """Allows `burst` at once, then `per_s` on average. `refused` counts refusals since the last look."""
 
     per_s: float
     burst: float
@@ -29,6 +29,6 @@ class Allowance:
         return left >= 1
 
     def take_refused(self) -> int:
-        """How much was too much, and counts anew."""
+        """The number of refusals, and counts anew."""
         refused, self.refused = self.refused, 0
         return refused

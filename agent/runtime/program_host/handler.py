@@ -168,7 +168,7 @@ class ProgramHost:
                 pipeline.gather_waiting()
             case calls.SendCall(token=token, pane=pane) if isinstance(pipeline, SelfPacedPipeline):
                 wrong = pipeline.send(token, pane, wall_ms)
-                self._jobs.pass_on(part, now)
+                self._jobs.advance(part, now)
             case _:
                 wrong = NOT_DRIVEN
         if wrong is not None:

@@ -69,7 +69,7 @@ class Stages:
         return bond, other
 
     def _follow_stages(self, master: JobMaster, before: _Bonds, now: float) -> None:
-        program = master.part.program
+        program = master.local.program
         if program is None:
             return
         for stage in program.stages:

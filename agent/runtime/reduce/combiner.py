@@ -1,16 +1,16 @@
-"""The barrier of a job's tree in one agent (paper §3.2): wait for every source, combine, pass on.
+"""Implements the barrier of a job's tree in one agent (paper §3.2): wait for every source, combine, pass on.
 
 Theory of operation. A combiner has sources: its agent's own worker, if there is one, and each child in the tree.
-A source delivers runs of panes in pane order. What all sources have delivered is combined and leaves as one run; what
-only some have delivered waits. In panes that a source has passed over it is no contributor. Only disjoint contributor
-sets combine: a run whose contributors were already counted is dropped, so a retry or a second path can never count an
-agent twice (DESIGN §4.1).
+A source delivers runs of panes in pane order. Panes that all sources have delivered are combined and leave as one run;
+panes that only some have delivered wait. In panes that a source has passed over it is no contributor. Only disjoint
+contributor sets combine: a run whose contributors were already counted is dropped, so a retry or a second path can
+never count an agent twice (DESIGN §4.1).
 
 Latecomers. A node that loses its parent sends the new one again what is not committed. The dead parent may have passed
 that on, combined with others, so it must not be combined with anything else on its way: at the root the larger set
-would overlap with it in part only, and one of them would have to go as a whole. Such runs are *loose*: they go up as
-they are, are no source's progress, and only the root considers them, beside the sources' runs. So is what a source
-delivers of panes that its combiner has already passed on.
+would overlap with it in part only, and one of them would have to go as a whole. Such runs are *detached*: they go up as
+they are, are no source's progress, and only the root considers them, beside the sources' runs. Panes that a source
+delivers after its combiner has passed them on are detached as well.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.runtime.model.panes import FIRST_PANE, Counted, Run, add_counted, runs_upto
+from agent.runtime.reduce.straggler import SourceWatch, StragglerPolicy
 
 Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
-"""Merges the states of a run that ends with this pane."""
+"""Merges the states of a run that ends with a pane."""
 GAPS_MAX = 64
-"""Spans kept of one source that got lost on their way and may still come; older ones are late then."""
-LOOSE_MAX = 4096
-"""Loose runs a root keeps of each tree; more are refused, and their agents missing."""
+"""Upper bound on the spans of one source that got lost and may still come; the runs of older ones are late."""
+DETACHED_MAX = 4096
+"""Upper bound on the detached runs a root keeps of each tree; more are refused, and their agents missing."""
 
 
-class Span(NamedTuple):
-    """The panes in (after, upto] and who is in them; `whole` are those who are so in all trees."""
+class PaneSpan(NamedTuple):
+    """The panes in (after, upto] and their contributors; `whole` are those that contribute in all trees."""
 
     after: int
     upto: int
@@ -45,10 +46,10 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Combiner:
-    """Runs go in by source, combined runs come out in pane order.
+    """Takes runs by source, and yields combined runs in pane order.
 
-    `refused` counts runs, or parts of them, that were not taken: repeated, of no known source, or overlapping. `trees`:
-    those whose runs it combines. Who is in some of them only is partial.
+    `refused` counts runs, or parts of them, that were not taken: repeated, of no known source, or overlapping. `trees`
+    are those whose runs it combines; agents that contribute in some of them only are partial.
     """
 
     combine: Combine
@@ -56,37 +57,35 @@ class Combiner:
     refused: int = 0
     trees: tuple[int, ...] = (0,)
     ends: tuple[int, ...] = ()
-    """The last panes of versions that a later one follows: no combined run reaches across."""
+    """The last panes of all versions but the newest: no combined run reaches across."""
     _progress: dict[Hashable, int] = field(default_factory=dict)
     _joined: dict[Hashable, int] = field(default_factory=dict)
     _waiting: dict[Hashable, list[Run]] = field(default_factory=dict)
     _gaps: dict[Hashable, list[tuple[int, int]]] = field(default_factory=dict)
-    _loose: list[Run] = field(default_factory=list)
+    _detached: list[Run] = field(default_factory=list)
     _overlapping: int = 0
-    _standing: dict[Hashable, tuple[int, float]] = field(default_factory=dict)
-    _excused: set[Hashable] = field(default_factory=set)
+    _watch: SourceWatch = field(default_factory=SourceWatch)
 
     def add_source(self, source: Hashable) -> None:
-        """From now on, wait for this source too."""
+        """Waits for this source too from now on."""
         if source not in self._progress:
             self._progress[source] = self._joined[source] = self.frontier
             self._waiting.setdefault(source, [])
 
     def remove_source(self, source: Hashable) -> None:
-        """Stop waiting for a source; what it delivered stays counted."""
+        """Stops waiting for a source; its delivered runs still count."""
         if self._progress.pop(source, None) is not None:
             del self._joined[source]
             self._gaps.pop(source, None)
-            self._standing.pop(source, None)
-            self._excused.discard(source)
+            self._watch.forget(source)
             if not self._waiting[source]:
                 del self._waiting[source]
 
     def add(self, source: Hashable, run: Run) -> Run | None:
-        """Takes the next run of a known source: what lies beyond all its earlier ones, or between them where one got
-        lost. Nobody's state is nothing.
+        """Takes the next run of a known source: the part beyond all its earlier runs, or between them where one got
+        lost. A run without contributors has no state.
 
-        Returns the part of it, if any, that others had been passed on without.
+        Returns the part of it, if any, whose panes were passed on without it.
         """
         progress = self._progress.get(source)
         if progress is None or run.upto <= run.after:
@@ -105,7 +104,7 @@ class Combiner:
         return late
 
     def _fill(self, source: Hashable, run: Run) -> Run | None:
-        """Takes a run that got lost, and was sent again after later ones."""
+        """Takes a run that got lost, and was retransmitted after later ones."""
         gaps = self._gaps.get(source, [])
         gap = next((gap for gap in gaps if gap[0] <= run.after and run.upto <= gap[1]), None)
         if gap is None:
@@ -120,27 +119,27 @@ class Combiner:
         return run.within(run.after, min(run.upto, self.frontier)) if run.after < self.frontier else None
 
     def progress(self, source: Hashable) -> int:
-        """How far a known source has come."""
+        """The last pane that a known source has delivered."""
         return self._progress[source]
 
     def move_on(self, source: Hashable, upto: int) -> None:
-        """A source's run went up loose: do not wait for those panes."""
+        """Counts panes as delivered whose run went up detached."""
         if source in self._progress:
             self._progress[source] = max(self._progress[source], upto)
 
-    def add_loose(self, run: Run) -> None:
-        """At the root: takes a run that is no source's progress, as far as it is not too late for it."""
-        if run.upto <= run.after or len(self._loose) >= LOOSE_MAX * len(self.trees):
+    def add_detached(self, run: Run) -> None:
+        """At the root: takes a detached run, cut to the panes that are not complete yet."""
+        if run.upto <= run.after or len(self._detached) >= DETACHED_MAX * len(self.trees):
             self.refused += 1
         elif run.contributors and run.upto > self.frontier:
             beyond = run.within(self.frontier, run.upto)
-            if any(beyond.is_like(known) for known in self._loose):
+            if any(beyond.is_like(known) for known in self._detached):
                 self.refused += 1
             else:
-                self._loose.append(beyond)
+                self._detached.append(beyond)
 
-    def due(self) -> list[Span]:
-        """The spans that `ready` would combine now, and who is in them. No column is touched."""
+    def due(self) -> list[PaneSpan]:
+        """The spans that `ready` would combine now, with their contributors. Touches no column."""
         return [span for span, _ in self._cuts(self._limit())]
 
     def ready(self) -> list[Run]:
@@ -160,57 +159,45 @@ class Combiner:
             self._waiting[source] = _beyond(limit, waiting)
             if source not in self._progress and not self._waiting[source]:
                 del self._waiting[source]
-        self._loose = _beyond(limit, self._loose)
+        self._detached = _beyond(limit, self._detached)
         self.refused += self._overlapping
         self.frontier = limit
         return runs
 
-    def _kind(self, cut: tuple[Span, list[Run]]) -> tuple[int, int, int]:
-        """Who is in a span, who of them in part, and its version: spans alike in all three are one run."""
+    def _kind(self, cut: tuple[PaneSpan, list[Run]]) -> tuple[int, int, int]:
+        """Merge key of a span (contributors, partial, version); neighbours with equal keys form one run."""
         span, runs = cut
         partial = reduce(or_, (run.partial for run in runs), span.contributors & ~span.whole)
         return span.contributors, partial, sum(end < span.upto for end in self.ends)
 
     def end_versions_at(self, ends: tuple[int, ...]) -> None:
-        """From now on runs end there. What has been delivered beyond a new end is of a version that is not in force."""
+        """Ends runs at these panes from now on. Panes delivered beyond a new end are of no version in force."""
         last = min((end for end in ends if end not in self.ends), default=None)
         self.ends = ends
         if last is not None:
             for source, waiting in self._waiting.items():
                 self._waiting[source] = runs_upto(last, waiting)
-            self._loose = runs_upto(last, self._loose)
+            self._detached = runs_upto(last, self._detached)
 
     @property
     def waiting_runs(self) -> int:
-        """Runs that are here and not yet passed on."""
-        return len(self._loose) + sum(map(len, self._waiting.values()))
+        """Runs that are not yet passed on."""
+        return len(self._detached) + sum(map(len, self._waiting.values()))
 
-    def excuse_stragglers(self, behind: int, patience_s: float, now: float) -> bool:
-        """Goes on without sources that are so far behind others (pane time) and have not moved for so long.
-
-        They are waited for again once they have come up. Whether there is one more or less.
-        """
-        before = len(self._excused)
-        most = max(self._progress.values(), default=self.frontier)
-        for source, progress in self._progress.items():
-            stood_at, since = self._standing.get(source, (None, now))
-            if stood_at != progress:
-                self._standing[source] = (progress, now)
-            elif most - progress >= behind and now - since > patience_s:
-                self._excused.add(source)
-            if progress >= self.frontier and most - progress < behind:
-                self._excused.discard(source)
-        return len(self._excused) != before
+    def skip_stragglers(self, policy: StragglerPolicy, now: float) -> bool:
+        """Goes on without stragglers; whether there is one more or less."""
+        return self._watch.look(self._progress, self.frontier, policy, now)
 
     def _limit(self) -> int:
-        awaited = (progress for source, progress in self._progress.items() if source not in self._excused)
+        skipped = self._watch.skipped
+        awaited = (progress for source, progress in self._progress.items() if source not in skipped)
         return min(awaited, default=self.frontier)
 
-    def _cuts(self, limit: int) -> list[tuple[Span, list[Run]]]:
+    def _cuts(self, limit: int) -> list[tuple[PaneSpan, list[Run]]]:
         """Cuts (frontier, limit] wherever a run begins or ends, each span with the runs that count in it."""
         if limit <= self.frontier:
             return []
-        pending = [run for runs in (*self._waiting.values(), self._loose) for run in runs]
+        pending = [run for runs in (*self._waiting.values(), self._detached) for run in runs]
         ends = {end for run in pending for end in (run.after, run.upto)}
         bounds = sorted({end for end in (*ends, *self.ends) if self.frontier < end < limit} | {limit})
         cuts = []
@@ -221,7 +208,7 @@ class Combiner:
             chosen = [run for runs, _ in by_tree for run in runs]
             members = [contributors for _, contributors in by_tree]
             self._overlapping += len(inside) - len(chosen)
-            cuts.append((Span(after, upto, reduce(or_, members), reduce(and_, members)), chosen))
+            cuts.append((PaneSpan(after, upto, reduce(or_, members), reduce(and_, members)), chosen))
             after = upto
         return cuts
 
@@ -232,7 +219,7 @@ class Combiner:
 
 
 def _disjoint(runs: list[Run]) -> tuple[list[Run], int]:
-    """The largest runs first, each only if it brings no agent that is already in."""
+    """The largest runs first, each only if none of its contributors is in already."""
     chosen: list[Run] = []
     contributors = 0
     for run in sorted(runs, key=lambda run: -run.contributors.bit_count()):

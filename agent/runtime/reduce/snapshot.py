@@ -1,40 +1,43 @@
-"""Runs as they travel up a tree, and what is believed of those that come."""
+"""Encodes runs as snapshots, and decodes the snapshots of peers, which may hold anything."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import cbt
 from agent.runtime.function.versions import Versions
+from agent.runtime.keyed.placement import KeyPlacement
 from agent.runtime.messages.jobs import Snapshot
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import Counts, Run
 from overlay import Id
 
-HELD_MAX = 1024
-HELD_BYTES_MAX = 128 << 20
+EARLY_MAX = 1024
+EARLY_BYTES_MAX = 128 << 20
 
 
 class EarlySnapshots:
-    """Of one job, with the children they are from. What is too much is not held: the child sends it again."""
+    """Holds snapshots of one job that came before its epoch, function or version did, with the children they are from.
+
+    Snapshots beyond the bounds are not held: the child sends them again.
+    """
 
     def __init__(self) -> None:
         self._held: list[tuple[int, Snapshot]] = []
         self._bytes = 0
 
     def hold(self, child: int, snapshot: Snapshot) -> bool:
-        """Keeps a snapshot; False where there is no room for it."""
+        """Holds a snapshot; False where there is no room for it."""
         size = snapshot.size
-        if len(self._held) >= HELD_MAX or self._bytes + size > HELD_BYTES_MAX:
+        if len(self._held) >= EARLY_MAX or self._bytes + size > EARLY_BYTES_MAX:
             return False
         self._held.append((child, snapshot))
         self._bytes += size
         return True
 
     def take(self) -> list[tuple[int, Snapshot]]:
-        """All of them, which are held no longer."""
+        """Empties it; returns all snapshots."""
         held, self._held, self._bytes = self._held, [], 0
         return held
 
@@ -43,13 +46,13 @@ class EarlySnapshots:
 
 
 FRAME_BYTES_MAX = 1 << 30
-"""Largest state of one run after decompression."""
+"""Upper bound on the state of one run after decompression."""
 SNAPSHOT_BYTES_MAX = 60 << 20
-"""Largest run that fits a message; what is larger goes without its content, and its contributors as missing."""
+"""Upper bound on a run in a message; a larger run goes without its content, and its contributors are missing."""
 
 
 def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, again: bool) -> Snapshot:
-    """A run as a message."""
+    """Encodes a run; `again`: it is detached."""
     message = _encoded(run, versions, app_id, epoch, again=again)
     if message.size > SNAPSHOT_BYTES_MAX:
         nothing = without_content(versions, run.after, run.upto, run.tree)
@@ -75,24 +78,14 @@ def _encoded(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, again
 
 
 def without_content(versions: Versions, after: int, upto: int, tree: int = 0) -> Run:
-    """What stands for a run that cannot be used: nobody's."""
+    """An empty run without contributors, in place of a run that cannot be used."""
     return Run(after, upto, 0, versions.combine([], upto), tree=tree)
 
 
-def in_trees(run: Run, versions: Versions, trees: int) -> list[Run]:
-    """A worker's run as it goes up each tree. O(n)."""
-    if trees == 1:
-        return [run]
-    states = versions.at(run.upto).function.cut(run.state, trees)
-    return [
-        replace(run, tree=tree, state=state, counted={} if tree else run.counted) for tree, state in enumerate(states)
-    ]
+def run_of(message: Snapshot, versions: Versions, placement: KeyPlacement, known: int | None) -> Run | None:
+    """Decodes the run in a message that may hold anything; None if it cannot be combined with others.
 
-
-def run_of(message: Snapshot, versions: Versions, trees: int, known: int | None) -> Run | None:
-    """The run in a message that may hold anything; None if it cannot be combined with others.
-
-    `trees`: how many the job has. `known`: whom a master has on its roster.
+    `known`: the agents on the roster, at a master.
     """
     members = contributors.from_bytes(message.contributors)
     version = versions.of_span(message.version, message.after, message.upto)
@@ -110,5 +103,5 @@ def run_of(message: Snapshot, versions: Versions, trees: int, known: int | None)
     if len(counted) < len(message.counted) or (counted and message.tree):
         return None  # a pane twice, or what goes up tree 0
     run = Run(message.after, message.upto, members, state, counted, partial, message.tree)
-    is_of_tree = function.is_in_tree(state, message.tree, trees)
+    is_of_tree = placement.is_on_tree(function, state, message.tree)
     return run if is_of_tree and run.is_sound(function.pane_ms) and function.is_within_limit(state) else None

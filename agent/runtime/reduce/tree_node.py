@@ -1,173 +1,186 @@
-"""An agent's branches of a job's trees: in each tree it waits for those below it, combines, and passes on.
+"""An agent's nodes in a job's trees: in each tree it waits for its children, combines, and sends to its parent.
 
 With one tree all keys go up the same way. With m, each tree has the keys of one range of their hashes, and a root of
-its own: so no agent combines everybody's states of a large key space. The root of tree 0 is the master. The others send
-it what they have combined; its branch 0 waits for them as for the children of its own tree, and puts ranges together.
+its own: so no agent combines everybody's states of a large key space. The root of tree 0 is the master. The other roots
+send it what they have combined; its node 0 waits for them as for the children of its own tree, and joins the ranges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from agent.runtime.function.versions import Versions
 from agent.runtime.messages.jobs import Snapshot, SnapshotAck
 from agent.runtime.model.panes import Run
-from agent.runtime.reduce.combiner import Combine, Combiner, Span
-from agent.runtime.reduce.resend import AckLatency, RetransmitBuffer
+from agent.runtime.reduce.combiner import Combine, Combiner, PaneSpan
+from agent.runtime.reduce.retransmit import AckLatency, RetransmitBuffer
+from agent.runtime.reduce.straggler import LOOK_INTERVAL_S, StragglerPolicy
+
+Encode = Callable[[Run], Snapshot]
 
 
 class RootOf(NamedTuple):
-    """As a source: whoever is the root of a tree. What one has delivered its successor need not."""
+    """A source: the root of a tree, whoever that is. A new root skips panes that its predecessor has delivered."""
 
     tree: int
 
 
 class TreeNode:
-    """Of one tree, in one epoch. Its `combiner` is there once the function is installed."""
+    """The node of one tree in one epoch. Its `combiner` exists once the function is installed."""
 
-    def __init__(self, uplink: RetransmitBuffer, children: Iterable[int] = ()) -> None:
+    def __init__(self, tree: int, buffer: RetransmitBuffer, children: Iterable[int] = ()) -> None:
+        self.tree = tree
         self.children = dict.fromkeys(children)
         self.combiner: Combiner | None = None
-        self.uplink = uplink
+        self.buffer = buffer
+        self._encode: Encode | None = None
 
-    def install(self, combiner: Combiner) -> None:
-        """Begins to combine what children send."""
+    def install(self, combiner: Combiner, encode: Encode | None) -> None:
+        """Begins to combine; without `encode`, complete runs are not sent but published here."""
         self.combiner = combiner
+        self._encode = encode
         for child in self.children:
             combiner.add_source(child)
 
+    def advance(self, now: float, *, has_parent: bool) -> list[Snapshot]:
+        """Combines what every source has reached, and keeps it until it is committed; the snapshots to send now."""
+        if self.combiner is not None and self._encode is not None:
+            for run in self.combiner.ready():
+                self.buffer.add(self._encode(run))
+        return self.buffer.due(now) if has_parent else []
+
 
 class TreeNodes:
-    """Those of one part. `worker` stands for the agent's own among the sources."""
+    """All nodes of one job on one agent. `worker` stands for the agent's own worker among the sources."""
 
-    def __init__(self, worker: int, pace: AckLatency) -> None:
+    def __init__(self, worker: int, latency: AckLatency) -> None:
         self._worker = worker
-        self._pace = pace
-        self._branches = [TreeNode(RetransmitBuffer(pace))]
+        self._latency = latency
+        self._nodes = [TreeNode(0, RetransmitBuffer(latency))]
+        self._looks_at = 0.0
 
     def __iter__(self) -> Iterator[TreeNode]:
-        return iter(self._branches)
+        return iter(self._nodes)
 
     def __len__(self) -> int:
-        return len(self._branches)
+        return len(self._nodes)
 
     def begin_epoch(self, trees: int) -> None:
         """Begins from nothing but the children; of trees that are new, none are known."""
-        before = [branch.children for branch in self._branches[:trees]]
+        before = [node.children for node in self._nodes[:trees]]
         children = [*before, *({} for _ in range(trees - len(before)))]
-        self._branches = [TreeNode(RetransmitBuffer(self._pace, trees), known) for known in children]
+        self._nodes = [
+            TreeNode(tree, RetransmitBuffer(self._latency, trees), known) for tree, known in enumerate(children)
+        ]
 
-    def install(self, combine: Combine, frontier: int, *, at_master: bool) -> None:
+    def install(self, combine: Combine, frontier: int, encode: Encode, *, at_master: bool) -> None:
         """Begins to combine, at a frontier."""
-        for tree, branch in enumerate(self._branches):
-            top = at_master and not tree
-            branch.install(Combiner(combine, frontier, trees=tuple(range(len(self))) if top else (tree,)))
+        for node in self._nodes:
+            top = at_master and not node.tree
+            trees = tuple(range(len(self))) if top else (node.tree,)
+            node.install(Combiner(combine, frontier, trees=trees), None if top else encode)
             if top:
                 for other in range(1, len(self)):
                     self.combiner().add_source(RootOf(other))
 
     @property
     def is_installed(self) -> bool:
-        return self._branches[0].combiner is not None
+        return self._nodes[0].combiner is not None
 
     def combiner(self, tree: int = 0) -> Combiner:
-        """Of the branches that are installed, one's."""
-        combiner = self._branches[tree].combiner
+        """The combiner of one of the nodes, which are installed."""
+        combiner = self._nodes[tree].combiner
         assert combiner is not None
         return combiner
 
     def _combiners(self) -> list[Combiner]:
-        return [branch.combiner for branch in self._branches if branch.combiner is not None]
+        return [node.combiner for node in self._nodes if node.combiner is not None]
 
-    # The sources.
+    # Sources.
 
     def add_child(self, node_id: int, tree: int = 0) -> None:
-        branch = self._branches[tree]
-        branch.children[node_id] = None
-        if branch.combiner is not None:
-            branch.combiner.add_source(node_id)
+        node = self._nodes[tree]
+        node.children[node_id] = None
+        if node.combiner is not None:
+            node.combiner.add_source(node_id)
 
     def remove_child(self, node_id: int, tree: int = 0) -> None:
-        branch = self._branches[tree]
-        branch.children.pop(node_id, None)
-        if branch.combiner is not None:
-            branch.combiner.remove_source(node_id)
+        node = self._nodes[tree]
+        node.children.pop(node_id, None)
+        if node.combiner is not None:
+            node.combiner.remove_source(node_id)
 
     @property
     def has_children(self) -> bool:
-        return any(branch.children for branch in self._branches)
+        return any(node.children for node in self._nodes)
 
     def begin_worker(self) -> None:
-        """From now on, waits for the agent's own worker."""
+        """Waits for the agent's own worker from now on."""
         for combiner in self._combiners():
             combiner.add_source(self._worker)
 
     def end_worker(self) -> None:
-        """The worker has nothing further to say, and what is sent from now on goes up as it is."""
-        for branch in self._branches:
-            branch.uplink.loosen()
+        """Waits for the worker no longer, and sends everything detached from now on: this agent leaves."""
+        for node in self._nodes:
+            node.buffer.detach_all()
         for combiner in self._combiners():
             combiner.remove_source(self._worker)
 
     def add(self, runs: Iterable[Run]) -> list[Run]:
-        """Takes runs of the worker's; what of them others have been passed on without comes back."""
+        """Takes the worker's run of each tree; returns the parts that came after others had been passed on."""
         late = [self.combiner(run.tree).add(self._worker, run) for run in runs]
         return [run for run in late if run is not None]
 
-    def excuse_stragglers(self, behind: int, patience_s: float, now: float) -> bool:
-        """Goes on without sources that stand still; whether that is news."""
-        return sum(one.excuse_stragglers(behind, patience_s, now) for one in self._combiners()) > 0
+    def skip_stragglers(self, versions: Versions, now: float) -> bool:
+        """Goes on without sources that stand still, looking once in a while; whether there is one more or less."""
+        if now < self._looks_at:
+            return False
+        self._looks_at = now + LOOK_INTERVAL_S
+        policy = StragglerPolicy.of_sources(versions)
+        return sum(one.skip_stragglers(policy, now) for one in self._combiners()) > 0
 
     def end_versions_at(self, ends: tuple[int, ...]) -> None:
-        """From now on runs end there."""
+        """Lets no run reach across these panes from now on."""
         for combiner in self._combiners():
             combiner.end_versions_at(ends)
 
     @property
     def waiting_runs(self) -> int:
-        """Runs that wait here for those of other sources."""
+        """Runs that wait here for runs of other sources."""
         return sum(combiner.waiting_runs for combiner in self._combiners())
 
-    # At the master.
+    # Publication, at the master.
 
-    def due(self) -> Sequence[Span]:
-        """The panes that every source has reached in every tree, and who is in them."""
+    def complete_spans(self) -> Sequence[PaneSpan]:
+        """The panes that every source has reached in every tree, and their contributors."""
         return self.combiner().due() if self.is_installed else ()
 
-    def completed(self) -> list[Run]:
+    def complete_runs(self) -> list[Run]:
         """Combined runs of those panes, of all trees together."""
         return self.combiner().ready() if self.is_installed else []
 
-    # What goes up.
-
-    def passing(self, first: int) -> Iterator[Run]:
-        """What every source has reached, in each of the trees from the first on."""
-        for combiner in self._combiners()[first:]:
-            yield from combiner.ready()
+    # Sending.
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Puts a run on its way."""
-        self._branches[snapshot.tree].uplink.keep(snapshot)
-
-    def unsent(self, tree: int, now: float) -> list[Snapshot]:
-        """What the parent in a tree has to get now."""
-        return self._branches[tree].uplink.unsent(now)
+        """Sends a snapshot up as it is, and keeps it until it is committed."""
+        self._nodes[snapshot.tree].buffer.add(snapshot)
 
     def parent_changed(self, tree: int) -> None:
-        """The next `unsent` is for another parent."""
-        self._branches[tree].uplink.parent_changed()
+        """Sends everything that is kept to the new parent."""
+        self._nodes[tree].buffer.parent_changed()
 
-    def confirmed(self, message: SnapshotAck, now: float) -> None:
-        """The parent has a snapshot."""
-        uplink = self._branches[message.tree].uplink
-        uplink.confirmed(message.after, message.upto, message.contributors, now)
+    def acknowledged(self, message: SnapshotAck, now: float) -> None:
+        """Notes that the parent has a snapshot."""
+        buffer = self._nodes[message.tree].buffer
+        buffer.acknowledged(message.after, message.upto, message.contributors, now)
 
     def commit(self, frontier: int) -> None:
-        """Frees what is out."""
-        for branch in self._branches:
-            branch.uplink.commit(frontier)
+        """Frees what is published."""
+        for node in self._nodes:
+            node.buffer.commit(frontier)
 
     @property
-    def is_confirmed(self) -> bool:
+    def is_acknowledged(self) -> bool:
         """Whether parents have everything."""
-        return not any(len(branch.uplink) and not branch.uplink.is_confirmed for branch in self._branches)
+        return not any(len(node.buffer) and not node.buffer.is_acknowledged for node in self._nodes)

@@ -1,4 +1,4 @@
-"""What the files of a stream hold now, from their first to their last byte, and then it ends."""
+"""Reads the files of a stream as they are now, from their first to their last byte, and then ends."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, BlockCutter
 from agent.sources.errors import SourceError
 from agent.sources.faults import Faults
 from agent.sources.file.files import OpenedFile
-from agent.sources.file.finding import FILES_MAX, find_files, words_of
-from agent.sources.reader import F, FileBlock, LogFile, ReaderStatistics, Recognise
+from agent.sources.file.finding import FILES_MAX, find_files, reason_of
+from agent.sources.reader import F, ReaderStatistics, Recognise, SourceBlock, SourcePart
 
 POLL_BYTES = 4 << 20
 
@@ -44,7 +44,7 @@ class BoundedReader(Generic[F]):
         self._waiting: deque[tuple[OpenedFile, int]] = deque()  # with their descriptors
         self._steps = self._read_all()
         self._ended = False
-        self._log: LogFile | None = None
+        self._log: SourcePart | None = None
         self._standing: dict[str, str] = {}
         self._faults = Faults()
         self._statistics = ReaderStatistics()
@@ -53,13 +53,13 @@ class BoundedReader(Generic[F]):
     def at_end(self) -> bool:
         return self._ended
 
-    def behind(self) -> Sequence[LogFile]:
-        """The one that is being read; the others have not begun."""
+    def behind(self) -> Sequence[SourcePart]:
+        """The file that is being read; the others have not begun."""
         return [] if self._log is None or self._ended else [self._log]
 
-    def poll(self, now: float) -> list[FileBlock[F]]:  # noqa: ARG002 (nothing here takes time)
+    def poll(self, now: float) -> list[SourceBlock[F]]:  # noqa: ARG002 (nothing here takes time)
         """The next blocks, from about `poll_bytes` of content."""
-        pieces: list[FileBlock[F]] = []
+        pieces: list[SourceBlock[F]] = []
         budget = self._poll_bytes
         while budget > 0 and not self._ended:
             step = next(self._steps, None)
@@ -84,8 +84,8 @@ class BoundedReader(Generic[F]):
         self._steps.close()
         self._ended = True
 
-    def _read_all(self) -> Generator[tuple[int, list[FileBlock[F]]], None, None]:
-        """Bytes of content and the blocks they completed, in small steps."""
+    def _read_all(self) -> Generator[tuple[int, list[SourceBlock[F]]], None, None]:
+        """Reads all files in small steps: bytes of content, and the blocks they completed."""
         try:
             self._open_all()
             while self._waiting:
@@ -111,7 +111,7 @@ class BoundedReader(Generic[F]):
             try:
                 descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
             except OSError as error:
-                self._standing[file.path] = words_of(error)
+                self._standing[file.path] = reason_of(error)
                 continue
             status = os.fstat(descriptor)
             if stat.S_ISREG(status.st_mode):
@@ -121,22 +121,22 @@ class BoundedReader(Generic[F]):
         self._statistics = replace(self._statistics, files=len(self._waiting))
         self._faults.update(self._standing)
 
-    def _read(self, file: OpenedFile) -> Iterator[tuple[int, list[FileBlock[F]]]]:
+    def _read(self, file: OpenedFile) -> Iterator[tuple[int, list[SourceBlock[F]]]]:
         try:
             form = self._recognise(file.head(), file.file)
         except SourceError as error:
             self._standing[file.file] = error.what
             self._faults.update(self._standing)
             return
-        log = self._log = LogFile(file.file)
+        log = self._log = SourcePart(file.file)
         cutter = BlockCutter(file.file, self._block_bytes, self._line_bytes_max, csv_quotes=form.quotes_span_lines)
         damaged, before = False, self._statistics.bytes_read
         try:
             for content in file.content():
                 self._statistics = replace(self._statistics, bytes_read=before + file.progress.bytes_read)
-                yield len(content), [FileBlock(log, block, form) for block in cutter.feed(content)]
+                yield len(content), [SourceBlock(log, block, form) for block in cutter.feed(content)]
         except SourceError as error:
             damaged = True
-            self._faults.tell(file.file, error.what)
+            self._faults.report(file.file, error.what)
             self._statistics = replace(self._statistics, broken=self._statistics.broken + 1)
-        yield 0, [FileBlock(log, block, form) for block in cutter.finish(damaged=damaged)]
+        yield 0, [SourceBlock(log, block, form) for block in cutter.finish(damaged=damaged)]

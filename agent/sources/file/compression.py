@@ -1,4 +1,4 @@
-"""Compressed files read as streams, in bounded memory: every good byte comes out before damage is told."""
+"""Decompresses files as streams, in bounded memory: every good byte is returned before damage is reported."""
 
 import zlib
 from collections.abc import Iterable, Iterator
@@ -60,7 +60,7 @@ def _inflate(member: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
 
 
 def _salvage(member: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
-    """What comes before the damage, byte by byte: a call that fails hands out nothing."""
+    """The content before the damage, byte by byte, since a call that fails returns nothing."""
     for index in range(len(data)):
         try:
             yield member.decompress(data[index : index + 1])

@@ -1,4 +1,4 @@
-"""Files, pipes and standard input as sources of blocks; `.gz` and `.zst` are read as they are."""
+"""Reads files, pipes and standard input as blocks; `.gz` and `.zst` files are decompressed."""
 
 import io
 import os
@@ -30,7 +30,7 @@ _KINDS = {"gzip": ((GZIP_MAGIC,), ".gz"), "zstd": ((ZSTD_MAGIC, *ZSTD_SKIPPABLE_
 
 @dataclass(slots=True)
 class Progress:
-    """How far a source has been read: bytes of the file itself, compressed or not."""
+    """Progress of a reading, in bytes of the file itself, compressed or not."""
 
     bytes_read: int = 0
 

@@ -1,4 +1,4 @@
-"""Which files the patterns of a stream name right now, and which folders may not be looked into for them."""
+"""Finds the files that the patterns of a stream match now, and the folders that may not be searched for them."""
 
 import glob
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 
 FILES_MAX = 1024
 FOLDERS_MAX = 1024
-"""Of those where a pattern that matches nothing may have ended, so many are looked into."""
+"""Upper bound on folders searched for the reason that a pattern matches nothing."""
 NAMES_MAX = 16 * FILES_MAX
-"""Names looked at in one go; what a pattern matches beyond that is told and left alone."""
+"""Upper bound on names examined at once; that a pattern matches more is reported."""
 
 _KINDS = {
     stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
@@ -37,16 +37,16 @@ class FoundFile:
 
 @dataclass(slots=True)
 class FoundFiles:
-    """Files by identity, in the order of their names; and what else was found, by path: why it is no file to read."""
+    """Files by identity, in the order of their names; and by path the reasons why other matches cannot be read."""
 
     files: dict[Identity, FoundFile] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
 
 
 def find_files(patterns: Sequence[str]) -> FoundFiles:
-    """What glob patterns (`**` for any depth) match now. A file with several names is found once.
+    """Finds what glob patterns (`**` for any depth) match now. A file with several names is found once.
 
-    Where a pattern matches nothing, folders that may not be looked into are told: they may be the reason.
+    Where a pattern matches nothing, folders that may not be searched are reported: they may be the reason.
     """
     found = FoundFiles()
     names: set[str] = set()
@@ -65,7 +65,7 @@ def find_files(patterns: Sequence[str]) -> FoundFiles:
             if Path(path).is_symlink():  # else it has just vanished
                 found.refused[path] = "is a link to nothing"
         except OSError as error:
-            found.refused[path] = words_of(error)
+            found.refused[path] = reason_of(error)
         else:
             if not stat.S_ISREG(status.st_mode):
                 found.refused[path] = f"is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no file')}, not a file"
@@ -78,8 +78,8 @@ def identity_of(status: os.stat_result) -> Identity:
     return status.st_dev, status.st_ino
 
 
-def words_of(error: OSError) -> str:
-    """What went wrong, in the few words that follow a file's name."""
+def reason_of(error: OSError) -> str:
+    """The reason of an error, in the few words that follow a file's name."""
     return (error.strerror or str(error)).lower()
 
 
@@ -90,7 +90,7 @@ def _names(pattern: str) -> Iterator[str]:
 
 
 def _barred(pattern: str) -> dict[str, str]:
-    """The folders at which the way of a pattern ends because nobody may look into them."""
+    """The folders at which the search for a pattern ends for lack of permission."""
     way = Path(pattern)
     for parent, name in zip(way.parents, reversed(way.parts), strict=False):
         if folders := list(islice(_names(str(parent)), FOLDERS_MAX)):
@@ -100,7 +100,7 @@ def _barred(pattern: str) -> dict[str, str]:
 
 
 def _bar(folder: str, name: str, *, is_deep: bool) -> str | None:
-    """Why nobody may look for a name, or a pattern, in a folder (`is_deep`: and in those within)."""
+    """The reason a folder (`is_deep`: and the folders within) may not be searched for a name or pattern."""
     is_pattern = glob.has_magic(name)
     try:
         if is_pattern or is_deep:
@@ -110,5 +110,5 @@ def _bar(folder: str, name: str, *, is_deep: bool) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        return f"cannot be looked into: {words_of(error)}"
+        return f"cannot be looked into: {reason_of(error)}"
     return None

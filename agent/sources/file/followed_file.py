@@ -1,7 +1,7 @@
-"""One growing file, handed out to its last whole line whenever there is more.
+"""Follows one growing file, and returns its new whole lines.
 
-Nothing of the file is held between reads: a line that is not whole yet stays where it is and is read again with its
-rest. So a thousand files cost a thousand descriptors and no buffers.
+Nothing of the file is held between reads: an incomplete line is read again with its rest. A thousand files therefore
+cost a thousand descriptors and no buffers.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Generic
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter
 from agent.sources.file.finding import FoundFile, Identity, identity_of
 from agent.sources.file.format_probe import FormatProbe
-from agent.sources.reader import F, LogFile, Recognise
+from agent.sources.reader import F, Recognise, SourcePart
 
 OPEN_RECORD_S = 2.0
-"""How long the lines after a CSV quote that nothing closes wait for what might close it."""
+"""Time that lines after an open CSV quote wait for the closing one."""
 UNKNOWN_S = 5.0
-"""How long a file may show no format after its last change before that is told."""
+"""Delay after a file's last change before it is reported to fit no format."""
 
 _FINGERPRINT_BYTES = 4096
 _BACKWARD_BYTES = 64 << 10
@@ -28,7 +28,7 @@ _COUNTED_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ReadUpTo:
-    """How far a file was read. The digest of its first bytes tells it from others that got its inode later."""
+    """Position up to which a file was read. The digest of its first bytes tells it from later files with its inode."""
 
     path: str
     identity: Identity
@@ -41,13 +41,12 @@ def digest(first: bytes) -> str:
     return hashlib.blake2b(first, digest_size=16).hexdigest()
 
 
-class FollowedFile(LogFile, Generic[F]):
-    """An open file and the position up to which its lines have been handed out.
+class FollowedFile(SourcePart, Generic[F]):
+    """An open file and the position up to which its lines have been returned.
 
-    `look` takes what the file system says of it; then, if it `is_due`, `read` hands out a block or so. `is_behind`:
-    there is more than the beginning of a line left to hand out. `fetched` counts the bytes read, `consumed` those
-    handed out or skipped, from `began_at` on. Where the file system fails, calls raise OSError; its owner says so in
-    `trouble`.
+    `look` takes the file's status; then, if the file `is_due`, `read` returns about a block. `is_behind`: more than the
+    beginning of a line is left. `fetched` counts the bytes read, `consumed` those returned or skipped, from `began_at`
+    on. Calls raise OSError where the file system fails; the owner notes that in `trouble`.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class FollowedFile(LogFile, Generic[F]):
         return self._head.form
 
     def fault(self, now: float) -> str | None:
-        """Why its lines cannot be read, when they fit no format; a file just written to may yet show one."""
+        """The reason its lines fit no format; None while the file is being written and may yet fit one."""
         is_over = self._head.is_settled or now >= self.changed_at + UNKNOWN_S
         return self._head.fault if is_over else None
 
@@ -91,7 +90,7 @@ class FollowedFile(LogFile, Generic[F]):
         return can_be_read and self._size > self._read_upto
 
     def start_at(self, size: int) -> None:
-        """Leaves out what lies in the file's first `size` bytes, but not a line that goes on beyond them."""
+        """Skips the file's first `size` bytes, but not a line that goes on beyond them."""
         start = self._line_start(size)
         self._begin(start if start is not None else size)
         if start is None:
@@ -99,7 +98,7 @@ class FollowedFile(LogFile, Generic[F]):
         self._take_fingerprint()
 
     def resume(self, known: ReadUpTo) -> bool:
-        """Goes on where a reading ended that is over. If this is not the file that was read then, nothing happens."""
+        """Resumes an earlier reading. Returns False, and does nothing, if this is another file."""
         first = os.pread(self._descriptor, known.fingerprint_bytes, 0)
         size = self.stat().st_size
         if digest(first) != known.fingerprint or len(first) < known.fingerprint_bytes or size < known.offset:
@@ -113,14 +112,14 @@ class FollowedFile(LogFile, Generic[F]):
 
     @property
     def read_up_to(self) -> ReadUpTo:
-        """How far its lines have been handed out, for a later reading."""
+        """The position up to which lines were returned, for a later reading."""
         return ReadUpTo(
             self.path, self.identity, len(self._fingerprint), digest(self._fingerprint), self._cutter.offset
         )
 
     @property
     def size(self) -> int:
-        """As it was last looked at."""
+        """The size at the last look."""
         return self._size
 
     @property
@@ -129,7 +128,7 @@ class FollowedFile(LogFile, Generic[F]):
         return self.stat().st_nlink == 0
 
     def count_unread(self) -> tuple[int, int]:
-        """The lines and the bytes that have not been handed out. Reads them."""
+        """The numbers of lines and bytes not returned yet. Reads them."""
         lines, start = 0, self._cutter.offset
         at = start
         while piece := os.pread(self._descriptor, _COUNTED_BYTES, at):
@@ -173,14 +172,14 @@ class FollowedFile(LogFile, Generic[F]):
         return blocks
 
     def finish(self) -> list[Block]:
-        """A last line without its newline, when no more is to come."""
+        """Returns the last line, which lacks its newline, when the file ends."""
         if self.form is None:
             return []
         piece = os.pread(self._descriptor, self._line_bytes_max + 1, self._cutter.offset)
         return [*self._cutter.feed(piece), *self._cutter.finish()]
 
     def is_unchanged(self, now: float) -> bool:
-        """Whether all is as it was, as far as can be told without waiting: only of a disk of this machine."""
+        """Whether the file is unchanged; False if that takes waiting, as on a network file system."""
         if os.major(self.identity[0]) == 0 or self.gone_since is not None or self.is_due(now):
             return False
         status = self.stat_name()
@@ -196,11 +195,11 @@ class FollowedFile(LogFile, Generic[F]):
             self.path = self._cutter.file = path
 
     def stat(self) -> os.stat_result:
-        """What the file system says of it, under whatever name."""
+        """The file's status, whatever its name is."""
         return os.fstat(self._descriptor)
 
     def stat_name(self) -> os.stat_result | None:
-        """What the file system says of whatever has its name now."""
+        """The status of the file that has its name now."""
         try:
             return os.stat(self.path)  # noqa: PTH116 (ten times a second for every file)
         except OSError:
@@ -218,14 +217,14 @@ class FollowedFile(LogFile, Generic[F]):
         self._held_since = None
 
     def _first_data(self) -> int:
-        """Where the content begins: a writer that goes on at its old place in an emptied file leaves a hole."""
+        """The offset of the first data: a writer that goes on at its old offset in a truncated file leaves a hole."""
         try:
             return os.lseek(self._descriptor, 0, os.SEEK_DATA)
         except OSError:  # no data at all, or a file system that does not know
             return 0
 
     def _line_start(self, size: int) -> int | None:
-        """Where the line begins that goes on at `size`; None if it is overlong."""
+        """The start of the line that goes on at `size`; None if it is overlong."""
         end = size
         while end > 0 and size - end <= self._line_bytes_max:
             begin = max(0, end - _BACKWARD_BYTES)
@@ -236,7 +235,7 @@ class FollowedFile(LogFile, Generic[F]):
         return None if end > 0 else 0
 
     def _has_waited_enough(self, rest: bytes, progress: bool, now: float) -> bool:
-        """Whether the whole lines in `rest`, which an open quote holds back, are to go as they are."""
+        """Whether the whole lines in `rest`, held back by an open quote, are to be returned as they are."""
         if b"\n" not in rest or self._read_upto < self._size:
             self._held_since = None
         elif progress or self._held_since is None:

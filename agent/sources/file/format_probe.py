@@ -1,4 +1,4 @@
-"""Telling the format of a file whose first lines may still be to come."""
+"""Tells the format of a file whose first lines may not be written yet."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _BLANKS = b"\0 \t\r\n"
 
 
 class FormatProbe(Generic[F]):
-    """The format of an open file, looked for again while its beginning grows.
+    """Finds the format of an open file, and tries again while its beginning grows.
 
-    `form` is None until it is told; from then on its kind may only become clearer: a time field may show up, or a
-    first line turn out to be a stray one. `fault` says why nothing fits so far, and `is_settled` that nothing will
-    change any more.
+    `form` is None until the file fits a format. It may still change: a time field may show up, or a first line turn out
+    to be a stray one. `fault` says why no format fits so far; `is_settled`: nothing will change any more.
     """
 
     def __init__(self, path: str, descriptor: int, recognise: Recognise[F], start: int = 0) -> None:

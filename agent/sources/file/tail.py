@@ -1,8 +1,8 @@
-"""Following the growing files of a stream through rotation, truncation, creation and deletion.
+"""Follows the growing files of a stream through rotation, truncation, creation and deletion.
 
-A file is known by device and inode, whatever its name, and its descriptor stays open: what is written to it after it
-was renamed or deleted is read too, until nothing came for a while. Names are looked at with every poll, so a file
-that takes over a name is there within one; patterns about once a second.
+A file is identified by device and inode, whatever its name, and its descriptor stays open: lines written after it was
+renamed or deleted are read too, until none came for a while. Names are checked with every poll, so that a file that
+takes over a name is found at once; patterns are checked about once a second.
 """
 
 from __future__ import annotations
@@ -12,20 +12,30 @@ import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 from typing import Generic, Literal
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block
 from agent.sources.faults import Faults
 from agent.sources.file.compression import GZIP_MAGIC, ZSTD_MAGIC
-from agent.sources.file.finding import FILES_MAX, FoundFile, FoundFiles, Identity, find_files, identity_of, words_of
+from agent.sources.file.finding import (
+    FILES_MAX,
+    NAMES_MAX,
+    FoundFile,
+    FoundFiles,
+    Identity,
+    find_files,
+    identity_of,
+    reason_of,
+)
 from agent.sources.file.followed_file import FollowedFile, ReadUpTo
-from agent.sources.file.renamed import renamed_files
-from agent.sources.reader import F, FileBlock, LogFile, ReaderStatistics, Recognise
+from agent.sources.reader import F, ReaderStatistics, Recognise, SourceBlock, SourcePart
 
 LOOK_S = 1.0
-"""How often patterns are looked at."""
+"""Interval at which patterns are matched."""
 GONE_S = 30.0
-"""How long a file without a name is followed after its last change: a server may write on until it reopens its log."""
+"""Time a file without a name is followed after its last change: a server writes on until it reopens its log."""
 POLL_BYTES = 4 << 20
 
 _QUIET_S = 10.0
@@ -38,7 +48,7 @@ class TailReader(Generic[F]):
     """The lines of all files that match, as they are written: see `StreamReader`.
 
     Files that are there at the first poll are read from their end or beginning, later ones from their beginning.
-    Those whose events lag behind are read first, as far as their readers say (`LogFile.reached_ms`).
+    Those whose events lag behind are read first, as far as their readers say (`SourcePart.reached_ms`).
     `known`: files that were read before, which go on from there, also where none of the names is theirs any more.
     """
 
@@ -71,12 +81,12 @@ class TailReader(Generic[F]):
     def at_end(self) -> bool:
         return not self.behind()
 
-    def behind(self) -> Sequence[LogFile]:
+    def behind(self) -> Sequence[SourcePart]:
         return [file for file in self._files.values() if file.is_behind]
 
     @property
     def files(self) -> Sequence[FollowedFile[F]]:
-        """Those that are followed."""
+        """The files that are followed."""
         return list(self._files.values())
 
     @property
@@ -85,9 +95,9 @@ class TailReader(Generic[F]):
         return list(self._known.values())
 
     def drop_deleted(self) -> tuple[int, int]:
-        """Lets go of files that were deleted before they were read to their ends: lines and bytes that are lost.
+        """Closes files that were deleted before they were read to their ends; returns the lines and bytes lost.
 
-        As long as they are followed, they go on taking room on the disk.
+        While a deleted file is open, it still takes up disk space.
         """
         lines = size = 0
         for file in [file for file in self._files.values() if file.is_deleted]:
@@ -96,9 +106,9 @@ class TailReader(Generic[F]):
             self._forget(file)
         return lines, size
 
-    def poll(self, now: float) -> list[FileBlock[F]]:
-        """What has been written since the last time, about `poll_bytes` of it."""
-        pieces: list[FileBlock[F]] = []
+    def poll(self, now: float) -> list[SourceBlock[F]]:
+        """Returns what has been written since the last poll, about `poll_bytes` of it."""
+        pieces: list[SourceBlock[F]] = []
         self.look(now)
         budget = self._poll_bytes
         for file in sorted((file for file in self._files.values() if file.is_due(now)), key=_lag):
@@ -136,17 +146,17 @@ class TailReader(Generic[F]):
             return []
 
     def _fail(self, file: FollowedFile[F], error: OSError) -> None:
-        """The file is let be until the next look at names."""
-        file.trouble = words_of(error)
+        """Leaves a failing file alone until the next check of names."""
+        file.trouble = reason_of(error)
         self._done = replace(self._done, broken=self._done.broken + 1)
 
     def look(self, now: float) -> None:
-        """Keeps track of names; without reading, nothing gets lost for a while that is renamed."""
-        if now >= self._next_look or self._some_moved(now):
+        """Keeps track of names without reading, so that no renamed file is lost."""
+        if now >= self._next_look or self._any_moved(now):
             is_first, self._next_look = self._next_look == _EARLIEST, now + LOOK_S
             self._look_at_names(now, is_first)
 
-    def _some_moved(self, now: float) -> bool:
+    def _any_moved(self, now: float) -> bool:
         """Notices changes of files, in the first place; whether a name was lost or taken by a file not known yet."""
         everyone = len(self._files) <= _LOOKED_AT_MAX
         moved = False
@@ -158,7 +168,7 @@ class TailReader(Generic[F]):
                 self._notice(file, named, now)
             else:
                 self._notice(file, None, now)
-                moved |= file.gone_since is None or (named is not None and self._is_news(identity_of(named), file.path))
+                moved |= file.gone_since is None or (named is not None and self._is_new(identity_of(named), file.path))
         return moved
 
     def _notice(self, file: FollowedFile[F], status: os.stat_result | None, now: float) -> None:
@@ -168,7 +178,7 @@ class TailReader(Generic[F]):
         except OSError as error:
             self._fail(file, error)
         if file.truncated > truncated:
-            self._faults.tell(file.path, "was truncated: it is read from its beginning")
+            self._faults.report(file.path, "was truncated: it is read from its beginning")
 
     def _look_at_names(self, now: float, is_first: bool) -> None:
         found = find_files(self._patterns)
@@ -179,11 +189,11 @@ class TailReader(Generic[F]):
             self._notice(file, match.status if match else None, now)
         self._compressed = {key: path for key, path in self._compressed.items() if key in found.files}
         self._left_out = {key: size for key, size in self._left_out.items() if key in found.files}
-        news = [file for identity, file in found.files.items() if self._is_news(identity, file.path)]
+        fresh = [file for identity, file in found.files.items() if self._is_new(identity, file.path)]
         if is_first:
-            news += self._renamed(found)
-        news.sort(key=lambda file: file.status.st_mtime_ns, reverse=True)
-        for new in news:
+            fresh += self._renamed(found)
+        fresh.sort(key=lambda file: file.status.st_mtime_ns, reverse=True)
+        for new in fresh:
             if not self._take(new, standing, now, is_first) and is_first and self._read_from == "end":
                 self._left_out[new.identity] = new.status.st_size
         if not found.files and not standing:
@@ -191,14 +201,14 @@ class TailReader(Generic[F]):
         self._faults.update(standing)
 
     def _renamed(self, found: FoundFiles) -> list[FoundFile]:
-        """Known files that no pattern matches any more. Of others, which may come back, it is told that they miss."""
+        """Known files found under names that no pattern matches. Files not found are reported; they may come back."""
         elsewhere = [known for identity, known in self._known.items() if identity not in found.files]
-        renamed = renamed_files(elsewhere)
+        renamed = _renamed_files(elsewhere)
         identities = {file.identity for file in renamed}
         for known in elsewhere:
             if known.identity not in identities:
                 what = f"is gone: what it may have held from byte {known.offset:,} on is not read unless it comes back"
-                self._faults.tell(known.path, what)
+                self._faults.report(known.path, what)
         return renamed
 
     def _note_name(self, file: FollowedFile[F], match: FoundFile | None, standing: dict[str, str], now: float) -> None:
@@ -212,11 +222,11 @@ class TailReader(Generic[F]):
             standing[file.path] = fault
         file.trouble = None
 
-    def _is_news(self, identity: Identity, path: str) -> bool:
+    def _is_new(self, identity: Identity, path: str) -> bool:
         return identity not in self._files and self._compressed.get(identity) != path
 
     def _take(self, found: FoundFile, standing: dict[str, str], now: float, is_first: bool) -> bool:
-        """Opens a file that is new; whether it is looked after from now on."""
+        """Opens a new file. Returns whether it is taken care of from now on."""
         if len(self._files) >= self._files_max:
             standing[" ".join(self._patterns)] = f"matches more than {self._files_max:,} files: some are not followed"
             return False
@@ -225,25 +235,25 @@ class TailReader(Generic[F]):
         except FileNotFoundError:
             return False  # gone again, or renamed: it will be found under its new name
         except OSError as error:
-            standing[found.path] = words_of(error)
+            standing[found.path] = reason_of(error)
             return False
         try:
             return self._follow(found, descriptor, now, is_first)
         except OSError as error:
             os.close(descriptor)
-            standing[found.path] = words_of(error)
+            standing[found.path] = reason_of(error)
             return False
 
     def _follow(self, found: FoundFile, descriptor: int, now: float, is_first: bool) -> bool:
         status = os.fstat(descriptor)  # what was opened need not be what was found
         identity = identity_of(status)
-        if not stat.S_ISREG(status.st_mode) or not self._is_news(identity, found.path):
+        if not stat.S_ISREG(status.st_mode) or not self._is_new(identity, found.path):
             os.close(descriptor)
             return True
         if _is_compressed(found.path, os.pread(descriptor, len(ZSTD_MAGIC), 0)):
             os.close(descriptor)
             if not self._compressed:
-                self._faults.tell(found.path, "is compressed: such files are not followed, here and elsewhere")
+                self._faults.report(found.path, "is compressed: such files are not followed, here and elsewhere")
             self._compressed[identity] = found.path
             return True
         file = FollowedFile(
@@ -255,7 +265,7 @@ class TailReader(Generic[F]):
         )
         known = self._known.pop(identity, None)
         if known is not None and not file.resume(known):
-            self._faults.tell(found.path, f"is not what was read as {known.path}: it is read from its beginning")
+            self._faults.report(found.path, f"is not what was read as {known.path}: it is read from its beginning")
         from_end = is_first and self._read_from == "end" and known is None
         start = status.st_size if from_end else self._left_out.pop(identity, 0)
         if start:
@@ -264,9 +274,9 @@ class TailReader(Generic[F]):
         self._files[identity] = file
         return True
 
-    def _close_gone(self, now: float) -> list[FileBlock[F]]:
-        """Lets go of files without a name to which nothing was written for a while."""
-        pieces: list[FileBlock[F]] = []
+    def _close_gone(self, now: float) -> list[SourceBlock[F]]:
+        """Closes files without a name to which nothing was written for a while."""
+        pieces: list[SourceBlock[F]] = []
         for file in list(self._files.values()):
             since = file.gone_since
             if since is None or file.is_behind or now < max(since, file.changed_at) + GONE_S:
@@ -282,11 +292,11 @@ class TailReader(Generic[F]):
         file.close()
 
 
-def _pieces(file: FollowedFile[F], blocks: Sequence[Block]) -> list[FileBlock[F]]:
+def _pieces(file: FollowedFile[F], blocks: Sequence[Block]) -> list[SourceBlock[F]]:
     if not blocks:
         return []
     assert file.form is not None, "lines are handed out in a format"
-    return [FileBlock(file, block, file.form) for block in blocks]
+    return [SourceBlock(file, block, file.form) for block in blocks]
 
 
 def _lag(file: FollowedFile[F]) -> tuple[float, int]:
@@ -304,3 +314,22 @@ def _with(statistics: ReaderStatistics, file: FollowedFile[F]) -> ReaderStatisti
 
 def _is_compressed(path: str, first: bytes) -> bool:
     return path.lower().endswith(_COMPRESSED_SUFFIXES) or first.startswith((GZIP_MAGIC, ZSTD_MAGIC))
+
+
+def _renamed_files(known: Sequence[ReadUpTo]) -> list[FoundFile]:
+    """Finds the known files that are still in their folders under other names."""
+    found = []
+    for folder in {str(Path(one.path).parent) for one in known}:
+        wanted = {one.identity for one in known if str(Path(one.path).parent) == folder}
+        found += [file for file in _files_with(folder, {inode for _, inode in wanted}) if file.identity in wanted]
+    return found
+
+
+def _files_with(folder: str, inodes: set[int]) -> list[FoundFile]:
+    found: list[FoundFile] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in islice(entries, NAMES_MAX):
+            with suppress(OSError):  # it has just vanished
+                if entry.inode() in inodes and entry.is_file(follow_symlinks=False):
+                    found.append(FoundFile(entry.path, entry.stat(follow_symlinks=False)))
+    return found

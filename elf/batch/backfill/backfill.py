@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import query
-from elf.batch.backfill.missing_windows import missed, versions_of
+from elf.batch.backfill.missing_windows import WindowBounds, missing_windows, versions_of
 from elf.batch.reconcile.recomputation import SparkArchive
 from elf.batch.table.table import ArchiveTable
 
@@ -48,7 +48,7 @@ class Backfill:
         """
         self._versions = [self._archive.version_of(self.app, text)]
 
-    def look(self, text: str) -> None:
+    def reread(self, text: str) -> None:
         """Reads the archive again; uses `text` as the job's query if the archive does not describe it."""
         self._archive = self._open()
         if not self.is_described and self._archive.has_streams(text):
@@ -64,12 +64,12 @@ class Backfill:
         """Number of agents with events for the job in the archive."""
         return len(self._archive.agents(self._versions[-1])) if self._versions else 0
 
-    def missed(self) -> Iterator[bytes]:
+    def missing_lines(self) -> Iterator[bytes]:
         """Lines of the windows that the job has not published."""
         published = {(one.window_start, one.window_end) for one in self._job.results}
-        return map(_line, missed(self._versions, self._archive, published, self._since_ms, self._until_ms))
+        return map(_line, self._computed(published, self._until_ms))
 
-    def lacking(self, until_ms: int) -> Sequence[str]:
+    def agents_behind(self, until_ms: int) -> Sequence[str]:
         """Agents whose events from `until_ms` on are not in the archive yet."""
         if not self._versions:
             return []
@@ -78,7 +78,10 @@ class Backfill:
 
     def before(self, handover: Handover) -> Iterable[bytes]:
         """Lines of the windows before a handover."""
-        return map(_line, handover.before(missed(self._versions, self._archive, (), self._since_ms, handover.until_ms)))
+        return map(_line, handover.before(self._computed((), handover.until_ms)))
+
+    def _computed(self, published: Collection[WindowBounds], until_ms: int | None) -> Iterator[Result]:
+        return missing_windows(self._versions, self._archive, published, self._since_ms, until_ms)
 
 
 def _line(result: Result) -> bytes:

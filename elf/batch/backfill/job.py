@@ -1,4 +1,4 @@
-"""A job's windows from the past on: those from the archive, then the live ones as they come."""
+"""A job's windows from the past on: windows from the archive, then live ones as they come."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from elf.client.result import Result, read_result
 from elf.output.view import ViewedJob
 
 WAITING_MAX = 100_000
-"""Upper bound on live windows that wait for those from the archive."""
+"""Upper bound on live windows that wait for the archive's."""
 LOOK_INTERVAL_S = 2.0
 """Interval between looks at the archive."""
 ARCHIVE_TIMEOUT_S = 90.0
@@ -28,14 +28,14 @@ ARCHIVE_TIMEOUT_S = 90.0
 class Past(Protocol):
     """The archive, as far as agents have written it."""
 
-    def look(self, text: str) -> None:
+    def reread(self, text: str) -> None:
         """Reads the archive again; `text` is the job's query."""
 
     @property
     def agents(self) -> int:
         """Number of agents with events for the job in the archive."""
 
-    def lacking(self, until_ms: int) -> Sequence[str]:
+    def agents_behind(self, until_ms: int) -> Sequence[str]:
         """Agents whose events from `until_ms` on are not in the archive yet."""
 
     def before(self, handover: Handover) -> Iterable[bytes]:
@@ -107,18 +107,18 @@ class BackfilledJob:
         now = time.monotonic()
         if now - self._looked_at < LOOK_INTERVAL_S and not is_last:
             return
-        self._past.look(self.query)
+        self._past.reread(self.query)
         self._looked_at = time.monotonic()
         agents, is_over = self._past.agents, is_last or now - self._first_at > ARCHIVE_TIMEOUT_S
         handover = find_handover(self._live, agents, is_last=is_over) if agents or is_over else None
         if handover is None:
             self._is_joined = is_last
             return
-        lacking = self._past.lacking(handover.until_ms)
-        if lacking and not is_over:
+        behind = self._past.agents_behind(handover.until_ms)
+        if behind and not is_over:
             return
-        if lacking:
-            self._tell(f"quiet, or not archived up to the first live window: {', '.join(lacking)}")
+        if behind:
+            self._tell(f"quiet, or not archived up to the first live window: {', '.join(behind)}")
         elif not agents:
             self._tell("the archive has nothing of its stream")
         self._ready += (

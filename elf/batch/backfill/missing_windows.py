@@ -7,17 +7,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from elf.batch.reconcile.live_results import LiveJob, VersionLine, moment_ms
-from elf.batch.reconcile.reconciliation import why_not
+from elf.batch.reconcile.reconciliation import why_not_computable
 from elf.errors import ElfError
 
 if TYPE_CHECKING:
     from agent import Result
 
-Window: TypeAlias = tuple[str | None, str | None]
+WindowBounds: TypeAlias = tuple[str | None, str | None]
 
 
 class BackfillArchive(Protocol):
-    """What a backfill needs of an archive."""
+    """An archive, as a backfill needs it."""
 
     def agents(self, version: VersionLine) -> frozenset[str]:
         """Agents with events for a version."""
@@ -37,15 +37,15 @@ def versions_of(job: LiveJob, app: str) -> list[VersionLine]:
     last = max(lives, key=lambda life: life[1])
     found = sorted((one for one in job.versions.values() if one.life == last), key=lambda one: one.version)
     for one in found:
-        if reason := why_not(one):
+        if reason := why_not_computable(one):
             raise ElfError(f"{app}: its windows cannot be computed from the archive: {reason}")
     return found
 
 
-def missed(
+def missing_windows(
     versions: Sequence[VersionLine],
     archive: BackfillArchive,
-    published: Collection[Window],
+    published: Collection[WindowBounds],
     since_ms: int | None,
     until_ms: int | None,
 ) -> Iterator[Result]:

@@ -40,7 +40,7 @@ def reconcile(job: LiveJob, archive: ReconcileArchive) -> list[Judged]:
     return _Reconciliation(job, archive).judged()
 
 
-def why_not(version: VersionLine | None) -> str | None:
+def why_not_computable(version: VersionLine | None) -> str | None:
     """Reason why a version cannot be computed from an archive, None if it can."""
     if version is None:
         return "what computed it is not described in the archive"
@@ -60,7 +60,7 @@ class _Reconciliation:
         self._archive = archive
         self._computed: dict[_Group, Windows] = {}
         self._spans: dict[str, Mapping[str, ArchivedSpan]] = {}
-        self._why_not = {key: why_not(version) for key, version in job.versions.items()}
+        self._why_not = {key: why_not_computable(version) for key, version in job.versions.items()}
 
     def judged(self) -> list[Judged]:
         judged = [
@@ -78,7 +78,7 @@ class _Reconciliation:
         return _explained_by_lateness(sorted(judged, key=lambda one: one.window))
 
     def _why_unchecked(self, result: LiveResult) -> str | None:
-        return self._why_not.get((result.life, result.version), why_not(None))
+        return self._why_not.get((result.life, result.version), why_not_computable(None))
 
     def _agents(self, result: LiveResult) -> frozenset[str]:
         """Agents that contributed; for a result that does not tell, all archived agents it does not call missing."""

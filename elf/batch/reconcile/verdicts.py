@@ -49,8 +49,8 @@ NOTHING = ArchivedSpan(2**63 - 1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Facts that may explain a difference. `agents`: those that contributed to the live window. `archived`: the time
-    range of each agent's archive. `least`: the window without its partial agents.
+    """Facts that may explain a difference. `agents`: the agents that contributed to the live window. `archived`: the
+    time range of each agent's archive. `least`: the window without its partial agents.
     """
 
     agents: frozenset[str]

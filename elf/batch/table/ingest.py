@@ -199,7 +199,9 @@ def _bytes_of(split: FileSplit) -> int:
 def _run(
     spark: SparkSession, store: ArchiveStore, tasks: list[list[FileSplit]], written_ms: int, loaded: BulkLoadReport
 ) -> None:
-    """Lets Spark write the segments. Those of a file system that only Spark can reach pass through this process."""
+    """Lets Spark write the segments. For a file system that only Spark can reach, their bytes pass through this
+    process.
+    """
     from pyspark import StorageLevel
 
     path = local_path(store.directory.uri)

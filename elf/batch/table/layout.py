@@ -23,7 +23,7 @@ from agent.archive.format.segments import (
     WRITTEN,
     Segment,
 )
-from agent.parsing.records.fields import DTYPES, Field, Kind, united
+from agent.parsing.fields import DTYPES, Field, Kind, united
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,8 +21,8 @@ from agent.archive.format.segments import (
     Segment,
     united_origins,
 )
-from agent.parsing.records.fields import EXACT_MAX
-from agent.parsing.records.known_fields import COLUMNS_MAX
+from agent.parsing.fields import EXACT_MAX
+from agent.parsing.known_fields import COLUMNS_MAX
 from elf.batch.table.layout import OBJECT, column, file_ids, mixed_numbers, united_kinds
 from elf.batch.table.stores import ArchiveStore, StoredSegment
 from elf.batch.table.table import ArchiveTable

@@ -17,7 +17,7 @@ VERBS: tuple[str, ...] = (
     "scan",
     "split",
 )
-"""Each has a module of its name here with a click command of its name, loaded when it is asked for."""
+"""Verbs of `elf batch`. Each is a click command in the module of its name here, loaded when it is called."""
 EXAMPLES = """\b
 Examples:
   elf batch ingest --archive shop-archive --stream web '/var/log/nginx/access.log*'
@@ -31,10 +31,10 @@ Examples:
     commands_in=__name__,
     verbs=VERBS,
     epilog=EXAMPLES,
-    short_help="Ask and keep the archive of unchanged events, on Spark.",
+    short_help="Query and maintain the archive of unchanged events, on Spark.",
 )
 def batch() -> None:
-    """Work on what agents archive: the unchanged events, as a table of which Spark reads no more than it needs.
+    """Work on the agents' archives: the unchanged events, as a table of which Spark reads no more than it needs.
 
     Spark runs in this command itself, with nothing to start, unless --master names a cluster.
     """

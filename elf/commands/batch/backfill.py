@@ -1,4 +1,4 @@
-"""`elf batch backfill`: windows from the archive that a job has not published, and then its own."""
+"""`elf batch backfill`: windows that a job has not published, from the archive, and then the job's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from elf.commands.batch.options import archives_option, from_option, master_option, moments, to_option
 from elf.errors import UsageError
-from elf.options.asking import app_argument, asking, output_option, socket_option, timeout_option, windows_option
+from elf.options.fleet import app_argument, connected, output_option, socket_option, timeout_option, windows_option
 from elf.output.view import View, ViewLimits
 from elf.terminal.terminal import printable, tell
 
@@ -35,7 +35,9 @@ Exit codes: 0 done, or the job has finished; 1 failed, 2 wrong usage; with --fol
 @archives_option
 @from_option
 @to_option
-@click.option("--follow", is_flag=True, help="Go on with the job's own windows, from the first one that has everyone.")
+@click.option(
+    "--follow", is_flag=True, help="Go on with the job's own windows, from the first one that expects every agent."
+)
 @windows_option
 @timeout_option
 @output_option("table", "json", "csv")
@@ -55,9 +57,9 @@ def backfill(
 ) -> int:
     """Compute the windows of the job APP that it has not published, from the archive.
 
-    They are those from before it was submitted, or of times when it had no master. With --follow, all windows come from
-    the archive up to the first live one that expects every agent, and from there on the job's own: no window is missing
-    at the seam, and none comes twice.
+    They are windows from before it was submitted, or of times when it had no master. With --follow, all windows come
+    from the archive up to the first live one that expects every agent, and from then on from the job: none is missing
+    in between, and none comes twice.
     """
     if follow and until is not None:
         raise UsageError("--follow goes on for ever: leave out --to")
@@ -69,40 +71,43 @@ def backfill(
     from elf.batch.session.session import spark_session
 
     with spark_session(master) as spark:
-        filling = Backfill(spark, archives, app, since_ms, until_ms)
+        past = Backfill(spark, archives, app, since_ms, until_ms)
         if follow:
-            return _follow(filling, View(output), windows, timeout_s, socket)
-        if not filling.is_described:
-            with asking(socket, None) as (client, _):
-                filling.describe(client.ask(app).query)
+            return _follow(past, View(output), windows, timeout_s, socket)
+        if not past.is_described:
+            with connected(socket, None) as (client, _):
+                past.describe(client.ask(app).query)
         with spark_progress(spark):
-            _print(filling, output)
+            _print(past, output)
     return 0
 
 
-def _print(filling: Backfill, output: str) -> None:
+def _print(past: Backfill, output: str) -> None:
     import msgspec
 
     from agent.control.messages import PublishedWindow
     from elf.client.result import read_result
     from elf.output.output import result_writer
 
-    columns = filling.columns
+    columns = past.columns
     writer = result_writer(output, columns)
     count = 0
-    for line in filling.missed():
+    for line in past.missing_lines():
         writer.write(read_result(PublishedWindow(0, msgspec.Raw(line)), columns))
         count += 1
     writer.close()
     sys.stdout.flush()
     if not count:
-        tell(f"{printable(filling.app)}: there are no windows in the archive that it has not published")
+        tell(f"{printable(past.app)}: there are no windows in the archive that it has not published")
 
 
-def _follow(filling: Backfill, view: View, windows: int | None, timeout_s: float | None, socket: Path | None) -> int:
+def _follow(past: Backfill, view: View, windows: int | None, timeout_s: float | None, socket: Path | None) -> int:
     from elf.batch.backfill.job import BackfilledJob
     from elf.statements.session import show_followed
 
-    with asking(socket, timeout_s) as (client, deadline), client.follow(filling.app, after=0, reconnect=True) as job:
-        whole = BackfilledJob(job, filling, lambda text: tell(f"{printable(filling.app)}: {text}"))
+    with (
+        connected(socket, timeout_s) as (client, deadline),
+        client.follow(past.app, after=0, reconnect=True) as job,
+    ):
+        whole = BackfilledJob(job, past, lambda text: tell(f"{printable(past.app)}: {text}"))
         return show_followed(whole, view, ViewLimits(windows, deadline), socket)

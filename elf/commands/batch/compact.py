@@ -7,7 +7,7 @@ import click
 from elf.commands.batch.opened import opened_table
 from elf.commands.batch.options import archives_option, master_option
 from elf.commands.batch.rewritten import show_rewritten
-from elf.options.asking import output_option
+from elf.options.fleet import output_option
 
 EXAMPLES = """\b
 Examples:
@@ -24,10 +24,10 @@ Examples:
 @master_option
 @output_option("table", "json")
 def compact(archives: tuple[str, ...], major: bool, master: str, output: str) -> None:
-    """Put small segments of a stream that follow each other together, and delete files that nobody needs any more.
+    """Merge small neighbouring segments of a stream, and delete files that are no longer needed.
 
-    Agents may archive meanwhile, and queries may run: each step is one commit, and files of segments that were removed
-    stay for another hour. If it is killed, everything is as it was after the last commit.
+    Agents may archive meanwhile, and queries may run: each step is one commit, and files of removed segments stay for
+    another hour. If the command is killed, everything is as it was after the last commit.
     """
     from elf.batch.table.compaction import compact as compact_table
 

@@ -16,7 +16,7 @@ from elf.commands.batch.options import (
     to_option,
 )
 from elf.errors import UsageError
-from elf.options.asking import output_option
+from elf.options.fleet import output_option
 from elf.terminal.terminal import printable
 
 EXAMPLES = """\b

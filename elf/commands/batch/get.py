@@ -11,7 +11,7 @@ from agent.archive.format.row_key import RowKeyError
 from elf.commands.batch.opened import opened_table
 from elf.commands.batch.options import archives_option, key_of, master_option, skip_torn_option
 from elf.errors import ElfError, UsageError
-from elf.options.asking import output_option
+from elf.options.fleet import output_option
 
 EXAMPLES = """\b
 Examples:

@@ -8,7 +8,7 @@ import msgspec
 from agent.parsing import LINE_FORMATS
 from elf.commands.batch.options import master_option
 from elf.errors import ElfError
-from elf.options.asking import output_option
+from elf.options.fleet import output_option
 from elf.terminal.terminal import printable
 
 EXAMPLES = """\b
@@ -20,7 +20,7 @@ AGENT = "bulk"
 
 
 class IngestSummary(msgspec.Struct, frozen=True):
-    """What was loaded, as `--output json` says it."""
+    """Result of a load, as `--output json` prints it."""
 
     files: int
     present: int
@@ -37,9 +37,13 @@ class IngestSummary(msgspec.Struct, frozen=True):
 @click.option(
     "--archive", metavar="URI", required=True, help="The agent's archive, or the directory of archives it is in."
 )
-@click.option("--stream", metavar="NAME", required=True, help="The stream that the lines are of.")
+@click.option("--stream", metavar="NAME", required=True, help="The stream of the lines.")
 @click.option(
-    "--agent", metavar="NAME", default=AGENT, show_default=True, help="The agent that the lines are said to be of."
+    "--agent",
+    metavar="NAME",
+    default=AGENT,
+    show_default=True,
+    help="The agent under whose name the lines are archived.",
 )
 @click.option(
     "--format", "source_format", type=click.Choice(["auto", *LINE_FORMATS]), default="auto", show_default=True,
@@ -60,9 +64,9 @@ def ingest(
 ) -> None:
     """Load FILEs, plain, .gz or .zst, into the archive of an agent, as if it had archived them itself.
 
-    A FILE may be a pattern (quote it); workers of a cluster read the files under the same paths. All is committed at
-    once, at the end. A file is known by its path and its first KiB: what is there of it already is not loaded again.
-    Lines that cannot be parsed are kept as they are, and counted.
+    A FILE may be a pattern (quote it); workers of a cluster read the files under the same paths. Everything is
+    committed at once, at the end. A file is known by its path and its first KiB: lines that are archived already are
+    not loaded again. Lines that cannot be parsed are kept as they are, and counted.
     """
     from elf.batch.session.progress import spark_progress
     from elf.batch.session.session import spark_session
@@ -77,12 +81,12 @@ def ingest(
         sum(one.events for one in segments), sum(one.malformed for one in segments),
         sum(one.bytes for one in segments), loaded.faults,
     )  # fmt: skip
-    click.echo(msgspec.json.encode(summary) if output == "json" else _told(summary))
+    click.echo(msgspec.json.encode(summary) if output == "json" else _text(summary))
     if loaded.faults:
         raise ElfError("; ".join(map(printable, loaded.faults)))
 
 
-def _told(one: IngestSummary) -> str:
+def _text(one: IngestSummary) -> str:
     present = f", {one.present:,} of them already there" if one.present else ""
     return (
         f"files: {one.files:,}{present}; lines: {one.rows:,} with {one.events:,} events, {one.malformed:,} malformed;"

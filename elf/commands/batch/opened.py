@@ -13,7 +13,7 @@ from elf.terminal.terminal import printable, tell
 
 @contextmanager
 def opened_table(archives: Sequence[str], master: str, *, skip_torn: bool = False) -> Iterator[ArchiveTable]:
-    """The table, with Spark's progress on a terminal; segments that were left out are told at the end."""
+    """The table, with Spark's progress on a terminal; segments that were left out are reported at the end."""
     with spark_session(master) as spark, spark_progress(spark):
         table = ArchiveTable.open(spark, archives, skip_torn=skip_torn)
         yield table

@@ -1,4 +1,4 @@
-"""What the verbs of `elf batch` have in common."""
+"""Shared options of the verbs of `elf batch`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ skip_torn_option = click.option(
 
 
 def moments(since: str | None, until: str | None) -> tuple[int | None, int | None]:
-    """The times of --from and --to in epoch ms. Raises UsageError for what is no time, and where none lie between."""
+    """The times of --from and --to in epoch ms. Raises UsageError for a malformed time, and for an empty range."""
     return between(("--from", "--to"), since, until)
 
 
 def key_of(option: str, text: str | None) -> bytes | None:
-    """A row key that is given in hex. Raises UsageError for what is not hex."""
+    """A row key given in hex. Raises UsageError for any other text."""
     try:
         return None if text is None else bytes.fromhex(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`elf batch reconcile`: the live answer against the offline one."""
+"""`elf batch reconcile`: published windows compared with the archive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from elf.commands.batch.options import (
     to_option,
 )
 from elf.errors import ElfError, UsageError
-from elf.options.asking import app_argument, output_option
+from elf.options.fleet import app_argument, output_option
 from elf.terminal.terminal import printable, tell
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def reconcile(
 ) -> int:
     """Compute the windows that APP has published again, from the archive, and say of each whether they are equal.
 
-    Each is computed of the events of those agents that are in it. APP is a name, or NAME@CREATOR.
+    Each is computed from the events of the agents that contributed to it. APP is a name, or NAME@CREATOR.
     """
     if (live is None) != (query_text is None):
         raise UsageError("--live FILE and --query TEXT go together: what was printed does not say how it was computed")

@@ -1,4 +1,4 @@
-"""What a command says that has rewritten segments."""
+"""Reports rewritten segments, for several commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RewriteSummary(msgspec.Struct, frozen=True):
-    """Segments that were replaced and those in their place, and files that were deleted, as `--output json` says it."""
+    """Replaced segments, new ones, and deleted files, as `--output json` prints them."""
 
     removed: int
     removed_rows: int
@@ -29,10 +29,10 @@ def show_rewritten(done: Compacted, output: str) -> None:
         len(done.removed), sum(one.rows for one in done.removed), sum(one.bytes for one in done.removed),
         len(done.added), sum(one.rows for one in done.added), sum(one.bytes for one in done.added), done.deleted,
     )  # fmt: skip
-    click.echo(msgspec.json.encode(summary) if output == "json" else _told(summary))
+    click.echo(msgspec.json.encode(summary) if output == "json" else _text(summary))
 
 
-def _told(one: RewriteSummary) -> str:
+def _text(one: RewriteSummary) -> str:
     deleted = f"; files deleted: {one.deleted:,}" if one.deleted else ""
     if not one.removed:
         return f"nothing to rewrite{deleted}"

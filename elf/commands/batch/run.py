@@ -19,7 +19,7 @@ from elf.commands.batch.options import (
     to_option,
 )
 from elf.errors import UsageError
-from elf.options.asking import output_option
+from elf.options.fleet import output_option
 from elf.options.groups import beyond_groups_option, max_groups_option
 from elf.options.tables import named_files, tables_option
 from elf.statements.statements import ExplainStatement, read_statement
@@ -41,7 +41,7 @@ Examples:
 @tables_option
 @max_groups_option
 @beyond_groups_option
-@click.option("--explain", is_flag=True, help="Say how it would be computed, and what would be read, instead.")
+@click.option("--explain", is_flag=True, help="Print how it would be computed, and what would be read, instead.")
 @skip_torn_option
 @master_option
 @output_option("table", "json", "csv", "plot")
@@ -60,8 +60,9 @@ def run(
 ) -> None:
     """Answer QUERY over the events of an archive, as agents and `elf local` would: the same rows, from the same code.
 
-    What Spark itself can compute exactly it computes over the stored columns; anything else is computed by agents' code
-    where the rows are. Either way partial results are combined, and finished as a job's master does it.
+    Spark itself computes, over the stored columns, whatever it can compute exactly; anything else is computed by
+    agents' code where the rows are. Either way partial results are combined, and completed by the code of a job's
+    master.
     """
     import query
     from elf.batch.query.explain import explained_run

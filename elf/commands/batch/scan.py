@@ -22,7 +22,7 @@ from elf.commands.batch.options import (
     streams_option,
     to_option,
 )
-from elf.options.asking import output_option
+from elf.options.fleet import output_option
 from elf.terminal.terminal import printable_json
 
 COLUMNS = (TIME, AGENT, LINE)
@@ -47,7 +47,7 @@ Examples:
 )
 @click.option("--where", metavar="CONDITION", help="A condition in Spark's SQL, with columns in backticks.")
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most N rows: the earliest.")
-@click.option("--explain", is_flag=True, help="Say what would be read, instead of reading it.")
+@click.option("--explain", is_flag=True, help="Print what would be read, instead of reading it.")
 @skip_torn_option
 @master_option
 @output_option("table", "json")
@@ -99,7 +99,7 @@ def scan(
 
 
 def _print(names: list[str], rows: Iterable[dict[str, Any]]) -> None:
-    """Rows as tables of so many each: a scan may be longer than memory."""
+    """Prints rows as tables of `_ROWS_PER_TABLE` each, since a scan may be larger than memory."""
     from elf.output.listing import plain_table
     from elf.terminal.console import open_console
 

@@ -7,7 +7,7 @@ import click
 from elf.commands.batch.opened import opened_table
 from elf.commands.batch.options import archives_option, master_option
 from elf.commands.batch.rewritten import show_rewritten
-from elf.options.asking import output_option
+from elf.options.fleet import output_option
 
 EXAMPLES = """\b
 Examples:

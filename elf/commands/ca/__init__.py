@@ -21,12 +21,12 @@ Examples:
 
 @click.group(epilog=EXAMPLES, short_help="Make the certificates agents know each other by.")
 def ca() -> None:
-    """Make the certificates by which the agents of a fleet know each other, and take them back. `elf creator` does
-    the same for those who own jobs.
+    """Make the certificates by which the agents of a fleet know each other, and revoke them. `elf creator` does the
+    same for owners of jobs.
 
-    Who has the authority's key can admit agents: keep the folder that `elf ca init` makes away from the agents, and
-    give each only what `elf ca issue` makes for it. The key is encrypted; the commands that use it ask for its
-    password on a terminal, or read it from --password-file.
+    The authority's key admits agents: keep the folder that `elf ca init` makes away from the agents, and give each only
+    the files that `elf ca issue` makes for it. The key is encrypted; the commands that use it ask for its password on a
+    terminal, or read it from --password-file.
     """
 
 

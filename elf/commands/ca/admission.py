@@ -8,9 +8,9 @@ import click
 
 from elf.commands.ca.options import (
     DIRECTORY,
+    authority_errors,
     days_option,
     directory_argument,
-    errors_told,
     key_password_option,
     password_in,
     password_option,
@@ -54,13 +54,13 @@ def issue(
 ) -> None:
     """Admit the agent NAME to the fleet whose authority is in CA_DIR.
 
-    Makes its certificate and key, with the authority's certificate beside them, in the folder --out. The agent gets
-    an id of its own, drawn at random: so nobody chooses their place among the others. With --id-from-address it is
-    the hash of an address, as in the paper.
+    Makes its certificate and key, with the authority's certificate beside them, in the folder --out. The agent's id is
+    drawn at random, so that no agent chooses its place among the others. With --id-from-address it is the hash of an
+    address, as in the paper.
     """
     identifier = _chosen_id(node_id, id_from_address)
     key_password = None if key_password_file is None else password_in(key_password_file)
-    with errors_told():
+    with authority_errors():
         folder, files = AuthorityDirectory(directory), AgentFiles(out)
         files.check_free()
         authority = unlocked(folder, password_file)
@@ -80,12 +80,12 @@ def renew(
 ) -> None:
     """Replace certificate and key in AGENT_DIR, which `elf ca issue` made, by new ones for the same agent.
 
-    Name and id stay. The certificate may be that of another authority of the fleet, which the one in CA_DIR
-    replaces; ca.pem in AGENT_DIR then has both. Running agents take new files by themselves. The old certificate is
-    good until it expires: if its key may be known to others, revoke it.
+    Name and id stay. The certificate may be that of another authority of the fleet, which the one in CA_DIR replaces;
+    ca.pem in AGENT_DIR then has both. Running agents take new files by themselves. The old certificate is valid until
+    it expires: if its key may be known to others, revoke it.
     """
     key_password = None if key_password_file is None else password_in(key_password_file)
-    with errors_told():
+    with authority_errors():
         folder, files = AuthorityDirectory(directory), AgentFiles(agent)
         name, node_id = folder.check_renewable(files.certificate(), files.certificate_file)
         files.check_protection(key_password)

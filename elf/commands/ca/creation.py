@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from elf.commands.ca.options import directory_argument, errors_told, new_password, password_option
+from elf.commands.ca.options import authority_errors, directory_argument, new_password, password_option
 from elf.errors import UsageError
 from overlay import Authority, AuthorityDirectory
 
@@ -29,7 +29,7 @@ def init(directory: Path, fleet: str, password_file: Path | None, no_password: b
     """
     if no_password and password_file is not None:
         raise UsageError("--no-password and --password-file say two different things")
-    with errors_told():
+    with authority_errors():
         authority = Authority.create(fleet)
         Authority.check_free(directory)
         AuthorityDirectory.create(directory, authority, None if no_password else new_password(password_file))

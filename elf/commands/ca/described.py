@@ -1,4 +1,4 @@
-"""Certificates, lists of revoked ones, and authorities' folders, as people and programs are shown them."""
+"""Describes certificates, revocation lists and authorities' folders for people and programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Certificate(msgspec.Struct, frozen=True, tag="certificate", tag_field=KIND
 
 
 class RevokedCertificate(msgspec.Struct, frozen=True):
-    """A line of a list; `name` is None where only the serial number is known."""
+    """An entry of a revocation list; `name` is None where only the serial number is known."""
 
     serial: str
     since: datetime
@@ -37,7 +37,7 @@ class RevokedCertificate(msgspec.Struct, frozen=True):
 
 
 class DescribedRevocationList(msgspec.Struct, frozen=True, tag="revocation list", tag_field=KIND):
-    """A list, as it is in a file: whether its signature is right, only who knows the authority can say."""
+    """A revocation list as it is in a file; only a holder of the authority's certificate can check its signature."""
 
     number: int
     issuer: str
@@ -46,7 +46,7 @@ class DescribedRevocationList(msgspec.Struct, frozen=True, tag="revocation list"
 
 
 class IssuedCertificate(msgspec.Struct, frozen=True):
-    """A line of an authority's index. `state` is valid, expired or revoked."""
+    """An entry of an authority's index. `state` is valid, expired or revoked."""
 
     name: str
     node_id: str
@@ -57,7 +57,7 @@ class IssuedCertificate(msgspec.Struct, frozen=True):
 
 
 class AuthorityFolder(msgspec.Struct, frozen=True, tag="authority", tag_field=KIND):
-    """What an authority is, has issued and has revoked. `list_number` is 0 where there is no list yet."""
+    """An authority, with the certificates it has issued and revoked. `list_number` is 0 where there is no list yet."""
 
     fleet: str
     fingerprint: str
@@ -72,7 +72,7 @@ Described = Certificate | DescribedRevocationList | AuthorityFolder
 
 
 def described_file(path: Path, content: bytes) -> Sequence[Described]:
-    """Everything in a file that can be shown. AuthorityError when there is nothing."""
+    """Descriptions of all certificates or revocation lists in a file. Raises AuthorityError where there are none."""
     try:
         lists = [_list(data) for data in revocation_lists_of(content)]
         return lists or [_certificate(one) for one in x509.load_pem_x509_certificates(content)]

@@ -1,4 +1,4 @@
-"""What the commands of an authority have in common: their arguments, its password, and how errors are told."""
+"""Shared parts of the commands of an authority: arguments, passwords, and error messages."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ days_option = click.option(
 
 
 @contextmanager
-def errors_told() -> Iterator[None]:
-    """What an authority cannot do, as one line and an exit code."""
+def authority_errors() -> Iterator[None]:
+    """Turns errors of an authority into one line and an exit code."""
     try:
         yield
     except ValueError as error:
@@ -44,7 +44,7 @@ def errors_told() -> Iterator[None]:
 
 
 def password_in(file: Path) -> bytes:
-    """The password a file has."""
+    """The password in a file."""
     try:
         return read_password(file)
     except SecretFileError as error:
@@ -52,7 +52,7 @@ def password_in(file: Path) -> bytes:
 
 
 def new_password(file: Path | None) -> bytes:
-    """The password of a key to be made."""
+    """The password for a new key."""
     if file is not None:
         password = password_in(file)
     else:

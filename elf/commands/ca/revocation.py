@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from cryptography.x509 import ReasonFlags
 
-from elf.commands.ca.options import directory_argument, errors_told, password_option, unlocked
+from elf.commands.ca.options import authority_errors, directory_argument, password_option, unlocked
 from elf.errors import ElfError
 from elf.terminal.terminal import printable
 from overlay import AGENT_ROLE, AuthorityDirectory
@@ -42,7 +42,7 @@ def revoke(directory: Path, who: str, reason: str, password_file: Path | None) -
     Writes a new crl.pem in CA_DIR, the signed list of all that are revoked. It does nothing until an agent has it:
     copy it over the file that identity.crl names on one agent, and the fleet passes it on by itself.
     """
-    with errors_told():
+    with authority_errors():
         folder = AuthorityDirectory(directory)
         revoke_all(folder, who, _serials(folder, who), reason, password_file)
 

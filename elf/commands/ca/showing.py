@@ -20,8 +20,8 @@ from elf.commands.ca.described import (
     described_directory,
     described_file,
 )
-from elf.commands.ca.options import errors_told
-from elf.options.asking import output_option
+from elf.commands.ca.options import authority_errors
+from elf.options.fleet import output_option
 from elf.terminal.terminal import printable
 from overlay import AuthorityDirectory
 
@@ -44,7 +44,7 @@ def show(target: Path, output: str) -> None:
     """Show the certificates or the list of revoked ones in FILE, or all that the authority in CA_DIR has issued and
     revoked. No password is needed.
     """
-    with errors_told():
+    with authority_errors():
         things = [described_directory(AuthorityDirectory(target))] if target.is_dir() else _in_file(target)
     for number, thing in enumerate(things):
         if output == "json":
@@ -107,5 +107,5 @@ def _row(one: RevokedCertificate) -> Sequence[str | None]:
 
 
 def moment(when: datetime) -> str:
-    """The time as tables have it."""
+    """A time as tables show it."""
     return f"{when:%Y-%m-%d %H:%M} UTC"

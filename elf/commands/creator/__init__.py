@@ -1,4 +1,4 @@
-"""`elf creator`: who owns jobs, and whom the fleet trusts to."""
+"""`elf creator`: owners of jobs, and the fleet's trust in them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Examples:
 """
 
 
-@click.group(epilog=EXAMPLES, short_help="Make the keys that own jobs, and say whom the fleet trusts.")
+@click.group(epilog=EXAMPLES, short_help="Make the keys that own jobs, and have the fleet trust them.")
 def creator() -> None:
-    """Make the keys by which people own jobs, and say whose keys the fleet trusts.
+    """Make the keys by which people own jobs, and tell the fleet which keys to trust.
 
-    A creator makes a key, and who holds the fleet's authority (`elf ca`) makes the certificate for it. Agents trust
-    what is signed with the key for as long as the certificate is good: no agent needs to be told of it. It lets
-    nobody into the fleet.
+    A creator makes a key, and the holder of the fleet's authority (`elf ca`) makes a certificate for it. Agents trust
+    jobs signed with the key while the certificate is valid: no agent needs to be told of it. The certificate admits
+    nobody to the fleet.
     """
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from elf.commands.ca.options import DIRECTORY, FILE, errors_told, new_password
+from elf.commands.ca.options import DIRECTORY, FILE, authority_errors, new_password
 from elf.signing.creator import creator_directory
 from elf.terminal.terminal import printable
 from overlay import CreatorFiles
@@ -27,12 +27,12 @@ Examples:
 )  # fmt: skip
 @click.option("--password-file", metavar="FILE", type=FILE, help="Encrypt the key with the first line of this file.")
 def init(name: str | None, directory: Path | None, password_file: Path | None) -> None:
-    """Make a creator's key, creator.key, and its public half, creator.pub, which has NAME in it for people to read.
+    """Make a creator's key, creator.key, and its public half, creator.pub, which carries NAME for people to read.
 
-    The key stays where it is: who has it can change and stop the jobs it owns. creator.pub is for who holds the
-    fleet's authority. Nothing is written over.
+    Keep the key: whoever has it can change and stop the jobs it owns. Give creator.pub to the holder of the fleet's
+    authority. Existing files are not overwritten.
     """
-    with errors_told():
+    with authority_errors():
         files = CreatorFiles(directory or creator_directory())
         files.create(name, None if password_file is None else new_password(password_file))
     trust = shlex.join(["elf", "creator", "trust", files.public_file.name, "--name", name or "NAME", "--ca", "CA_DIR"])

@@ -11,10 +11,10 @@ import click
 import msgspec
 
 from elf.commands.ca.described import described_directory
-from elf.commands.ca.options import errors_told
+from elf.commands.ca.options import authority_errors
 from elf.commands.ca.showing import moment
 from elf.commands.creator.options import ca_option
-from elf.options.asking import output_option
+from elf.options.fleet import output_option
 from elf.terminal.terminal import tell
 from overlay import CREATOR_ROLE, AuthorityDirectory
 
@@ -29,7 +29,7 @@ Columns: KEY stands for the creator's public key; STATE is valid, expired or rev
 
 
 class TrustedCreator(msgspec.Struct, frozen=True):
-    """A creator's certificate; `revoked` is since when, or None."""
+    """A creator's certificate; `revoked` is the time of its revocation, or None."""
 
     name: str
     key: str
@@ -44,7 +44,7 @@ class TrustedCreator(msgspec.Struct, frozen=True):
 @output_option("table", "json")
 def list_creators(directory: Path, output: str) -> None:
     """List all certificates that the authority in CA_DIR has made for creators. No password is needed."""
-    with errors_told():
+    with authority_errors():
         found = _creators(AuthorityDirectory(directory))
     if output == "json":
         for one in found:

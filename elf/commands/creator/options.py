@@ -1,4 +1,4 @@
-"""What the commands for who holds the authority have in common."""
+"""Shared options of commands for the holder of the fleet's authority."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from elf.commands.ca.options import errors_told, password_option
+from elf.commands.ca.options import authority_errors, password_option
 from elf.commands.ca.revocation import reason_option, revoke_all
 from elf.commands.creator.options import ca_option
 from elf.errors import ElfError
@@ -31,7 +31,7 @@ def revoke(who: str, directory: Path, reason: str, password_file: Path | None) -
     Writes a new crl.pem in CA_DIR, the signed list of all that are revoked. It does nothing until an agent has it:
     copy it over the file that identity.crl names on one agent, and the fleet passes it on by itself.
     """
-    with errors_told():
+    with authority_errors():
         folder = AuthorityDirectory(directory)
         serials = [one.number for one in folder.certificates_of(who, CREATOR_ROLE)]
         if not serials:

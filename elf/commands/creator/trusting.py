@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from elf.commands.ca.options import FILE, days_option, errors_told, password_option, unlocked
+from elf.commands.ca.options import FILE, authority_errors, days_option, password_option, unlocked
 from elf.commands.ca.showing import moment
 from elf.commands.creator.options import ca_option
 from elf.errors import ElfError
@@ -21,7 +21,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES, short_help="Let the fleet trust a creator: make the certificate for its key.")
 @click.argument("public_key", metavar="PUBFILE", type=FILE)
-@click.option("--name", required=True, help="What the fleet calls the creator.")
+@click.option("--name", required=True, help="The creator's name in the fleet.")
 @ca_option
 @days_option
 @click.option(
@@ -37,12 +37,12 @@ def trust(
     """Make the certificate for the public key in PUBFILE, a creator.pub of elf creator init, by which the fleet of the
     authority in CA_DIR trusts the creator NAME.
 
-    See that the file comes from who you think it does. The certificate is no secret. To renew one, make another.
+    Make sure that the file comes from that person. The certificate is no secret. To renew one, make another.
     """
     file = public_key.with_suffix(".pem") if out is None else out
     if file.exists():
         raise ElfError(f"{file}: is already there and is not written over: name another file with --out")
-    with errors_told():
+    with authority_errors():
         key, folder = read_public_key(public_key), AuthorityDirectory(directory)
         made = folder.trust(unlocked(folder, password_file), name, key, days=days, out=file)
     click.echo(f"{file}: creator {name} of fleet {folder.fleet}, key {made.node_id}, until {moment(made.expires)}")

@@ -52,14 +52,14 @@ class JobBoard:
             seen = self.seen[role.app]
             table.add_row(
                 Text(role.app, style="bold cyan"),
-                _deeds(role, seen),
+                _activity(role, seen),
                 f"{len(seen.windows):,}",
                 self.masters.get(role.app, "..."),
             )
         return table
 
 
-def _deeds(role: Role, seen: JobRecord) -> Text:
+def _activity(role: Role, seen: JobRecord) -> Text:
     lines = [Text(role.works, style="dim")]
     if seen.said:
         lines.append(Text(printable(seen.said[-1])))

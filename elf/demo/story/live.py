@@ -153,7 +153,7 @@ class Performance:
 
     def _take(self, result: Result) -> None:
         self._last_pane, self._heard_at = result.pane, trio.current_time()
-        window = shown(result, _wall_ms(), self._elapsed_s())
+        window = window_for_board(result, _wall_ms(), self._elapsed_s())
         before = self.board.windows[-1] if self.board.windows else None
         self.board.windows.append(window)
         self.screen.window(window)
@@ -235,7 +235,7 @@ def one_error() -> Iterator[None]:
         raise (interrupted or errors)[0] from None
 
 
-def shown(result: Result, now_ms: int, at_s: float) -> ShownWindow:
+def window_for_board(result: Result, now_ms: int, at_s: float) -> ShownWindow:
     """A window for the board; it was due at its end plus the grace."""
     end_ms = _milliseconds(result.window_end)
     return ShownWindow(

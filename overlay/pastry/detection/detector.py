@@ -1,8 +1,8 @@
-"""The failure detector of one node: pings, probes by way of others, suspicion and its refutation, leases (SWIM).
+"""The failure detector of one node: pings, indirect pings, suspicion and refutation, leases (SWIM).
 
-Theory. Nobody drops a peer on hearsay. Who comes to suspect a peer says so to all that watch it, and they ask it
-themselves, at once: so one that is dead is noticed by everyone when the first has noticed it, and that others come to
-the same end confirms the suspicion. It is also told to the suspect, which can answer.
+Theory. No node drops a peer on hearsay. A node that comes to suspect a peer notifies all nodes that watch the peer, and
+they ping it themselves at once: so all notice a death as soon as the first does, and each that comes to the same
+conclusion confirms the suspicion. The suspect is notified too, and can refute.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from overlay.wire.peer import Peer
 
 
 class Detector:
-    """The parts, and what they say to each other and to other nodes' detectors."""
+    """Combines the parts of the detector and exchanges messages with other nodes' detectors."""
 
     def __init__(
         self,
@@ -44,20 +44,20 @@ class Detector:
         self._relay = Relay(heartbeat, outbox)
         self._suspicions = Suspicions(random)
 
-    def heard(self, sender: Peer, now: float) -> bool:
-        """A peer has spoken: it is alive. Return whether it is watched, under that address."""
+    def note_alive(self, sender: Peer, now: float) -> bool:
+        """Note that a peer is alive; return whether it is watched under that address."""
         if self._suspicions.end(sender.node_id):
             self._helpers.end(sender.node_id)
-        return self._watch.heard(sender, now)
+        return self._watch.note_alive(sender, now)
 
     def handle_ping(self, sender: Peer, message: Ping, now: float) -> None:
-        """Answer."""
+        """Answer a ping."""
         self._heartbeat.answer(sender, message)
         self._watch.paired(sender, message.incarnation, now)
         self._leases.pinged(sender.node_id, message.token, now)
 
     def handle_pong(self, sender: Peer, message: Pong, now: float) -> None:
-        """Take in an answer, to whosever ping."""
+        """Handle the answer to a ping of this node, or to one sent for another node."""
         self._watch.paired(sender, message.incarnation, now)
         if self._relay.answered(sender, message.token):
             return
@@ -71,17 +71,17 @@ class Detector:
             self._tables.observe(sender, now - asked_at)
 
     def handle_ping_request(self, sender: Peer, message: PingRequest, now: float) -> None:
-        """Ping a peer for another; as for this node itself, it is there."""
+        """Ping a peer for another node. A request about this node needs no ping."""
         if message.target.node_id != self._tables.peer.node_id:
             self._relay.handle_request(sender, message, now)
 
     def handle_relayed_ping(self, sender: Peer, message: RelayedPing, now: float) -> None:
-        """Answer whoever asks for another; the other believes in this node so far."""
+        """Answer a prober's helper; the prober has not dropped this node so far."""
         self._heartbeat.answer(sender, message)
         self._leases.relayed(message.origin.node_id, now)
 
     def handle_report(self, sender: Peer, message: PingReport, now: float) -> None:
-        """Take in what a helper says."""
+        """Handle a helper's report."""
         asked_at = self._helpers.reported(sender, message)
         if asked_at is not None:
             self._suspicions.end(message.target)
@@ -89,33 +89,33 @@ class Detector:
             self._leases.answered(message.target, asked_at, now)
 
     def handle_suspect(self, sender: Peer, message: Suspect, now: float) -> None:
-        """Refute it if it is about this node; else see for oneself."""
+        """Refute a suspicion of this node; otherwise count it as a confirmation, or ping the suspect."""
         if message.peer == self._tables.peer.node_id:
             self._outbox.counters.refuted += 1
             self._health.worsen()
             self._outbox.send(sender, Refute(incarnation=self._heartbeat.refute(message.incarnation, now)))
         elif not self._suspicions.confirm(message.peer, sender.node_id, message.incarnation):
-            self._watch.doubt(message.peer, sender.node_id, message.incarnation, now)
+            self._watch.note_suspicion(message.peer, sender.node_id, message.incarnation, now)
 
     def handle_refute(self, sender: Peer, message: Refute, now: float) -> None:
-        """The suspect is well, in another incarnation."""
+        """Note the suspect's new incarnation."""
         self._watch.paired(sender, message.incarnation, now)
 
     def failed(self, peer: Peer, now: float) -> None:
-        """A peer that mattered cannot be connected to: let others see for themselves; it is told nothing."""
+        """Suspect a known peer that cannot be connected to, so that others check it; the suspect is not notified."""
         self._suspect(peer, self._watch.incarnation(peer.node_id), set(), now, tell=False)
 
     def forget(self, node_id: int) -> None:
-        """Watch a peer no longer. That it is suspected remains."""
+        """Stop watching a peer. A suspicion of it remains."""
         self._watch.forget(node_id)
         self._helpers.end(node_id)
 
     def trust(self, node_id: int) -> None:
-        """Suspect a peer no longer: it has left, or is another process now."""
+        """End the suspicion of a peer that has left or restarted."""
         self._suspicions.end(node_id)
 
     def handle_timer(self, now: float) -> list[Peer]:
-        """Do what is due, but for the watch's tick; return who was suspected for so long that it is no member now."""
+        """Handle everything due except the watch's tick; return peers whose suspicion ended unrefuted."""
         self._relay.tick(now)
         told, over = self._suspicions.tick(now)
         for suspicion in told:
@@ -125,14 +125,14 @@ class Detector:
         return over
 
     def look(self, now: float) -> list[Peer]:
-        """The watch's tick: ask, have others ask, suspect; return who has failed."""
+        """Handle the watch's tick: ping, ask helpers, suspect; return failed peers."""
         findings = self._watch.tick(now)
         for peer in findings.silent:
             self._ask_others(peer, now)
         if any(self._helpers.are_silent(watched.peer.node_id) for watched in findings.suspected):
             self._health.worsen()
         for watched in findings.suspected:
-            self._suspect(watched.peer, watched.incarnation, watched.doubters, now, tell=True)
+            self._suspect(watched.peer, watched.incarnation, watched.suspected_by, now, tell=True)
         return findings.lapsed
 
     def _ask_others(self, peer: Peer, now: float) -> None:
@@ -143,21 +143,21 @@ class Detector:
         ]
         self._helpers.ask(peer, trusted, now)
 
-    def _suspect(self, peer: Peer, incarnation: int, doubters: set[int], now: float, *, tell: bool) -> None:
-        """Begin to suspect a peer; say so where not enough others have said it."""
+    def _suspect(self, peer: Peer, incarnation: int, suspected_by: set[int], now: float, *, tell: bool) -> None:
+        """Begin to suspect a peer; notify its watchers unless enough others have done so."""
         if peer.node_id in self._suspicions:
             return
         self._outbox.counters.suspected += 1
         ring_size = self._tables.leaf_set.ring_size()
-        self._suspicions.begin(peer, incarnation, doubters, ring_size, now, tell=tell)
+        self._suspicions.begin(peer, incarnation, suspected_by, ring_size, now, tell=tell)
         message = Suspect(peer=Id(peer.node_id), incarnation=incarnation)
-        if len(doubters) < CONFIRMATIONS:
+        if len(suspected_by) < CONFIRMATIONS:
             self._outbox.send_all(self._tables.leaf_set.sharers(peer.node_id), message)
         if tell:
             self._outbox.send(peer, message)
 
     def extend_deadlines(self, late_s: float, now: float) -> None:
-        """Hold it against nobody that this node stood still."""
+        """Extend all deadlines by the time for which this node was stalled."""
         self._health.worsen()
         self._helpers.clear()
         self._relay.clear()
@@ -167,11 +167,11 @@ class Detector:
         self._watch.extend_deadlines(late_s, now)
 
     def timers(self) -> tuple[Callable[[], float | None], ...]:
-        """Who says when `handle_timer` is due."""
+        """Return functions that return when `handle_timer` is due."""
         return self._relay.next_timer, self._suspicions.next_timer
 
     def clear(self) -> None:
-        """Know nobody."""
+        """Forget every peer."""
         self._watch.clear()
         self._helpers.clear()
         self._relay.clear()

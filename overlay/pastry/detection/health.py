@@ -1,16 +1,16 @@
-"""How well this node itself is, so that it does not blame others for its own slowness (Lifeguard).
+"""The health of this node itself, so that it does not blame others for its own slowness (Lifeguard).
 
-Theory. A node that is short of time, or whose own link loses much, sees silence everywhere. What speaks for that: its
-timers are late; a peer that it asked others to ping stays silent, and none of those others even says that it
-failed; it hears that it is suspected itself. Each of these is a point, each answer that came in time takes one
-away. The worse the score, the more time others have, and the more seldom they are asked.
+Theory. A node that is overloaded, or whose own link loses messages, sees silence everywhere. Signs of this are: its
+timers are late; a peer that it asked helpers to ping stays silent, and no helper reports even a failure; it is notified
+that it is suspected. Each sign adds a point, each answer in time takes one away. The higher the score, the longer the
+timeouts and the rarer the pings.
 """
 
 SCORE_MAX = 7
 
 
 class Health:
-    """A score from 0, well, to SCORE_MAX.
+    """A score from 0, healthy, to SCORE_MAX.
 
     >>> health = Health()
     >>> health.worsen(2); health.improve(); health.factor
@@ -21,14 +21,14 @@ class Health:
         self.score = 0
 
     def worsen(self, points: int = 1) -> None:
-        """Note signs that this node is the one in trouble."""
+        """Add points for signs that this node is the cause of the trouble."""
         self.score = min(SCORE_MAX, self.score + points)
 
     def improve(self) -> None:
-        """Note that a peer answered in time."""
+        """Take a point away: a peer answered in time."""
         self.score = max(0, self.score - 1)
 
     @property
     def factor(self) -> float:
-        """By how much waiting times are stretched."""
+        """Factor by which timeouts are stretched."""
         return 1.0 + self.score

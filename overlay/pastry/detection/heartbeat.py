@@ -1,10 +1,10 @@
-"""What one node says of itself when it pings or is pinged.
+"""Sends pings and answers with this node's incarnation and edge digests.
 
-Theory. A ping and its answer carry a token, which pairs them; an incarnation, which tells old rumours from new ones;
-and a digest of the tree edges that both ends should agree upon, so that one heartbeat a pair does for all trees.
+Theory. A ping and its answer carry a token, which pairs them; an incarnation, which tells old suspicions from new ones;
+and a digest of the tree edges that both ends should agree upon, so that one heartbeat per pair serves all trees.
 
-The incarnation is the number of the process's start, which is persisted and grows, and below it how often this
-process has refuted that it is dead. Nobody but the node itself raises it.
+The incarnation combines the start number of the process, which is persisted and grows, and the number of suspicions
+that this process has refuted. Only the node itself raises it.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from overlay.wire.peer import Peer
 
 REFUTATION_BITS = 20
 REFUTATION_PAUSE_S = 1.0
-"""However often a node is suspected, its incarnation rises no faster."""
+"""Minimum time between two increases of the incarnation, however often a node is suspected."""
 
 
 class Heartbeat:
-    """Sends pings and their answers. `edges_with`: the digest of the tree edges shared with a peer."""
+    """Sends pings and answers. `edges_with` returns the digest of the tree edges shared with a peer."""
 
     def __init__(self, start_number: int, outbox: Outbox, random: RandomSource) -> None:
         self.incarnation = start_number << REFUTATION_BITS
@@ -32,23 +32,23 @@ class Heartbeat:
         self._refuted_at = -inf
 
     def new_token(self) -> int:
-        """Return a token for a question that was not asked before."""
+        """Return a token that has not been used before."""
         self._token = (self._token + 1) % (1 << 32)
         return self._token
 
     def ping(self, peer: Peer, token: int) -> None:
-        """Ask a peer whether it is there."""
+        """Ping a peer."""
         self._outbox.send(peer, Ping(token=token, incarnation=self.incarnation, edges=self.edges_with(peer.node_id)))
 
     def answer(self, peer: Peer, ping: Ping | RelayedPing) -> None:
-        """Say that this node is there."""
+        """Answer a ping."""
         edges = self.edges_with(peer.node_id)
         self._outbox.send(peer, Pong(token=ping.token, incarnation=self.incarnation, edges=edges))
 
     def refute(self, suspected_incarnation: int, now: float) -> int:
-        """Return an incarnation in which nobody has suspected this node, as far as that is up to it."""
-        is_news = suspected_incarnation >= self.incarnation and now >= self._refuted_at + REFUTATION_PAUSE_S
-        if is_news and self.incarnation < self._last:
+        """Raise the incarnation above a suspected one, at most once per pause; return it."""
+        is_current = suspected_incarnation >= self.incarnation and now >= self._refuted_at + REFUTATION_PAUSE_S
+        if is_current and self.incarnation < self._last:
             self._refuted_at = now
             self.incarnation += 1
         return self.incarnation

@@ -1,8 +1,8 @@
-"""Probes by way of others, for links that are broken while both ends are well (SWIM).
+"""Indirect pings through helpers, for links that are broken while both ends are well (SWIM).
 
-Theory. A peer that does not answer a ping is asked through up to HELPERS others. A helper says either that the
-peer has answered it, or, after NACK_S, that it has not. The second speaks for whoever asked: its own link works. If
-no helper says either, that speaks against it.
+Theory. A peer that does not answer a ping is pinged through up to HELPERS other nodes. A helper reports either that the
+peer has answered or, after NACK_S, that it has not. A negative report still speaks for the prober: its own link works.
+If no helper reports anything, that speaks against the prober.
 """
 
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ class _Asked:
     at: float
     count: int
     silent: set[int]
-    """The helpers that have said nothing yet."""
+    """Helpers that have not reported yet."""
 
 
 class Helpers:
-    """The peers asked to help: one question for each silent peer that is watched, so there are few."""
+    """The helpers asked by this node: one request per silent watched peer, so there are few."""
 
     def __init__(self, heartbeat: Heartbeat, outbox: Outbox, random: RandomSource) -> None:
         self._heartbeat = heartbeat
@@ -49,7 +49,7 @@ class Helpers:
         self._outbox.send_all(helpers, PingRequest(target=target, token=token))
 
     def reported(self, sender: Peer, report: PingReport) -> float | None:
-        """Take in what a helper says; return when it was asked if it has reached the target."""
+        """Handle a helper's report; return when the helper was asked, if it has reached the target."""
         asked = self._asked.get(report.target)
         if asked is None or asked.token != report.token or sender.node_id not in asked.silent:
             return None
@@ -60,16 +60,16 @@ class Helpers:
         return asked.at
 
     def are_silent(self, target_id: int) -> bool:
-        """Say whether nobody has even said that he failed, as there was nobody to ask or they do not answer here."""
+        """Say whether no helper has reported anything, because there were none or because none reach this node."""
         asked = self._asked.get(target_id)
         return asked is None or len(asked.silent) == asked.count
 
     def end(self, target_id: int) -> None:
-        """The question is settled."""
+        """Forget the request about a target."""
         self._asked.pop(target_id, None)
 
     def clear(self) -> None:
-        """Wait for no report."""
+        """Forget all requests."""
         self._asked.clear()
 
     def __len__(self) -> int:
@@ -85,16 +85,16 @@ class _Relayed:
 
 
 class Relay:
-    """The pings that one node has sent for others, RELAYED_MAX at most: more are refused."""
+    """The pings this node has sent for others, RELAYED_MAX at most: more are refused."""
 
     def __init__(self, heartbeat: Heartbeat, outbox: Outbox) -> None:
         self._heartbeat = heartbeat
         self._outbox = outbox
-        # In the order of time, by this node's own token.
+        # In order of time, by this node's own token.
         self._relayed: dict[int, _Relayed] = {}
 
     def handle_request(self, sender: Peer, message: PingRequest, now: float) -> None:
-        """Ping a peer in the name of another."""
+        """Ping a peer on behalf of another node."""
         if len(self._relayed) >= RELAYED_MAX:
             self._outbox.counters.refused += 1
             return
@@ -103,7 +103,7 @@ class Relay:
         self._outbox.send(message.target, RelayedPing(token=token, origin=sender))
 
     def answered(self, sender: Peer, token: int) -> bool:
-        """Report an answer to whoever wants it; return whether the ping was sent for another."""
+        """Report an answer to the prober; return whether the ping was sent on behalf of another node."""
         relayed = self._relayed.get(token)
         if relayed is None or relayed.target.node_id != sender.node_id:
             return False
@@ -116,7 +116,7 @@ class Relay:
         return next(iter(self._relayed.values())).nack_at if self._relayed else None
 
     def tick(self, now: float) -> None:
-        """Say of whom there was no answer in time."""
+        """Report every target that has not answered in time."""
         while self._relayed:
             token, relayed = next(iter(self._relayed.items()))
             if now < relayed.nack_at:
@@ -129,7 +129,7 @@ class Relay:
         self._outbox.send(relayed.asker, report)
 
     def clear(self) -> None:
-        """Owe nobody a report."""
+        """Forget all pings sent for others."""
         self._relayed.clear()
 
     def check(self) -> None:

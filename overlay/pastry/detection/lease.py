@@ -1,17 +1,17 @@
-"""Leases: a node owns keys only while its neighbours on the ring certainly believe that it does.
+"""Leases: a node owns keys only while its ring neighbours certainly consider it alive.
 
-Theory. A neighbour that cannot hear this node any more drops it, and takes over its keys. This node must have
-stopped before that, although it may hear the neighbour well (links can break in one direction), or have stood
-still. So it owns keys only for as long as what it heard proves that the neighbour cannot have dropped it yet:
+Theory. A neighbour that stops hearing from this node drops it and takes over its keys. This node must have stopped
+serving them before that, although it may hear the neighbour well (links can break in one direction) or may have been
+stalled. So it owns keys only for as long as received messages prove that the neighbour cannot have dropped it yet:
 
-* an answer to a ping: the neighbour has heard this node when it was sent or later, and drops nobody whom it heard
+* an answer to a ping: the neighbour heard from this node when it was sent or later, and drops no node it heard from
   within LEASE_S;
-* a ping with a new token: only now the neighbour begins to wait for this node, and drops nobody it has waited for
-  shorter than PROMISE_S. (A repeated ping proves nothing: it says that the one before was not answered.)
-* a ping that a third node relays for the neighbour, when it has waited for a while: RELAYED_PROMISE_S.
+* a ping with a new token: the neighbour begins to wait for this node only now, and drops no node it has waited for less
+  than PROMISE_S. (A repeated ping proves nothing: it says that the previous one was not answered.)
+* a ping that a third node relays for the neighbour, which has been waiting for a while: RELAYED_PROMISE_S.
 
-Each neighbour would inherit a part of this node's keys, those to which it is closest but for this node; so a lease
-that has lapsed stops the node only there, until that neighbour answers or another is in its place. A newcomer next to
+Each neighbour would inherit a part of this node's keys: the keys to which it is closest after this node. So an expired
+lease stops this node for that part only, until that neighbour answers or another takes its place. A newcomer next to
 this node has just met it; a member that moves up as others fail has to answer first.
 """
 
@@ -35,7 +35,9 @@ class _Lease:
 
 
 class Leases:
-    """The leases of one node, one a ring neighbour. `revision` grows when one lapses or is there again."""
+    """The leases of one node, one per ring neighbour. `revision` grows when a lease expires or is renewed after
+    that.
+    """
 
     def __init__(self, tables: PeerTables) -> None:
         self.revision = 0
@@ -47,7 +49,7 @@ class Leases:
         self._members_revision = -1
 
     def follow(self, now: float) -> list[Peer]:
-        """Keep to the neighbours as they are now, see which leases have lapsed; return who is to be asked for one."""
+        """Follow the current ring neighbours and expire leases; return the peers to ask for a new lease."""
         moved_up: list[Peer] = []
         if self._members_revision != self._tables.leaf_set_revision:
             self._members_revision = self._tables.leaf_set_revision
@@ -76,23 +78,23 @@ class Leases:
         return moved_up
 
     def restart(self, now: float) -> None:
-        """All neighbours have just answered."""
+        """Renew all leases: every neighbour has just answered."""
         self.clear()
         self.follow(now)
 
     def answered(self, node_id: int, asked_at: float, now: float) -> None:
-        """A peer has answered what it was asked at that time."""
+        """Renew a lease: the peer has answered a question asked at that time."""
         self._renew(node_id, asked_at + LEASE_S, now)
 
     def pinged(self, node_id: int, token: int, now: float) -> None:
-        """A peer has pinged this node."""
+        """Renew the lease of a peer that has pinged this node."""
         lease = self._leases.get(Id(node_id))
         if lease is not None and lease.token != token:
             lease.token = token
             self._renew(node_id, now + PROMISE_S, now)
 
     def relayed(self, node_id: int, now: float) -> None:
-        """A peer has had this node pinged by another."""
+        """Renew the lease of a peer that has had this node pinged by a helper."""
         self._renew(node_id, now + RELAYED_PROMISE_S, now)
 
     def _renew(self, node_id: int, until: float, now: float) -> None:
@@ -103,11 +105,11 @@ class Leases:
                 self.follow(now)
 
     def cover(self, key: int) -> bool:
-        """Say whether a key to which this node is the closest is certainly not another's by now."""
+        """Say whether a key to which this node is closest certainly cannot belong to a neighbour yet."""
         return not self._lapsed or closest(key, self._leases) not in self._lapsed
 
     def next_timer(self) -> float | None:
-        """Return when the next lease will have lapsed."""
+        """Return when the next lease expires."""
         earliest = None
         for node_id, lease in self._leases.items():
             if node_id not in self._lapsed and (earliest is None or lease.until < earliest):
@@ -115,7 +117,7 @@ class Leases:
         return earliest
 
     def clear(self) -> None:
-        """Have no neighbours."""
+        """Forget all leases."""
         self._leases.clear()
         self._lasting_until = -inf
         self._lapsed = self._members = frozenset()

@@ -1,12 +1,12 @@
-"""Suspicions: for how long a silent peer remains a member that may speak up (SWIM, Lifeguard).
+"""Suspicions: how long a silent peer stays a member that may refute (SWIM, Lifeguard).
 
-Theory. A suspect is used no more, and dropped when its lease has lapsed; but its membership ends later, and only if
-it goes on being silent. The fewer others confirm a suspicion, the likelier it is that the fault is one's own, so the
-longer it lasts: from 4 s (times the logarithm of the size of the ring, in which news travels the longer the more
-there are) when CONFIRMATIONS others have come to it independently, up to six times that with none.
+Theory. A suspect is not used any more, and is dropped when its lease has expired; but its membership ends later, and
+only if it stays silent. The fewer other nodes confirm a suspicion, the likelier the fault is this node's own, so the
+longer the suspicion lasts: from 4 s (times the logarithm of the ring size, because messages take longer to spread in a
+larger ring) with CONFIRMATIONS independent confirmations, up to six times that with none.
 
-All that time the suspect is told of it every TELL_S; a word of its own ends the suspicion. One whose process is known
-not to be there is not told.
+All that time the suspect is notified every TELL_S; any message from it ends the suspicion. A suspect whose process is
+known not to run is not notified.
 """
 
 from math import log, log10
@@ -22,7 +22,7 @@ SUSPICIONS_MAX = 256
 
 
 def suspicion_s(confirmations: int, ring_size: float) -> float:
-    """Return for how long a suspicion lasts that so many others share.
+    """Return the duration of a suspicion with this many confirmations.
 
     >>> [round(suspicion_s(confirmations, 100)) for confirmations in (0, 1, 2, 3)]
     [48, 23, 8, 8]
@@ -34,7 +34,7 @@ def suspicion_s(confirmations: int, ring_size: float) -> float:
 
 
 class Suspicion:
-    """One suspect, and who else has come to suspect it."""
+    """One suspect, and the nodes that have confirmed the suspicion."""
 
     __slots__ = ("began_at", "incarnation", "others", "peer", "ring_size", "tell_at")
 
@@ -50,16 +50,16 @@ class Suspicion:
 
     @property
     def ends_at(self) -> float:
-        """When the membership of the suspect is over."""
+        """Time at which the suspect's membership ends."""
         return self.began_at + suspicion_s(len(self.others), self.ring_size)
 
     def due(self) -> float:
-        """Return when something is to be done."""
+        """Return when the suspect is to be notified or removed."""
         return self.ends_at if self.tell_at is None else min(self.ends_at, self.tell_at)
 
 
 class Suspicions:
-    """All suspects of one node. Where there are too many, the oldest suspicion is over early."""
+    """All suspects of one node. Beyond the bound, the oldest suspicion ends early."""
 
     def __init__(self, random: RandomSource) -> None:
         self._random = random
@@ -78,7 +78,7 @@ class Suspicions:
         self._hasten(suspicion)
 
     def confirm(self, node_id: int, by: int, incarnation: int) -> bool:
-        """Note that another has come to suspect a peer; return whether it is suspected here."""
+        """Count another node's suspicion of a peer; return whether the peer is suspected here."""
         suspicion = self._suspicions.get(node_id)
         if suspicion is None:
             return False
@@ -88,17 +88,17 @@ class Suspicions:
         return True
 
     def end(self, node_id: int) -> bool:
-        """Suspect a peer no longer; return whether it was suspected."""
+        """End a suspicion; return whether the peer was suspected."""
         return self._suspicions.pop(node_id, None) is not None
 
     def extend_deadlines(self, late_s: float) -> None:
-        """Do not count a time in which this node was not there to hear the suspects."""
+        """Extend all suspicions by the time for which this node was stalled."""
         for suspicion in self._suspicions.values():
             suspicion.began_at += late_s
         self._arm()
 
     def tick(self, now: float) -> tuple[list[Suspicion], list[Peer]]:
-        """Return who is to be told that it is suspected, and whose membership is over."""
+        """Return the suspects to notify, and the peers whose membership is over."""
         told, over = [], []
         for node_id, suspicion in list(self._suspicions.items()):
             if now >= suspicion.ends_at or len(self._suspicions) > SUSPICIONS_MAX:
@@ -115,7 +115,7 @@ class Suspicions:
         return self._due
 
     def clear(self) -> None:
-        """Suspect nobody."""
+        """End all suspicions."""
         self._suspicions.clear()
         self._due = None
 

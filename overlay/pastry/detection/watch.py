@@ -1,30 +1,30 @@
-"""Who is watched, and how long each of them has been silent.
+"""Watches peers and tracks how long each has been silent.
 
-Theory. Whatever comes from a peer shows that it lives; a Ping is sent only where nothing else came for a
-*period*, and is answered with a Pong, which is news for both. So a quiet pair of peers costs two messages a
-period in all: of the two, the one with the lower id pings first, the other only where that ping fails to come.
-Near peers (next on the ring, parents and children in trees) are looked at more often than the rest of the leaf
-set, and whatever else they say: their pings carry what both ends compare.
+Theory. Any message from a peer shows that it is alive; a Ping is sent only when nothing else came for a *period*, and
+is answered with a Pong, which proves both ends alive. So a quiet pair of peers costs two messages per period in all:
+the one with the lower id pings first, the other only when that ping fails to come. Near peers (next on the ring,
+parents and children in trees) are pinged more often than the rest of the leaf set, and regardless of other messages:
+their pings carry digests that both ends compare.
 
-A peer that was pinged is ASKED. Pings are repeated, and from step to step its lot gets worse, until a word of its own
-or of a helper who has reached it makes it ALIVE again:
+A pinged peer is ASKED. Pings are repeated, and its state worsens step by step until a message from it, or from a helper
+that has reached it, makes it ALIVE again:
 
-* ASKED for ANSWER_S: others are to ping it (SILENT).
-* SILENT for ANSWER_S: it is SUSPECT. Routes, leaf sets that are sent to others and the choice of parents do without it.
-* LEASE_S after it was last heard, LAPSE_S after it was asked and FINAL_S after suspicion began, it has lapsed: it has
-  *failed* and is watched no longer.
+* ASKED for ANSWER_S: helpers are to ping it (SILENT).
+* SILENT for ANSWER_S: it is SUSPECT. Routes, leaf sets sent to others and the choice of parents avoid it.
+* LEASE_S after it was last heard from, LAPSE_S after it was asked and FINAL_S after suspicion began, it has *failed*
+  and is no longer watched.
 
-When this node itself is not well (`overlay.pastry.detection.health`), ANSWER_S is stretched, up to ANSWER_MAX_S, and
-so, up to STRETCH_MAX times, is the period in which others than near peers are asked.
+When this node itself is unhealthy (`overlay.pastry.detection.health`), ANSWER_S is stretched, up to ANSWER_MAX_S, and
+so, up to STRETCH_MAX times, is the period of peers that are not near.
 
-A peer that is *needed*, such as one that did not acknowledge a message, or was asked for something, is pinged as
-soon as it was silent for a near peer's period. Those that are watched for no other reason are left alone once they
-have been heard after their use.
+A peer that is *needed*, such as one that did not acknowledge a message or was asked for something, is pinged as soon as
+it has been silent for a near peer's period. Peers watched for no other reason are released once they have been heard
+from after their use.
 
-A process that was suspended wakes up in a world from which it has heard nothing for long, and which is not to
-blame. It notices that its own timer is late. That time does not count as silence, and everybody is asked anew.
+A process that was suspended wakes up having heard from nobody for a long time, through no fault of the peers. It
+notices that its own timer is late. That time does not count as silence, and every peer is asked anew.
 
-Several peers' pings go out at one tick, so that a node wakes up seldom.
+Pings are batched in ticks, so that a node wakes up seldom.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ from overlay.wire.peer import Peer
 
 
 class WatchLevel(IntEnum):
-    """How often a peer is pinged that says nothing."""
+    """Reason to watch a peer, which determines how often it is pinged when silent."""
 
     PASSING = 0
     FAR = 1
@@ -49,7 +49,7 @@ class WatchLevel(IntEnum):
 
 
 class Liveness(IntEnum):
-    """What is believed of a peer."""
+    """Belief about a peer."""
 
     ALIVE = 0
     ASKED = 1
@@ -66,7 +66,7 @@ STRETCH_MAX = 1.5
 LAPSE_S = 2.5
 FINAL_S = 1.0
 ASK_AGAIN_S = 0.2
-"""However much reason there is to ask a peer, it is not pinged more often than this."""
+"""Minimum time between two pings of a peer, however many reasons there are to ask it."""
 TICK_S = 0.25
 TICK_MAX_S = 1.0
 LATE_S = 0.5
@@ -74,13 +74,13 @@ SECOND_TURN = 1.25
 
 
 def answer_s(health: Health) -> float:
-    """Return for how long a node that is as well as that waits for an answer."""
+    """Return how long a node of this health waits for an answer."""
     return min(ANSWER_S * health.factor, ANSWER_MAX_S)
 
 
 @dataclass(slots=True)
 class Findings:
-    """Whose lot has become worse."""
+    """Peers whose state has worsened."""
 
     silent: list[Peer]
     suspected: list["Watched"]
@@ -88,16 +88,15 @@ class Findings:
 
 
 class Watched:
-    """One peer under watch.
+    """One watched peer.
 
-    `heard_at`: the last word of any kind, `paired_at`: the last ping or answer. `asked_at`: the first ping that is
-    unanswered, with its `token`; `pings` of them were sent. `is_needed`: it was used since it was heard.
-    `doubters`: who else has said that they suspect it, since it was heard.
+    `heard_at`: time of its last message, `paired_at`: of its last ping or answer. `asked_at`: time of the first
+    unanswered ping, with its `token`; `pings` counts its repetitions. `is_needed`: it was used since it was last heard
+    from. `suspected_by`: other nodes that have suspected it since then.
     """
 
     __slots__ = (
         "asked_at",
-        "doubters",
         "heard_at",
         "incarnation",
         "is_needed",
@@ -108,6 +107,7 @@ class Watched:
         "pinged_at",
         "pings",
         "suspected_at",
+        "suspected_by",
         "token",
         "turn",
     )
@@ -123,10 +123,10 @@ class Watched:
         self.token: int | None = None
         self.pings = 0
         self.incarnation = 0
-        self.doubters: set[int] = set()
+        self.suspected_by: set[int] = set()
 
     def due(self, health: Health) -> float:
-        """Return when something is to be done about the peer."""
+        """Return when the peer is to be pinged or its state worsens."""
         if self.liveness is not Liveness.ALIVE:
             return min(self.pinged_at + RETRY_S, self.worse_at(health))
         since = self.paired_at if self.level is WatchLevel.NEAR else self.heard_at
@@ -135,21 +135,21 @@ class Watched:
         return min(due, self.heard_at + PERIOD_S[WatchLevel.NEAR]) if self.is_needed else due
 
     def worse_at(self, health: Health) -> float:
-        """Return when the liveness of a peer that was asked gets worse if it goes on being silent."""
+        """Return when the state of an asked peer worsens if it stays silent."""
         if self.liveness is Liveness.SUSPECT:
             return max(self.heard_at + LEASE_S, self.asked_at + LAPSE_S, self.suspected_at + FINAL_S)
         return self.asked_at + answer_s(health) * self.liveness
 
     def revive(self) -> None:
-        """Take it for alive, whatever was believed."""
+        """Consider the peer alive, whatever was believed."""
         self.liveness = Liveness.ALIVE
-        self.doubters.clear()
+        self.suspected_by.clear()
 
 
 class Watch:
     """The peers one node watches.
 
-    `suspects`: the ids of those that are suspected.
+    `suspects`: ids of the suspected ones.
     """
 
     def __init__(self, owner: Peer, heartbeat: Heartbeat, health: Health, random: RandomSource) -> None:
@@ -163,10 +163,10 @@ class Watch:
         self._tick_at: float | None = None
 
     def keep(self, near: Mapping[int, Peer], far: Mapping[int, Peer], now: float) -> None:
-        """Watch these peers, and no others but for those that are needed or owe an answer."""
+        """Watch exactly these peers, and others while they are needed or owe an answer."""
         for node_id, one in list(self._watched.items()):
             if one.level is not WatchLevel.PASSING and node_id not in near and node_id not in far:
-                self._dismiss(node_id, one)
+                self._release(node_id, one)
         for peers, level in ((far, WatchLevel.FAR), (near, WatchLevel.NEAR)):
             for node_id, peer in peers.items():
                 watched = self._watched.get(node_id)
@@ -180,8 +180,8 @@ class Watch:
                     watched.level = level
                     watched.is_needed = watched.is_needed or level is WatchLevel.NEAR
 
-    def _dismiss(self, node_id: int, watched: Watched) -> None:
-        """Watch a peer no longer; but one that owes an answer would be trusted again without having given it."""
+    def _release(self, node_id: int, watched: Watched) -> None:
+        """Stop watching a peer, unless it owes an answer: it must not become trusted without having given it."""
         if watched.liveness is Liveness.ALIVE or self._passing >= PASSING_MAX:
             self.forget(node_id)
         else:
@@ -190,7 +190,7 @@ class Watch:
             watched.is_needed = True
 
     def rely_on(self, peer: Peer, now: float) -> None:
-        """See to it that a peer that is used is alive."""
+        """Watch a peer that is being used, until it has been heard from."""
         watched = self._watched.get(peer.node_id)
         if watched is None and self._passing < PASSING_MAX:
             self._passing += 1
@@ -209,18 +209,18 @@ class Watch:
             self._ping(watched, now)
             self.hasten(now)
 
-    def doubt(self, node_id: int, by: int, incarnation: int, now: float) -> None:
-        """Another suspects a peer: ask it, if it is watched and the suspicion not refuted already."""
+    def note_suspicion(self, node_id: int, by: int, incarnation: int, now: float) -> None:
+        """Ping a watched peer that another node suspects, unless the suspicion has been refuted already."""
         watched = self._watched.get(node_id)
         if watched is None or incarnation < watched.incarnation:
             return
-        if len(watched.doubters) < CONFIRMATIONS:
-            watched.doubters.add(by)
+        if len(watched.suspected_by) < CONFIRMATIONS:
+            watched.suspected_by.add(by)
         if watched.liveness is Liveness.ALIVE:
             self.ask(watched.peer, now)
 
-    def heard(self, sender: Peer, now: float) -> bool:
-        """Note that a peer has spoken; return whether it is watched, and under that address."""
+    def note_alive(self, sender: Peer, now: float) -> bool:
+        """Note that a peer has sent a message; return whether it is watched under that address."""
         watched = self._watched.get(sender.node_id)
         if watched is None:
             return False
@@ -232,14 +232,16 @@ class Watch:
         return watched.peer.address == sender.address
 
     def paired(self, sender: Peer, incarnation: int, now: float) -> None:
-        """Note that a peer has pinged, or answered."""
+        """Note that a peer has pinged or answered a ping."""
         watched = self._watched.get(sender.node_id)
         if watched is not None:
             watched.paired_at = now
             watched.incarnation = max(watched.incarnation, incarnation)
 
     def answered(self, sender: Peer, token: int, now: float) -> tuple[float, bool] | None:
-        """Return when an answered ping was first sent, and whether only once; None if it was not, or long ago."""
+        """Return when an answered ping was first sent and whether it was sent only once; None if the token is
+        unknown.
+        """
         watched = self._watched.get(sender.node_id)
         if watched is None or watched.token != token:
             return None
@@ -249,10 +251,10 @@ class Watch:
         return watched.asked_at, watched.pings == 1
 
     def reached(self, node_id: int, now: float) -> None:
-        """Another has reached a peer that does not answer here."""
+        """Note that a helper has reached a peer that does not answer here."""
         watched = self._watched.get(node_id)
         if watched is not None:
-            self.heard(watched.peer, now)
+            self.note_alive(watched.peer, now)
             watched.paired_at = now
 
     def renew(self, peer: Peer) -> None:
@@ -261,12 +263,12 @@ class Watch:
             self._watched[peer.node_id].peer = peer
 
     def peer(self, node_id: int) -> Peer | None:
-        """Return the peer as it is known here, None when it is not watched."""
+        """Return the known peer of this id, None when it is not watched."""
         watched = self._watched.get(node_id)
         return None if watched is None else watched.peer
 
     def incarnation(self, node_id: int) -> int:
-        """Return a peer's incarnation as far as it is known here."""
+        """Return a peer's highest known incarnation."""
         watched = self._watched.get(node_id)
         return 0 if watched is None else watched.incarnation
 
@@ -291,11 +293,11 @@ class Watch:
 
     @property
     def is_armed(self) -> bool:
-        """Whether there will be a tick."""
+        """Whether a tick is scheduled."""
         return self._tick_at is not None
 
     def hasten(self, now: float) -> None:
-        """See to it that there is a tick soon: there are others to be watched, or reasons to ask."""
+        """Schedule a tick soon."""
         soon = now + jittered(TICK_S, self._random)
         self._tick_at = soon if self._tick_at is None else min(self._tick_at, soon)
 
@@ -304,16 +306,16 @@ class Watch:
         return self._tick_at
 
     def is_due(self, now: float) -> bool:
-        """Say whether it is time for a tick."""
+        """Say whether a tick is due."""
         return self._tick_at is not None and now >= self._tick_at
 
     def late_s(self, now: float) -> float:
-        """Return by how much the tick is so late that this node must have stood still, 0 if it is not."""
+        """Return how late the tick is if this node must have been stalled, otherwise 0."""
         late_s = 0.0 if self._tick_at is None else now - self._tick_at
         return late_s if late_s > LATE_S else 0.0
 
     def extend_deadlines(self, late_s: float, now: float) -> None:
-        """Do not hold it against the peers that this node was not there to hear them; ask them all."""
+        """Do not count the time for which this node was stalled as silence; ask every peer anew."""
         self.suspects.clear()
         for watched in self._watched.values():
             watched.heard_at = min(watched.heard_at + late_s, now)
@@ -323,7 +325,7 @@ class Watch:
             self._tick_at = now + TICK_S
 
     def tick(self, now: float) -> Findings:
-        """Ping who was silent; return whose lot has become worse. To be called when due, after `keep`. O(watched)."""
+        """Ping silent peers; return the peers whose state has worsened. Call when due, after `keep`. O(watched)."""
         findings = Findings([], [], [])
         due_at = inf
         for node_id, watched in list(self._watched.items()):
@@ -381,6 +383,6 @@ class Watch:
         for node_id, watched in self._watched.items():
             assert node_id == watched.peer.node_id
             assert (node_id in self.suspects) == (watched.liveness is Liveness.SUSPECT)
-            assert len(watched.doubters) <= CONFIRMATIONS
+            assert len(watched.suspected_by) <= CONFIRMATIONS
             assert watched.liveness is Liveness.ALIVE or watched.token is not None
         assert self.suspects <= self._watched.keys()

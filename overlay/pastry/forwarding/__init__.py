@@ -1,1 +1,1 @@
-"""Messages on their way to a key, hop by hop, and requests with their responses."""
+"""Routing of messages to a key, hop by hop, and requests with their responses."""

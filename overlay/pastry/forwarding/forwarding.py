@@ -1,9 +1,9 @@
-"""Messages that are passed on from hop to hop towards a key, and what is done with them at its end.
+"""Forwards messages from hop to hop towards a key, and handles them at its owner.
 
-Theory. Each hop acknowledges what it has taken over: delivered, held or about to be passed on. A hop that does not is
-doubted, and the message is sent another way round it (`PeerTables.detour`), up to TRIES_MAX times. It ends only at a
-node that owns its key: while a peer that is closer is still a member, a message waits for it or for its end, however
-long it takes to answer.
+Theory. Each hop acknowledges a message it has taken over: delivered, held or about to be forwarded. A hop that does not
+acknowledge is pinged, and the message is sent by another route (`PeerTables.detour`), up to TRIES_MAX times. A route
+ends only at a node that owns its key: while a closer peer is still a member, a message waits for that peer's answer or
+for the end of its membership.
 """
 
 from collections.abc import Callable
@@ -25,15 +25,16 @@ from overlay.wire.messages import HOPS_MAX, HopAck, JoinRequest, Publish, Route
 from overlay.wire.peer import Peer
 
 OnForward = Callable[[Id, bytes, Peer], bytes | None]
-"""The owner's word on a message that is about to be passed on: its key, its payload and the next hop. It returns the
-payload to pass on, the same or another, or None to let the message end here."""
+"""Callback of the owner for a message about to be forwarded: takes its key, its payload and the next hop. Returns the
+payload to forward, changed or not, or None to stop the message here.
+"""
 
 OnPublish = Callable[[Publish, float], None]
 """Called at the root with a multicast to send down its tree."""
 
 
 class Forwarding:
-    """One node's part in routing. Until the node is active, and where it may not own a key, it holds what comes."""
+    """Routes one node's messages. Holds them while the node is not active or may not own a key."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Forwarding:
         self._in_flight = InFlight(outbox)
 
     def handle_join_request(self, sender: Peer, message: JoinRequest, now: float) -> None:
-        """Answer a joiner, or pass its request on."""
+        """Answer a joiner, or forward its request."""
         if not self._membership.is_active:
             self._hold(sender, message)
             return
@@ -74,7 +75,7 @@ class Forwarding:
             self._pass_on(hop, gathered, now)
 
     def handle_route(self, sender: Peer, message: Route, now: float) -> None:
-        """Deliver a payload if this node owns its key, once; else pass it on."""
+        """Deliver a payload, once, if this node owns its key; otherwise forward it."""
         if not self._is_mine(sender, message, now):
             return
         if message.wants_response:
@@ -96,12 +97,12 @@ class Forwarding:
         self._pass_on(hop, message, now)
 
     def handle_publish(self, sender: Peer, message: Publish, now: float) -> None:
-        """Send a multicast down its tree if this node is the root; else pass it on."""
+        """Send a multicast down its tree if this node is the root; otherwise forward it."""
         if self._is_mine(sender, message, now):
             self._on_publish(message, now)
 
     def _is_mine(self, sender: Peer, message: Route | Publish, now: float) -> bool:
-        """Say whether a message has come to its end; hold it, or pass it on, if not."""
+        """Say whether this node owns the message's key; if not, hold or forward the message."""
         key = _key(message)
         hop = self._tables.next_hop(key) if self._membership.is_active else None
         if hop is not None:
@@ -125,17 +126,17 @@ class Forwarding:
         if sender.node_id != self._membership.peer.node_id:
             self._outbox.send(sender, HopAck(message_id=message.message_id))
 
-    def handle_received(self, sender: Peer, message: HopAck, now: float) -> None:
-        """A hop is answerable for a message now."""
+    def handle_hop_ack(self, sender: Peer, message: HopAck, now: float) -> None:
+        """Note that a hop has taken over a message."""
         self._in_flight.acknowledged(sender.node_id, message.message_id, now)
 
     def release(self, now: float) -> None:
-        """Look again at what was held: the node is active, or has another neighbour, or its lease back."""
+        """Handle held messages again: the node is active, or its neighbours or leases have changed."""
         for _, message in self._held.drain():
             self._handle(message, now)
 
     def _handle(self, message: Routed, now: float) -> None:
-        """Treat a message as if it began here."""
+        """Handle a message as if it originated here."""
         own = self._membership.peer
         if isinstance(message, Route):
             self.handle_route(own, message, now)
@@ -145,7 +146,7 @@ class Forwarding:
             self.handle_join_request(own, message, now)
 
     def reroute(self, hop_id: int, now: float) -> None:
-        """Send another way what a failed hop has not acknowledged."""
+        """Reroute messages that a failed hop has not acknowledged."""
         for sent in self._in_flight.take_hop(hop_id):
             self._send_again(sent, now)
 
@@ -154,7 +155,7 @@ class Forwarding:
         return self._in_flight.next_timer()
 
     def handle_timer(self, now: float) -> None:
-        """Send again what was not acknowledged in time, and doubt the hop."""
+        """Reroute messages that were not acknowledged in time, and ping their hops."""
         due_at = self._in_flight.next_timer()
         if due_at is None or now < due_at:
             return
@@ -190,7 +191,7 @@ class Forwarding:
         self._outbox.send(hop, msgspec.structs.replace(message, hops=message.hops + 1))
 
     def clear(self) -> None:
-        """Give up what was held."""
+        """Drop all messages."""
         self._held.clear()
         self._in_flight.clear()
 
@@ -201,7 +202,7 @@ class Forwarding:
 
 
 def _key(message: Routed) -> int:
-    """Return the key a message is on its way to."""
+    """Return the key a message is routed to."""
     if isinstance(message, JoinRequest):
         return message.joiner.node_id
     return message.key if isinstance(message, Route) else message.group

@@ -1,4 +1,4 @@
-"""Routed messages that came while their node could not say whose they are, in bounded room."""
+"""Holds routed messages, within a bound, while the node cannot tell who owns their keys."""
 
 from overlay.core.outbox import Outbox
 from overlay.wire.codec import WIRE_BYTES_MAX
@@ -12,7 +12,7 @@ Routed = JoinRequest | Route | Publish
 
 
 class HeldMessages:
-    """Keeps messages in the order they came, one request of each joiner; what finds no room is counted and gone."""
+    """Keeps messages in order of arrival, one request per joiner; messages over the bound are counted and dropped."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -21,7 +21,7 @@ class HeldMessages:
         self._joiners: set[int] = set()
 
     def keep(self, sender: Peer, message: Routed, payload_bytes: int) -> bool:
-        """Keep a message if there is room for it, and say whether there was."""
+        """Keep a message if there is room for it; return whether there was."""
         if len(self._messages) >= HELD_MESSAGES_MAX or self._bytes + payload_bytes > HELD_BYTES_MAX:
             self._outbox.counters.dropped += 1
             return False
@@ -35,13 +35,13 @@ class HeldMessages:
         return True
 
     def drain(self) -> list[tuple[Peer, Routed]]:
-        """Return what was kept, and keep it no longer."""
+        """Return the kept messages and forget them."""
         messages, self._messages, self._bytes = self._messages, [], 0
         self._joiners.clear()
         return messages
 
     def clear(self) -> None:
-        """Give up what was kept."""
+        """Drop the kept messages."""
         self._outbox.counters.dropped += len(self.drain())
 
     def __len__(self) -> int:

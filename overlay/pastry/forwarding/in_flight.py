@@ -1,9 +1,9 @@
-"""Routed messages that were passed on and not yet acknowledged by the next hop.
+"""Tracks forwarded messages that the next hop has not acknowledged yet.
 
-Theory. A hop that takes a message over says so (Received), and is answerable for it from then on. Until then the
-message is kept; when the acknowledgement does not come in time, it is sent again, another way where there is one. How
-long that is follows from how long acknowledgements have taken lately, and grows from try to try. A hop may have
-taken the message over all the same: receivers know a message they have seen by its id.
+Theory. A hop that takes over a message acknowledges it (HopAck) and is responsible for it from then on. Until then the
+message is kept; when the acknowledgement is late, the message is sent again, by another route if there is one. The
+timeout follows from recent acknowledgement times and grows from try to try. The hop may have taken over the message all
+the same: receivers recognise a message they have seen by its id.
 """
 
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ Routed = JoinRequest | Route | Publish
 
 
 def payload_bytes(message: Routed) -> int:
-    """Return how much room a message takes, but for what all have in common."""
+    """Return the size of a message's variable part."""
     return 0 if isinstance(message, JoinRequest) else len(message.payload)
 
 
 @dataclass(slots=True)
 class Sent:
-    """A message, the hop it was given to last, and those that did not acknowledge it before."""
+    """A message, the hop it was last sent to, and earlier hops that did not acknowledge it."""
 
     message: Routed
     hop_id: int
@@ -41,7 +41,7 @@ class Sent:
 
 
 class InFlight:
-    """Keeps what was passed on until it is acknowledged, in bounded room: for more than that nobody waits."""
+    """Keeps forwarded messages until they are acknowledged, within a bound; messages beyond it are not guarded."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -51,7 +51,7 @@ class InFlight:
         self._due_at: float | None = None
 
     def add(self, hop_id: int, message: Routed, now: float, before: Sent | None = None) -> None:
-        """Wait for the acknowledgement of a message that was just passed on, for the first time or not."""
+        """Wait for the acknowledgement of a message just sent, for the first time or again."""
         self._remove(message.message_id)
         tries = 1 if before is None else before.tries + 1
         pause_s = max(ACKNOWLEDGE_S, ROUND_TRIPS * self._round_trip_s) * BACKOFF ** (tries - 1)
@@ -65,7 +65,7 @@ class InFlight:
             self._remove(next(iter(self._sent)))
 
     def acknowledged(self, hop_id: int, message_id: int, now: float) -> None:
-        """Wait no longer for what a hop has taken over; by whichever try."""
+        """Forget a message that a hop has taken over, whichever try it was."""
         sent = self._sent.get(message_id)
         if sent is None or (sent.hop_id != hop_id and hop_id not in sent.tried):
             return
@@ -74,21 +74,21 @@ class InFlight:
         self._remove(message_id)
 
     def take_hop(self, hop_id: int) -> list[Sent]:
-        """Return, in order, what a hop that has failed was given last, and wait for it no longer."""
+        """Return, in order, the messages last sent to a failed hop, and forget them."""
         return self._take([sent for sent in self._sent.values() if sent.hop_id == hop_id])
 
     def take_due(self, now: float) -> list[Sent]:
-        """Return what should have been acknowledged by now, and wait for it no longer."""
+        """Return the messages whose acknowledgement is overdue, and forget them."""
         due = self._take([sent for sent in self._sent.values() if now >= sent.due_at])
         self._due_at = min((sent.due_at for sent in self._sent.values()), default=None)
         return due
 
     def next_timer(self) -> float | None:
-        """Return when something may be due."""
+        """Return when a message may be due."""
         return self._due_at
 
     def clear(self) -> None:
-        """Wait for nothing."""
+        """Forget all messages."""
         self._sent.clear()
         self._bytes = 0
         self._due_at = None

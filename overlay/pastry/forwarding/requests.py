@@ -1,9 +1,9 @@
-"""Questions routed to a key, and their answers.
+"""Requests routed to a key, and their answers.
 
-Theory. A request is a routed message that wants an answer. Who is closest to its key answers straight to its origin.
-Either may get lost, so the origin routes the request again until its deadline, always under one id. Who has seen the
-id does not apply the request again: it repeats its answer, which is kept for as long as there is room. Should another
-node become the closest in between, it has not seen the id and answers as well; the origin takes the first answer.
+Theory. A request is a routed message that wants an answer. The node closest to its key answers directly to its origin.
+Either message may get lost, so the origin routes the request again until its deadline, always under the same id. A node
+that has seen the id does not apply the request again but repeats its answer, which is kept while there is room. Another
+node that becomes the closest in between has not seen the id and answers as well; the origin takes the first answer.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ ANSWERS_BYTES_MAX = 4 << 20
 
 @dataclass(slots=True)
 class _Open:
-    """A request of this node's that waits for its answer."""
+    """An open request of this node."""
 
     message: Route
     timeout_s: float
@@ -32,9 +32,9 @@ class _Open:
 
 
 class Answers:
-    """What was asked lately, by origin and id, and what was answered: None while the owner has not answered yet.
+    """Recent requests, by origin and id, with their answers: None while the owner has not answered yet.
 
-    The oldest make room. An answer that is too large for all the room is not kept.
+    The oldest are evicted. An answer larger than the whole bound is not kept.
 
     >>> answers = Answers(bytes_max=3)
     >>> answers.expect(1, 7), answers.expect(1, 7), answers.find(1, 7)
@@ -52,7 +52,7 @@ class Answers:
         self._bytes = 0
 
     def expect(self, origin: int, message_id: int) -> bool:
-        """Note that a request came; return whether it was new."""
+        """Note a request's arrival; return whether it is new."""
         if (origin, message_id) in self._answers:
             return False
         self._answers[origin, message_id] = None
@@ -60,14 +60,14 @@ class Answers:
         return True
 
     def keep(self, origin: int, message_id: int, payload: bytes) -> None:
-        """Keep the answer to a request, in case it is asked again."""
+        """Keep the answer to a request, to repeat it."""
         self._bytes -= len(self._answers.pop((origin, message_id), None) or b"")
         self._answers[origin, message_id] = payload
         self._bytes += len(payload)
         self._make_room()
 
     def find(self, origin: int, message_id: int) -> bytes | None:
-        """Return the answer that was given to a request."""
+        """Return the answer given to a request."""
         return self._answers.get((origin, message_id))
 
     def _make_room(self) -> None:
@@ -75,7 +75,7 @@ class Answers:
             self._bytes -= len(self._answers.pop(next(iter(self._answers))) or b"")
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Forget all answers."""
         self._answers.clear()
         self._bytes = 0
 
@@ -86,7 +86,7 @@ class Answers:
 
 
 class RequestTable:
-    """The requests one node has open, and those it has answered."""
+    """Open requests of one node, and requests it has answered."""
 
     def __init__(self, membership: Membership, outbox: Outbox, random: RandomSource) -> None:
         self._membership = membership
@@ -97,7 +97,7 @@ class RequestTable:
         self._due: float | None = None
 
     def open(self, message: Route, timeout_s: float, now: float) -> bool:
-        """Expect an answer to a request that is about to be routed; return whether there is room for it."""
+        """Open a request that is about to be routed; return whether there is room for it."""
         if len(self._open) >= REQUESTS_OPEN_MAX:
             self._outbox.emit(RequestFailed(message.message_id, f"{REQUESTS_OPEN_MAX} requests are open already"))
             return False
@@ -111,7 +111,7 @@ class RequestTable:
         return self._due
 
     def handle_timer(self, now: float) -> list[Route]:
-        """Give up on requests whose time is over; return those that should be routed once more."""
+        """Fail requests whose deadline has passed; return those to be routed again."""
         if self._due is None or now < self._due:
             return []
         again = []
@@ -121,13 +121,13 @@ class RequestTable:
                 self._outbox.emit(RequestFailed(message_id, f"no answer within {request.timeout_s:g} s"))
             elif now >= request.repeat_at:
                 request.repeat_at = now + jittered(REPEAT_S, self._random)
-                # What was asked before the node was active is held, and on its way as soon as it is.
+                # A request made before the node was active is held, and is routed as soon as it is active.
                 again += [request.message] if self._membership.is_active else []
         self._find_due()
         return again
 
     def arrived(self, message: Route) -> None:
-        """Let the owner answer a request that has come to the closest node, or repeat the answer it has given."""
+        """Have the owner answer a request that has reached the closest node, or repeat the owner's answer."""
         origin_id = message.origin.node_id
         if self._answers.expect(origin_id, message.message_id):
             self._outbox.counters.delivered += 1
@@ -152,7 +152,7 @@ class RequestTable:
             self._outbox.send(origin, response)
 
     def handle_response(self, sender: Peer, message: Response, _now: float) -> None:
-        """Hand an answer to the owner, the first one that comes."""
+        """Hand the first answer to the owner."""
         if self._open.pop(message.ticket, None) is None:
             self._outbox.counters.duplicates += 1
             return
@@ -160,7 +160,7 @@ class RequestTable:
         self._outbox.emit(Responded(message.ticket, message.payload, sender))
 
     def clear(self) -> None:
-        """Give up every request, as the node leaves."""
+        """Fail every request: the node is leaving."""
         for ticket in self._open:
             self._outbox.emit(RequestFailed(ticket, "this node has left the overlay"))
         self._open.clear()

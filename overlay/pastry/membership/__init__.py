@@ -1,1 +1,1 @@
-"""How a node joins, and how its tables are repaired and improved."""
+"""Joining, and the repair and improvement of a member's tables."""

@@ -2,31 +2,31 @@
 
 Theory. A node is IDLE until it is told to start an overlay of its own or to join one through a contact.
 
-JOINING. It has sent a JoinRequest, which is routed to the joiner's own id: the node it ends at is the
-joiner's nearest neighbour to be. On the way, hops add the routing rows they share with the joiner, the
-first contact its neighbourhood set; the last hop sends all of it back with its leaf set. The reply may get
-lost, so the request is repeated until one comes, less and less often. A node handles JOIN_REQUESTS_PER_S in the long
-run; what is more is refused without a word, as if it were lost: too large a herd gets in by its repetitions.
+JOINING. It has sent a JoinRequest, which is routed to the joiner's own id: the node it ends at will be the joiner's
+nearest neighbour. On the way, hops add the routing rows they share with the joiner, the first contact its neighbourhood
+set; the last hop returns all of it with its leaf set. The reply may get lost, so the request is repeated with growing
+delays until one comes. A node handles JOIN_REQUESTS_PER_S in the long run and silently refuses more, as if they were
+lost: a large crowd of joiners gets in by repetition.
 
-PROBING. What the reply says about others is hearsay: the joiner probes every node that would stand in its
-leaf set. Who is probed takes the joiner into its own leaf set *before* it answers, so once every near node
-has answered, none of them still believes the joiner's keys to be its own. Answers name further nodes, which
-are probed too if they are near enough; two nodes that join side by side meet through the neighbours both
-have probed. A node that stays silent through PROBE_ATTEMPTS_MAX probes is forgotten.
+PROBING. The reply's statements about other nodes are hearsay: the joiner probes every node that would be in its leaf
+set. A probed node takes the joiner into its own leaf set *before* it answers, so once every near node has answered,
+none of them still believes that it owns the joiner's keys. Answers name further nodes, which are probed too if they are
+near enough; two nodes that join side by side meet through the neighbours both have probed. A node that stays silent
+through PROBE_ATTEMPTS_MAX probes is forgotten.
 
-In all of this the owner may name another contact, should the first be silent. If none of those probed
-answers, the reply came from a ring that is no more: the joiner is back at JOINING, not alone in a new ring.
+In either state the owner may name another contact if the first is silent. If no probed node answers, the reply came
+from a ring that no longer exists: the joiner returns to JOINING instead of being alone in a new ring.
 
-ACTIVE. No probe is open. Only now the node delivers, is root of groups, and answers join requests; what was
-routed to it before has been held, in bounded room, and is looked at again at this moment. It announces
-itself to everyone in its tables. From now on leaf sets are exchanged with the nearest neighbours
-periodically, which mends what concurrent joins and lost messages left apart.
+ACTIVE. No probe is open. Only now does the node deliver messages, become root of groups and answer join requests;
+messages routed to it earlier were held, within a bound, and are handled at this moment. It announces itself to every
+peer in its tables. From now on it periodically exchanges leaf sets with its nearest neighbours, which repairs what
+concurrent joins and lost messages left inconsistent.
 
-A node that stood still for longer than its leases last was dropped by others and may not know it. It is back at
-PROBING, keeps its tables and trees, and probes its leaf set as a joiner does; when everyone has answered or is
+A node that was stalled for longer than its leases last was dropped by others and may not know it. It returns to
+PROBING, keeps its tables and trees, and probes its leaf set as a joiner does; when every member has answered or is
 dropped, it is ACTIVE again.
 
-A node may leave in any state; it is IDLE again then.
+A node may leave in any state, and is then IDLE again.
 """
 
 from enum import Enum, auto
@@ -36,17 +36,17 @@ JOIN_BACK_OFF = 1.2
 JOIN_RETRY_MAX_S = 2.0
 JOIN_REQUESTS_PER_S = 50.0
 JOIN_REQUESTS_BURST = 1024
-"""So many agents embedded in one process join through the first of them in no time."""
+"""Burst of join requests handled at once: agents embedded in one process all join through the first of them."""
 PROBE_RETRY_S = 0.5
 PROBE_ATTEMPTS_MAX = 8
 
 
 class ProtocolError(Exception):
-    """The program that owns the node asked for something that is impossible in the node's state."""
+    """The node's owner asked for something impossible in the node's state."""
 
 
 class JoinState(Enum):
-    """Where a node stands."""
+    """State of a node's membership."""
 
     IDLE = auto()
     JOINING = auto()
@@ -55,7 +55,7 @@ class JoinState(Enum):
 
 
 class JoinEvent(Enum):
-    """What moves a node on."""
+    """Trigger of a state transition."""
 
     START_CALLED = auto()
     JOIN_CALLED = auto()
@@ -82,7 +82,7 @@ TRANSITIONS: dict[tuple[JoinState, JoinEvent], JoinState] = {
 
 
 def next_state(state: JoinState, event: JoinEvent) -> JoinState:
-    """Look the transition up; ProtocolError when there is none.
+    """Return the next state; ProtocolError when there is no such transition.
 
     >>> next_state(JoinState.IDLE, JoinEvent.JOIN_CALLED)
     <JoinState.JOINING: 2>

@@ -1,6 +1,6 @@
-"""How a node gets into the overlay: join requests and leaf-set probes.
+"""Joins a node to the overlay with join requests and leaf-set probes.
 
-The states and the reasons are in `overlay.pastry.membership.join`.
+The states and their reasons are described in `overlay.pastry.membership.join`.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,6 @@ from overlay.pastry.membership.join import (
     ProtocolError,
     next_state,
 )
-from overlay.pastry.membership.rate import Rate
 from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.ids import DIGIT_VALUES, DIGITS, clockwise, distance, shared_prefix_length
 from overlay.wire.messages import (
@@ -51,8 +50,33 @@ class _Probe:
     attempts: int
 
 
+class Rate:
+    """Allows `per_s` actions per second in the long run, and `burst` at once.
+
+    >>> rate = Rate(per_s=2.0, burst=2)
+    >>> [rate.allows(now) for now in (0.0, 0.1, 0.2, 0.6)]
+    [True, True, False, True]
+    """
+
+    def __init__(self, per_s: float, burst: int) -> None:
+        self._per_s = per_s
+        self._burst = burst
+        self._tokens = float(burst)
+        self._filled_at: float | None = None
+
+    def allows(self, now: float) -> bool:
+        """Take a token; return whether there was one."""
+        since = 0.0 if self._filled_at is None else max(0.0, now - self._filled_at)
+        self._filled_at = now
+        self._tokens = min(self._burst, self._tokens + since * self._per_s)
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
 class Membership:
-    """Where a node stands, and the protocol that gets its tables filled.
+    """A node's state of membership, and the protocol that fills its tables.
 
     `revision` grows whenever the members of the leaf set, the leases or the state change.
     """
@@ -75,12 +99,12 @@ class Membership:
 
     @property
     def is_active(self) -> bool:
-        """Whether the node is a full member, that delivers what it owns."""
+        """Whether the node is a full member that delivers messages for its keys."""
         return self.state is JoinState.ACTIVE
 
     @property
     def is_idle(self) -> bool:
-        """Whether the node is in no overlay, and has not asked to be."""
+        """Whether the node is in no overlay and is not joining one."""
         return self.state is JoinState.IDLE
 
     @property
@@ -90,23 +114,23 @@ class Membership:
 
     @property
     def revision(self) -> int:
-        """A number that grows with every change of the leaf set's members, of the leases or of the state."""
+        """A number that grows with every change of the leaf set's members, the leases or the state."""
         return self._state_revision + self._tables.leaf_set_revision + self._leases.revision
 
     def next_hop(self, key: int) -> Peer | None:
-        """Return where to pass a message for the key; None when this node is closest."""
+        """Return the next hop for a message to the key; None when this node is closest."""
         return self._tables.next_hop(key)
 
     def owns(self, key: int) -> bool:
-        """Say whether this node is the one at which messages for the key end, and nobody else can be by now."""
+        """Say whether messages for the key end at this node, and certainly at no other."""
         return self.is_active and self._tables.next_hop(key) is None and self._leases.cover(key)
 
     def start(self, now: float) -> None:
-        """Begin an overlay of one node."""
+        """Start an overlay of one node."""
         self._activate(JoinEvent.START_CALLED, now)
 
     def join(self, contact: Peer, now: float) -> None:
-        """Join the overlay of the contact; while a request is open, by way of this contact from now on."""
+        """Join the contact's overlay; an open join continues through the new contact."""
         if contact.node_id == self.peer.node_id:
             raise ProtocolError("a node cannot join through itself: call start() for the first node")
         self._move(JoinEvent.JOIN_CALLED)
@@ -115,8 +139,8 @@ class Membership:
         if self.state is JoinState.JOINING:
             self._request_join(now)
 
-    def stand_still(self, now: float) -> None:
-        """Ask the whole leaf set what this node has missed: it was not there for longer than leases last."""
+    def resume_after_stall(self, now: float) -> None:
+        """Probe the whole leaf set after a stall that outlasted the leases."""
         if not self.is_active:
             return
         self._move(JoinEvent.STOOD_STILL)
@@ -126,7 +150,7 @@ class Membership:
         self._settle_probes(now)
 
     def leave(self) -> None:
-        """Be idle. Telling others is the caller's."""
+        """Become idle. The caller notifies the peers."""
         self._move(JoinEvent.LEAVE_CALLED)
         self._leases.clear()
         self._stood_still = False
@@ -143,7 +167,7 @@ class Membership:
         return self._retry_at
 
     def handle_timer(self, now: float) -> list[Peer]:
-        """Repeat what was not answered; return who has not answered for too long."""
+        """Repeat unanswered requests and probes; return peers that did not answer for too long."""
         if self._retry_at is None or now < self._retry_at:
             return []
         self._retry_at = None
@@ -161,13 +185,15 @@ class Membership:
         self._join_attempts += 1
 
     def seek(self, contact: Peer) -> None:
-        """Ask for the way to one's own id in the contact's ring: who is there answers."""
+        """Send a request to join at one's own id through the contact; nodes already in the ring send it to find
+        theirs.
+        """
         message_id = self._random.getrandbits(64)
         request = JoinRequest(joiner=self.peer, hops=0, next_row=0, rows=(), neighbours=(), message_id=message_id)
         self._outbox.send(contact, request)
 
     def gather(self, message: JoinRequest, now: float) -> JoinRequest | None:
-        """Add what the joiner can use of this node's tables; None if it is not to be had."""
+        """Add the rows that the joiner can use and lacks; None if the request is refused."""
         joiner, tables = message.joiner, self._tables
         is_own = joiner.node_id == self.peer.node_id
         if is_own or message.hops >= HOPS_MAX or not self._join_rate.allows(now):
@@ -185,18 +211,18 @@ class Membership:
         )
 
     def welcome(self, message: JoinRequest) -> None:
-        """Answer a joiner to whose id this node is the closest."""
+        """Answer a joiner to whose id this node is closest."""
         leaves = self._tables.trusted_leaves
         self._outbox.send(message.joiner, JoinReply(rows=message.rows, neighbours=message.neighbours, leaves=leaves))
 
     def handle_join_reply(self, sender: Peer, message: JoinReply, now: float) -> None:
-        """Fill the routing table from hearsay, and probe everyone who may belong in the leaf set.
+        """Fill the routing table from hearsay, and probe every peer that may belong in the leaf set.
 
-        An active node has asked for the way to its own id in what may have been another ring.
+        An active node gets a reply when it has sought its own id in what may have been another ring.
         """
         if self.state is JoinState.PROBING:
             return
-        self._tables.hear_of(chain(message.rows, message.neighbours), now)
+        self._tables.learn_peers(chain(message.rows, message.neighbours), now)
         if self.is_active:
             self.probe_candidates((sender, *message.leaves), now)
             return
@@ -207,15 +233,15 @@ class Membership:
         self._retry_at = now + jittered(PROBE_RETRY_S, self._random)
 
     def handle_probe(self, sender: Peer, message: LeafSetProbe, now: float) -> None:
-        """Take the prober in before answering: it relies on that."""
-        if self.is_absent(sender):
+        """Take the prober into the tables before answering, which the prober relies on."""
+        if self.refuse_if_absent(sender):
             return
         self._tables.meet(sender)
         self._outbox.send(sender, LeafSetAnswer(leaves=self._tables.trusted_leaves))
         self.probe_candidates(message.leaves, now)
 
     def handle_answer(self, sender: Peer, message: LeafSetAnswer, now: float) -> None:
-        """Take the peer in, look at whom it knows, and become active with the last open probe."""
+        """Take the peer into the tables, probe the peers it names, and become active with the last open probe."""
         if self.state is JoinState.JOINING:
             return
         probe = self._probes.pop(sender.node_id, None)
@@ -228,14 +254,14 @@ class Membership:
         self._settle_probes(now)
 
     def handle_announcement(self, sender: Peer, _message: Announcement, _now: float) -> None:
-        """Learn of a node that has become active."""
+        """Take a newly active node into the tables."""
         if self.state is not JoinState.JOINING:
             self._tables.meet(sender, is_new=True)
 
-    def is_absent(self, sender: Peer) -> bool:
-        """Tell whoever takes this node for a member if it is none.
+    def refuse_if_absent(self, sender: Peer) -> bool:
+        """Notify a sender that takes this node for a member, if it is not one; return whether it is not.
 
-        It has met the process of the same id that was here before. It is as good a contact as any.
+        The sender has met an earlier process of this id, and serves as a contact as well as any.
         """
         if self.state is JoinState.JOINING:
             self._contact = sender
@@ -245,7 +271,7 @@ class Membership:
         return False
 
     def forget(self, node_id: int, now: float) -> bool:
-        """Take a peer out of every table and wait for it no longer; return whether it was known."""
+        """Remove a peer from every table and close its probe; return whether it was known."""
         known = self._tables.forget(node_id)
         if self._probes.pop(node_id, None) is not None:
             self._probe_nearest(now)
@@ -253,18 +279,18 @@ class Membership:
         return known
 
     def probe_candidates(self, peers: Iterable[Peer], now: float) -> None:
-        """Probe the peers that would stand in the leaf set if they, and those probed already, are there.
+        """Probe the peers that would be in the leaf set if they and the already probed ones are alive.
 
-        A joiner begins with the nearest: they name others that are nearer still, and the rest is never asked.
+        A joiner begins with the nearest: these name still nearer ones, so that the rest is never asked.
         """
         for peer in peers:
             admitted = self._tables.leaf_set.admits(peer.node_id) and peer.node_id not in self._probes
-            if admitted and not self._tables.departed.is_buried(peer, now):
+            if admitted and not self._tables.departed.has_tombstone(peer, now):
                 self._candidates[peer.node_id] = peer
         self._probe_nearest(now)
 
     def _probe_nearest(self, now: float) -> None:
-        """Probe as many as may be asked at a time. Those that others keep out are wanted should these not answer."""
+        """Probe as many candidates as the bounds allow. The others remain candidates in case these do not answer."""
         if not self._candidates:
             return
         nearest = sorted(self._candidates.values(), key=lambda peer: distance(self.peer.node_id, peer.node_id))
@@ -281,7 +307,7 @@ class Membership:
                 self._send_probe(peer, now, attempts=1)
 
     def _has_nearer(self, peer: Peer) -> bool:
-        """Say whether members, peers that are being probed and other candidates would fill the leaf set without it."""
+        """Say whether members, probed peers and other candidates would fill the leaf set without this peer."""
         own_id, node_id = self.peer.node_id, peer.node_id
         nearer = {*self._probes, *self._candidates, *(member.node_id for member in self._tables.leaf_set)}
         above, below = clockwise(own_id, node_id), clockwise(node_id, own_id)
@@ -291,7 +317,7 @@ class Membership:
         )
 
     def probe(self, peer: Peer, now: float) -> None:
-        """Probe a peer whatever its place, until it answers or has been silent for too long."""
+        """Probe a peer wherever it is on the ring, until it answers or has been silent for too long."""
         if len(self._probes) < PROBES_MAX and peer.node_id not in self._probes:
             self._send_probe(peer, now, attempts=1)
 

@@ -1,16 +1,16 @@
-"""What keeps an active node's tables right: periodic exchange, and the search for those who are gone.
+"""Keeps an active node's leaf set correct: periodic exchange, and the search for gone peers.
 
-Theory. Leaf sets are compared with the nearest neighbours *periodically*: repair that only reacts answers a
-burst of failures with a burst of messages. After a change the next exchange comes soon, though not at once and
-hardly more than once a second. Where members were lost it goes to the outermost ones as well, as only they know
-who comes next. When nobody names others any more, peers of the routing table are asked; with none left
-there, what is left is the whole ring.
+Theory. Leaf sets are compared with the nearest neighbours *periodically*: repair that only reacts answers a burst of
+failures with a burst of messages. After a change the next exchange comes soon, but not at once and hardly more than
+once a second. When members were lost it also goes to the outermost members, because only they know the nodes beyond.
+When these name nobody either, peers of the routing table are asked; when none are left there, the leaf set is the whole
+ring.
 
-By the same exchanges two rings grow together that have met at one place: the news spreads both ways round,
-half a leaf set a time.
+Two rings that have met in one place merge through the same exchanges: knowledge spreads both ways around the ring, half
+a leaf set at a time.
 
-One of the gone peers (`overlay.pastry.tables.departed`) is tried every MEET_PERIOD_S. When one of them is back, the
-partition it was behind may be over, and the others are tried in quick succession.
+One of the gone peers (`overlay.pastry.tables.departed`) is probed every MEET_PERIOD_S. When one of them is back, a
+partition may have ended, and the others are probed in quick succession.
 """
 
 from overlay.core.outbox import Outbox
@@ -29,7 +29,7 @@ QUIET_ROUNDS = 2
 
 
 class Repair:
-    """The periodic work of one active node."""
+    """The periodic repair of one active node."""
 
     def __init__(self, tables: PeerTables, membership: Membership, outbox: Outbox, random: RandomSource) -> None:
         self._tables = tables
@@ -44,7 +44,7 @@ class Repair:
         self._meet_at: float | None = None
 
     def tables_changed(self, now: float) -> None:
-        """Begin the exchange when the node has become active; have the next one soon when the leaf set changed."""
+        """Start the exchange when the node has become active; hasten the next one when the leaf set has changed."""
         if not self._membership.is_active:
             self._exchange_at = self._meet_at = None
         elif self._exchange_at is None:
@@ -62,24 +62,24 @@ class Repair:
         return min(self._meet_at, self._exchange_at)
 
     def handle_timer(self, now: float) -> None:
-        """Exchange with the neighbours, look for a gone peer, each when it is time."""
+        """Exchange leaf sets with the neighbours and probe a gone peer, each when due."""
         if self._exchange_at is not None and now >= self._exchange_at:
             self._exchange(now)
         if self._meet_at is not None and now >= self._meet_at:
             self._meet_at = None
-            peer = self._tables.departed.one_gone(now, self._random)
+            peer = self._tables.departed.random_gone(now, self._random)
             if peer is not None:
                 self.meet(peer)
-                self.look_for_gone(now)
+                self.search_gone(now)
 
     def meet(self, peer: Peer) -> None:
-        """Find out whether a peer is there, and should it be in another ring, who is nearest there."""
+        """Probe a peer that may be in another ring, and seek the nodes nearest to this one there."""
         if self._membership.is_active and peer.node_id != self._tables.peer.node_id:
             self._outbox.send(peer, LeafSetProbe(leaves=self._tables.trusted_leaves))
             self._membership.seek(peer)
 
-    def look_for_gone(self, now: float, *, soon: bool = False) -> None:
-        """See to it that gone peers are tried, while there are any."""
+    def search_gone(self, now: float, *, soon: bool = False) -> None:
+        """Schedule the probing of gone peers, while there are any."""
         if not self._membership.is_active or not self._tables.departed.has_gone:
             return
         at = now + jittered(MEET_SOON_S if soon else MEET_PERIOD_S, self._random)
@@ -103,7 +103,7 @@ class Repair:
             self._complete_leaf_set(now)
 
     def _complete_leaf_set(self, now: float) -> None:
-        """Look for members outside the leaf set; with nobody left there, what is left is the whole ring."""
+        """Look for members beyond the leaf set; when there are none, the leaf set is the whole ring."""
         leaf_set = self._tables.leaf_set
         is_cut_off = not (leaf_set.successors and leaf_set.predecessors)
         if not is_cut_off and self._quiet_rounds < QUIET_ROUNDS:

@@ -1,13 +1,13 @@
-"""How the routing table of an active node gets better: rows of others, and measurements of whom they name.
+"""Improves an active node's routing table with other nodes' rows and with measurements.
 
-Theory. A joiner's routing table is made of hearsay from whoever was on its way: full, but of peers that are near
-to those, and mostly the ones that everyone names. It improves like gossip. A node asks the *nearest* peers it knows
-for a row they share with it, for who is near to them is near to it; now and then it asks any peer, lest near nodes only
-ever speak of each other. Whoever is named and not known gets measured: a small message that is sent back at once.
-So for SURVEY_BURST_S after joining; later, one row and one measurement each STEADY_PERIOD_S find who came since, and
-whether those in the table are still there and still as near: who owes a late echo is pinged.
+Theory. A joiner's routing table consists of hearsay from the nodes on its join route: full, but of peers near to those
+nodes, and mostly the ones that everyone names. It improves by gossip. A node asks the *nearest* peers it knows for a
+row they share with it, because peers near to them are near to it; now and then it asks any peer, so that near nodes do
+not only ever name each other. Unknown peers that are named get measured with a small message that is returned at once.
+This happens often for SURVEY_BURST_S after joining; later, one row and one measurement per STEADY_PERIOD_S find
+newcomers and check that the peers in the table are still alive and still near: a peer that owes an echo is pinged.
 
-A cell that a route had use for and was empty is asked for at once, hardly more often than once a second.
+When a route would have used an empty cell, its row is requested at once, hardly more often than once a second.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class _Owed:
 
 
 class TableMaintenance:
-    """One node's measurements, and its questions for rows."""
+    """One node's measurements and requests for rows."""
 
     def __init__(
         self, tables: PeerTables, membership: Membership, watch: Watch, outbox: Outbox, random: RandomSource
@@ -50,7 +50,7 @@ class TableMaintenance:
         self._watch = watch
         self._outbox = outbox
         self._random = random
-        # By peer: the echo it owes. In the order of time.
+        # By peer: the echo it owes. In order of time.
         self._open: dict[int, _Owed] = {}
         self._row_asked_of: int | None = None
         self._row_asked_at = 0.0
@@ -58,7 +58,7 @@ class TableMaintenance:
         self._turn_at: float | None = None
 
     def tables_changed(self, now: float) -> None:
-        """Begin when the node has become active, and end when it is not."""
+        """Start when the node has become active, and stop when it no longer is."""
         if not self._membership.is_active:
             self._open.clear()
             self._turn_at = self._row_asked_of = None
@@ -71,7 +71,7 @@ class TableMaintenance:
         return self._turn_at
 
     def handle_timer(self, now: float) -> None:
-        """Ask for a row and measure some peers when it is time."""
+        """Request a row and measure some peers when due."""
         if self._turn_at is None or now < self._turn_at:
             return
         is_burst = now < self._burst_until
@@ -84,31 +84,31 @@ class TableMaintenance:
             self._measure(now, again=not is_burst)
 
     def row_wanted(self, key: int, hop: Peer, now: float) -> None:
-        """Ask the next hop of a message for the row whose cell was empty."""
+        """Request the row whose cell was empty from the next hop of a message."""
         if now - self._row_asked_at >= ROW_SOON_S:
             self._ask_for_row(hop, self._tables.routing_table.row_of(key), now)
 
     def handle_row_request(self, sender: Peer, message: RowRequest, now: float) -> None:
-        """Give one peer of each cell of a row, any, so that not all are told of the same."""
+        """Answer with a random peer of each cell of a row, so that requesters get different ones."""
         cells = self._tables.routing_table.cells(message.row)
         self._outbox.send(sender, RowAnswer(peers=tuple(one_of(cell, self._random) for cell in cells)))
-        self._tables.hear_of((sender,), now)
+        self._tables.learn_peers((sender,), now)
 
     def handle_row_answer(self, sender: Peer, message: RowAnswer, now: float) -> None:
-        """Take in a row that was asked for."""
+        """Take in a requested row."""
         if sender.node_id != self._row_asked_of:
             self._outbox.counters.refused += 1
             return
         self._row_asked_of = None
-        self._tables.hear_of(message.peers, now)
+        self._tables.learn_peers(message.peers, now)
 
     def handle_echo(self, sender: Peer, message: Echo, now: float) -> None:
-        """Send it back. Who is curious about this node may itself be of use."""
+        """Return the echo. The sender may itself fit into the tables."""
         self._outbox.send(sender, EchoReply(token=message.token))
-        self._tables.hear_of((sender,), now)
+        self._tables.learn_peers((sender,), now)
 
     def handle_echo_reply(self, sender: Peer, message: EchoReply, now: float) -> None:
-        """Note how long it took."""
+        """Record the round-trip time."""
         owed = self._open.get(sender.node_id)
         if owed is None or owed.token != message.token:
             self._outbox.counters.refused += 1
@@ -117,7 +117,7 @@ class TableMaintenance:
         self._tables.observe(sender, now - owed.sent_at)
 
     def _expire(self, now: float) -> None:
-        """Wait no longer for echoes that are late, and find out about whom of the tables they are owed by."""
+        """Forget overdue echoes, and ping the peers in the tables that owe them."""
         late = [owed.peer for owed in self._open.values() if owed.sent_at <= now - ECHO_TIMEOUT_S]
         for peer in late:
             del self._open[peer.node_id]
@@ -126,7 +126,7 @@ class TableMaintenance:
                 self._watch.rely_on(peer, now)
 
     def _measure(self, now: float, *, again: bool) -> None:
-        """Send an echo to a peer that was never measured; if `again`, as often to one that is known."""
+        """Send an echo to a peer that has never been measured; if `again`, equally often to a known one."""
         peer = None if again and self._random.random() < AGAIN else self._tables.next_candidate(now)
         if peer is None and again and len(self._tables.routing_table):
             peer = one_of((*self._tables.routing_table, *self._tables.neighbourhood), self._random)
@@ -138,7 +138,9 @@ class TableMaintenance:
         self._outbox.send(peer, Echo(token=owed.token))
 
     def _ask_for_some_row(self, now: float) -> Peer | None:
-        """Ask a near peer, sometimes any, for a row; more often for one of the first, where there is more choice."""
+        """Request a row from a near peer, sometimes from any; more often one of the first rows, which have most
+        choice.
+        """
         table = self._tables.routing_table
         row = int(self._random.random() * self._random.random() * table.row_count)
         peers = [peer for number in range(row, table.row_count) for peer in table.row(number)]

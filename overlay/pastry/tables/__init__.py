@@ -1,1 +1,1 @@
-"""The three tables of a node: leaf set, routing table and neighbourhood set."""
+"""The tables of a node: leaf set, routing table, neighbourhood set, and the peers that have departed."""

@@ -1,4 +1,4 @@
-"""Peers that were heard of and whose distance is not known yet."""
+"""Peers that were named by others and have not been measured yet."""
 
 from overlay.wire.peer import Peer
 
@@ -6,7 +6,7 @@ CANDIDATES_MAX = 256
 
 
 class Candidates:
-    """Keeps them in the order they were first heard of; at the limit the oldest make room.
+    """A queue in order of first mention; at the limit the oldest are dropped.
 
     >>> candidates = Candidates(size=2)
     >>> for number in (1, 2, 2, 3):
@@ -20,17 +20,17 @@ class Candidates:
         self._peers: dict[int, Peer] = {}
 
     def add(self, peer: Peer) -> None:
-        """Keep a peer; of one that is known the address is renewed."""
+        """Add a peer, or renew a known one's address."""
         self._peers[peer.node_id] = peer
         if len(self._peers) > self._size:
             del self._peers[next(iter(self._peers))]
 
     def pop(self) -> Peer | None:
-        """Return the peer that has waited longest, and keep it no longer."""
+        """Remove and return the oldest peer."""
         return self._peers.pop(next(iter(self._peers))) if self._peers else None
 
     def remove(self, node_id: int) -> None:
-        """Keep a peer no longer."""
+        """Remove a peer."""
         self._peers.pop(node_id, None)
 
     def __len__(self) -> int:

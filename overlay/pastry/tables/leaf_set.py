@@ -1,4 +1,4 @@
-"""The leaf set of Pastry: the nodes whose ids are numerically nearest to one's own."""
+"""The leaf set of Pastry: the nodes whose ids are numerically nearest to the owner's."""
 
 from bisect import bisect_left, insort
 from collections.abc import Container, Iterator
@@ -12,8 +12,8 @@ from overlay.wire.peer import Peer
 class LeafSet:
     """The `size // 2` nearest peers on either side of the owner, nearest first.
 
-    In a ring of few nodes a peer may stand in both halves; then the leaf set spans the whole ring and the owner
-    can name the node closest to any key. Where it does not, the loss of members leaves a half short.
+    In a ring of few nodes a peer may be in both halves; then the leaf set spans the whole ring and the owner can name
+    the node closest to any key. Otherwise losing members leaves a half short.
 
     >>> leaves = LeafSet(Peer(100, "me"))
     >>> leaves.offer(Peer(90, "below")), leaves.offer(Peer(120, "above")), leaves.offer(Peer(120, "above"))
@@ -32,7 +32,7 @@ class LeafSet:
         self._index()
 
     def offer(self, peer: Peer) -> bool:
-        """Take the peer in where it is near enough; a known peer's address is brought up to date.
+        """Add the peer if it is near enough, or renew a known peer's address.
 
         Return whether the set of member ids changed. O(size).
         """
@@ -58,22 +58,22 @@ class LeafSet:
         return True
 
     def nearest(self, count: int) -> tuple[Peer, ...]:
-        """Return the numerically nearest members, the nearest first."""
+        """Return the numerically nearest members, nearest first."""
         return self._nearest[:count]
 
     def close_ring(self) -> None:
-        """Take the members for all there are, each half in want of some having them from the other."""
+        """Treat the members as the whole ring: each half that is short is filled from the other."""
         for peer in self.members:
             self._insert(peer)
         self._index()
 
     @property
     def is_short(self) -> bool:
-        """Whether losses have left a half that is not full, with peers beyond it that may not be known."""
+        """Whether losses have left a half short, with peers beyond it that may be unknown."""
         return not self._spans_ring and min(len(self._successors), len(self._predecessors)) < self._half
 
     def admits(self, node_id: int) -> bool:
-        """Say whether a peer of that id, not yet a member, would be taken in."""
+        """Say whether a peer of that id, not yet a member, would be added."""
         if node_id == self._owner.node_id or node_id in self._members:
             return False
         return (
@@ -84,7 +84,9 @@ class LeafSet:
         )
 
     def sharers(self, node_id: int) -> tuple[Peer, ...]:
-        """Return the members that have a given one in their leaf sets, as far as can be told from here. O(size)."""
+        """Return the members that should have the given one in their leaf sets, as far as this node can tell.
+        O(size).
+        """
         if node_id not in self._members:
             return ()
         order = [*self.predecessors[::-1], self._owner, *self.successors]
@@ -94,7 +96,7 @@ class LeafSet:
         return tuple(peer for peer in sharers.values() if peer.node_id not in (node_id, self._owner.node_id))
 
     def ring_size(self) -> float:
-        """Estimate how many nodes there are: how dense they are here, over the whole of the ring."""
+        """Estimate the number of nodes from their density around the owner."""
         if self._spans_ring:
             return len(self._members) + 1.0
         return (len(self._members) + 1) * ID_SPACE / clockwise(self._lowest, self._highest)
@@ -104,9 +106,9 @@ class LeafSet:
         return self._spans_ring or clockwise(self._lowest, key) <= clockwise(self._lowest, self._highest)
 
     def closest(self, key: int, avoid: Container[int] = ()) -> Peer:
-        """Return the member, or the owner, that is numerically closest to the key, but none of `avoid`.
+        """Return the member, or the owner, that is numerically closest to the key and not in `avoid`.
 
-        The owner itself is never avoided. O(log size), O(size) where the closest is to be avoided.
+        The owner itself is never avoided. O(log size); O(size) when the closest is avoided.
         """
         place = bisect_left(self._ring, key)
         above = self._ring[place % len(self._ring)]
@@ -129,7 +131,7 @@ class LeafSet:
 
     @property
     def members(self) -> tuple[Peer, ...]:
-        """Every member once, in id order."""
+        """Every member once, in order of id."""
         return tuple(self._members[identifier] for identifier in self._ring if identifier in self._members)
 
     def __contains__(self, node_id: object) -> bool:
@@ -165,7 +167,7 @@ class LeafSet:
         return others[: self._half]
 
     def _index(self) -> None:
-        """Rebuild what lookups read, which are far more frequent than changes."""
+        """Rebuild the indices for lookups, which are far more frequent than changes."""
         self._members = {peer.node_id: peer for _, peer in self._predecessors}
         self._members.update((peer.node_id, peer) for _, peer in self._successors)
         own_id = self._owner.node_id
@@ -174,7 +176,7 @@ class LeafSet:
         )
         self._everyone = {**self._members, self._owner.node_id: self._owner}
         self._ring = sorted(self._everyone)
-        # The halves of a leaf set that knows the whole ring meet or overlap on the other side of it.
+        # The halves of a leaf set that spans the whole ring meet or overlap on the far side.
         reach = sum(half[-1][0] for half in (self._successors, self._predecessors) if half)
         self._spans_ring = reach >= ID_SPACE or not self._members
         self._highest = self._successors[-1][1].node_id if self._successors else self._owner.node_id

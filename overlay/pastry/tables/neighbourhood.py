@@ -1,4 +1,4 @@
-"""The neighbourhood set of Pastry: the peers that are nearest in round-trip time, whatever their ids."""
+"""The neighbourhood set of Pastry: the peers nearest in round-trip time, whatever their ids."""
 
 from collections.abc import Iterator
 
@@ -7,9 +7,9 @@ from overlay.wire.peer import Peer
 
 
 class Neighbourhood:
-    """At most `size` peers with their latest round-trip time; the farthest makes room for a nearer one.
+    """At most `size` peers with their latest round-trip time; the farthest is evicted for a nearer one.
 
-    A newcomer is given its first contact's set: near the contact is mostly near the newcomer.
+    A newcomer is given its first contact's set, because peers near to the contact are mostly near to the newcomer.
 
     >>> near = Neighbourhood(size=1)
     >>> near.observe(Peer(1, "far"), 0.3)
@@ -23,7 +23,7 @@ class Neighbourhood:
         self._measured: dict[int, tuple[float, Peer]] = {}
 
     def observe(self, peer: Peer, round_trip_s: float) -> None:
-        """Note the round-trip time just measured to a peer. O(size)."""
+        """Record the round-trip time just measured to a peer. O(size)."""
         self._measured[peer.node_id] = (round_trip_s, peer)
         if len(self._measured) > self._size:
             _, farthest = max((away_s, node_id) for node_id, (away_s, _) in self._measured.items())

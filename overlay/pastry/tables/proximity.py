@@ -1,12 +1,12 @@
-"""How far away peers are: round-trip times, smoothed and in bounded room.
+"""Smoothed round-trip times of a bounded number of peers.
 
-Theory. A round trip is never shorter than the way there and back, but often longer: queues, a busy process, a lost
-processor. So an estimate follows a shorter measurement at once and a longer one slowly: it stays near the minimum, and
-still notices that a route has become longer for good.
+Theory. A round trip is never shorter than the propagation delay, but often longer: queues, a busy process, lost CPU
+time. So an estimate follows a shorter measurement at once and a longer one slowly: it stays near the minimum, and still
+notices that a route has become longer for good.
 
-Pastry's routing table leaves a choice: any peer with the right prefix fits a cell. Taking near ones (*proximity
-neighbour selection*) makes the first hops of a route, which have most peers to choose from, very short; the last hop
-is about as long as the direct way. Differences that may be noise count for nothing, or tables would never settle.
+Pastry's routing table leaves a choice: any peer with the right prefix fits a cell. Choosing near ones (*proximity
+neighbour selection*) makes the first hops of a route, which have most peers to choose from, very short; the last hop is
+about as long as the direct way. Differences that may be noise are ignored, or tables would never settle.
 """
 
 from math import inf
@@ -20,7 +20,7 @@ NOISE_S = 0.0005
 
 
 class Proximity:
-    """The smoothed round-trip times of at most `size` peers; who was measured longest ago makes room.
+    """Smoothed round-trip times of at most `size` peers; the one measured longest ago is evicted.
 
     >>> proximity = Proximity()
     >>> proximity.observe(Peer(1, "far"), 0.08)
@@ -35,11 +35,11 @@ class Proximity:
 
     def __init__(self, size: int = ESTIMATES_MAX) -> None:
         self._size = size
-        # In the order of the last measurement.
+        # In order of the last measurement.
         self._round_trips: dict[int, float] = {}
 
     def observe(self, peer: Peer, round_trip_s: float) -> float:
-        """Take in a measurement; return the estimate."""
+        """Add a measurement; return the estimate."""
         known = self._round_trips.pop(peer.node_id, round_trip_s)
         estimate = min(round_trip_s, known + SLOWLY * (round_trip_s - known))
         self._round_trips[peer.node_id] = estimate
@@ -48,7 +48,7 @@ class Proximity:
         return estimate
 
     def round_trip_s(self, node_id: int) -> float:
-        """Return the estimate for a peer; who was not measured is infinitely far."""
+        """Return the estimate for a peer; infinity when it was never measured."""
         return self._round_trips.get(node_id, inf)
 
     def is_clearly_nearer(self, node_id: int, other_id: int) -> bool:

@@ -1,12 +1,12 @@
-"""The routing table of Pastry: two near peers for every prefix that leaves one's own id at one digit.
+"""The routing table of Pastry: two near peers for every prefix that differs from the owner's id in its last digit.
 
-Theory. Pastry keeps one peer a cell. Of two, a message goes to the one whose id is closer to its key, which
-sometimes shares a digit more or is its destination: routes are shorter by a quarter of a hop (docs/overlay.md has
-the numbers). Besides, keys spread over more peers, and a peer that fails leaves another in its place.
+Theory. Pastry keeps one peer per cell. With two, a message goes to the one whose id is closer to its key, which
+sometimes shares a digit more or is its destination: routes are shorter by a quarter of a hop (docs/overlay.md has the
+numbers). Besides, keys spread over more peers, and a failed peer leaves another in its place.
 
-A full cell takes another peer for its farthest one, where the difference in proximity is clear. Where it is not, all
-that is known in favour of those in the cell is that they came first. If that decided, every node would fill its
-cells with the first nodes of all, which all rows name. So then chance decides.
+A full cell replaces its farthest peer when another is clearly nearer. When the difference is not clear, the only
+advantage of the peers in the cell is that they came first. If that decided, every node would fill its cells with the
+oldest nodes, which all rows name. So chance decides.
 """
 
 from collections.abc import Container, Iterator
@@ -42,9 +42,9 @@ class RoutingTable:
         self._rows: list[list[tuple[Peer, ...]]] = []
 
     def offer(self, peer: Peer, *, by_chance: bool = False) -> bool:
-        """Take a peer in if its cell has room, or a peer that is clearly farther; return whether it was.
+        """Add a peer if its cell has room or holds a clearly farther one; return whether it was added.
 
-        `by_chance`: sometimes also for one that is not known to be nearer. A known peer's address is renewed.
+        `by_chance`: sometimes also add one that is not known to be nearer. A known peer's address is renewed.
         """
         row = shared_prefix_length(self._owner.node_id, peer.node_id)
         if row == DIGITS:
@@ -65,7 +65,7 @@ class RoutingTable:
         return True
 
     def _loser(self, cell: tuple[Peer, ...], peer: Peer, *, by_chance: bool) -> Peer | None:
-        """Return who of a full cell has to make room for a peer, None if nobody."""
+        """Return the peer to evict from a full cell, None if there is none."""
         farthest = max(cell, key=lambda present: self._proximity.round_trip_s(present.node_id))
         if self._proximity.is_clearly_nearer(peer.node_id, farthest.node_id):
             return farthest
@@ -89,20 +89,20 @@ class RoutingTable:
         return True
 
     def row_of(self, key: int) -> int:
-        """Return in which row the peers for a key stand, one that is not the owner's id."""
+        """Return the row of the peers for a key, which is not the owner's id."""
         return shared_prefix_length(self._owner.node_id, key)
 
     def cell(self, key: int) -> tuple[Peer, ...]:
-        """Return the peers that share more digits with the key than the owner does, as many as are known."""
+        """Return the known peers that share more digits with the key than the owner does."""
         row = shared_prefix_length(self._owner.node_id, key)
         return self._rows[row][digit(key, row)] if row < len(self._rows) else ()
 
     def find(self, node_id: int) -> Peer | None:
-        """Return a peer as it stands in the table."""
+        """Return the peer of this id in the table."""
         return next((peer for peer in self.cell(node_id) if peer.node_id == node_id), None)
 
     def next_hop(self, key: int, avoid: Container[int] = ()) -> Peer | None:
-        """Return who of the key's cell is closest to it, and none of `avoid`."""
+        """Return the peer of the key's cell that is closest to the key and not in `avoid`."""
         best, nearest = None, inf
         for peer in self.cell(key):
             gap = abs(peer.node_id - key)
@@ -115,12 +115,12 @@ class RoutingTable:
         return tuple(peer for cell in self.cells(number) for peer in cell)
 
     def cells(self, number: int) -> tuple[tuple[Peer, ...], ...]:
-        """Return the cells of one row that are not empty, in column order."""
+        """Return the non-empty cells of one row, in column order."""
         return tuple(filter(None, self._rows[number])) if number < len(self._rows) else ()
 
     @property
     def row_count(self) -> int:
-        """How many rows are in use, counted to the last one that was ever filled."""
+        """Number of rows up to the last one ever filled."""
         return len(self._rows)
 
     def __iter__(self) -> Iterator[Peer]:

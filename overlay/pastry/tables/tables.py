@@ -1,6 +1,6 @@
-"""Whom one node knows: the three tables of Pastry, and those who are not there any more."""
+"""All peers one node knows: the three tables of Pastry, and the departed peers."""
 
-from collections.abc import Iterable, Set
+from collections.abc import Container, Iterable, Set
 from heapq import nsmallest
 from itertools import chain
 
@@ -10,18 +10,42 @@ from overlay.pastry.tables.departed import Departed
 from overlay.pastry.tables.leaf_set import LeafSet
 from overlay.pastry.tables.neighbourhood import Neighbourhood
 from overlay.pastry.tables.proximity import Proximity
-from overlay.pastry.tables.routing import next_hop
 from overlay.pastry.tables.routing_table import RoutingTable
-from overlay.wire.ids import clockwise, closest
+from overlay.wire.ids import clockwise, closer, closest, shared_prefix_length
 from overlay.wire.peer import Peer
+
+
+def next_hop(
+    key: int, owner: Peer, leaf_set: LeafSet, routing_table: RoutingTable, avoid: Container[int] = ()
+) -> Peer | None:
+    """Return the next hop for a message to `key`, not in `avoid`; None when the owner itself is closest.
+
+    The leaf set decides if the key lies in its range; otherwise the routing table; in the rare case that the cell is
+    empty, any known peer with no shorter prefix that is numerically closer than the owner.
+    """
+    if leaf_set.covers(key):
+        nearest = leaf_set.closest(key, avoid)
+        return None if nearest.node_id == owner.node_id else nearest
+    hop = routing_table.next_hop(key, avoid)
+    if hop is not None:
+        return hop
+    shared = shared_prefix_length(owner.node_id, key)
+    nearer = {
+        peer.node_id: peer
+        for peer in chain(leaf_set, routing_table)
+        if peer.node_id not in avoid
+        and shared_prefix_length(peer.node_id, key) >= shared
+        and closer(key, peer.node_id, owner.node_id)
+    }
+    return nearer[closest(key, nearer)] if nearer else None
 
 
 class PeerTables:
     """One node's tables.
 
-    A peer enters the leaf set when it has spoken for itself, never on hearsay. Who has departed is in none.
-    `suspects`: ids, kept up to date by whoever made the tables. `leaf_set_revision` grows whenever the members of
-    the leaf set change, `losses` when one of them is dropped.
+    A peer enters the leaf set when it has itself sent a message, never on hearsay. Departed peers are in no table.
+    `suspects`: ids, kept up to date by the creator of the tables. `leaf_set_revision` grows whenever the members of the
+    leaf set change, `losses` when one of them is dropped.
     """
 
     def __init__(self, peer: Peer, suspects: Set[int], random: RandomSource) -> None:
@@ -41,9 +65,9 @@ class PeerTables:
         self.candidates = Candidates()
 
     def next_hop(self, key: int, *, avoid: int | None = None) -> Peer | None:
-        """Return where to pass a message for the key; None when this node is closest.
+        """Return the next hop for a message to the key; None when this node is closest.
 
-        Suspects are avoided where there is another way: never so that this node would be closest itself.
+        Suspects are avoided where there is another way, but never so that this node itself would be closest.
         """
         avoided = () if avoid is None else (avoid,)
         hop = next_hop(key, self.peer, self.leaf_set, self.routing_table, avoided)
@@ -53,14 +77,14 @@ class PeerTables:
         return around or hop
 
     def lacks_cell(self, key: int) -> bool:
-        """Say whether the routing table has nobody for a key that is beyond the leaf set."""
+        """Say whether the routing table has no peer for a key beyond the leaf set."""
         return not self.leaf_set.covers(key) and not self.routing_table.cell(key)
 
     def detour(self, key: int, tried: Set[int], *, avoid: int | None = None) -> Peer | None:
-        """Return where to pass a message that some peers have not acknowledged; None when this node is closest.
+        """Return the next hop for a message that some peers have not acknowledged; None when this node is closest.
 
-        Where the closest node itself did not, another of the leaf set may reach it. One that is suspected is waited
-        for: when it has failed, somebody else is closest.
+        When the closest node itself did not acknowledge, another member of the leaf set may reach it. A suspected
+        closest node is waited for: when it has failed, another node is closest.
         """
         hop = self.next_hop(key, avoid=avoid)
         if hop is None or hop.node_id not in tried:
@@ -73,30 +97,30 @@ class PeerTables:
 
     @property
     def trusted_leaves(self) -> tuple[Peer, ...]:
-        """The members of the leaf set that others may take into theirs: those that are not suspected."""
+        """The members of the leaf set that are not suspected, which other nodes may take into theirs."""
         return tuple(peer for peer in self.leaf_set.members if peer.node_id not in self._suspects)
 
     def closest(self, key: int) -> Peer:
-        """Return the peer, or this node, that is numerically closest to the key of all that are known."""
+        """Return the known peer, or this node, that is numerically closest to the key."""
         known = {peer.node_id: peer for peer in chain(self.routing_table, self.leaf_set, (self.peer,))}
         return known[closest(key, known)]
 
     def neighbours(self, count: int) -> tuple[Peer, ...]:
-        """Return the numerically nearest peers, the nearest first."""
+        """Return the numerically nearest peers, nearest first."""
         return self.leaf_set.nearest(count)
 
     def nearest(self, peers: Iterable[Peer], count: int) -> list[Peer]:
-        """Return the nearest of some peers by round-trip time, those not measured after all others."""
+        """Return the nearest of some peers by round-trip time; unmeasured peers come last."""
         return nsmallest(count, peers, key=lambda peer: self.proximity.round_trip_s(peer.node_id))
 
     def known(self, node_id: int) -> Peer | None:
-        """Return a peer as it stands in the leaf set or the routing table."""
+        """Return the peer of this id in the leaf set or the routing table."""
         if node_id in self.leaf_set:
             return self.leaf_set.closest(node_id)
         return self.routing_table.find(node_id)
 
     def beyond_leaf_set(self, count: int) -> list[Peer]:
-        """Return the nearest peers of the routing table that are not in the leaf set, so many in each direction."""
+        """Return the nearest peers of the routing table beyond the leaf set, `count` in each direction."""
         others = [peer for peer in self.routing_table if peer.node_id not in self.leaf_set]
         own_id = self.peer.node_id
         above = sorted(others, key=lambda peer: clockwise(own_id, peer.node_id))[:count]
@@ -104,16 +128,16 @@ class PeerTables:
         return [*above, *(peer for peer in below if peer not in above)]
 
     def meet(self, peer: Peer, *, is_new: bool = False) -> None:
-        """Take in a peer that has spoken for itself; a newcomer to the overlay also in place of others."""
+        """Add a peer that has itself sent a message; a newcomer to the overlay may replace others."""
         self.routing_table.offer(peer, by_chance=is_new)
         self._consider(peer)
         if self.leaf_set.offer(peer):
             self.leaf_set_revision += 1
 
-    def hear_of(self, peers: Iterable[Peer], now: float) -> None:
-        """Give room in the routing table to peers that others named, in random order; the rest are to be measured."""
+    def learn_peers(self, peers: Iterable[Peer], now: float) -> None:
+        """Offer named peers to the routing table in random order; keep the others as candidates to measure."""
         for peer in shuffled(peers, self._random):
-            departed = self.departed.is_gone(peer.node_id) or self.departed.is_buried(peer, now)
+            departed = self.departed.is_gone(peer.node_id) or self.departed.has_tombstone(peer, now)
             if departed or peer.node_id in self._suspects or peer.node_id == self.peer.node_id:
                 continue
             if self.known(peer.node_id) is None:
@@ -125,22 +149,22 @@ class PeerTables:
             self.candidates.add(peer)
 
     def next_candidate(self, now: float) -> Peer | None:
-        """Return a peer that should be measured, None when there is none."""
+        """Return a peer to measure, None when there is none."""
         while (peer := self.candidates.pop()) is not None:
-            departed = self.departed.is_gone(peer.node_id) or self.departed.is_buried(peer, now)
+            departed = self.departed.is_gone(peer.node_id) or self.departed.has_tombstone(peer, now)
             if not departed and peer.node_id not in self._suspects:
                 return peer
         return None
 
     def observe(self, peer: Peer, round_trip_s: float) -> None:
-        """Note the round-trip time just measured to a peer, which has spoken for itself."""
+        """Record the round-trip time just measured to a peer, which has itself sent a message."""
         is_first = peer.node_id not in self.proximity
         self.neighbourhood.observe(peer, self.proximity.observe(peer, round_trip_s))
         self.candidates.remove(peer.node_id)
         self.routing_table.offer(peer, by_chance=is_first)
 
     def forget(self, node_id: int) -> bool:
-        """Take a peer out of every table; return whether it was in one that messages are routed by."""
+        """Remove a peer from every table; return whether it was in one used for routing."""
         routed = self.routing_table.remove(node_id)
         self.neighbourhood.remove(node_id)
         self.proximity.forget(node_id)
@@ -152,19 +176,19 @@ class PeerTables:
         return True
 
     def renew(self, peer: Peer) -> None:
-        """Bring a peer's address up to date where it is known."""
+        """Renew a peer's address where it is known."""
         self.routing_table.renew(peer)
         self.neighbourhood.renew(peer)
         if peer.node_id in self.leaf_set:
             self.leaf_set.offer(peer)
 
     def close_ring(self) -> None:
-        """Take the leaf set for the whole ring: keys that were others' to deliver may now be this node's."""
+        """Treat the leaf set as the whole ring: this node may now own keys that others owned."""
         self.leaf_set.close_ring()
         self.leaf_set_revision += 1
 
     def clear(self) -> None:
-        """Know nobody."""
+        """Forget every peer."""
         self.departed.clear()
         self.leaf_set_revision += 1
         self._create()

@@ -1,1 +1,1 @@
-"""Certificates, keys and trust: who an agent or a creator is."""
+"""Certificates, keys, revocation and trust: the identities of agents and creators. Imports only `overlay.wire`."""

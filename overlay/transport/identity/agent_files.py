@@ -10,7 +10,7 @@ from overlay.transport.identity.authority_files import AuthorityError, check_fre
 
 
 class AgentFiles:
-    """One agent's folder. AuthorityError from everything here: one line that names the file and the fault."""
+    """One agent's folder. Every method may raise AuthorityError: one line that names the file and the fault."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -19,11 +19,11 @@ class AgentFiles:
         self._key_file = directory / "agent.key"
 
     def check_free(self) -> None:
-        """See that nothing would be written over."""
+        """Check that none of the files exists already."""
         check_free(self._key_file, self.certificate_file)
 
     def check_protection(self, key_password: bytes | None) -> None:
-        """See that a key that is encrypted does not become one that is not."""
+        """Check that an encrypted key is not replaced by an unencrypted one."""
         if key_password is None and self._key_file.exists() and needs_password(self._key_file):
             raise AuthorityError(f"{self._key_file}: is protected by a password: give --key-password-file")
 
@@ -32,7 +32,7 @@ class AgentFiles:
         return load_certificate(self.certificate_file)
 
     def save(self, credentials: Credentials, authority_pem: bytes) -> None:
-        """Write all three."""
+        """Write all three files."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -41,7 +41,7 @@ class AgentFiles:
         replace(self._ca_file, authority_pem, 0o644)
 
     def replace(self, credentials: Credentials, authority_pem: bytes) -> None:
-        """Put a new certificate and key in the place of the old ones; add the authority if it is another one."""
+        """Replace certificate and key; add the authority if it is another one."""
         known = read_bytes(self._ca_file) if self._ca_file.exists() else b""
         if authority_pem.strip() not in known:
             replace(self._ca_file, known + authority_pem, 0o644)

@@ -1,9 +1,9 @@
-"""The fleet's certificate authority: it admits agents by drawing each an id and signing it into a certificate, trusts
-creators of jobs by signing their keys, and shuts both out by signing a list of the certificates that count no more.
+"""The fleet's certificate authority: admits agents by signing an id into their certificate, trusts creators of jobs by
+signing their keys, and excludes both by signing a list of revoked certificates.
 
-Keys are ECDSA P-256, those of creators Ed25519. What certificates say is in `claims`, what lists mean in
-`revocation`. Only `elf ca`, `elf creator`, the demo and tests load this module: an agent reads certificates with
-`identity`, which needs no more than the system's TLS.
+Keys are ECDSA P-256, those of creators Ed25519. The contents of certificates are described in `claims`, the meaning of
+lists in `revocation`. Only `elf ca`, `elf creator`, the demo and tests load this module: an agent reads certificates
+with `identity`, which needs no more than the system's TLS.
 """
 
 import secrets
@@ -33,28 +33,28 @@ from overlay.wire.ids import ID_BITS, Id, checked_id
 
 AUTHORITY_DAYS = 3650.0
 CLOCK_SKEW = timedelta(minutes=5)
-"""Certificates are valid from this long before they were made: clocks of a fleet differ."""
+"""Certificates are valid from this long before their creation, because the clocks of a fleet differ."""
 CERTIFICATE_FILE = "ca.pem"
 KEY_FILE = "ca.key"
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What one agent gets from the authority: its certificate and private key as PEM, and the id they speak of."""
+    """An agent's credentials from the authority: certificate and private key as PEM, and the id they name."""
 
     certificate_pem: bytes
     key_pem: bytes = field(repr=False)
     node_id: Id
 
     def save(self, certificate: Path, key: Path) -> None:
-        """Write both files, the key readable by its owner alone; AuthorityError when one is there or fails."""
+        """Write both files, the key readable by its owner alone; AuthorityError when one exists or writing fails."""
         write_new(key, self.key_pem, 0o600)
         write_new(certificate, self.certificate_pem, 0o644)
 
 
 @dataclass(frozen=True, slots=True)
 class Revocation:
-    """A certificate that counts no more: its serial number, since when, and why."""
+    """A revoked certificate: its serial number, time and reason."""
 
     serial: int
     since: datetime
@@ -62,7 +62,7 @@ class Revocation:
 
     @classmethod
     def read(cls, entry: x509.RevokedCertificate) -> "Revocation":
-        """Read a line of a list."""
+        """Read an entry of a list."""
         reasons = [one.value.reason for one in entry.extensions if isinstance(one.value, x509.CRLReason)]
         return cls(entry.serial_number, entry.revocation_date_utc, *reasons[:1])
 
@@ -83,7 +83,7 @@ class Authority:
 
     @classmethod
     def create(cls, fleet: str, *, days: float = AUTHORITY_DAYS) -> "Authority":
-        """Make a new authority, valid from now for so many days; ValueError for a name no fleet can have."""
+        """Create an authority, valid from now for this many days; ValueError for an invalid fleet name."""
         checked_fleet(fleet)
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"{fleet[:48]} authority")
@@ -98,7 +98,7 @@ class Authority:
 
     @classmethod
     def load(cls, directory: Path, password: bytes | None = None) -> "Authority":
-        """Read what `save` wrote; AuthorityError when it is not there, not an authority, or the password is wrong."""
+        """Load a saved authority; AuthorityError when it is missing or invalid, or the password is wrong."""
         certificate_file, key_file = directory / CERTIFICATE_FILE, directory / KEY_FILE
         certificate, fleet = load_authority_certificate(certificate_file)
         key = load_key(key_file, password)
@@ -108,19 +108,19 @@ class Authority:
 
     @staticmethod
     def check_free(directory: Path) -> None:
-        """See that no authority is there already; AuthorityError when one is."""
+        """Check that no authority exists already; AuthorityError when one does."""
         check_free(directory / KEY_FILE, directory / CERTIFICATE_FILE)
 
     @property
     def certificate_pem(self) -> bytes:
-        """What every agent of the fleet needs to know its peers by."""
+        """The certificate by which every agent of the fleet verifies its peers."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def save(self, directory: Path, password: bytes | None = None) -> None:
-        """Write `ca.pem` and `ca.key` (readable by its owner alone) into the directory, which is made if needed.
+        """Write `ca.pem` and `ca.key` (readable by its owner alone) into the directory, which is created if needed.
 
-        With a password the key is encrypted by it. AuthorityError when one of them is there: an authority is never
-        written over.
+        With a password the key is encrypted. AuthorityError when one of the files exists: an authority is never
+        overwritten.
         """
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -139,10 +139,10 @@ class Authority:
         not_before: datetime | None = None,
         key_password: bytes | None = None,
     ) -> Credentials:
-        """Admit an agent: draw it an id (unless one is given, to renew a certificate) and sign its certificate.
+        """Admit an agent: draw its id (unless one is given, to renew a certificate) and sign its certificate.
 
-        The certificate is valid for `days` from `not_before` (aware; five minutes ago if not given), at most as long
-        as the authority's own. ValueError for what no agent can have, or when nothing would be left of it.
+        The certificate is valid for `days` from `not_before` (aware; five minutes ago by default), at most as long as
+        the authority's own. ValueError for an invalid name, or when no validity would be left.
         """
         checked_name(name)
         identifier = checked_id(secrets.randbits(ID_BITS) if node_id is None else node_id)
@@ -155,8 +155,8 @@ class Authority:
     def trust(self, name: str, public_key: bytes, *, days: float = 365, not_before: datetime | None = None) -> bytes:
         """Trust a creator of jobs: sign the certificate (PEM) of its Ed25519 public key (32 bytes).
 
-        It is for signatures, and says so: TLS refuses it. Dates are as those of `issue`. ValueError for what no
-        creator can have, or when nothing would be left of it.
+        It is for signatures only: TLS refuses it. Dates are as for `issue`. ValueError for an invalid name, or when no
+        validity would be left.
         """
         checked_name(name, "a creator")
         key = ed25519.Ed25519PublicKey.from_public_bytes(public_key)
@@ -164,7 +164,7 @@ class Authority:
         return self._signed(name, key, uri, [ExtendedKeyUsageOID.CODE_SIGNING], not_before, days)
 
     def revocation_list(self, number: int, revoked: Iterable[Revocation]) -> bytes:
-        """Sign the list (PEM) of all certificates that count no more; its number is above that of the list before."""
+        """Sign the list (PEM) of all revoked certificates; its number is higher than the previous list's."""
         builder = (
             x509.CertificateRevocationListBuilder()
             .issuer_name(self.certificate.subject)
@@ -175,7 +175,7 @@ class Authority:
         )
         for one in revoked:
             entry = x509.RevokedCertificateBuilder().serial_number(one.serial).revocation_date(one.since)
-            if one.reason is not x509.ReasonFlags.unspecified:  # which is said by saying nothing
+            if one.reason is not x509.ReasonFlags.unspecified:  # which is expressed by its absence
                 entry = entry.add_extension(x509.CRLReason(one.reason), critical=False)
             builder = builder.add_revoked_certificate(entry.build())
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
@@ -211,7 +211,7 @@ class Authority:
 
 
 def load_authority_certificate(path: Path) -> tuple[x509.Certificate, str]:
-    """Read the certificate of an authority and the fleet it names; AuthorityError when it is none."""
+    """Read an authority's certificate and the fleet it names; AuthorityError when it is not an authority's."""
     try:
         certificate = x509.load_pem_x509_certificate(read_bytes(path))
         return certificate, _fleet_of(certificate)
@@ -225,7 +225,7 @@ def needs_password(key_file: Path) -> bool:
 
 
 def load_key(path: Path, password: bytes | None) -> object:
-    """Read a private key; AuthorityError when it is none, or needs a password, or another one."""
+    """Read a private key; AuthorityError when it is invalid, or the password is missing or wrong."""
     content, is_encrypted = _read_key(path), needs_password(path)
     try:
         return serialization.load_pem_private_key(content, password if is_encrypted else None)
@@ -289,7 +289,7 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey, password: bytes | None) -> bytes:
-    """Return a private key as PKCS8 (PEM), encrypted where there is a password."""
+    """Return a private key as PKCS8 (PEM), encrypted if there is a password."""
     encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if password is not None:
         encryption = serialization.BestAvailableEncryption(password)

@@ -1,14 +1,14 @@
-"""An authority's folder: its certificate and key, the index of what it has issued, and its list of what is revoked.
+"""An authority's folder: its certificate and key, the index of issued certificates, and the list of revoked ones.
 
 | file | what |
 |---|---|
-| `ca.pem`, `ca.key` | the authority; the key encrypted unless nobody wanted that |
-| `issued.jsonl` | a line of JSON for each certificate, written before the certificate is: none goes out unseen |
+| `ca.pem`, `ca.key` | the authority; the key is encrypted unless that was declined |
+| `issued.jsonl` | a line of JSON for each certificate, written before it: none is issued unrecorded |
 | `crl.pem` | the newest list of revoked certificates, an empty one at first |
-| `lock` | held while one of them changes, so that two operators cannot issue lists of one number |
+| `lock` | held during changes, so that two operators cannot issue lists of the same number |
 
-The number of a list is the time it was made, in seconds, or one more than the last one's: so lists go on counting
-even where the folder came back from a backup.
+The number of a list is its creation time in seconds, or one more than the previous list's: so numbers keep growing
+even if the folder was restored from a backup.
 """
 
 import fcntl
@@ -41,17 +41,19 @@ INDEX_FILE = "issued.jsonl"
 LIST_FILE = "crl.pem"
 LOCK_FILE = "lock"
 FORGOTTEN_AFTER = timedelta(days=1)
-"""Revoked certificates leave the list so long after they have expired: whose clock is so wrong is beyond help."""
+"""Grace after expiry before a revoked certificate is dropped from the list; tolerates clocks that are off by this
+much.
+"""
 
 
 class Issued(msgspec.Struct, frozen=True):
-    """A certificate as the index has it."""
+    """A certificate as recorded in the index."""
 
     serial: str
     """Hexadecimal."""
     name: str
     node_id: str
-    """An agent's place in the overlay, or what stands for a creator's key."""
+    """An agent's place in the overlay, or the id of a creator's key."""
     role: str
     not_before: datetime
     expires: datetime
@@ -66,7 +68,7 @@ _LINE: msgspec.json.Decoder[Issued] = msgspec.json.Decoder(Issued)
 
 
 class AuthorityDirectory:
-    """One authority's folder. AuthorityError from everything here: one line that names the file and the fault."""
+    """One authority's folder. Every method may raise AuthorityError: one line that names the file and the fault."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -74,7 +76,7 @@ class AuthorityDirectory:
 
     @classmethod
     def create(cls, path: Path, authority: Authority, password: bytes | None) -> "AuthorityDirectory":
-        """Save a new authority, with a list on which there is nobody: agents can be told where lists will come from."""
+        """Save a new authority with an empty list, so that agents can be told where lists will come from."""
         authority.save(path, password)
         directory = cls(path)
         directory.revoke(authority, [], x509.ReasonFlags.unspecified)
@@ -86,11 +88,11 @@ class AuthorityDirectory:
         return needs_password(self.path / KEY_FILE)
 
     def unlock(self, password: bytes | None) -> Authority:
-        """Read the key."""
+        """Load the key."""
         return Authority.load(self.path, password)
 
     def issued(self) -> Sequence[Issued]:
-        """Return what the index has, the oldest first."""
+        """Return the entries of the index, oldest first."""
         path = self.path / INDEX_FILE
         if not path.exists():
             return []
@@ -103,7 +105,7 @@ class AuthorityDirectory:
         return found
 
     def revoked(self) -> tuple[int, Sequence[Revocation]]:
-        """Return the number of the newest list (0 if there is none yet) and what is on it."""
+        """Return the number of the newest list (0 if there is none yet) and its entries."""
         path = self.path / LIST_FILE
         if not path.exists():
             return 0, []
@@ -123,16 +125,16 @@ class AuthorityDirectory:
         days: float,
         key_password: bytes | None = None,
     ) -> Credentials:
-        """Admit an agent, as `Authority.issue` does, and write it down."""
+        """Admit an agent as `Authority.issue` does, and record the certificate."""
         credentials = authority.issue(name, node_id=node_id, days=days, key_password=key_password)
         with self._locked():
             self._write_down(credentials.certificate_pem, name, AGENT_ROLE, credentials.node_id)
         return credentials
 
     def trust(self, authority: Authority, name: str, public_key: bytes, *, days: float, out: Path) -> Issued:
-        """Trust a creator, as `Authority.trust` does, write it down, and the certificate into a new file.
+        """Trust a creator as `Authority.trust` does; record the certificate and write it to a new file.
 
-        A key has one name, and none again once it was said that others may know it.
+        A key has one name, and is not trusted again once it was revoked as compromised.
         """
         pem = authority.trust(name, public_key, days=days)
         identifier = creator_id(public_key)
@@ -153,7 +155,7 @@ class AuthorityDirectory:
     def check_renewable(self, certificate: x509.Certificate, path: Path) -> tuple[str, int]:
         """Return name and id of an agent of this fleet whose certificate may be renewed.
 
-        It may be another authority's: so agents move to this one when it replaces that.
+        The certificate may be another authority's: so agents move to this one when it replaces the other.
         """
         fleet, role, node_id = _member(certificate, path)
         if fleet != self.fleet:
@@ -165,7 +167,7 @@ class AuthorityDirectory:
         return common_name(certificate), node_id
 
     def certificates_of(self, who: str, role: str) -> Sequence[Issued]:
-        """Return the certificates for a role that still count: a member's by its name or id, or one by its serial."""
+        """Return the valid certificates for a role: a member's by its name or id, or one by its serial number."""
         every = [one for one in self.issued() if one.role == role and who in (one.name, one.node_id, one.serial)]
         revoked = {one.serial for one in self.revoked()[1]}
         valid = [one for one in every if one.number not in revoked and one.expires > datetime.now(UTC)]
@@ -186,7 +188,7 @@ class AuthorityDirectory:
         return certificate.serial_number
 
     def revoke(self, authority: Authority, serials: Sequence[int], reason: x509.ReasonFlags) -> int:
-        """Sign and write a list that has these certificates too; its number."""
+        """Sign and write a list that includes these certificates; return its number."""
         now = datetime.now(UTC)
         with self._locked():
             last, revoked = self.revoked()
@@ -237,7 +239,7 @@ def load_certificate(path: Path) -> x509.Certificate:
 
 
 def common_name(certificate: x509.Certificate) -> str:
-    """Return whom a certificate names."""
+    """Return the name in a certificate."""
     names = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
     return str(names[0].value) if names else ""
 

@@ -1,4 +1,4 @@
-"""How an authority's files are read and written: never half, and never over what must stay."""
+"""Reads and writes an authority's files: atomically, and without overwriting what must stay."""
 
 import os
 from pathlib import Path
@@ -20,14 +20,14 @@ def read_bytes(path: Path) -> bytes:
 
 
 def check_free(*paths: Path) -> None:
-    """See that nothing is there that would be written over."""
+    """Check that the file does not exist."""
     for path in paths:
         if path.exists():
             raise AuthorityError(f"{path}: is already there and is not written over")
 
 
 def write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that must not be there yet, with its final permissions from the first moment."""
+    """Write a file that must not exist yet, with its final permissions from the first moment."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
@@ -38,7 +38,7 @@ def write_new(path: Path, data: bytes, mode: int) -> None:
 
 
 def replace(path: Path, data: bytes, mode: int) -> None:
-    """Write a file whether it is there or not: whoever reads it reads all of the old one or all of the new."""
+    """Write a file atomically, whether it exists or not: readers see the old content or the new, never a mixture."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
@@ -52,7 +52,7 @@ def replace(path: Path, data: bytes, mode: int) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add a line to a file, on disk before this returns."""
+    """Append a line to a file and flush it to disk."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), "wb") as file:
             file.write(line + b"\n")

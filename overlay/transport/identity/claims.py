@@ -1,8 +1,8 @@
-"""What a certificate says of whom it was issued to, on the word of the fleet's authority.
+"""Claims of a certificate about its holder, signed by the fleet's authority.
 
 The only alternative name of an agent's certificate is `elf://<fleet>/<role>/<node id>`, that of the authority's own
-`elf://<fleet>`; the common name is the agent's. Only who has the role `agent` may have links to agents: a
-certificate issued for something else (a creator, say) opens no door here, whatever else is right about it.
+`elf://<fleet>`; the common name is the agent's. Only a holder of the role `agent` may have links to agents: a
+certificate issued for another purpose (a creator's, say) admits nobody, however valid it is.
 """
 
 import hashlib
@@ -18,14 +18,14 @@ SCHEME = "elf"
 AGENT_ROLE = "agent"
 CREATOR_ROLE = "creator"
 NAME_CHARACTERS_MAX = 64
-"""What a certificate's common name can hold."""
+"""Length of the longest common name a certificate can hold."""
 _FLEET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _ROLE = re.compile(r"[a-z]{1,16}")
 _URI = re.compile(rf"{SCHEME}://({_FLEET.pattern})/({_ROLE.pattern})/([0-9a-f]{{32}})")
 
 
 def checked_fleet(fleet: str) -> str:
-    """Return the name if a fleet can have it; ValueError otherwise.
+    """Return the name if it is valid for a fleet; ValueError otherwise.
 
     >>> checked_fleet("shop.eu-1")
     'shop.eu-1'
@@ -38,24 +38,24 @@ def checked_fleet(fleet: str) -> str:
 
 
 def checked_name(name: str, whose: str = "an agent") -> str:
-    """Return the name if an agent (or who else it is of) can have it; ValueError otherwise."""
+    """Return the name if it is valid for an agent (or the given kind of holder); ValueError otherwise."""
     if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable() or name != name.strip():
         raise ValueError(f"{whose}'s name is 1 to {NAME_CHARACTERS_MAX} printable characters: {name[:70]!r}")
     return name
 
 
 def creator_id(public_key: bytes) -> Id:
-    """Return what a creator's certificate calls its key (32 bytes): the first 16 bytes of its SHA-256."""
+    """Return the id of a creator's key (32 bytes) in its certificate: the first 16 bytes of the key's SHA-256."""
     return id_from_bytes(hashlib.sha256(public_key).digest()[:ID_BYTES])
 
 
 def fleet_uri(fleet: str) -> str:
-    """Return what an authority's certificate says; ValueError for a name no fleet can have."""
+    """Return the URI of an authority's certificate; ValueError for an invalid fleet name."""
     return f"{SCHEME}://{checked_fleet(fleet)}"
 
 
 def member_uri(fleet: str, role: str, node_id: int) -> str:
-    """Return what the certificate of a member of a fleet says; ValueError for what no member can have.
+    """Return the URI of a member's certificate; ValueError for invalid fleet, role or id.
 
     >>> member_uri("shop", "agent", 255)
     'elf://shop/agent/000000000000000000000000000000ff'
@@ -67,7 +67,7 @@ def member_uri(fleet: str, role: str, node_id: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a certificate says."""
+    """Claims of a member's certificate."""
 
     fleet: str
     role: str
@@ -79,7 +79,7 @@ class Claims:
 
 
 def read_claims(certificate: Mapping[str, Any] | None) -> Claims:
-    """Read the dictionary `ssl` makes of a certificate it has verified; ValueError when it is not a member's."""
+    """Read the dictionary `ssl` returns for a verified certificate; ValueError when it is not a member's."""
     if not certificate:
         raise ValueError("there is no certificate")
     (fleet, role, node_id), name = read_uri(uris(certificate)), _name(certificate)
@@ -88,7 +88,7 @@ def read_claims(certificate: Mapping[str, Any] | None) -> Claims:
 
 
 def read_uri(names: list[str]) -> tuple[str, str, Id]:
-    """Return fleet, role and id as the URIs of a certificate say; ValueError unless it is one, and of a member."""
+    """Return fleet, role and id from a certificate's URIs; ValueError unless there is exactly one, a member's."""
     match = _URI.fullmatch(names[0]) if len(names) == 1 else None
     if match is None:
         raise ValueError(f"it does not say {SCHEME}://<fleet>/<role>/<node id>, once")
@@ -96,7 +96,7 @@ def read_uri(names: list[str]) -> tuple[str, str, Id]:
 
 
 def uris(certificate: Mapping[str, Any]) -> list[str]:
-    """Return the URIs a certificate names, as `ssl` shows it."""
+    """Return a certificate's URIs from `ssl`'s dictionary."""
     return [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
 
 

@@ -1,4 +1,6 @@
-"""Reads creators' certificates and checks signatures, with the library for it: `creators` loads this when it must."""
+"""Reads creators' certificates and checks signatures, with the cryptography library: `creators` loads this on
+demand.
+"""
 
 import warnings
 from collections.abc import Sequence
@@ -21,13 +23,15 @@ _FAULTS = (
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )
-"""What the library raises for certificates it cannot make sense of."""
+"""Exceptions of the library for certificates it cannot parse."""
 
 
 def verified(certificate: bytes, authorities: Sequence[bytes]) -> Verified:
-    """Read a creator's certificate (DER) that one of the authorities (DER) has signed itself; UntrustedCreatorError."""
+    """Read a creator's certificate (DER) signed directly by one of the authorities (DER); UntrustedCreatorError."""
     try:
-        with warnings.catch_warnings():  # of what no authority makes, which the library takes for now
+        with (
+            warnings.catch_warnings()
+        ):  # of deprecated forms, accepted by the library for now, that no authority issues
             warnings.simplefilter("error", CryptographyDeprecationWarning)
             found = x509.load_der_x509_certificate(certificate)
     except (*_FAULTS, CryptographyDeprecationWarning) as error:
@@ -39,7 +43,7 @@ def verified(certificate: bytes, authorities: Sequence[bytes]) -> Verified:
 
 
 def read_creator(certificate: x509.Certificate) -> CreatorClaims:
-    """Return what a certificate says, whoever signed it; UntrustedCreatorError when it is not a creator's."""
+    """Return the claims of a certificate, whoever signed it; UntrustedCreatorError when it is not a creator's."""
     try:
         fleet, role, identifier = read_uri(certificate_uris(certificate))
         (attribute,) = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
@@ -63,7 +67,7 @@ def read_creator(certificate: x509.Certificate) -> CreatorClaims:
 
 
 def has_signed(public_key: bytes, payload: bytes, signature: bytes) -> bool:
-    """Say whether a signature (64 bytes) of the payload is that of an Ed25519 key (32 bytes)."""
+    """Say whether a signature (64 bytes) of the payload was made with an Ed25519 key (32 bytes)."""
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, payload)
     except (ValueError, InvalidSignature):

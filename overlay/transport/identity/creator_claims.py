@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 
 class UntrustedCreatorError(Exception):
-    """A certificate or signature is not believed; one line says why. `reason` is of a few words to count it under."""
+    """A certificate or signature is not trusted; one line with the reason. `reason` is a few fixed words to count it
+    under.
+    """
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -13,12 +15,12 @@ class UntrustedCreatorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CreatorClaims:
-    """What a creator's certificate says. Times are seconds since the epoch."""
+    """Claims of a creator's certificate. Times are seconds since the epoch."""
 
     fleet: str
     name: str
     public_key: bytes
-    """Ed25519, 32 bytes: this is who owns a job, whatever the name is."""
+    """Ed25519, 32 bytes: identifies the owner of a job, whatever the name is."""
     serial: int
     starts_at: float
     expires_at: float

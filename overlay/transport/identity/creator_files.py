@@ -1,5 +1,5 @@
-"""A creator's files, in one folder: `creator.key` and `creator.pub`, which the creator makes, and `creator.pem`, the
-certificate for that key, which the fleet's authority gives for `creator.pub`.
+"""A creator's files, in one folder: `creator.key` and `creator.pub`, made by the creator, and `creator.pem`, the
+certificate that the fleet's authority issues for `creator.pub`.
 """
 
 from dataclasses import dataclass, field
@@ -24,16 +24,16 @@ _PRIVATE = b"PRIVATE KEY-----"
 
 @dataclass(frozen=True, slots=True)
 class Creator:
-    """Somebody who owns jobs, with the key to sign for them."""
+    """A creator of jobs, with the key to sign for them."""
 
     claims: CreatorClaims
     certificate: bytes
-    """DER, to go with what is signed."""
+    """DER, sent along with signed data."""
     _key: Ed25519PrivateKey = field(repr=False)
 
     @property
     def name(self) -> str:
-        """What the authority calls the creator."""
+        """The creator's name in the certificate."""
         return self.claims.name
 
     @property
@@ -52,7 +52,7 @@ class Creator:
 
 
 class CreatorFiles:
-    """One creator's folder. AuthorityError from everything here: one line that names the file and the fault."""
+    """One creator's folder. Every method may raise AuthorityError: one line that names the file and the fault."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -61,10 +61,10 @@ class CreatorFiles:
         self.certificate_file = directory / "creator.pem"
 
     def create(self, name: str | None, password: bytes | None) -> None:
-        """Make a new key, encrypted if there is a password, and write it and its public half beside it.
+        """Create a key, encrypted if there is a password, and write it with its public half.
 
-        The name is written in front of the public key, for people. ValueError for one no creator can have. Files of a
-        creator who is there already are left alone.
+        The name is written in front of the public key, for people. ValueError for an invalid name. An existing
+        creator's files are not overwritten.
         """
         label = "" if name is None else f"creator: {checked_name(name, 'a creator')}\n"
         check_free(self.key_file, self.public_file, self.certificate_file)
@@ -78,7 +78,7 @@ class CreatorFiles:
         write_new(self.public_file, label.encode() + public, 0o644)
 
     def load(self, password: bytes | None) -> Creator:
-        """Read key and certificate, which must belong together and count now."""
+        """Load key and certificate, which must match and be valid now."""
         if not self.key_file.exists():
             raise AuthorityError(f"{self.key_file}: there is no creator's key: elf creator init makes one")
         key = load_key(self.key_file, password)
@@ -107,7 +107,7 @@ class CreatorFiles:
 
 
 def read_public_key(path: Path) -> bytes:
-    """Return the Ed25519 public key (32 bytes) in a file (PEM); AuthorityError when there is none."""
+    """Return the Ed25519 public key (32 bytes) in a file (PEM); AuthorityError when it contains none."""
     content = read_bytes(path)
     if _PRIVATE in content:
         raise AuthorityError(f"{path}: a private key: its owner keeps it; creator.pub, beside it, is what is needed")

@@ -1,11 +1,11 @@
-"""Which creators of jobs an agent trusts: those who have a certificate of the fleet's authority for it.
+"""Verifies creators of jobs: an agent trusts a creator that has a certificate of the fleet's authority.
 
-A creator's certificate travels with what the creator has signed, and each agent judges it by what it knows anyway:
-the authorities it trusts at the moment (two while one replaces the other) and the lists of revoked certificates. So
-trust in creators needs no distribution of its own.
+A creator's certificate travels with the signed data, and each agent judges it with what it has anyway: the currently
+trusted authorities (two while one replaces the other) and the lists of revoked certificates. So trust in creators needs
+no distribution of its own.
 
-The library that knows certificates is loaded with the first one to be judged: an agent that nobody gives signed jobs
-does without it.
+The certificate library is loaded with the first certificate to be judged: an agent that gets no signed jobs does
+without it.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ CERTIFICATE_BYTES_MAX = 4096
 PUBLIC_KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 VERIFIED_MAX = 256
-"""Certificates remembered as the authority's; of more, those used last."""
+"""Most certificates remembered as verified; the least recently used are forgotten."""
 
 
 class CreatorTrust:
-    """Judges creators' certificates and signatures as an agent's `trust` is at the time of each call.
+    """Judges creators' certificates and signatures by an agent's current `trust`.
 
-    Everything here raises UntrustedCreatorError and nothing else, whatever bytes it is given.
+    Every method raises UntrustedCreatorError and nothing else, whatever bytes it is given.
     """
 
     def __init__(self, trust: Trust) -> None:
@@ -33,9 +33,9 @@ class CreatorTrust:
         self._verified: OrderedDict[bytes, Verified] = OrderedDict()
 
     def claims(self, certificate: bytes, now: float) -> CreatorClaims:
-        """Return what a certificate (DER) says, if it counts now (seconds since the epoch).
+        """Return the claims of a certificate (DER) if it is valid now (seconds since the epoch).
 
-        Which authority signed it is looked at once and remembered; the rest is looked at each time.
+        The authority's signature is verified once and remembered; everything else is checked each time.
         """
         claims = self._known(certificate).claims
         if claims.fleet != self._trust.identity.fleet:
@@ -50,14 +50,14 @@ class CreatorTrust:
         return claims
 
     def verify(self, public_key: bytes, payload: bytes, signature: bytes) -> None:
-        """See that whoever has the private key signed the payload."""
+        """Check that the holder of the private key signed the payload."""
         from overlay.transport.identity.creator_certificates import has_signed
 
         if len(signature) != SIGNATURE_BYTES or not has_signed(public_key, payload, signature):
             raise UntrustedCreatorError("not the creator's signature")
 
     def check(self, certificate: bytes, payload: bytes, signature: bytes, now: float) -> CreatorClaims:
-        """See that a creator who counts now signed the payload; return who it is."""
+        """Check that a currently trusted creator signed the payload; return its claims."""
         claims = self.claims(certificate, now)
         self.verify(claims.public_key, payload, signature)
         return claims
@@ -81,7 +81,7 @@ class CreatorTrust:
 
 
 def check_times(claims: CreatorClaims, now: float) -> None:
-    """See that now (seconds since the epoch) is between the dates of a certificate; UntrustedCreatorError."""
+    """Check that now (seconds since the epoch) is between the dates of a certificate; UntrustedCreatorError."""
     if now > claims.expires_at:
         raise UntrustedCreatorError("creator's certificate expired", f"{claims.name}, at {_time(claims.expires_at)}")
     if now < claims.starts_at:

@@ -1,4 +1,4 @@
-"""Who an agent is, on the word of the fleet's authority: reading certificates, one's own and those of peers.
+"""An agent's identity: its certificate and key, and the authorities by which it verifies peers.
 
 Everything here works with the system's TLS alone.
 """
@@ -16,18 +16,18 @@ from overlay.wire.ids import Id
 
 CERTIFICATE_BYTES_MAX = 1 << 20
 AUTHORITIES_MAX = 8
-"""Of one fleet at a time: two while one replaces another."""
+"""Most authorities of one fleet at a time: two while one replaces another."""
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which the ssl module does not name."""
 _INVALID_PURPOSE = 26
 """OpenSSL's X509_V_ERR_INVALID_PURPOSE."""
 
 Part = Literal["ca", "certificate", "key", "key_password_file"]
-"""Which of the files of an identity: one file may be named as several of them."""
+"""Role of a file in an identity; one file may have several."""
 
 
 class IdentityError(Exception):
-    """An identity that cannot be used; one line that names the file and what is wrong with it (as which `part`)."""
+    """An identity is unusable; one line that names the file and the fault. `part` is the file's role."""
 
     def __init__(self, part: Part, path: Path, what: str) -> None:
         super().__init__(f"{path}: {what}")
@@ -36,21 +36,21 @@ class IdentityError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What an agent proves who it is with, checked the way its peers will check it.
+    """An agent's proof of identity, checked the way its peers will check it.
 
-    The two contexts speak TLS 1.3 only, show this agent's certificate and demand one of the same authority.
+    The two contexts speak TLS 1.3 only, present this agent's certificate and demand one of the same authority.
     """
 
     claims: Claims
-    """What its certificate says."""
+    """Claims of the agent's certificate."""
     authorities: tuple[bytes, ...] = field(repr=False)
-    """The certificates (DER) of those whose word counts."""
+    """Certificates (DER) of the trusted authorities."""
     server_context: ssl.SSLContext = field(repr=False, compare=False)
     client_context: ssl.SSLContext = field(repr=False, compare=False)
 
     @property
     def fleet(self) -> str:
-        """The fleet this agent is of."""
+        """The agent's fleet."""
         return self.claims.fleet
 
     @property
@@ -65,7 +65,7 @@ class Identity:
 
     @property
     def expires(self) -> datetime:
-        """When peers will begin to refuse the certificate."""
+        """Time at which peers begin to refuse the certificate."""
         return datetime.fromtimestamp(self.claims.expires_at, UTC)
 
     @classmethod
@@ -78,11 +78,11 @@ class Identity:
         key_password_file: Path | None = None,
         fleet: str | None = None,
     ) -> "Identity":
-        """Read PEM files: the authority's certificate (or several, while it changes), the agent's, its key.
+        """Load PEM files: the authority's certificate (or several, while it changes), the agent's, its key.
 
-        IdentityError when one is missing or unreadable, is not what it should be, is expired or not yet valid, when
-        key or authority do not fit the certificate, it is of another fleet than the authority (or than `fleet`) or
-        for another role than an agent's, or when everybody may read the key or the file with its password.
+        IdentityError when a file is missing, unreadable or not of its kind, when the certificate is expired or not yet
+        valid, when key or authority do not match it, when its fleet is not the authority's (or not `fleet`), when its
+        role is not an agent's, or when everybody may read the key or the file with its password.
         """
         password = _read_password(key_password_file)
         authorities = _read_pem("ca", ca)
@@ -133,7 +133,7 @@ def _load_as_authority(context: ssl.SSLContext, part: Part, path: Path, pem: str
 def _new_context(protocol: int, ca: Path, authorities: str) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # ids are checked instead: an agent is who it is at any address
+    context.check_hostname = False  # ids are checked instead: an agent is the same at any address
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
     if protocol == ssl.PROTOCOL_TLS_SERVER:
@@ -176,9 +176,9 @@ def _load_key(
 
 
 def _present(server: ssl.SSLContext, client: ssl.SSLContext, ca: Path, certificate: Path) -> dict[str, Any]:
-    """Let the two contexts shake hands, each as the other's peer; return what they see of the certificate.
+    """Let the two contexts shake hands with each other; return the certificate's dictionary that the peer sees.
 
-    Dates are left alone, so that what is wrong with them can be said with the date.
+    Dates are not checked, so that a fault in them can be reported with the date.
     """
     flags = client.verify_flags
     server.verify_flags = client.verify_flags = flags | _NO_CHECK_TIME
@@ -210,7 +210,7 @@ def _present(server: ssl.SSLContext, client: ssl.SSLContext, ca: Path, certifica
 
 
 def _check_times(certificate: Path, presented: Mapping[str, Any]) -> None:
-    """IdentityError when now is not between the dates of the certificate."""
+    """Raise IdentityError when now is not between the dates of the certificate."""
     start, end = (
         datetime.fromtimestamp(ssl.cert_time_to_seconds(presented[name]), UTC) for name in ("notBefore", "notAfter")
     )

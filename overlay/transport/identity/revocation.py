@@ -1,13 +1,13 @@
-"""Who is no longer admitted: the authority's signed lists of revoked certificates (X.509 CRLs), read and kept.
+"""The authority's signed lists of revoked certificates (X.509 CRLs), verified and kept.
 
-A list is whole, not a change to the one before, and has a number that only grows: of two the one with the higher
-number counts, whoever brings it. So agents can pass lists on to each other without trusting each other. A list never
-runs out: its date for the next one is not looked at, since both other choices are worse, to admit again who was
-shut out, or to shut out everybody because the authority's owner is on holiday.
+A list is complete, not a change to the previous one, and has a number that only grows: of two lists the one with the
+higher number counts, whoever brings it. So agents can pass lists on without trusting each other. A list never expires:
+its date for the next one is ignored, because both alternatives are worse: to admit revoked holders again, or to exclude
+everybody because the authority's owner is on holiday.
 
-A serial number is random (159 bits), so it means one certificate whichever of the fleet's authorities signed it.
+A serial number is random (159 bits), so it identifies one certificate whichever of the fleet's authorities signed it.
 
-The library that knows CRLs is loaded when there is one to be read: agents of a fleet without any do without it.
+The CRL library is loaded when there is a list to read: agents of a fleet without lists do without it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from datetime import datetime
 logger = logging.getLogger("elf.overlay")
 
 LIST_BYTES_MAX = 1 << 20
-"""Room for some 25,000 certificates that are revoked and have not expired."""
+"""Length of the longest list, enough for some 25,000 revoked certificates that have not expired."""
 NUMBER_MAX = (1 << 63) - 1
 _PEM = re.compile(rb"-----BEGIN X509 CRL-----.*?-----END X509 CRL-----", re.DOTALL)
 
 
 class RevocationError(Exception):
-    """A list that is not taken; one line that says why. `reason` is one of a few words to count it under."""
+    """A list is refused; one line with the reason. `reason` is a few fixed words to count it under."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -37,34 +37,34 @@ class RevocationError(Exception):
 
 
 class OutdatedError(RevocationError):
-    """There is a list with the same number, or a higher one."""
+    """A list with the same number, or a higher one, is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRevocationList:
-    """A list whose signature was checked."""
+    """A list whose signature has been verified."""
 
     authority: bytes
-    """The fingerprint of who signed it."""
+    """Fingerprint of the signing authority."""
     number: int
     serials: frozenset[int]
     der: bytes
 
 
 def fingerprint(certificate: bytes) -> bytes:
-    """Return what stands for an authority: SHA-256 of its certificate (DER), as `openssl x509 -fingerprint` says it."""
+    """Return an authority's fingerprint: SHA-256 of its certificate (DER), as `openssl x509 -fingerprint` shows it."""
     return hashlib.sha256(certificate).digest()
 
 
 def revocation_lists_of(content: bytes) -> list[bytes]:
-    """Return the lists in a file, one of DER or several of PEM, each as it is; none when there is none in it."""
+    """Return the lists in a file, one of DER or several of PEM, unchanged; empty when it contains none."""
     if content.startswith(b"\x30"):
         return [content]
     return _PEM.findall(content)
 
 
 def read_list(data: bytes, authorities: Iterable[bytes]) -> VerifiedRevocationList:
-    """Check a list (PEM or DER) against the certificates (DER) of the authorities that count; RevocationError."""
+    """Verify a list (PEM or DER) against the certificates (DER) of the trusted authorities; RevocationError."""
     if len(data) > 2 * LIST_BYTES_MAX:
         raise RevocationError("the list is too long", f"{len(data):,} bytes")
     from cryptography import x509
@@ -100,7 +100,7 @@ def _has_signed(authority: object, found: object) -> bool:
 class Revocations:
     """The newest list of each authority of the fleet.
 
-    `keep` is given all of them, as one file of PEM, whenever there is another.
+    `keep` is called with all lists, as one PEM file, whenever one is new.
     """
 
     def __init__(self, authorities: Sequence[bytes], keep: Callable[[bytes], None] = lambda _content: None) -> None:
@@ -111,13 +111,13 @@ class Revocations:
         self.trust(authorities)
 
     def trust(self, authorities: Sequence[bytes]) -> None:
-        """Take lists of these authorities (certificates, DER) from now on, and forget those of others."""
+        """Trust these authorities (certificates, DER) from now on, and forget the lists of others."""
         self._authorities = {fingerprint(certificate): certificate for certificate in authorities}
         self._lists = {name: found for name, found in self._lists.items() if name in self._authorities}
         self._count()
 
     def take(self, data: bytes) -> bool:
-        """Take a list if it is newer than the one there is; False when it is that one. RevocationError otherwise."""
+        """Take a list if it is newer than the known one; False when it is the known one. RevocationError otherwise."""
         if any(data == known.der for known in self._lists.values()):
             return False
         found = read_list(data, self._authorities.values())
@@ -136,11 +136,11 @@ class Revocations:
         return True
 
     def is_revoked(self, serial: int) -> bool:
-        """Say whether a list has the certificate of this serial number."""
+        """Say whether a list contains the certificate of this serial number."""
         return serial in self._serials
 
     def revoked_since(self, serial: int) -> datetime | None:
-        """Return since when a list has that certificate; None when none has it. O(length of the list) if one has."""
+        """Return the time at which a certificate was revoked; None if it is not. O(length of the list) if it is."""
         for found in self._lists.values():
             if serial in found.serials:
                 from cryptography import x509
@@ -151,13 +151,13 @@ class Revocations:
 
     @property
     def numbers(self) -> Mapping[bytes, int]:
-        """The number of the list of each authority that counts; 0 where there is none."""
+        """Number of the list of each trusted authority; 0 when there is none."""
         lists = self._lists
         return {name: lists[name].number if name in lists else 0 for name in self._authorities}
 
     @property
     def lists(self) -> Sequence[VerifiedRevocationList]:
-        """The lists there are."""
+        """All known lists."""
         return tuple(self._lists.values())
 
     def _count(self) -> None:

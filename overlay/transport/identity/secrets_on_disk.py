@@ -1,25 +1,25 @@
-"""Files that hold secrets: private keys, and the passwords that protect them.
+"""Reads secret files: private keys, and the passwords that protect them.
 
-Their rule is that of ssh, a little wider: the owner's group may read them (an agent may run as another user than the
-one its files belong to), nobody else may do anything with them. A secret everybody can read is refused, not used with
-a warning: nobody reads the warnings of what works.
+The rule is that of ssh, slightly wider: the owner's group may read a file (an agent may run as another user than the
+owner of its files), nobody else may access it. A secret that everybody can read is refused instead of used with a
+warning, because nobody reads the warnings of what works.
 """
 
 import os
 from pathlib import Path
 
 PASSWORD_BYTES_MAX = 1023
-"""What OpenSSL takes."""
+"""Longest password that OpenSSL accepts."""
 _SECRET_BYTES_MAX = 1 << 16
 _EVERYBODY = 0o007
 
 
 class SecretFileError(Exception):
-    """A secret cannot be used; one line that says why, without the file's name."""
+    """A secret is unusable; one line with the reason, without the file's name."""
 
 
 def read_secret(path: Path) -> bytes:
-    """Read a file only its owner and their group may read; SecretFileError when that fails or it is open to others."""
+    """Read a file that only its owner and group may read; SecretFileError when it is unreadable or open to others."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode & 0o777
@@ -33,7 +33,7 @@ def read_secret(path: Path) -> bytes:
 
 
 def read_password(path: Path) -> bytes:
-    """Read the first line of a file; SecretFileError when there is none, or it is too long for a password."""
+    """Read the first line of a file; SecretFileError when it is empty or too long for a password."""
     password = read_secret(path).partition(b"\n")[0].removesuffix(b"\r")
     if not password:
         raise SecretFileError("its first line should be a password, and is empty")

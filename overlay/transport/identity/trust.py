@@ -1,7 +1,7 @@
-"""Whom an agent has links with: what its peers' certificates must say, now and for as long as a link lives.
+"""Checks peers' certificates when a link is made and for as long as it lasts.
 
-TLS has checked signatures and dates by the time a certificate comes here, once. What changes while a link lives, that a
-certificate runs out or is revoked, or that this agent has another identity, is looked at again and again.
+TLS has checked signatures and dates once by the time a certificate comes here. Conditions that change during a link's
+life are checked repeatedly: the certificate expires or is revoked, or this agent changes its identity.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class Refusal(NamedTuple):
 
 
 class Trust:
-    """An agent's identity of the moment, and who is no longer admitted. `wall_s` gives seconds since the epoch."""
+    """An agent's current identity and revocations. `wall_s` returns seconds since the epoch."""
 
     def __init__(self, identity: Identity, revocations: Revocations, wall_s: Callable[[], float]) -> None:
         self.identity = identity
@@ -28,9 +28,10 @@ class Trust:
         self._wall_s = wall_s
 
     def use(self, identity: Identity) -> None:
-        """Be known by another certificate, or trust other authorities, from now on.
+        """Use another certificate, or trust other authorities, from now on.
 
-        ValueError when it is another agent's: an id is a place in the overlay, which an agent does not change.
+        ValueError when the certificate is another agent's: an id is a place in the overlay, which an agent does not
+        change.
         """
         own = self.identity.claims
         if (identity.fleet, identity.name, identity.node_id) != (own.fleet, own.name, own.node_id):
@@ -39,7 +40,7 @@ class Trust:
         self.revocations.trust(identity.authorities)
 
     def refusal(self, claims: Claims) -> Refusal | None:
-        """Say why there may be no link to whom a certificate speaks of; None when there may."""
+        """Return the reason for having no link with a certificate's holder; None when it is admitted."""
         if claims.fleet != self.identity.fleet:
             return Refusal("another fleet", claims.fleet)
         if claims.role != AGENT_ROLE:

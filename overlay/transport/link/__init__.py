@@ -1,1 +1,1 @@
-"""One link to a peer: TLS, handshake, frames, compression and flow."""
+"""One link to a peer: TCP socket, TLS, handshake, frames, compression and flow control."""

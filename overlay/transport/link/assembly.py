@@ -1,8 +1,8 @@
-"""Room for long payloads that come in piece by piece, over all connections of a transport.
+"""Reserves memory for long payloads that arrive in pieces, over all connections of a transport.
 
-A long payload needs room for the whole of itself before more of it is let in than every link may send anyway. Who
-finds none waits, first come, first served. So whoever has room can finish, and nobody waits for somebody who waits.
-Room is not held for nothing: while others wait, who is slower than `SLOWEST_BYTES_S` gives way.
+A long payload needs a reservation of its whole length before more of it is let in than every link may send anyway.
+Reservations are granted first come, first served. So every granted payload can finish, and none waits for one that
+waits itself. Memory is not reserved for nothing: while others wait, a payload slower than `SLOWEST_BYTES_S` gives way.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ GRACE_S = 10.0
 
 
 class Reservation:
-    """One payload's place: it waits, then has room, then leaves. `admitted` is called when it gets room later."""
+    """One payload's reservation: it waits, is granted, then released. `admitted` is called when it is granted."""
 
     __slots__ = ("_admitted", "_budget", "has_room", "held", "since", "size")
 
@@ -23,22 +23,22 @@ class Reservation:
         self.size = size
         self.has_room = False
         self.since: float | None = None
-        """When it was first seen to have room."""
+        """Time when it was first seen granted."""
         self.held = 0
-        """How much of the payload has come; the owner keeps it right."""
+        """Bytes received of the payload; kept up to date by the owner."""
 
     def admit(self) -> None:
-        """Take the room."""
+        """Grant the reservation."""
         self.has_room = True
         self._admitted()
 
     def leave(self) -> None:
-        """Give room or turn back. Once."""
+        """Release the reservation, or stop waiting. Once."""
         self._budget.leave(self)
 
 
 class AssemblyBudget:
-    """Bounds what all places have together; one payload longer than everything has it alone.
+    """Bounds the sum of all granted reservations; a payload longer than the bound is granted alone.
 
     >>> budget = AssemblyBudget(100)
     >>> first, second = budget.enter(80, lambda: None), budget.enter(30, lambda: print("admitted"))
@@ -56,20 +56,18 @@ class AssemblyBudget:
 
     @property
     def waiting(self) -> int:
-        """How many have no room yet."""
+        """Number of reservations not granted yet."""
         return len(self._queue)
 
     def enter(self, size: int, admitted: Callable[[], None]) -> Reservation:
-        """Return a new reservation, at the end of the queue when there is no room. One a link, so the queue is
-        bounded.
-        """
+        """Return a new reservation, queued if there is no room. One per link, so the queue is bounded."""
         reservation = Reservation(self, size, admitted)
         self._queue[reservation] = None
         self._admit()
         return reservation
 
     def leave(self, reservation: Reservation) -> None:
-        """Forget a place; those after it may get room."""
+        """Release a reservation; the next ones may be granted."""
         self._queue.pop(reservation, None)
         if reservation in self._granted:
             del self._granted[reservation]
@@ -77,7 +75,7 @@ class AssemblyBudget:
         self._admit()
 
     def slow(self, now: float) -> list[Reservation]:
-        """Return those that are too slow while others wait. To be asked now and then."""
+        """Return the granted reservations that are too slow while others wait. To be called periodically."""
         for reservation in self._granted:
             if reservation.since is None:
                 reservation.since = now

@@ -1,7 +1,7 @@
-"""Pieces of long payloads, compressed one by one with zstd: no piece needs another, nor more memory than itself.
+"""Compresses the pieces of long payloads one by one with zstd: each can be decompressed alone in bounded memory.
 
-A piece says how long it is when unpacked. That is checked before it is unpacked, and held to while it is, so no piece
-can become more than a piece.
+A piece states its uncompressed length, which is checked before and enforced during decompression, so that no piece can
+become larger than a piece.
 """
 
 import zstandard
@@ -10,18 +10,18 @@ from overlay.transport.link.framing import PIECE_BYTES_MAX, Body
 
 LEVEL = 1
 WORTH_IT = 7 / 8
-"""A piece that keeps more than this share of its length is sent as it is, and so is the rest of its payload."""
+"""Largest ratio at which compression pays; above it, this piece and the rest of its payload are sent uncompressed."""
 
 _compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=False)
 _decompressor = zstandard.ZstdDecompressor(max_window_size=PIECE_BYTES_MAX)
 
 
 class BombError(Exception):
-    """A compressed piece is malformed, or is or says it is longer than a piece; one line."""
+    """A compressed piece is malformed, or is or claims to be longer than a piece; one line."""
 
 
 def compressed(piece: Body) -> bytes | None:
-    """Return the piece compressed; None when that is not worth it.
+    """Return the piece compressed; None when that does not pay.
 
     >>> len(compressed(bytes(1000))) < 50, compressed(b"abc")
     (True, None)
@@ -31,7 +31,7 @@ def compressed(piece: Body) -> bytes | None:
 
 
 def decompressed(packed: Body, bytes_max: int = PIECE_BYTES_MAX) -> bytes:
-    """Return the piece; BombError when it is none of 1 to `bytes_max` bytes."""
+    """Return the decompressed piece; BombError unless it has 1 to `bytes_max` bytes."""
     try:
         size = zstandard.frame_content_size(packed)
         if not 0 < size <= bytes_max:

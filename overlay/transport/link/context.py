@@ -1,4 +1,4 @@
-"""What the links of a transport share."""
+"""State shared by all links of a transport."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ Spawn = Callable[[Callable[[], Awaitable[None]]], object]
 
 
 class LinkCounters:
-    """What all links of a transport have carried."""
+    """Traffic over all links of a transport."""
 
     __slots__ = ("bytes_in", "bytes_out", "frames_in", "frames_out")
 
@@ -19,7 +19,7 @@ class LinkCounters:
 
 @dataclass(frozen=True, slots=True)
 class LinkContext:
-    """What all links of a transport share."""
+    """Counters, budget and settings shared by all links of a transport."""
 
     counters: LinkCounters
     budget: AssemblyBudget

@@ -1,8 +1,8 @@
-"""Frames: how what goes over a connection is told apart. No input or output.
+"""Splits a connection's bytes into frames. No input or output.
 
 A frame is 4 bytes of body length (big-endian), 1 byte of version, 1 byte of kind, 8 bytes of fleet tag, and the body.
-Each kind has bounds of its own on the length, checked before anything of the body is kept. The first frame each way
-is a `Hello`, and only the first.
+Each kind has its own bounds on the length, checked before any of the body is kept. The first frame each way, and only
+the first, is a `Hello`.
 """
 
 import hashlib
@@ -15,39 +15,39 @@ from overlay.wire.codec import WIRE_BYTES_MAX
 VERSION = 2
 HEADER = struct.Struct("!IBB8s")
 PAYLOAD_BYTES_MAX = WIRE_BYTES_MAX + (1 << 12)
-"""The longest payload: any message of the overlay, and a little."""
+"""Length of the longest payload: any message of the overlay, and a margin."""
 HELLO_BYTES_MAX = 2048
 URGENT_BYTES_MAX = 1 << 14
-"""What is longer goes by the bulk stream, in pieces."""
+"""Longest payload of the urgent stream; longer ones use the bulk stream, in pieces."""
 PIECE_BYTES_MAX = 1 << 16
 CREDIT = struct.Struct("!II")
-"""Bytes that may be sent more: on the urgent stream, on the bulk stream."""
+"""Additional bytes that may be sent: on the urgent stream, on the bulk stream."""
 LENGTH = struct.Struct("!I")
 Body = bytes | memoryview
 
 
 class FrameKind(IntEnum):
-    """What a frame is."""
+    """Type of a frame."""
 
     HELLO = 0
     MESSAGE = 1
-    """A payload of the urgent stream, whole."""
+    """A whole payload of the urgent stream."""
     OPEN = 2
-    """A payload of the bulk stream begins; its length."""
+    """The start of a payload of the bulk stream, with its length."""
     PIECE = 3
-    """The next bytes of that payload."""
+    """The next bytes of a payload of the bulk stream."""
     ZSTD_PIECE = 4
-    """The same, compressed."""
+    """The next bytes of a payload of the bulk stream, compressed."""
     CREDIT = 5
-    """The receiver has taken in so much, and agrees to hold as much again."""
+    """Credit: the receiver has consumed this many bytes and accepts as many more."""
     ASK = 6
-    """I have no more use for this link; have you?"""
+    """Question whether the receiver still needs this link; the sender does not."""
     STAY = 7
-    """I have: the answer to `ASK`. Who has none says goodbye."""
+    """The answer to `ASK` of a side that needs the link. A side that does not says goodbye."""
     GOODBYE = 8
-    """Its sender sends no more messages on this link."""
-    HEARD = 9
-    """The answer to `GOODBYE`: everything before it has been taken in."""
+    """The sender sends no more messages on this link."""
+    GOODBYE_ACK = 9
+    """The answer to `GOODBYE`: everything before it has been received."""
 
 
 _LENGTHS = {
@@ -60,14 +60,14 @@ _LENGTHS = {
     FrameKind.ASK: (0, 0),
     FrameKind.STAY: (0, 0),
     FrameKind.GOODBYE: (0, 0),
-    FrameKind.HEARD: (0, 0),
+    FrameKind.GOODBYE_ACK: (0, 0),
 }
 _PIECES = (FrameKind.PIECE, FrameKind.ZSTD_PIECE)
 _BOUNDS = tuple(_LENGTHS[kind] for kind in FrameKind)
 
 
 class FramingError(Exception):
-    """The bytes are no frame of this fleet; `reason` is one of a few words to count it under."""
+    """The bytes are not a frame of this fleet; `reason` is a few fixed words to count it under."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -75,7 +75,7 @@ class FramingError(Exception):
 
 
 def fleet_tag(fleet: str) -> bytes:
-    """Return the 8 bytes that mark the frames of a fleet: two fleets on one address are told apart at once.
+    """Return the 8 bytes that mark the frames of a fleet, so that another fleet at the same address is noticed at once.
 
     >>> len(fleet_tag("shop")), fleet_tag("shop") == fleet_tag("shops")
     (8, False)
@@ -84,15 +84,15 @@ def fleet_tag(fleet: str) -> bytes:
 
 
 class Frame(NamedTuple):
-    """What came."""
+    """A received frame."""
 
     kind: int
     body: Body
-    """A view for pieces: they are copied once, to where they belong."""
+    """A view for pieces, which are copied only once, to their destination."""
 
 
 class FrameWriter:
-    """Turns bodies into frames.
+    """Encodes bodies as frames.
 
     >>> len(FrameWriter(fleet_tag("shop")).frame(FrameKind.MESSAGE, b"abc"))
     17
@@ -102,12 +102,12 @@ class FrameWriter:
         self._tag = tag
 
     def frame(self, kind: int, body: Body = b"") -> bytes:
-        """Return the bytes of a frame. The length is the caller's business."""
+        """Return the bytes of a frame. The caller checks the length."""
         return HEADER.pack(len(body), VERSION, kind, self._tag) + body
 
 
 class FrameReader:
-    """Turns received bytes into frames. What it holds of a frame is what has arrived of it.
+    """Decodes received bytes into frames. Holds no more of a frame than has arrived.
 
     >>> tag = fleet_tag("shop")
     >>> reader, writer = FrameReader(tag), FrameWriter(tag)
@@ -119,16 +119,16 @@ class FrameReader:
     def __init__(self, tag: bytes) -> None:
         self._tag = tag
         self._parts: list[bytes] = []
-        """Of the frame that has not wholly come."""
+        """Parts of the incomplete frame."""
         self._missing = 0
-        """How many bytes that frame lacks at least."""
+        """Least number of bytes that the incomplete frame still lacks."""
         self._is_greeted = False
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take bytes, return the frames that are complete now. O(bytes).
 
-        FramingError when they are no frames of this fleet and version, or of a length their kind never has; the
-        connection is of no use after that.
+        FramingError when the bytes are not frames of this fleet and version, or have a length that their kind never
+        has; the connection is unusable after that.
         """
         if self._parts:
             if len(data) < self._missing:

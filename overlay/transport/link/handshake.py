@@ -1,4 +1,4 @@
-"""From a connected socket to a link that is up: TLS, certificates, hellos."""
+"""Turns a connected socket into a link: TLS, certificates, hellos."""
 
 import socket
 
@@ -14,7 +14,7 @@ from overlay.wire.peer import Peer
 
 
 class Handshake:
-    """How this agent greets: who it is, what it says. Time limits are the callers'."""
+    """This agent's side of handshakes. The callers set time limits."""
 
     def __init__(self, trust: Trust, hello: Hello, context: LinkContext) -> None:
         self._trust = trust
@@ -23,11 +23,13 @@ class Handshake:
         self._tag = fleet_tag(trust.identity.fleet)
 
     async def dial(self, address: str, expected: Id | None) -> tuple[Link, Peer]:
-        """Connect to an address and greet whoever is there, if it has the expected id; LinkError otherwise."""
+        """Connect to an address and shake hands with the agent there; LinkError if it does not have the expected id."""
         return await self._greet(await connect(address), expected, is_server=False)
 
     async def receive(self, connection: socket.socket) -> tuple[Link, Peer]:
-        """Greet whoever has connected; LinkError, and the socket closed, when it is no agent of the fleet."""
+        """Shake hands on an inbound connection; LinkError, with the socket closed, when it is not an agent of the
+        fleet.
+        """
         return await self._greet(connection, None, is_server=True)
 
     async def _greet(self, connection: socket.socket, expected: Id | None, *, is_server: bool) -> tuple[Link, Peer]:

@@ -1,4 +1,4 @@
-"""Where inbound connections stay until they have said who they are: a few at a time, and none for long."""
+"""Bounds the number and duration of inbound handshakes."""
 
 from types import TracebackType
 from typing import Self
@@ -6,14 +6,14 @@ from typing import Self
 import trio
 
 
-class Stay:
-    """One connection's stay: a scope that ends it when its time is up or its place is needed."""
+class Slot:
+    """One connection's slot: a scope that ends when its time is up or another connection takes its place."""
 
     def __init__(self, slots: "HandshakeSlots") -> None:
         self._slots = slots
         self.scope = trio.CancelScope()
         self.started = 0.0
-        self.was_displaced = False
+        self.was_evicted = False
 
     def __enter__(self) -> Self:
         self.started = trio.current_time()
@@ -29,30 +29,30 @@ class Stay:
 
 
 class HandshakeSlots:
-    """Holds at most `places` connections for at most `stay_s` each.
+    """At most `places` connections for at most `stay_s` each.
 
-    When it is full, whoever has been there for `safe_s` gives way: honest peers are done by then. While none has,
-    newcomers wait in the system's queue. So a hundred agents that dial at once are all served, one after the other,
-    and strangers that say nothing cannot keep agents out.
+    When all are taken, the oldest connection is evicted once it has had `safe_s`: honest peers are done by then. Until
+    then, newcomers wait in the system's queue. So a hundred agents that dial at once are all served, one after the
+    other, and strangers that stay silent cannot keep agents out.
     """
 
     def __init__(self, places: int, stay_s: float, safe_s: float) -> None:
         self.stay_s = stay_s
         self._places = places
         self._safe_s = safe_s
-        self._stays: dict[Stay, None] = {}
+        self._slots_in_use: dict[Slot, None] = {}
         self._left = trio.Event()
 
     def __len__(self) -> int:
-        return len(self._stays)
+        return len(self._slots_in_use)
 
     async def wait_for_place(self) -> None:
-        """Return when there is a place; not a checkpoint when there is one already."""
-        while len(self._stays) >= self._places:
-            oldest = next(iter(self._stays))
+        """Return when there is a free place; not a checkpoint when there is one already."""
+        while len(self._slots_in_use) >= self._places:
+            oldest = next(iter(self._slots_in_use))
             safe_for_s = oldest.started + self._safe_s - trio.current_time()
             if safe_for_s <= 0:
-                oldest.was_displaced = True
+                oldest.was_evicted = True
                 oldest.scope.cancel()
                 self.leave(oldest)
                 return
@@ -60,14 +60,14 @@ class HandshakeSlots:
             with trio.move_on_after(safe_for_s):
                 await self._left.wait()
 
-    def take_place(self) -> Stay:
-        """Return a stay that holds a place from now on; it is entered by the task that serves the connection."""
-        stay = Stay(self)
-        stay.started = trio.current_time()
-        self._stays[stay] = None
-        return stay
+    def take_place(self) -> Slot:
+        """Return a slot that takes a place from now on; the task that serves the connection enters it."""
+        slot = Slot(self)
+        slot.started = trio.current_time()
+        self._slots_in_use[slot] = None
+        return slot
 
-    def leave(self, stay: Stay) -> None:
-        """Give the place back."""
-        self._stays.pop(stay, None)
+    def leave(self, slot: Slot) -> None:
+        """Free the place."""
+        self._slots_in_use.pop(slot, None)
         self._left.set()

@@ -1,4 +1,4 @@
-"""The first frame each way: who speaks, believed only as far as the certificate says the same."""
+"""The first frame each way: the sender's identity, checked against its certificate."""
 
 from typing import Annotated
 
@@ -13,11 +13,11 @@ from overlay.wire.peer import Peer
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """What an agent says of itself."""
+    """An agent's statement about itself."""
 
     node_id: Id
     address: Annotated[str, msgspec.Meta(min_length=3, max_length=255)]
-    """Where the sender is dialled."""
+    """Address at which the sender is dialled."""
     incarnation: Annotated[int, msgspec.Meta(ge=0)]
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 
@@ -26,7 +26,7 @@ HELLO_CODEC: Codec[Hello] = Codec(Hello)
 
 
 def checked_peer(hello: Hello, claims: Claims) -> Peer:
-    """Return the peer a hello speaks of; LinkError when the certificate says otherwise."""
+    """Return the peer that a hello names; LinkError when the certificate differs."""
     if hello.node_id != claims.node_id or hello.name != claims.name:
         raise LinkError("hello and certificate differ", f"{hello.name!r} with the certificate of {claims.name!r}")
     try:

@@ -1,14 +1,14 @@
-"""What comes over a link: payloads of two streams, within the credit given for each. No input or output.
+"""Receives payloads on two streams of a link, within the credit granted for each. No input or output.
 
-A sender may send as many bytes on a stream as it has credit for. It begins with a window and gets back what was taken
-in, so the receiver never holds more for a link than it has agreed to:
+A sender may send as many bytes on a stream as it has credit for. It begins with a window and regains credit for what
+was consumed, so the receiver never holds more for a link than it has agreed to:
 
-- a short payload is taken in when it has been delivered;
-- the pieces of a long payload of at most half a window are taken in when the whole has been delivered;
-- those of a longer one as they come, once there is room for the whole of it (`assembly`), and not before.
+- a short payload is consumed when it has been delivered;
+- the pieces of a long payload of at most half a window are consumed when the whole has been delivered;
+- the pieces of a longer one are consumed on arrival, once its reservation (`assembly`) is granted, not before.
 
-Credit is given back half a window at a time. A sender that has no credit and sends, or that opens a second payload
-before the first is whole, is none of ours.
+Credit is returned half a window at a time. A sender that exceeds its credit, or that opens a second payload before the
+first is complete, violates the protocol.
 """
 
 import io
@@ -24,7 +24,7 @@ BULK_WINDOW_BYTES = 1 << 19
 
 
 class Incoming:
-    """One link's receiving end. `grant` is called with credit to give back: on the urgent and on the bulk stream."""
+    """One link's receiving end. `grant` is called with credit to return, on the urgent and on the bulk stream."""
 
     __slots__ = (
         "_body",
@@ -50,13 +50,13 @@ class Incoming:
         self._reservation: Reservation | None = None
 
     def message(self, size: int) -> None:
-        """Account for a short payload; ViolationError past the credit. Call `message_taken` when it is delivered."""
+        """Account for a short payload; ViolationError beyond the credit. Call `message_taken` when it is delivered."""
         self._urgent_credit -= size + HEADER.size
         if self._urgent_credit < 0:
             raise ViolationError("over its credit", "on the urgent stream")
 
     def message_taken(self, size: int) -> None:
-        """Take in a short payload of so many bytes."""
+        """Account for the delivery of a short payload of this size."""
         self._urgent_taken += size + HEADER.size
         if self._urgent_taken >= URGENT_WINDOW_BYTES // 2:
             taken, self._urgent_taken = self._urgent_taken, 0
@@ -64,7 +64,7 @@ class Incoming:
             self._grant(taken, 0)
 
     def open(self, body: bytes) -> None:
-        """Begin a long payload; ViolationError when one is open, or this one is longer than any."""
+        """Begin a long payload; ViolationError when one is open or the length is over the limit."""
         (length,) = LENGTH.unpack(body)
         if self._body is not None:
             raise ViolationError("two payloads at once", f"another of {length} bytes")
@@ -75,7 +75,7 @@ class Incoming:
             self._reservation = self._budget.enter(length, self._give_back)
 
     def piece(self, kind: int, body: Body) -> bytes | None:
-        """Add a piece; return the payload when it is whole. ViolationError for what no agent sends.
+        """Add a piece; return the payload when it is complete. ViolationError for what no agent sends.
 
         Call `payload_taken` when the payload is delivered.
         """
@@ -100,16 +100,16 @@ class Incoming:
         if self._missing:
             self._give_back()
             return None
-        whole, self._body = self._body.getvalue(), None  # BytesIO gives its bytes without a copy
+        whole, self._body = self._body.getvalue(), None  # BytesIO returns its bytes without a copy
         return whole
 
     def payload_taken(self) -> None:
-        """Take in the long payload that was delivered."""
+        """Account for the delivery of the long payload."""
         self.close()
         self._give_back()
 
     def close(self) -> None:
-        """Let go of what is held: nothing comes any more, or a payload has been taken in."""
+        """Release the open payload and its reservation."""
         self._body = None
         if self._reservation is not None:
             reservation, self._reservation = self._reservation, None
@@ -117,17 +117,17 @@ class Incoming:
 
     @property
     def is_mid_payload(self) -> bool:
-        """Whether a long payload has been begun and is not whole."""
+        """Whether a long payload is open and incomplete."""
         return self._body is not None
 
     @property
     def held_bytes(self) -> int:
-        """How much has come of a long payload that is not whole."""
+        """Bytes received of the open long payload."""
         return self._body.tell() if self._body is not None else 0
 
     @property
     def reservation(self) -> Reservation | None:
-        """Where the payload that is coming in has its room, if it needs any."""
+        """The open payload's reservation, if it needs one."""
         return self._reservation
 
     def _give_back(self) -> None:

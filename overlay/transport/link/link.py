@@ -1,13 +1,13 @@
 """One TLS connection between two agents, from the handshake to the goodbye.
 
-A TLS 1.3 client ends its handshake before the server has judged its certificate, so a link is up only when the
-peer's `Hello` has come. After that both sides send frames whenever they like, straight from `pump`: a task runs only
-while the socket is full.
+A TLS 1.3 client ends its handshake before the server has judged its certificate, so a link is up only when the peer's
+`Hello` has arrived. After that both sides send frames at any time, directly from `pump`: a task runs only while the
+socket is full.
 
-Who says goodbye sends no more messages; the other side confirms that it has heard everything, says goodbye as well
-once the payload it is amid is whole, and when both have heard both they close. So a link that is closed on purpose
-loses nothing, what is sent elsewhere afterwards comes after what was sent here, and a link that ends otherwise is
-broken.
+A side that says goodbye sends no more messages; the other side confirms that it has received everything, says goodbye
+as well once its payload under way is complete, and when both goodbyes are confirmed both close. So a link closed on
+purpose loses nothing, messages sent elsewhere afterwards arrive after those sent here, and a link that ends otherwise
+is broken.
 """
 
 import socket
@@ -40,10 +40,10 @@ from overlay.wire.ids import Id, format_id
 from overlay.wire.peer import Peer
 
 RECORD_BYTES = 1 << 14
-"""What one TLS record holds at most."""
+"""Most bytes in one TLS record."""
 TURN_BYTES = 1 << 18
 TURN_FRAMES = 64
-"""How much a link writes or reads before others get their turn."""
+"""Most frames a link writes or reads before other links get their turn."""
 ALERT_TIMEOUT_S = 0.5
 _DEPARTURE_POLL_S = 0.01
 
@@ -51,9 +51,9 @@ Result = TypeVar("Result")
 
 
 class Link:
-    """One connection to one peer. Made from a connected socket; `greet`, then `read` until it ends, then `close`.
+    """One connection to one peer, made from a connected socket; call `greet`, then `read` until it ends, then `close`.
 
-    `peer`, `incarnation` and `name` are known after `greet`. `attach` gives it the queues it sends from.
+    `peer`, `incarnation` and `name` are known after `greet`. `attach` sets the queues it sends from.
     """
 
     def __init__(self, connection: ssl.SSLSocket, tag: bytes, context: LinkContext, *, is_inbound: bool) -> None:
@@ -63,15 +63,15 @@ class Link:
         self.incarnation = 0
         self.name = ""
         self.claims: Claims | None = None
-        """What the peer's certificate says."""
+        """Claims of the peer's certificate."""
         self.greeted_as: Identity | None = None
-        """Who this agent was to the peer, and with which authorities."""
+        """This agent's identity at the handshake."""
         self.activity = 0
-        """Grows whenever something was read or written."""
+        """Counter of reads and writes."""
         self.on_detached: Callable[[], None] | None = None
-        """Called once when the peer has heard everything this link will ever send: the queues are free."""
+        """Called once when the peer has confirmed everything this link will ever send: the queues are free."""
         self.on_asked: Callable[[], bool] | None = None
-        """Says whether this side needs the link, when the other side does not."""
+        """Returns whether this side needs the link, when the other side does not."""
         self.outgoing = Outgoing(FrameWriter(tag), compress=context.compress)
         self.incoming = Incoming(context.budget, self._grant)
         self._connection = connection
@@ -81,7 +81,7 @@ class Link:
         self._spawn = context.spawn
         self._early: list[Frame] = []
         self._frame = b""
-        """What is still to be written of the frame under way."""
+        """Unwritten rest of the current frame."""
         self._messages_in = self._pieces_in = 0
         self._read_bytes = 0
         """Bytes read since the socket was last empty."""
@@ -90,16 +90,16 @@ class Link:
         self._is_asking = False
         self._is_leaving = False
         self._has_left = False
-        self._was_heard = False
+        self._is_goodbye_acknowledged = False
         self._peer_has_left = False
         self._is_closed = False
         self._error: LinkError | None = None
         self._scope = trio.CancelScope()
 
     async def greet(self, own: Hello, trust: Trust, expected: Id | None) -> Peer:
-        """Shake hands and exchange hellos; LinkError when the peer is not who it should be. No time limit here.
+        """Shake hands and exchange hellos; LinkError when the peer is not the expected one. No time limit.
 
-        `expected` is the id dialled, None when any agent of the fleet will do.
+        `expected` is the dialled id, None when any agent of the fleet will do.
         """
         self.greeted_as = trust.identity
         try:
@@ -141,7 +141,7 @@ class Link:
             raise LinkError("no hello", str(error)) from error
 
     async def _retried(self, operation: Callable[[], Result]) -> Result:
-        """Call an operation of the connection until it no longer has to wait."""
+        """Repeat an operation of the connection until it no longer has to wait."""
         while True:
             try:
                 return operation()
@@ -151,7 +151,7 @@ class Link:
                 await trio.lowlevel.wait_writable(self._connection)
 
     async def read(self, deliver: Callable[[bytes], None]) -> None:
-        """Hand over every payload as it comes, until both sides have heard goodbye; LinkError when the link breaks."""
+        """Deliver every payload on arrival, until both goodbyes are confirmed; LinkError when the link breaks."""
         frames: list[Frame] | None
         frames, self._early = self._early, []
         with self._scope:
@@ -166,7 +166,7 @@ class Link:
                         self._take_piece(kind, body, deliver)
                     else:
                         self._take_control(kind, bytes(body))
-                if self._peer_has_left and self._was_heard:
+                if self._peer_has_left and self._is_goodbye_acknowledged:
                     return
                 frames = await self._receive_frames()
             return
@@ -181,9 +181,9 @@ class Link:
             self.incoming.payload_taken()
 
     def _take_control(self, kind: int, body: bytes) -> None:
-        """Handle what is no payload; ViolationError when it makes no sense now."""
+        """Handle a frame without payload; ViolationError when it is out of turn."""
         if kind == FrameKind.CREDIT:
-            self.outgoing.credited(body)
+            self.outgoing.add_credit(body)
         elif kind == FrameKind.OPEN and not self._peer_has_left:
             self.incoming.open(body)
         elif kind == FrameKind.ASK and not self._peer_has_left:
@@ -192,10 +192,10 @@ class Link:
             self._is_asking = False
         elif kind == FrameKind.GOODBYE and not self._peer_has_left and not self.incoming.is_mid_payload:
             self._peer_has_left = True
-            self.outgoing.say(FrameKind.HEARD)
+            self.outgoing.queue_control(FrameKind.GOODBYE_ACK)
             self.leave()
-        elif kind == FrameKind.HEARD and self._has_left and not self._was_heard:
-            self._was_heard = True
+        elif kind == FrameKind.GOODBYE_ACK and self._has_left and not self._is_goodbye_acknowledged:
+            self._is_goodbye_acknowledged = True
             self._detach()
         else:
             raise ViolationError("out of turn", FrameKind(kind).name)
@@ -206,16 +206,16 @@ class Link:
         if self._is_leaving:
             return  # the goodbye is the answer
         if self.on_asked is not None and self.on_asked():
-            self.outgoing.say(FrameKind.STAY)
+            self.outgoing.queue_control(FrameKind.STAY)
         else:
             self.leave()
 
     def _grant(self, urgent: int, bulk: int) -> None:
-        self.outgoing.give(urgent, bulk)
+        self.outgoing.grant(urgent, bulk)
         self.pump()
 
     async def _receive_frames(self) -> list[Frame] | None:
-        """Wait for bytes, return the frames they complete; None at a proper end."""
+        """Wait for bytes and return the frames they complete; None at a proper end."""
         try:
             if not self._read_bytes:
                 await trio.lowlevel.wait_readable(self._connection)
@@ -240,7 +240,7 @@ class Link:
         self.activity += 1
         self._counters.bytes_in += len(data)
         self._counters.frames_in += len(frames)
-        # A full record is part of a long frame, and there is more; after another there mostly is nothing.
+        # A full record is part of a long frame with more to come; after a shorter one there is mostly nothing.
         self._read_bytes = self._read_bytes + len(data) if len(data) == RECORD_BYTES else 0
         if len(frames) > TURN_FRAMES:
             self._read_bytes = TURN_BYTES + 1
@@ -248,17 +248,17 @@ class Link:
 
     @property
     def _has_ended(self) -> bool:
-        """Whether both sides have said goodbye: then the connection may end."""
+        """Whether both sides have said goodbye, so that the connection may end."""
         return self._peer_has_left and self._has_left
 
     @property
     def messages(self) -> int:
-        """How many messages have gone over the link, both ways."""
+        """Messages sent and received over the link."""
         return self._messages_in + self.outgoing.messages
 
     @property
     def pieces(self) -> int:
-        """How many parts of long ones have, both ways."""
+        """Pieces of long messages sent and received over the link."""
         return self._pieces_in + self.outgoing.bulk_written
 
     @property
@@ -268,55 +268,55 @@ class Link:
 
     @property
     def is_asking(self) -> bool:
-        """Whether the other side was asked if it needs the link, and has not said it does."""
+        """Whether the other side was asked if it needs the link, and has not said that it does."""
         return self._is_asking
 
     @property
     def is_leaving(self) -> bool:
-        """Whether a goodbye was said here, or will be after the payload under way."""
+        """Whether a goodbye was sent, or will be after the payload under way."""
         return self._is_leaving
 
     @property
     def is_broken(self) -> bool:
-        """Whether the link is of no more use."""
+        """Whether the link is unusable."""
         return self._error is not None or self._is_closed
 
     def attach(self, queues: SendQueues) -> None:
-        """Send from these queues from now on. Whoever adds to them calls `pump`."""
+        """Send from these queues from now on. Call `pump` after adding to them."""
         self.outgoing.queues = queues
         self.pump()
 
     def pump(self) -> None:
-        """Write what waits as far as the socket takes it; a task writes the rest. Never blocks, calls nobody back."""
+        """Write what the socket takes; a task writes the rest. Never blocks or calls back."""
         if self._is_flushing or self.is_broken or self._write():
             return
         self._is_flushing = True
         self._spawn(self._flush)
 
     def ask(self) -> None:
-        """Ask the other side whether it needs the link; it says goodbye if it does not."""
+        """Ask the other side whether it needs the link; if not, it says goodbye."""
         self._is_asking = True
-        self.outgoing.say(FrameKind.ASK)
+        self.outgoing.queue_control(FrameKind.ASK)
         self.pump()
 
     def leave(self) -> None:
-        """Say goodbye after the payload under way, and send no more of them."""
+        """Say goodbye after the payload under way, and send no more payloads."""
         self._is_leaving = True
         self.pump()
 
     async def departed(self) -> None:
-        """Wait until everything is written, the goodbye too; the caller sets the time limit."""
+        """Wait until everything is written, including the goodbye; the caller sets the time limit."""
         while not self.is_broken and (self._frame or not self._has_left or self.outgoing.control):
             await trio.sleep(_DEPARTURE_POLL_S)
 
     def break_off(self, error: LinkError) -> None:
-        """End the link at once: `read` raises the error. For use from anywhere."""
+        """End the link at once: `read` raises the error. Callable from anywhere."""
         if self._error is None:
             self._error = error
             self._scope.cancel()
 
     def close(self) -> None:
-        """Close the socket; nothing is sent any more."""
+        """Close the socket; nothing more is sent."""
         if not self._is_closed:
             self._is_closed = True
             self.outgoing.queues = None
@@ -325,7 +325,7 @@ class Link:
             self._connection.close()
 
     async def wait_for_alert(self) -> None:
-        """End a connection that was refused, giving TLS a moment to tell the other side why; `close` comes next.
+        """Give TLS a moment to send the reason of a refusal to the other side; call `close` afterwards.
 
         Closing at once with unread bytes would reset the connection, and the alert would be lost.
         """
@@ -337,10 +337,10 @@ class Link:
                     if not self._connection.recv(RECORD_BYTES):
                         break
             except OSError:
-                pass  # it is being closed anyway
+                pass  # the connection is about to be closed anyway
 
     async def _flush(self) -> None:
-        """Write until nothing waits."""
+        """Write until nothing is left."""
         try:
             while not self._write():
                 if self._is_blocked:
@@ -353,7 +353,7 @@ class Link:
             self._is_flushing = False
 
     def _write(self) -> bool:
-        """Write for one turn; True when nothing waits any more, or never will be sent."""
+        """Write for one turn; True when nothing is left or the link is broken."""
         written = 0
         self._is_blocked = False
         try:
@@ -374,7 +374,7 @@ class Link:
         return True
 
     def _next_frame(self) -> bool:
-        """Make the next frame the one under way, when the one before is written; False when there is none."""
+        """Start the next frame after the current one is written; False when there is none."""
         outgoing = self.outgoing
         outgoing.written()
         self._frame = outgoing.next_frame(is_leaving=self._is_leaving)

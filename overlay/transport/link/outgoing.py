@@ -1,7 +1,8 @@
-"""What goes over a link, frame by frame: short payloads before long ones, within the peer's credit. No I/O.
+"""Chooses the frames to send over a link: short payloads before long ones, within the peer's credit. No I/O.
 
-Long payloads go in pieces between which short ones pass. Where short ones never end, every other 64 KiB is a piece's.
-What is in the queues is taken out when it has been written, so what a broken link has not taken goes another way.
+Long payloads are sent in pieces, between which short ones pass. When short ones never cease, a piece is sent after
+every 64 KiB of them. Payloads leave the queues only when written, so what a broken link has not taken can go another
+way.
 """
 
 from typing import Literal
@@ -13,14 +14,14 @@ from overlay.transport.link.refusals import ViolationError
 from overlay.transport.link.send_queues import SendQueues
 
 PIECE_BYTES = PIECE_BYTES_MAX - 2 * HEADER.size - LENGTH.size
-"""A piece, and the opening before the first, fill four TLS records."""
+"""Length of a piece: with the opening before the first, it fills four TLS records."""
 
 Written = Literal["", "urgent", "bulk", "piece"]
-"""What the last frame was, so what is to be done when it has been written."""
+"""Kind of the last frame, which determines what `written` does."""
 
 
 class Outgoing:
-    """One link's sending end. `next_frame` until it returns nothing; after each is written, `written`."""
+    """One link's sending end. Call `next_frame` until it returns nothing, and `written` after each is written."""
 
     __slots__ = ("_bulk_credit", "_compress", "_credit_to_give", "_offset", "_shrinks", "_since_piece", "_under_way",
                  "_urgent_credit", "_writer", "bulk_written", "control", "messages", "queues",
@@ -29,9 +30,9 @@ class Outgoing:
     def __init__(self, writer: FrameWriter, *, compress: bool) -> None:
         self.queues: SendQueues | None = None
         self.control: list[FrameKind] = []
-        """Frames without a body that go before all others; at most one of each kind."""
+        """Frames without a body, sent before all others; at most one of each kind."""
         self.messages = self.urgent_written = self.bulk_written = 0
-        """Payloads that have been sent whole; the short ones and the pieces of both."""
+        """Payloads sent completely; short ones; pieces of long ones."""
         self._writer = writer
         self._compress = compress
         self._urgent_credit = URGENT_WINDOW_BYTES
@@ -39,26 +40,26 @@ class Outgoing:
         self._credit_to_give = (0, 0)
         self._under_way: Written = ""
         self._offset = 0
-        """How much of the oldest long payload has been sent; it goes on whatever comes."""
+        """Bytes sent of the oldest long payload."""
         self._shrinks = compress
         self._since_piece = 0
 
     @property
     def is_mid_payload(self) -> bool:
-        """Whether a long payload has been begun and not ended."""
+        """Whether a long payload is partly sent."""
         return self._offset > 0
 
-    def say(self, kind: FrameKind) -> None:
-        """Send a frame without a body as soon as can be."""
+    def queue_control(self, kind: FrameKind) -> None:
+        """Queue a frame without a body, ahead of all payloads."""
         if kind not in self.control:
             self.control.append(kind)
 
-    def give(self, urgent: int, bulk: int) -> None:
-        """Give the peer credit."""
+    def grant(self, urgent: int, bulk: int) -> None:
+        """Grant the peer credit."""
         self._credit_to_give = (self._credit_to_give[0] + urgent, self._credit_to_give[1] + bulk)
 
-    def credited(self, body: bytes) -> None:
-        """Take the peer's credit; ViolationError when it is more than it ever gives."""
+    def add_credit(self, body: bytes) -> None:
+        """Add credit granted by the peer; ViolationError when it exceeds the window."""
         urgent, bulk = CREDIT.unpack(body)
         self._urgent_credit += urgent
         self._bulk_credit += bulk
@@ -66,7 +67,9 @@ class Outgoing:
             raise ViolationError("credit for nothing", f"{urgent} and {bulk} bytes")
 
     def next_frame(self, *, is_leaving: bool) -> bytes:
-        """Return the next bytes to write; nothing when none may be. Who is leaving only ends the long payload begun."""
+        """Return the next bytes to write, empty when there are none. When leaving, only a long payload already begun
+        goes on.
+        """
         if self.control:
             return self._writer.frame(self.control.pop(0))
         if self._credit_to_give != (0, 0):
@@ -88,7 +91,7 @@ class Outgoing:
         return self._next_piece(queues.bulk.oldest) if has_piece else b""
 
     def written(self) -> None:
-        """The last frame has been written."""
+        """Account for the last frame, which has been written."""
         under_way, self._under_way = self._under_way, ""
         if under_way and self.queues is not None:
             if under_way == "urgent":
@@ -102,7 +105,7 @@ class Outgoing:
                     self.messages += 1
 
     def _has_bulk_credit(self, queues: SendQueues) -> bool:
-        """Credit for a whole piece, or for the last: no small ones because a little is left."""
+        """Whether there is credit for a whole piece, or the last one: small pieces would be wasteful."""
         return self._bulk_credit >= min(len(queues.bulk.oldest) - self._offset, PIECE_BYTES)
 
     def _next_piece(self, payload: bytes) -> bytes:

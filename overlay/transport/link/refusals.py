@@ -1,6 +1,6 @@
-"""Why a connection was refused: a few fixed reasons to count under, and a log that does not drown.
+"""Reasons of refused connections: a few fixed texts to count under, and a rate-limited log.
 
-A reason is one of a small set of words; the detail (an address, a library's words) only goes to the log.
+The detail (an address, a library's words) only goes to the log.
 """
 
 import errno
@@ -15,14 +15,14 @@ REASONS_MAX = 64
 OTHER = "other"
 
 _VERIFY_REASONS = {
-    7: "certificate of another authority",  # the authority's name is right and the signature is not
+    7: "certificate of another authority",  # the authority's name matches and the signature does not
     9: "certificate not yet valid",
     10: "certificate expired",
     18: "certificate self-signed",
     19: "certificate of another authority",
     20: "certificate of another authority",
     21: "certificate of another authority",
-    26: "not an agent's certificate",  # it is good for no links: a creator's, say
+    26: "not an agent's certificate",  # its purpose is not links: a creator's, say
 }
 """By OpenSSL's X509_V_ERR number."""
 
@@ -43,7 +43,7 @@ _TLS_REASONS = {
     "TLSV1_ALERT_DECRYPT_ERROR": "it refused our certificate",
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it refused our certificate",
 }
-"""By OpenSSL's name; the alerts are what the other side said."""
+"""By OpenSSL's name; alerts come from the other side."""
 
 _SYSTEM_REASONS = {
     errno.ECONNREFUSED: "connection refused",
@@ -59,15 +59,15 @@ _SYSTEM_REASONS = {
 
 
 class ConnectError(Exception):
-    """An address could not be reached, or no agent of the fleet is there; one line that says which and why."""
+    """An address is unreachable, or no agent of the fleet is there; one line with address and reason."""
 
 
 class UnknownHostError(ConnectError):
-    """The address has a host name that the system cannot turn into an address."""
+    """The address has a host name that the system cannot resolve."""
 
 
 class LinkError(Exception):
-    """A connection did not come about or came to a bad end. `reason` is one of a few words to count it under."""
+    """A connection could not be established or broke. `reason` is a few fixed words to count it under."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason} ({detail})" if detail else reason)
@@ -75,11 +75,11 @@ class LinkError(Exception):
 
 
 class ViolationError(LinkError):
-    """A peer that was let in sent what no agent sends, or may not stay."""
+    """An admitted peer sent what no agent sends, or may not stay."""
 
 
 def explained(error: Exception) -> LinkError:
-    """Return what an error of sockets or TLS means here."""
+    """Return the LinkError for an error of sockets or TLS."""
     if isinstance(error, LinkError):
         return error
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -87,7 +87,7 @@ def explained(error: Exception) -> LinkError:
     if isinstance(error, ssl.SSLError):
         if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
             return LinkError("closed by the peer")
-        name = getattr(error, "reason", None) or "?"  # not every one has it
+        name = getattr(error, "reason", None) or "?"  # not every error has it
         return LinkError(_TLS_REASONS.get(name, "TLS failed"), name.lower().replace("_", " "))
     if isinstance(error, OSError) and error.errno is not None:
         return LinkError(_SYSTEM_REASONS.get(error.errno, error.strerror or OTHER))
@@ -95,28 +95,28 @@ def explained(error: Exception) -> LinkError:
 
 
 class Refusals:
-    """Counts refusals by reason; logs at most one line per reason and minute, with what was left unsaid."""
+    """Counts refusals by reason; logs at most one line per reason and minute, with the number suppressed."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self._said: dict[str, tuple[float, int]] = {}
-        """When each reason was logged last, and its count then."""
+        self._logged: dict[str, tuple[float, int]] = {}
+        """For each reason, time of its last log line, and count since then."""
 
     def count(self, reason: str) -> None:
         """Count one refusal."""
         self._counts[reason if reason in self._counts or len(self._counts) < REASONS_MAX else OTHER] += 1
 
     def log(self, reason: str, detail: str, now: float) -> None:
-        """Log a line unless one of that reason was logged within the last minute (`now` in seconds)."""
-        reason = reason if reason in self._said or len(self._said) < REASONS_MAX else OTHER
-        said, count = self._said.get(reason, (-LOG_PERIOD_S, 0))
-        self._said[reason] = (said, count + 1)
-        if now - said < LOG_PERIOD_S:
+        """Log a line unless one with this reason was logged within the last minute (`now` in seconds)."""
+        reason = reason if reason in self._logged or len(self._logged) < REASONS_MAX else OTHER
+        logged_at, count = self._logged.get(reason, (-LOG_PERIOD_S, 0))
+        self._logged[reason] = (logged_at, count + 1)
+        if now - logged_at < LOG_PERIOD_S:
             return
-        self._said[reason] = (now, 0)
+        self._logged[reason] = (now, 0)
         more = f" ({count} more like it since the last such line)" if count else ""
         logger.warning("%s%s", detail, more, extra={"event": "connection", "fields": {"reason": reason}})
 
     def snapshot(self) -> dict[str, int]:
-        """Return the counts so far, by reason."""
+        """Return the counts by reason."""
         return dict(self._counts)

@@ -1,4 +1,4 @@
-"""What waits to be sent: for each peer a bounded queue per stream, and one bound on all of them together."""
+"""Queues of payloads to send: for each peer a bounded queue per stream, with a bound on all of them together."""
 
 from collections import deque
 
@@ -8,11 +8,11 @@ MESSAGES_MAX = 8192
 BYTES_MAX = 64 << 20
 ALL_BYTES_MAX = 256 << 20
 OWN_BYTES = 1 << 20
-"""What a queue may hold whatever the others hold: peers that do not read take nothing from those that do."""
+"""Bytes a queue may hold however full the others are: a peer that does not read takes nothing from those that do."""
 
 
 class QueueBudget:
-    """The bytes all queues of a transport may hold together."""
+    """Bytes in all queues of a transport, and their bound."""
 
     __slots__ = ("bytes_max", "used")
 
@@ -24,8 +24,8 @@ class QueueBudget:
 class SendQueue:
     """A first-in, first-out queue of payloads for one peer, bounded in messages and in bytes.
 
-    Past a bound the new message is refused. An empty queue takes a message over its own bound, or long messages
-    could never be sent.
+    Beyond a bound a new payload is refused. An empty queue accepts a payload over its own bound, or long payloads could
+    never be sent.
 
     >>> queue = SendQueue(QueueBudget(), bytes_max=80)
     >>> queue.append(b"x" * 90), queue.append(b"y"), len(queue.popleft()), queue.append(b"y")
@@ -42,7 +42,7 @@ class SendQueue:
         self.byte_count = 0
 
     def append(self, payload: bytes) -> bool:
-        """Add a payload; False when there is no room for it. O(1)."""
+        """Add a payload; False when it does not fit. O(1)."""
         size = len(payload) + HEADER.size
         after = self.byte_count + size
         if len(self._payloads) >= self._messages_max or (self._payloads and after > self._bytes_max):
@@ -60,14 +60,14 @@ class SendQueue:
         return self._payloads[0]
 
     def popleft(self) -> bytes:
-        """Take the oldest payload; IndexError when there is none. O(1)."""
+        """Remove and return the oldest payload; IndexError when there is none. O(1)."""
         payload = self._payloads.popleft()
         self.byte_count -= len(payload) + HEADER.size
         self._budget.used -= len(payload) + HEADER.size
         return payload
 
     def clear(self) -> int:
-        """Forget everything; return how many payloads that were."""
+        """Drop everything; return the number of payloads."""
         count = len(self._payloads)
         self._payloads.clear()
         self._budget.used -= self.byte_count
@@ -79,9 +79,9 @@ class SendQueue:
 
 
 class SendQueues:
-    """What waits for one peer: short messages and long ones apart, so that neither keeps the other out.
+    """One peer's queues: short and long messages apart, so that neither keeps the other out.
 
-    Short ones that are to keep their order among each other and with long ones wait with these.
+    Short messages that must keep their order relative to long ones go into the long ones' queue.
     """
 
     __slots__ = ("bulk", "urgent")
@@ -91,11 +91,11 @@ class SendQueues:
         self.bulk = SendQueue(budget, messages_max, bytes_max)
 
     def append(self, payload: bytes, *, in_order: bool = False) -> bool:
-        """Add a payload to the queue of its stream; False when there is no room for it."""
+        """Add a payload to the queue of its stream; False when it does not fit."""
         return (self.bulk if in_order or len(payload) > URGENT_BYTES_MAX else self.urgent).append(payload)
 
     def clear(self) -> int:
-        """Forget everything; return how many payloads that were."""
+        """Drop everything; return the number of payloads."""
         return self.urgent.clear() + self.bulk.clear()
 
     def __bool__(self) -> bool:

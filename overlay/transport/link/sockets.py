@@ -1,4 +1,4 @@
-"""Listening and dialling: plain TCP sockets that never block, for the links above them."""
+"""Listens and dials: non-blocking TCP sockets for links."""
 
 import errno
 import socket
@@ -11,14 +11,16 @@ from overlay.wire.addresses import format_address, is_unspecified, parse_address
 
 LISTEN_QUEUE = 512
 USER_TIMEOUT_MS = 20_000
-"""Sent bytes nobody acknowledges for this long end a connection: else a cut cable holds it for a quarter of an hour."""
+"""Time after which unacknowledged bytes end a connection; otherwise a cut cable would hold it for a quarter of an
+hour.
+"""
 UNSENT_BYTES = 1 << 17
-"""What a socket holds that is not on its way yet: what is urgent would have to wait behind it."""
+"""Most unsent bytes in a socket's buffer: urgent messages have to wait behind them."""
 ADDRESSES_MAX = 4
-"""Of the addresses a host name has, so many are tried."""
+"""Most addresses of a host name that are tried."""
 
 HOST_NOT_FOUND = "host name not found"
-"""The reason of a LinkError."""
+"""Reason of a LinkError."""
 
 _LISTEN_FAULTS = {
     errno.EADDRINUSE: "the port is in use",
@@ -29,13 +31,13 @@ _LISTEN_FAULTS = {
 
 
 class ListenError(Exception):
-    """The transport cannot listen; one line that names the address and what is wrong."""
+    """The transport cannot listen; one line with the address and the fault."""
 
 
 def listen(address: str, advertise: str | None) -> tuple[socket.socket, str]:
-    """Bind and listen; return the socket and the address others dial: the advertised one, or the one bound.
+    """Bind and listen; return the socket and the address that others dial: the advertised or the bound one.
 
-    ListenError when one of the addresses is not `host:port`, or the system refuses it.
+    ListenError when an address is not `host:port`, or the system refuses it.
     """
     try:
         host, port = parse_address(address)
@@ -74,7 +76,7 @@ def _bound(host: str, port: int, address: str) -> socket.socket:
 
 
 def prepared(connection: socket.socket) -> socket.socket:
-    """Set what every connection needs: no blocking, no waiting for more to send, an end to silence."""
+    """Set the options of every connection: non-blocking, no delay, little unsent data, a timeout for silence."""
     connection.setblocking(False)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):
@@ -85,7 +87,7 @@ def prepared(connection: socket.socket) -> socket.socket:
 
 
 async def connect(address: str) -> socket.socket:
-    """Dial an address and return the connected socket; LinkError says why that failed. No time limit here."""
+    """Dial an address and return the connected socket; LinkError with the reason of a failure. No time limit."""
     try:
         host, port = parse_address(address)
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -25,7 +25,9 @@ from elf.output.view import View
 from elf.terminal.terminal import can_be_drawn_over, printable, tell
 
 ANSWER_TIMEOUT_S = 15.0
-"""Longer than an agent waits for its fleet, so that it can say what it waited for."""
+"""Upper bound on the wait for an agent's answer: longer than the agent waits for its fleet, so that it can report
+that.
+"""
 COMPLETION_TIMEOUT_S = 1.0
 """Upper bound on the wait for an agent's names to complete."""
 NEVER = float("inf")
@@ -83,7 +85,7 @@ def view(output: str, *, watch: bool) -> View:
 
 
 @contextmanager
-def asking(
+def connected(
     socket: Path | None, timeout_s: float | None, if_interrupted: str = ""
 ) -> Iterator[tuple[SyncClient, float]]:
     """A client, and the deadline of its command (of `time.monotonic`).

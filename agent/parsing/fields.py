@@ -1,8 +1,8 @@
-"""Columns of parsed values, as a segment stores them: typed by what they hold, never by what a query wants.
+"""Columns of parsed values as a segment stores them, typed by their values and never by the use in a query.
 
 A field's kind says how it is stored. `text` is a CSV field before a whole segment shows whether all of its texts are
-numbers; `null` never had a value; of an `object` the fields inside are columns, not itself; `unkept` had a value that
-no column can hold, so all of it is left out.
+numbers; `null` never had a value; an `object` has columns for the fields inside and none for itself; `unkept`
+had a value that no column can hold, so the whole column is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DTYPES: dict[Kind, pl.DataType] = {
     "any": pl.String(),
 }
 EXACT_MAX = 1 << 53
-"""Integers up to this one are doubles too."""
+"""Largest integer up to which every integer is a double."""
 _KINDS: dict[type, Kind] = {int: "integer", float: "number", str: "string", bool: "boolean"}
 _NOTHING = type(None)
 _INTEGER = r"^(?:0|-?[1-9][0-9]{0,17})$"
@@ -41,7 +41,7 @@ class Field:
     values: pl.Series
 
     def gather(self, rows: pl.Series) -> Field:
-        """The same for other rows; NULL where `rows` names none."""
+        """The values of other rows; NULL where `rows` names none."""
         return Field(self.kind, self.values.gather(rows))
 
 
@@ -77,7 +77,7 @@ def field_of_values(values: list[Any]) -> Field:
 
 
 def united(fields: Sequence[Field]) -> Field:
-    """The columns of several lots of rows, one after the other."""
+    """Concatenates the columns of several sets of rows."""
     kinds = {field.kind for field in fields} - {"null"}
     count = sum(len(field.values) for field in fields)
     if "unkept" in kinds or ("object" in kinds and len(kinds) > 1):
@@ -99,7 +99,7 @@ def united(fields: Sequence[Field]) -> Field:
 
 
 def _typed(texts: pl.Series) -> Field:
-    """A column of CSV texts. Integers only if they are written as integers are, so that none reads differently."""
+    """Types a column of CSV texts: numbers only if all texts are in canonical form, so that none reads differently."""
     given = texts.drop_nulls()
     if not given.len():
         return null_field(len(texts))

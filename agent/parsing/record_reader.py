@@ -1,4 +1,4 @@
-"""A block taken apart: where each of its records lies, and which events it is."""
+"""Types of a block that is taken apart into records: their places in the block and their events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from agent.parsing.records.fields import Field
+from agent.parsing.fields import Field
 from agent.sources import Block
 
 Ints = npt.NDArray[np.int64]
@@ -19,7 +19,7 @@ _NEWLINE, _RETURN = b"\n\r"
 
 @dataclass(frozen=True, slots=True)
 class RecordSpans:
-    """Where records begin and end in their block, in order; line breaks at their ends are left out."""
+    """The offsets at which records begin and end in their block, in order, without line breaks at their ends."""
 
     starts: Ints
     ends: Ints
@@ -30,10 +30,10 @@ class RecordSpans:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The records of a block, and its events: whose each is (`owners`), its time if it has a usable one, its fields.
+    """The records of a block, and its events: the record of each (`owners`), its time if usable, and its fields.
 
-    `is_nothing`: records that were never meant to be events: blank lines, headers. `is_complete`: all that the events
-    hold is in `fields`.
+    `is_nothing` marks records that are not meant to be events: blank lines and headers. `is_complete`: `fields` holds
+    all values of the events.
     """
 
     spans: RecordSpans
@@ -63,7 +63,7 @@ def line_spans(data: bytes) -> RecordSpans:
 
 
 def is_empty(data: bytes, spans: RecordSpans) -> Mask:
-    """Which lines have nothing before their line break."""
+    """Marks lines with nothing before their line break."""
     lengths = spans.ends - spans.starts
     body = np.frombuffer(data, np.uint8)
     is_return = np.zeros(len(spans), np.bool_)

@@ -1,11 +1,25 @@
-"""Whose word counts for a job, as one agent of a fleet judges it."""
+"""Decides whom an agent trusts: creators of jobs, and certificates that no list has revoked.
+
+Revocation lists outlive the agent: a revoked certificate stays revoked after a restart.
+"""
 
 from __future__ import annotations
 
+from agent import log
+from agent.daemon.data_directory import DataDirectory
 from agent.runtime.fleet.authorization import NotAuthorizedError
 from agent.runtime.model.bundle import Signature
 from agent.runtime.model.mandate import Mandate, signed_bytes
-from overlay import CreatorTrust, Id, UntrustedCreatorError, app_id
+from overlay import (
+    CreatorTrust,
+    Id,
+    Identity,
+    RevocationError,
+    Revocations,
+    UntrustedCreatorError,
+    app_id,
+    revocation_lists_of,
+)
 
 
 class FleetCreators:
@@ -28,3 +42,22 @@ class FleetCreators:
         if seal.expires_ms < wall_ms:
             raise NotAuthorizedError(f"what {claims.name} has signed for {name} has expired: submit the job anew")
         return claims.name
+
+
+def kept_revocations(directory: DataDirectory, identity: Identity) -> Revocations:
+    """Loads the revocation lists of authorities that are still trusted; lists accepted later are saved."""
+    kept = directory.revocations()
+
+    def keep(lists: bytes) -> None:
+        try:
+            directory.keep_revocations(lists)
+        except OSError as error:
+            log.warn("revocations not kept for the next start", why=str(error))
+
+    revocations = Revocations(identity.authorities, keep)
+    for found in revocation_lists_of(kept):
+        try:
+            revocations.take(found)
+        except RevocationError as error:
+            log.info("kept revocations not used", why=str(error))
+    return revocations

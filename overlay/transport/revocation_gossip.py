@@ -1,15 +1,16 @@
-"""How lists of revoked certificates spread: an epidemic of numbers, and the lists only for who lacks them.
+"""Spreads lists of revoked certificates by gossip: numbers to all peers, lists only to peers that lack them.
 
-An agent with a list tells its peers its numbers: all of them when it took a list, each when a link to it comes up, and
-one at a time by and by, for what went amiss. Who hears of a higher number answers with its own, and is sent the list.
-Who has no list, or an empty one, says nothing: in a fleet without revocations there is none of this.
+An agent with a list sends its numbers to its peers: to all of them when it has taken a list, to one when a link to it
+comes up, and to a random one periodically, in case a message was lost. A peer that sees a higher number answers with
+its own, and is sent the list. An agent without a list, or with an empty one, sends nothing: a fleet without
+revocations has no such traffic.
 
     has number 7                    has number 6
         | -- Numbers(7) ----------------> |
         | <---------------- Numbers(6) -- |     at most 3 peers are asked at a time
-        | -- Revoked(list 7) -----------> |     checked, kept, acted on, told to all others
+        | -- Revoked(list 7) -----------> |     checked, kept, acted on, announced to all others
 
-These messages are told from those of the overlay by their first byte, which no msgpack has.
+Their first byte, which msgpack never uses, distinguishes these messages from those of the overlay.
 """
 
 from collections import OrderedDict
@@ -32,14 +33,14 @@ from overlay.wire.codec import Codec, WireError
 from overlay.wire.peer import Peer
 
 MARK = b"\xc1"
-"""The one byte msgpack never uses."""
+"""The one byte that msgpack never uses."""
 MESSAGE_BYTES_MAX = LIST_BYTES_MAX + 1024
 AGAIN_S = 10.0
-"""The same list goes to the same peer once in this time, and a list is asked for again after it."""
+"""Period in which a list goes to the same peer at most once, and after which a list is requested again."""
 ASKED_MAX = 3
-"""Peers asked for the same list within that time: one may be slow, or not be willing."""
+"""Most peers asked for the same list within that period: one may be slow or unwilling."""
 TAKEN_MAX = 32
-"""Lists looked at from one peer within that time: no agent has so many, and checking one takes a while."""
+"""Most lists checked from one peer within that period: no agent has more, and checking one takes time."""
 REMEMBERED_MAX = 4096
 
 _Fingerprint = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
@@ -47,13 +48,13 @@ _Number = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 
 
 class Numbers(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """The lists the sender has, and for which authorities it has none (0)."""
+    """Numbers of the sender's lists; 0 for authorities of which it has none."""
 
     numbers: Annotated[list[tuple[_Fingerprint, _Number]], msgspec.Meta(max_length=AUTHORITIES_MAX)]
 
 
 class Revoked(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """A list, as the authority signed it."""
+    """A list as signed by the authority."""
 
     der: Annotated[bytes, msgspec.Meta(max_length=LIST_BYTES_MAX)]
 
@@ -61,28 +62,28 @@ class Revoked(msgspec.Struct, frozen=True, array_like=True, tag=2):
 CODEC: Codec[Numbers | Revoked] = Codec(Numbers | Revoked)
 
 
-class Spreading:
-    """One agent's part in it; no input or output. `send` is a transport's, `random` chooses whom to remind."""
+class RevocationGossip:
+    """One agent's part in the gossip; no input or output. `send` is a transport's, `random` chooses peers to remind."""
 
     def __init__(self, revocations: Revocations, send: Callable[[Peer, bytes], None], random: RandomSource) -> None:
         self._revocations = revocations
         self._send = send
         self._random = random
-        self._lately = _Lately()
+        self._recent = _RecentCounts()
 
-    def tell(self, peers: Sequence[Peer]) -> None:
-        """Tell peers which lists there are here, if anybody is on one."""
+    def announce(self, peers: Sequence[Peer]) -> None:
+        """Send peers the numbers of this agent's lists, if any certificate is revoked."""
         if any(found.serials for found in self._revocations.lists):
             for peer in peers:
                 self._say_numbers(peer)
 
     def remind(self, peers: Sequence[Peer]) -> None:
-        """Tell one of these peers, in case that something went amiss."""
+        """Send the numbers to one of these peers, in case a message was lost."""
         if peers:
-            self.tell([peers[int(self._random.random() * len(peers))]])
+            self.announce([peers[int(self._random.random() * len(peers))]])
 
     def received(self, peer: Peer, data: bytes, now: float) -> bool:
-        """Take a message; True when it brought a newer list. ViolationError when it is none an agent sends."""
+        """Handle a message; True when it brought a newer list. ViolationError when no agent would send it."""
         try:
             message = CODEC.decode(data[len(MARK) :], MESSAGE_BYTES_MAX)
         except WireError as error:
@@ -90,19 +91,19 @@ class Spreading:
         if isinstance(message, Numbers):
             self._compare(peer, dict(message.numbers), now)
             return False
-        if not self._lately.counted(("taken", peer.node_id), now, TAKEN_MAX):
+        if not self._recent.counted(("taken", peer.node_id), now, TAKEN_MAX):
             raise ViolationError("too many lists of revoked certificates")
         return self._take(message.der)
 
     def _compare(self, peer: Peer, theirs: dict[bytes, int], now: float) -> None:
         for found in self._revocations.lists:
-            if found.number > theirs.get(found.authority, found.number) and self._lately.counted(
+            if found.number > theirs.get(found.authority, found.number) and self._recent.counted(
                 ("sent", peer.node_id, found.authority, found.number), now
             ):
                 self._send(peer, MARK + CODEC.encode(Revoked(found.der)))
         known = self._revocations.numbers
         wanted = [(name, number) for name, number in theirs.items() if number > known.get(name, NUMBER_MAX)]
-        if any(self._lately.counted(("wanted", *one), now, ASKED_MAX) for one in wanted):
+        if any(self._recent.counted(("wanted", *one), now, ASKED_MAX) for one in wanted):
             self._say_numbers(peer)
 
     def _say_numbers(self, peer: Peer) -> None:
@@ -117,14 +118,14 @@ class Spreading:
             raise ViolationError(error.reason, str(error)) from error
 
 
-class _Lately:
-    """How often things happened within the last seconds; of many things the latest are remembered."""
+class _RecentCounts:
+    """Counts occurrences within the last seconds; of many keys the latest are remembered."""
 
     def __init__(self) -> None:
         self._things: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
 
     def counted(self, thing: Hashable, now: float, times_max: int = 1) -> bool:
-        """Count a thing; False when it happened that many times already."""
+        """Count an occurrence; False when there were `times_max` already."""
         since, times = self._things.get(thing, (now, 0))
         if now - since >= AGAIN_S:
             since, times = now, 0

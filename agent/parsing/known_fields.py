@@ -1,4 +1,4 @@
-"""Which fields the objects of a JSON file have, as far as they were seen."""
+"""Learns the fields that the objects of a JSON file have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class KnownFields:
     """The paths of scalar fields (`columns`) and of objects that have fields.
 
     A list is a scalar here, and so is an object where the same field was a scalar, or that is nested too deeply.
-    `is_complete`: all that was seen is in the columns. A key with a dot has no column, since its name would be that of
+    `is_complete`: the columns hold all values seen. A key with a dot has no column, since its name would be that of
     a nested field.
     """
 
@@ -36,17 +36,17 @@ class KnownFields:
 
     @property
     def paths(self) -> list[Path]:
-        """Those that a reader has to know: of objects only the ones without fields so far."""
+        """The paths that a reader decodes: all columns, and objects without fields so far."""
         inner = {path[:length] for path in (*self._has_value, *self._objects) for length in range(1, len(path))}
         return [*self._has_value, *(path for path in self._objects if path not in inner)]
 
     def learn(self, events: Iterable[dict[str, Any]]) -> None:
-        """Gets to know the fields of some events."""
+        """Learns the fields of some events."""
         for event in events:
             self._learn(event, ())
 
     def explains(self, path: Path, kinds: set[type]) -> bool:
-        """Whether values of these types, of one of the `paths`, are what is known of it."""
+        """Whether values of these types fit what is known of one of the `paths`."""
         if path in self._objects:
             return kinds <= {type(None)}
         return not self.is_complete or dict not in kinds
@@ -61,7 +61,7 @@ class KnownFields:
                 self._note_scalar(path, value is not None)
 
     def _is_object(self, path: Path) -> bool:
-        """Whether an object there is taken apart."""
+        """Whether an object at this path is taken apart."""
         if path in self._objects:
             return True
         is_too_much = len(path) >= DEPTH_MAX or len(self._objects) >= OBJECTS_MAX
@@ -82,7 +82,7 @@ class KnownFields:
             self.is_complete = False
 
     def _close(self, path: Path) -> None:
-        """What was an object is a scalar too: it becomes one column, and the fields inside have none any more."""
+        """Turns an object that also occurs as a scalar into one column; the fields inside lose theirs."""
         self.is_complete = False
         depth = len(path)
         self._objects = {one: None for one in self._objects if one[:depth] != path}

@@ -1,0 +1,128 @@
+"""Keeps what an agent has sent up a job's tree until the master commits it, and retransmits what is not acknowledged.
+
+A new parent gets all of it as *detached* runs, since the parent before may have passed it on (see
+`agent.runtime.reduce.combiner`). The same parent gets again what it does not acknowledge: a link that breaks may lose
+messages without either end noticing. What comes up from a child repeatedly is kept once: repeats do not multiply from
+level to level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from agent.runtime.messages.jobs import Snapshot
+
+KEPT_BYTES_MAX = 256 << 20
+"""Upper bound on all trees of a job together. Past it the oldest snapshots are dropped: their agents are missing if
+this node's parent dies."""
+ACK_TIMEOUT_S = 1.5
+"""Least time before an unacknowledged snapshot is retransmitted, longer if it is large or others take longer; doubles
+each time."""
+LATENCY_FACTOR = 4.0
+"""Multiple of the slowest recent acknowledgement that is waited for."""
+ACK_TIMEOUT_MAX_S = 20.0
+LATENCY_HALF_LIFE_S = 5.0
+"""Time after which a slow acknowledgement counts for half."""
+BYTES_PER_S = 8 << 20
+"""Bandwidth that a large snapshot is granted."""
+
+
+class AckLatency:
+    """Tracks how long an agent's parents take to acknowledge. With many jobs whose panes end together that may be
+    seconds; retransmitting everything meanwhile would make it longer still."""
+
+    def __init__(self) -> None:
+        self._slowest_s = self._at = 0.0
+
+    def observe(self, seconds: float, now: float) -> None:
+        """Notes how long the acknowledgement of a snapshot took that was sent once."""
+        self._slowest_s, self._at = max(seconds, self._recently_s(now)), now
+
+    def timeout_s(self, now: float) -> float:
+        """Time to wait for the acknowledgement of a small snapshot."""
+        return min(ACK_TIMEOUT_MAX_S, max(ACK_TIMEOUT_S, LATENCY_FACTOR * self._recently_s(now)))
+
+    def _recently_s(self, now: float) -> float:
+        return self._slowest_s * float(0.5 ** ((now - self._at) / LATENCY_HALF_LIFE_S))
+
+
+@dataclass(slots=True)
+class _Kept:
+    """`timeouts`: the multiple of the first timeout that is waited for now; 0: it is to be sent."""
+
+    snapshot: Snapshot
+    size: int
+    timeouts: int = 0
+    sent_at: float | None = None
+    is_acknowledged: bool = False
+
+
+class RetransmitBuffer:
+    """Snapshots of one epoch in the order they were made, in one of a job's `trees`."""
+
+    def __init__(self, latency: AckLatency, trees: int = 1) -> None:
+        self._trees = trees
+        self._latency = latency
+        self._kept: dict[tuple[int, int, bytes], _Kept] = {}
+        self._bytes = 0
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Keeps a snapshot, which is to be sent, until it is committed. Of the same panes and agents it keeps one."""
+        key = (snapshot.after, snapshot.upto, snapshot.contributors)
+        if key in self._kept:
+            return
+        size = snapshot.size
+        self._kept[key] = _Kept(snapshot, size)
+        self._bytes += size
+        while self._bytes > KEPT_BYTES_MAX // self._trees and len(self._kept) > 1:
+            self._bytes -= self._kept.pop(next(iter(self._kept))).size
+
+    def commit(self, frontier: int) -> None:
+        """Frees what is published."""
+        for key in [key for key, kept in self._kept.items() if kept.snapshot.upto <= frontier]:
+            self._bytes -= self._kept.pop(key).size
+
+    def due(self, now: float) -> list[Snapshot]:
+        """The snapshots to send now: new ones, and those whose acknowledgement is overdue."""
+        due = []
+        for kept in self._kept.values():
+            if not kept.is_acknowledged and self._is_due(kept, now):
+                kept.sent_at = now
+                kept.timeouts = max(1, 2 * kept.timeouts)
+                due.append(kept.snapshot)
+        return due
+
+    def _is_due(self, kept: _Kept, now: float) -> bool:
+        if kept.sent_at is None or not kept.timeouts:
+            return True
+        return now - kept.sent_at >= kept.timeouts * (self._latency.timeout_s(now) + kept.size / BYTES_PER_S)
+
+    def parent_changed(self) -> None:
+        """Makes everything due for another parent, detached: the parent before may have passed it on, combined."""
+        for kept in self._kept.values():
+            if kept.sent_at is not None:
+                kept.snapshot = msgspec.structs.replace(kept.snapshot, again=True)
+            kept.timeouts, kept.is_acknowledged = 0, False
+
+    def acknowledged(self, after: int, upto: int, contributors: bytes, now: float) -> None:
+        """Notes that the parent has this snapshot: it is not sent to it again."""
+        kept = self._kept.get((after, upto, contributors))
+        if kept is not None and kept.sent_at is not None:
+            if not kept.is_acknowledged and kept.timeouts == 1:
+                self._latency.observe(now - kept.sent_at, now)
+            kept.is_acknowledged = True
+
+    def detach_all(self) -> None:
+        """Sends everything detached from now on: this agent leaves, and what is combined here would be lost."""
+        for kept in self._kept.values():
+            kept.snapshot = msgspec.structs.replace(kept.snapshot, again=True)
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether the parent has everything."""
+        return all(kept.is_acknowledged for kept in self._kept.values())
+
+    def __len__(self) -> int:
+        return len(self._kept)

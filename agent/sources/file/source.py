@@ -1,0 +1,62 @@
+"""The source `file`: the files that match a stream's patterns."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from agent.sources.errors import SourceError
+from agent.sources.file.backlog import BoundedReader
+from agent.sources.file.files import SourceFile
+from agent.sources.file.finding import find_files
+from agent.sources.file.followed_file import ReadUpTo
+from agent.sources.file.tail import TailReader
+from agent.sources.options import PathText
+from agent.sources.reader import F, ReadFrom, Recognise, StreamReader
+
+
+class FileOptions(msgspec.Struct, forbid_unknown_fields=True):
+    """Keys of a stream that is read from files."""
+
+    paths: Annotated[list[PathText], msgspec.Meta(min_length=1, max_length=1024)]
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """Files whose names match `paths`, which are absolute globs. See `EventSource`."""
+
+    paths: tuple[str, ...]
+
+    @property
+    def locations(self) -> tuple[str, ...]:
+        return self.paths
+
+    def open(self, recognise: Recognise[F], *, bounded: bool, read_from: ReadFrom) -> StreamReader[F]:
+        return BoundedReader(self.paths, recognise) if bounded else self.tail(recognise, read_from)
+
+    def tail(self, recognise: Recognise[F], read_from: ReadFrom, known: Iterable[ReadUpTo] = ()) -> TailReader[F]:
+        """Follows the files; those that are known are read on from where their last reading ended."""
+        return TailReader(self.paths, recognise, read_from=read_from, known=known)
+
+    def heads(self, count: int, bytes_max: int) -> Iterator[tuple[str, bytes]]:
+        files = sorted(find_files(self.paths).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
+        for file in files[:count]:
+            try:
+                yield file.path, SourceFile(file.path).head(bytes_max)
+            except SourceError:
+                continue
+
+
+def build_file_source(options: FileOptions, base: Path) -> FileSource:
+    """Relative patterns start at the folder `base`, whose own name is no pattern."""
+    return FileSource(
+        tuple(
+            pattern if Path(pattern).is_absolute() else f"{glob.escape(str(base))}/{pattern}"
+            for pattern in options.paths
+        )
+    )
