@@ -146,7 +146,7 @@ class Daemon(AgentObserver):
         )
         self._shown_files = shown
         self._programs = ProgramSupervisor(program, ProgramLimits(), self._told)
-        self._pump = CoreDriver(
+        self._pump = pump = CoreDriver(
             node,
             agent,
             wall_ms=wall_ms,
@@ -169,10 +169,8 @@ class Daemon(AgentObserver):
         self._witness = StreamSampler(config.streams, self._pump, agent)
         self._requests = ControlService(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
-        self._feeds = Feeds(
-            agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle
-        )
-        self._tables = TableFiles(agent.tables, config.tables, pump=self._pump.settle)
+        self._feeds = Feeds(agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle)
+        self._tables = TableFiles(agent.tables, config.tables, pump=pump.settle)
         self._archiving = ArchiveSupervisor(config)
         self._results = self._result_files()
         self._seeds = Seeds(config.seeds, self._pump, self._transport.identify, chance)
