@@ -50,8 +50,16 @@ class ArchivingAgent(AgentProcess):
 
     def holds(self, size: int) -> bool:
         """Whether the archiver says that it has so many bytes to archive."""
+        return self._lag_bytes() == size
+
+    def has_seen(self, lines: int) -> bool:
+        """Whether the last lines wait to be archived, or all are."""
+        size = sum(len(line) for line in self.lines_written[-lines:])
+        return self._lag_bytes() >= size or rows(self).height == len(self.lines_written)
+
+    def _lag_bytes(self) -> int:
         archive = self.status().archive
-        return archive is not None and bool(archive.streams) and archive.streams[0].lag_bytes == size
+        return archive.streams[0].lag_bytes if archive is not None and archive.streams else 0
 
 
 def is_gone(pid: int) -> bool:
@@ -92,6 +100,7 @@ def test_every_line_is_archived_once_though_archiver_and_agent_are_killed(
         agent.start().ready()
         agent.archiving()
         agent.serve(60)
+        eventually(lambda: agent.has_seen(250 + 125 + 60), "it has seen what was written meanwhile")
         assert agent.stop() == 0
         found = rows(agent)
         assert sorted(found["raw:line"].to_list()) == sorted(line.rstrip().encode() for line in agent.lines_written)

@@ -14,7 +14,9 @@ from agent.programs.commands import EndProgram, ProgramEnded, ProgramLimits, Pro
 from agent.programs.confinement import refusal
 from agent.programs.program_supervisor import ProgramSupervisor
 
-DEADLINE_S = 120
+DEADLINE_S = 600
+PATIENT = ProgramLimits(start_s=300, call_s=300, nice=0)
+"""Limits that no program of a test meets on a busy machine unless it is about them."""
 GOOD, TRIED = 1, 2
 """Keys: of a program that behaves, and of the one beside it."""
 PYTHON = (sys.executable, "-I", "-B")
@@ -28,7 +30,7 @@ class Programs:
     """Programs by their keys, and what was told of each."""
 
     def __init__(self, command: Sequence[str] = COMMAND, limits: ProgramLimits | None = None) -> None:
-        self.processes = ProgramSupervisor(command, limits or ProgramLimits(), self._hear)
+        self.processes = ProgramSupervisor(command, limits or PATIENT, self._hear)
         self.told: list[ProgramSaid | ProgramEnded] = []
         self._came = trio.Event()
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 import trio
-from programs_run import COMMAND, GOOD, TRIED, beside_a_good_one, needs_containment, running
+from programs_run import COMMAND, GOOD, PATIENT, TRIED, beside_a_good_one, needs_containment, running
 
+from agent.programs import process
 from agent.programs.commands import ProgramEnded, ProgramLimits, ProgramSaid
 
 pytestmark = [pytest.mark.trio, needs_containment]
@@ -44,7 +45,10 @@ async def until_dead(pid: int) -> None:
         ((sys.executable, "-I", "-m", "no_such_module"), "ended by itself with exit code 1: "),
     ],
 )
-async def test_what_is_no_program_ends_with_a_reason(command: tuple[str, ...], reason: str) -> None:
+async def test_what_is_no_program_ends_with_a_reason(
+    command: tuple[str, ...], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "CLOSED_S", 60.0)  # a process may take its time to end
     async with running(command) as programs:
         programs.start(TRIED)
         ended = await programs.ended(TRIED)
@@ -59,7 +63,7 @@ async def test_what_does_not_start_in_time() -> None:
 
 
 async def test_no_more_programs_than_the_limit() -> None:
-    async with beside_a_good_one(ProgramLimits(programs=2)) as programs:
+    async with beside_a_good_one(replace(PATIENT, programs=2)) as programs:
         programs.start(3)
         assert await programs.next(3) == ProgramEnded(
             3, "cannot be started: 2 programs run on this agent, and no more may"
@@ -105,7 +109,7 @@ async def test_orders_for_programs_that_are_over_are_passed_over() -> None:
 
 
 async def test_what_a_program_is_told_at_once_is_limited() -> None:
-    async with beside_a_good_one(replace(ProgramLimits(), frame_bytes=1000)) as programs:
+    async with beside_a_good_one(replace(PATIENT, frame_bytes=1000)) as programs:
         programs.answer(TRIED, bytes(1001))
         reason = (await programs.ended(TRIED)).reason
         assert reason == "was to be told 1,001 bytes at once: at most 1,000 are"

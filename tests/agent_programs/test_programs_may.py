@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from programs_run import GOOD, TRIED, beside_a_good_one, needs_containment, running
+from programs_run import GOOD, PATIENT, TRIED, beside_a_good_one, needs_containment, running
 
-from agent.programs.commands import ProgramSaid
+from agent.programs.commands import ProgramLimits, ProgramSaid
 
 pytestmark = [pytest.mark.trio, needs_containment]
 IDLE_RESIDENT_KIB_MAX = 20 << 10
@@ -51,7 +52,7 @@ async def test_a_program_inherits_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     inherited = os.open(os.devnull, os.O_RDONLY)
     os.set_inheritable(inherited, True)
     try:
-        async with running() as programs:
+        async with running(limits=replace(PATIENT, nice=ProgramLimits().nice)) as programs:
             programs.start(TRIED)
             given = {"HOME", "LC_CTYPE", "OMP_NUM_THREADS", "TZ", "LD_LIBRARY_PATH"}
             assert set(re.findall(r"\w+", await programs.said(TRIED, "environment"))) <= given

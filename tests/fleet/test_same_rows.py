@@ -20,7 +20,7 @@ from elf.local import LocalOptions, LocalRun, LocalSource
 
 pytestmark = pytest.mark.live
 AGENTS = 8
-TIMEOUT_S = 180.0
+TIMEOUT_S = 600.0
 NAMES = [f"agent-{number}" for number in range(1, AGENTS + 1)]
 APACHE = [
     "SELECT path, COUNT(*) AS hits, SUM(body_bytes_sent) AS bytes FROM apache GROUP BY path WINDOWING 1 DAY",
