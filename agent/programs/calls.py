@@ -25,7 +25,7 @@ Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARACTERS_MAX)]
 Ticket = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class TreePosition(msgspec.Struct, frozen=True, array_like=True):
+class ProgramPosition(msgspec.Struct, frozen=True, array_like=True):
     """The program's place in the job's tree, and the time (epoch ms) of the call that brings it."""
 
     is_root: bool
@@ -48,7 +48,7 @@ class TypedMessage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 class ProgramCall(msgspec.Struct, frozen=True, tag=True):
     """Base of all calls."""
 
-    place: TreePosition
+    place: ProgramPosition
 
 
 class LoadCode(ProgramCall, frozen=True, tag=True):

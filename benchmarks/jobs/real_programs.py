@@ -30,7 +30,7 @@ def measure(code: bytes, starts: int = 20, words: int = 100) -> Times:
 async def _measure(code: bytes, starts: int, words: int) -> Times:
     told, heard = trio.open_memory_channel[ProgramSaid | ProgramEnded](100)
     programs = ProgramSupervisor([sys.executable, "-P", "-m", "elf.program"], ProgramLimits(), told.send_nowait)
-    place = calls.TreePosition(is_root=True, parent="0" * 32, children=[], now_ms=0, version=1)
+    place = calls.ProgramPosition(is_root=True, parent="0" * 32, children=[], now_ms=0, version=1)
     load = calls.encode(calls.LoadCode(place, "bench", "agent", "0" * 32, code))
     start_s, wire_s = [], []
     async with trio.open_nursery() as nursery:

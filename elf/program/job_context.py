@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from agent.programs import calls
-from agent.programs.calls import BODY_BYTES_MAX, TEXT_CHARACTERS_MAX, TreePosition
+from agent.programs.calls import BODY_BYTES_MAX, TEXT_CHARACTERS_MAX, ProgramPosition
 from elf.job import Cbt, JobError, NoAnswerError, Paos, Window
 from elf.job_messages import Messages
 from elf.job_window import read_window
@@ -68,7 +68,7 @@ class JobContext:
         self._waiting = waiting
         self.set_place(load.place)
 
-    def set_place(self, place: TreePosition) -> None:
+    def set_place(self, place: ProgramPosition) -> None:
         """Sets the state of the agent as of the current call."""
         self.is_root, self.parent, self.children = place.is_root, place.parent, tuple(place.children)
         self.now_ms, self.version = place.now_ms, place.version

@@ -127,11 +127,11 @@ class Programs:
         program.failure = reason
         self.end(program)
 
-    def place(self, program: Program) -> calls.TreePosition:
+    def place(self, program: Program) -> calls.ProgramPosition:
         """The place of a program in its job's tree."""
         node, app_id = self._node, program.app_id
         parent = None if program.is_root else node.parent(app_id)
-        return calls.TreePosition(
+        return calls.ProgramPosition(
             program.is_root,
             format_id((parent or node.peer).node_id),
             [format_id(child.node_id) for child in node.children(app_id)],
