@@ -51,7 +51,7 @@ class _Audience:
     acknowledged: bytes | None = None
     is_over: bool = False
 
-    def hear(self, event: JobEvent) -> None:
+    def handle(self, event: JobEvent) -> None:
         """Takes an event of the job: for those clients that do not have it."""
         match event:
             case Accepted():
@@ -113,7 +113,7 @@ class ClientSubscriptions:
         if audience is None:
             audience = self._audiences[app_id] = _Audience(client.after)
             audience.clients.append(client)
-            self._core.follow(app_id, client.after, audience.hear)
+            self._core.follow(app_id, client.after, audience.handle)
             return
         audience.clients.append(client)
         if client.after is None:
@@ -121,7 +121,7 @@ class ClientSubscriptions:
         audience.introduce(client)
         if client.after is not None and (audience.after is None or client.after < audience.after):
             audience.after = client.after
-            self._core.follow(app_id, client.after, audience.hear)
+            self._core.follow(app_id, client.after, audience.handle)
 
     def detach(self, app_id: int, client: Client) -> None:
         """The client has gone."""
@@ -131,9 +131,9 @@ class ClientSubscriptions:
         audience.clients.remove(client)
         if not audience.clients:
             del self._audiences[app_id]
-            self._core.unfollow(app_id, audience.hear)
+            self._core.unfollow(app_id, audience.handle)
 
     def accepted(self, app_id: int, accepted: Accepted) -> None:
         """A job that clients here have started, or may follow already, is there."""
         if (audience := self._audience(app_id)) is not None:
-            audience.hear(accepted)
+            audience.handle(accepted)

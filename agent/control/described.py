@@ -13,7 +13,7 @@ from agent.control import messages as control
 from agent.feeding.statistics import StreamStatistics
 from agent.runtime.messages.jobs import Announce
 from agent.runtime.model.panes import END, FIRST_PANE
-from agent.runtime.requests.status import AgentStatus, PartStatus
+from agent.runtime.requests.status import AgentStatus, LocalJobStatus
 from overlay import Node, Peer, TransportStatistics, Trust, format_id
 
 _STATM = Path("/proc/self/statm")
@@ -48,18 +48,18 @@ def described_job(announce: Announce) -> control.JobEntry:
     )
 
 
-def described_part(part: PartStatus, names: Mapping[int, str]) -> control.JobStatus:
+def described_local_job(job: LocalJobStatus, names: Mapping[int, str]) -> control.JobStatus:
     return control.JobStatus(
-        app=part.name,
-        app_id=format_id(part.app_id),
-        roles=list(part.roles),
-        parent=None if part.parent is None else _name(part.parent, names),
-        children=[_name(child, names) for child in part.children],
-        version=part.version,
-        epoch=part.epoch,
-        frontier=_moment(part.frontier),
-        trees=part.trees,
-        roots=list(part.roots),
+        app=job.name,
+        app_id=format_id(job.app_id),
+        roles=list(job.roles),
+        parent=None if job.parent is None else _name(job.parent, names),
+        children=[_name(child, names) for child in job.children],
+        version=job.version,
+        epoch=job.epoch,
+        frontier=_moment(job.frontier),
+        trees=job.trees,
+        roots=list(job.roots),
     )
 
 
@@ -105,7 +105,7 @@ def described_agent(
         leaf_set=[_name(peer, names) for peer in node.leaf_set.members],
         peers=len(known),
         streams=described_streams(config, streams),
-        jobs=[described_part(part, names) for part in agent.parts],
+        jobs=[described_local_job(job, names) for job in agent.jobs],
         counters=dict(counters),
         identity=described_identity(trust),
         archive=archive,

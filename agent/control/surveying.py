@@ -41,7 +41,7 @@ class StreamSampler:
         """Answers one after the other until it is cancelled."""
         async for asked in self._questions:
             seen = await trio.to_thread.run_sync(self._seen, asked, abandon_on_cancel=True)
-            self._driver.do(partial(self._agent.discovery.tell, asked, seen))
+            self._driver.do(partial(self._agent.discovery.answer, asked, seen))
 
     def _seen(self, asked: StreamAsked) -> StreamDescription:
         streams = [stream for stream in self._streams if query.selects(asked.stream, stream.name)]

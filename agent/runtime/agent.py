@@ -38,7 +38,7 @@ from agent.runtime.requests.commands import JobCommands
 from agent.runtime.requests.events import AgentObserver
 from agent.runtime.requests.following import JobSubscriptions
 from agent.runtime.requests.pending import PendingRequests
-from agent.runtime.requests.status import AgentStatus, part_status
+from agent.runtime.requests.status import AgentStatus, local_job_status
 from agent.runtime.requests.stream_survey import StreamDiscovery
 from agent.runtime.router import Router
 from agent.runtime.upstream.app_source import UpstreamJobs
@@ -130,7 +130,7 @@ class Agent:
             self.observer.shown,
         )  # fmt: skip
         directory.on_announced(
-            self.masters.announced, self.failover.announced, jobs.hear, self.following.announced,
+            self.masters.announced, self.failover.announced, jobs.announced, self.following.announced,
         )  # fmt: skip
         directory.on_gone(self.masters.close, jobs.drop, self.failover.forget)
         self.router = Router(self._handlers())
@@ -265,7 +265,7 @@ class Agent:
         """This agent's parts in jobs."""
         return AgentStatus(
             name=self.name,
-            parts=tuple(part_status(part, self.directory.get(part.app_id), self.node) for part in self.jobs),
+            jobs=tuple(local_job_status(job, self.directory.get(job.app_id), self.node) for job in self.jobs),
             followed=self.following.jobs,
             replicas=self.failover.jobs,
             refused=self.refused,

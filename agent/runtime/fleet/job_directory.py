@@ -55,7 +55,7 @@ class JobDirectory:
         self._on_gone = listeners
 
     def _announced(self, announce: Announce, now: float) -> bool:
-        if not self.hear(announce, now):
+        if not self.add(announce, now):
             return False
         for listener in self._on_announced:
             listener(announce, now)
@@ -67,14 +67,14 @@ class JobDirectory:
     def _stopped(self, stopped: Stopped, now: float) -> bool:
         if not self.end(stopped):
             return False
-        self._tell_gone(stopped.app_id, now)
+        self._notify_gone(stopped.app_id, now)
         return True
 
-    def _tell_gone(self, app_id: Id, now: float) -> None:
+    def _notify_gone(self, app_id: Id, now: float) -> None:
         for listener in self._on_gone:
             listener(app_id, now)
 
-    def hear(self, announce: Announce, now: float) -> bool:
+    def add(self, announce: Announce, now: float) -> bool:
         """Takes an announcement; False if it is of a master that has been replaced, or of a job that is over."""
         app_id, epoch = announce.app_id, announce.epoch
         known = self._heard.get(app_id)
@@ -137,7 +137,7 @@ class JobDirectory:
         """Forgets the jobs that nobody has announced for too long."""
         for app_id in [app_id for app_id, heard in self._heard.items() if now - heard.at > SILENCE_S]:
             del self._heard[app_id]
-            self._tell_gone(app_id, now)
+            self._notify_gone(app_id, now)
 
     def app_of(self, name: str) -> Id:
         """The app that people mean by NAME or NAME@CREATOR. Raises AmbiguousNameError."""

@@ -32,20 +32,20 @@ class CodeRegistry:
         self._programs = programs
         self.creators = creators
 
-    def vet(self, app_id: Id, name: str, bundles: Iterable[Bundle | None]) -> str:
+    def authorize(self, app_id: Id, name: str, bundles: Iterable[Bundle | None]) -> str:
         """The job's creator, "" for nobody. Raises NotAuthorizedError where a bundle is not signed as it has to be."""
         creators = {creator_of(self.creators, app_id, name, one, self._programs.wall_ms) for one in bundles}
         return next(iter(creators))
 
-    def vet_next(self, app_id: Id, name: str, before: Bundle | None, bundle: Bundle | None) -> None:
+    def authorize_update(self, app_id: Id, name: str, before: Bundle | None, bundle: Bundle | None) -> None:
         """Raises NotAuthorizedError unless a bundle is the next that the job's creator has signed, or the same."""
-        self.vet(app_id, name, (bundle,))
+        self.authorize(app_id, name, (bundle,))
         if bundle is not None and before is not None and not bundle.follows(before, app_id):
             raise NotAuthorizedError(
                 "what is signed does not follow what the job runs: it has been updated since, try again"
             )
 
-    def vet_stop(self, app_id: Id, name: str, seal: Signature | None, *, owned: bool) -> None:
+    def authorize_stop(self, app_id: Id, name: str, seal: Signature | None, *, owned: bool) -> None:
         """Raises NotAuthorizedError unless the job may be stopped: by its creator, or by anybody if it has none."""
         if not owned:
             return
@@ -85,7 +85,7 @@ def mapper(job: LocalJob, programs: Programs) -> Send:
     return send
 
 
-def tell_code(job: LocalJob, message: ProgramMulticast, programs: Programs) -> None:
+def deliver_multicast(job: LocalJob, message: ProgramMulticast, programs: Programs) -> None:
     """Tells the job's code what its master multicasts."""
     if (program := job.program) is not None:
         programs.call(program, MulticastArrived(programs.place(program), program.app, message.message))

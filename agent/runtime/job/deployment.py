@@ -69,7 +69,7 @@ class Deployments:
         if job is None or not job.is_needed or message.epoch != job.epoch or sender.node_id != job.epoch.master:
             return False
         try:
-            self._code.vet(job.app_id, message.job.name, (one.bundle for one in message.versions))
+            self._code.authorize(job.app_id, message.job.name, (one.bundle for one in message.versions))
             is_there = all(self._code.is_there(job, message.job.name, one.bundle) for one in message.versions)
         except (NotAuthorizedError, CannotRunError) as error:
             return self._install_without_working(job, message, sender, str(error), now, wall_ms)
@@ -128,7 +128,7 @@ class Deployments:
                 self._prepare(job, message, now)
             case ActivateVersion():
                 if not self._begin(job, message.versions, now) and job.is_on_roster:
-                    self._jobs.tell_master(job, job.ready_message(), now)
+                    self._jobs.send_to_master(job, job.ready_message(), now)
             case AbortVersion():
                 job.withdraw(message.version)
         return True
@@ -137,16 +137,16 @@ class Deployments:
         try:
             name = job.program.app if job.program is not None else self._name_of(job)
             before = job.versions.newest.version.bundle if job.versions is not None else None
-            self._code.vet_next(job.app_id, name, before, message.bundle)
+            self._code.authorize_update(job.app_id, name, before, message.bundle)
             job.prepare(message)
             self._code.is_there(job, name, message.bundle)
         except (query.PlanError, NotAuthorizedError, CannotRunError) as error:
             if job.is_on_roster and job.number is not None and job.epoch is not None:
                 refusal = VersionPrepared(job.app_id, job.epoch, job.number, message.version, FIRST_PANE, str(error))
-                self._jobs.tell_master(job, refusal, now)
+                self._jobs.send_to_master(job, refusal, now)
         else:
             self._jobs.await_feeds(job)
-            self._jobs.tell_prepared(job, now)
+            self._jobs.send_prepared(job, now)
 
     def _begin(self, job: LocalJob, versions: Sequence[Version], now: float) -> bool:
         """Puts versions in force; if any is new here, tells the master."""
@@ -161,7 +161,7 @@ class Deployments:
             if job.program is not None:
                 job.program.version = job.version
             if job.is_on_roster:
-                self._jobs.tell_master(job, job.ready_message(), now)
+                self._jobs.send_to_master(job, job.ready_message(), now)
             self._jobs.advance(job, now)
         return is_new
 
@@ -176,7 +176,7 @@ class Deployments:
         if job.pending is not None:
             message, sender = job.pending
             self.install(message, sender, now, wall_ms)
-        self._jobs.tell_prepared(job, now)
+        self._jobs.send_prepared(job, now)
 
     def code_refused(self, job: LocalJob, program: Program, now: float) -> bool:
         """Tells the master that code cannot be loaded here; False if the job cannot go on without it."""
@@ -185,7 +185,7 @@ class Deployments:
             refusal = program.failure or ""
             proposed = job.versions.proposed or 0
             message = VersionPrepared(job.app_id, job.epoch, job.number, proposed, FIRST_PANE, refusal)
-            self._jobs.tell_master(job, message, now)
+            self._jobs.send_to_master(job, message, now)
             return True
         if job.pending is not None and job.root is None:
             enrolled, master = job.pending
@@ -202,4 +202,4 @@ class Deployments:
         pane_ms = plan_ms if isinstance(plan_ms, int) and plan_ms > 0 else 1
         first_pane = FIRST_PANE if message.job.bounded else (wall_ms // pane_ms + 1) * pane_ms
         unable = CannotRun(job.app_id, job.epoch, self._name, message.number, first_pane, reason[:TEXT_CHARACTERS_MAX])
-        self._jobs.tell_master(job, unable, now)
+        self._jobs.send_to_master(job, unable, now)

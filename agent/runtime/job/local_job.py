@@ -303,7 +303,7 @@ class LocalJob:
         self.nodes.end_worker()
         for run in self.pipeline.after(self.committed):
             for piece in self._in_trees(run) if run.contributors else ():
-                self.nodes.keep(self._message(piece, again=True))
+                self.nodes.keep(self._message(piece, detached=True))
         return True
 
     @property
@@ -328,7 +328,7 @@ class LocalJob:
             return self._hold(sender, message)
         source: Hashable = RootOf(message.tree) if message.of_root else sender
         combiner = self.nodes.combiner(0 if message.of_root else message.tree)
-        if message.again:
+        if message.detached:
             combiner.move_on(source, message.upto)
             self._pass_on_detached(message)
             return True
@@ -371,7 +371,7 @@ class LocalJob:
 
     def take_detached(self, message: Snapshot) -> bool:
         """Takes, at the master, a detached run that comes straight from the agent that made it."""
-        is_due = message.epoch == self.epoch and message.again and message.tree < len(self.nodes)
+        is_due = message.epoch == self.epoch and message.detached and message.tree < len(self.nodes)
         if self.root is None or not self.is_installed or not is_due:
             self.refused += 1
             return False
@@ -391,7 +391,7 @@ class LocalJob:
 
     def _take_detached(self, run: Run) -> None:
         if self.root is None:
-            self.nodes.keep(self._message(run, again=True))
+            self.nodes.keep(self._message(run, detached=True))
         else:
             self.nodes.combiner().add_detached(run)
 
@@ -400,10 +400,10 @@ class LocalJob:
         known = self.root.known() if self.root is not None else None
         return run_of(message, self.versions, self._placement, known)
 
-    def _message(self, run: Run, *, again: bool = False) -> Snapshot:
+    def _message(self, run: Run, *, detached: bool = False) -> Snapshot:
         assert self.epoch is not None
         assert self.versions is not None
-        return snapshot_of(run, self.versions, self.app_id, self.epoch, again=again)
+        return snapshot_of(run, self.versions, self.app_id, self.epoch, detached=detached)
 
     # Time.
 

@@ -12,7 +12,7 @@ from agent.runtime.fleet.job_directory import JOBS_MAX, SILENCE_S, JobDirectory
 from agent.runtime.function.versions import FunctionCache
 from agent.runtime.ingest.feed import FeedKey, StreamOptions
 from agent.runtime.ingest.operator_pool import OperatorPool
-from agent.runtime.job.code import CodeRegistry, call_received, mapper, tell_code
+from agent.runtime.job.code import CodeRegistry, call_received, deliver_multicast, mapper
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.topology import TreeTopology
@@ -73,13 +73,13 @@ class LocalJobs:
     def handlers(self) -> Handlers:
         return {
             Snapshot: Handler(Via.DIRECT, self.snapshot),
-            SnapshotAck: Handler(Via.DIRECT, self.received),
+            SnapshotAck: Handler(Via.DIRECT, self.acknowledged),
             Commit: Handler(Via.JOB, self.commit),
-            ProgramMulticast: Handler(Via.JOB, self.word),
+            ProgramMulticast: Handler(Via.JOB, self.multicast),
         }
 
     def statistics(self) -> Mapping[str, int]:
-        return {"refused": self.refused + sum(part.refused for part in self), "jobs": len(self)}
+        return {"refused": self.refused + sum(job.refused for job in self), "jobs": len(self)}
 
     def __iter__(self) -> Iterator[LocalJob]:
         return iter(list(self._jobs.values()))
@@ -92,7 +92,7 @@ class LocalJobs:
 
     # Announcements and epochs.
 
-    def hear(self, announce: Announce, now: float) -> None:
+    def announced(self, announce: Announce, now: float) -> None:
         """Acts on the announcement of a job by its master: joins it, turns to a new master, repairs what got lost."""
         job = self._jobs.get(announce.app_id)
         has_events = bool(self.streams_of(announce.stream)) or (job is not None and job.reads_app)
@@ -191,23 +191,23 @@ class LocalJobs:
 
     # Messages of masters.
 
-    def word(self, message: ProgramMulticast, _now: float) -> bool:
+    def multicast(self, message: ProgramMulticast, _now: float) -> bool:
         """Gives the job's code what its master multicasts; False if that is not the master in office."""
         job = self._jobs.get(message.app_id)
         if job is None or message.epoch != job.epoch:
             return job is None
-        tell_code(job, message, self._programs)
+        deliver_multicast(job, message, self._programs)
         return True
 
     def await_feeds(self, job: LocalJob) -> None:
         """Has a job wait for a sign of life of its feeds."""
         self._awaiting[job.app_id] = None
 
-    def tell_prepared(self, job: LocalJob, now: float) -> None:
+    def send_prepared(self, job: LocalJob, now: float) -> None:
         if (prepared := job.prepared()) is not None:
-            self.tell_master(job, prepared, now)
+            self.send_to_master(job, prepared, now)
 
-    def tell_master(self, job: LocalJob, message: Message, now: float) -> None:
+    def send_to_master(self, job: LocalJob, message: Message, now: float) -> None:
         if job.master_peer is not None:
             self._sender.send(job.master_peer, message, now)
 
@@ -250,10 +250,10 @@ class LocalJobs:
         if job is not None:
             job.forwards = True
             if (known := self._directory.get(message.app_id)) is not None:
-                self.hear(known, now)
+                self.announced(known, now)
         return job
 
-    def received(self, message: SnapshotAck, sender: Peer, now: float) -> bool:
+    def acknowledged(self, message: SnapshotAck, sender: Peer, now: float) -> bool:
         """Notes that the parent has a snapshot."""
         job = self._jobs.get(message.app_id)
         if job is None or message.epoch != job.epoch:
@@ -339,7 +339,7 @@ class LocalJobs:
             if job is not None and job.pipeline is not None and job.pipeline.get_ready():
                 ready = job.opened(key, wall_ms)
                 if ready is not None:
-                    self.tell_master(job, ready, now)
+                    self.send_to_master(job, ready, now)
                     self.advance(job, now)
 
     def feed_read(self, now: float) -> None:
@@ -347,7 +347,7 @@ class LocalJobs:
         for app_id in list(self._awaiting):
             job = self._jobs.get(app_id)
             if job is not None:
-                self.tell_prepared(job, now)
+                self.send_prepared(job, now)
             if job is None or job.pipeline is None or not job.pipeline.awaits_feeds:
                 del self._awaiting[app_id]
 

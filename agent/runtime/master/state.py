@@ -140,7 +140,7 @@ class JobState:
         """Notes that these agents run the newest version, or do so no longer."""
         self._ready = self._ready & ~agents if no_longer else self._ready | agents
 
-    def dismiss(self, number: int, last_pane: int) -> None:
+    def leave(self, number: int, last_pane: int) -> None:
         """Notes that an agent of the roster leaves after this pane."""
         self.roster.leave(number, last_pane)
         self._forget_left()
@@ -228,14 +228,14 @@ class JobState:
     @classmethod
     def from_replica(cls, replica: Replica, epoch: JobEpoch, functions: FunctionCache | None = None) -> JobState:
         """The state of the next master, from the descriptor of the one before. Raises `query.PlanError`."""
-        master = cls(replica.job, epoch, replica.submitter, replica.versions, functions)
+        state = cls(replica.job, epoch, replica.submitter, replica.versions, functions)
         # Another job's results are read by the agent of the master alone, so by another one from now on.
-        members = replica.members if master.app is None else ()
-        master.roster = Roster.of(members, replica.next_number)
-        master.frontier, master._published_before = master.versions.retention_pane(replica.frontier), replica.frontier
-        master.written_off = contributors.from_bytes(replica.given_up)
-        master.totals = Counts(*replica.totals)
-        return master
+        members = replica.members if state.app is None else ()
+        state.roster = Roster.of(members, replica.next_number)
+        state.frontier, state._published_before = state.versions.retention_pane(replica.frontier), replica.frontier
+        state.written_off = contributors.from_bytes(replica.written_off)
+        state.totals = Counts(*replica.totals)
+        return state
 
     def _result(
         self,

@@ -170,7 +170,7 @@ class Snapshot(Message, frozen=True, tag=True):
     state: bytes
     counted: Annotated[list[PaneCounts], msgspec.Meta(max_length=PANES_COUNTED_MAX)]
     partial: Bitmap = b""
-    again: bool = False
+    detached: bool = False
     tree: Tree = 0
     of_root: bool = False
 
@@ -222,7 +222,7 @@ class Replica(Message, frozen=True, tag=True):
     next_number: Count
     frontier: Time
     totals: Annotated[list[Count], msgspec.Meta(min_length=6, max_length=6)]
-    given_up: Bitmap
+    written_off: Bitmap
     results: Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=256)]
     versions: VersionList
     take_over: Count = 0

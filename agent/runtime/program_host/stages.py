@@ -61,9 +61,9 @@ class Stages:
 
     def _bond(self, master: JobMaster, name: str, before: _Bonds, now: float) -> tuple[_Bond, Id | None]:
         """The bond with another job of the same creator, and that job's id, if it is known to run."""
-        key = (master.master.job.app_id, master.master.epoch, name)
+        key = (master.state.job.app_id, master.state.epoch, name)
         bond = self._bonds[key] = before.get(key) or _Bond(now)
-        other = app_named(f"{name}@{master.master.creator}", self._directory.all())
+        other = app_named(f"{name}@{master.state.creator}", self._directory.all())
         if other is not None and (announced := self._directory.get(other)) is not None:
             bond.known_at, bond.other = now, (other, announced.epoch)
         return bond, other
@@ -73,7 +73,7 @@ class Stages:
         if program is None:
             return
         for stage in program.stages:
-            bond, stage_id = self._bond(master, stage_app(master.master.job.name, stage), before, now)
+            bond, stage_id = self._bond(master, stage_app(master.state.job.name, stage), before, now)
             trouble = bond.trouble
             if stage_id is not None:
                 trouble = self._subscriptions.follow_stage(program, stage, stage_id, now) or ""
@@ -85,9 +85,9 @@ class Stages:
 
     def _end_with_job(self, master: JobMaster, before: _Bonds, now: float) -> None:
         """Stops a stage when its job is over, or has not been announced for too long."""
-        if not master.master.part_of:
+        if not master.state.part_of:
             return
-        bond, job = self._bond(master, master.master.part_of, before, now)
+        bond, job = self._bond(master, master.state.part_of, before, now)
         if job is None and (now - bond.known_at > ALONE_S or self._is_over(bond)):
             master.stop(now)
 

@@ -72,11 +72,11 @@ class ProgramSubscriptions:
             return self._subscriptions[app_id]
         if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
             return None
-        subscription = self._subscriptions[app_id] = _Subscription(app, partial(self._hear, app_id))
+        subscription = self._subscriptions[app_id] = _Subscription(app, partial(self._queue, app_id))
         self._following.join(app_id, subscription.sink, now)
         return subscription
 
-    def _hear(self, app_id: Id, event: JobEvent) -> None:
+    def _queue(self, app_id: Id, event: JobEvent) -> None:
         self._events.append((app_id, event))
 
     def deliver(self, now: float) -> None:
@@ -104,8 +104,8 @@ class ProgramSubscriptions:
 
     def _may_get(self, program: Program, stage: str) -> bool:
         """Whether it is at a root; a stage's windows go to the code of the newest version alone."""
-        part = self._jobs.get(program.app_id)
-        return program.is_root and (not stage or (part is not None and part.program is program))
+        job = self._jobs.get(program.app_id)
+        return program.is_root and (not stage or (job is not None and job.program is program))
 
     def _let_go(self, now: float) -> None:
         """Unfollows for programs that are over, or not at a root any more."""

@@ -103,7 +103,7 @@ class RetransmitBuffer:
         """Makes everything due for another parent, detached: the parent before may have passed it on, combined."""
         for kept in self._kept.values():
             if kept.sent_at is not None:
-                kept.snapshot = msgspec.structs.replace(kept.snapshot, again=True)
+                kept.snapshot = msgspec.structs.replace(kept.snapshot, detached=True)
             kept.timeouts, kept.is_acknowledged = 0, False
 
     def acknowledged(self, after: int, upto: int, contributors: bytes, now: float) -> None:
@@ -117,7 +117,7 @@ class RetransmitBuffer:
     def detach_all(self) -> None:
         """Sends everything detached from now on: this agent leaves, and what is combined here would be lost."""
         for kept in self._kept.values():
-            kept.snapshot = msgspec.structs.replace(kept.snapshot, again=True)
+            kept.snapshot = msgspec.structs.replace(kept.snapshot, detached=True)
 
     @property
     def is_acknowledged(self) -> bool:

@@ -64,7 +64,7 @@ class StreamDiscovery:
         message_id = self._sender.multicast_acknowledged(FLEET_GROUP, message, 0.8 * DEADLINE_S, now)
         self._open[self._numbers] = _Question(reply, now + DEADLINE_S, message_id)
 
-    def tell(self, asked: StreamAsked, seen: StreamDescription, now: float) -> None:
+    def answer(self, asked: StreamAsked, seen: StreamDescription, now: float) -> None:
         """Answers another agent's question, or an own one."""
         self._sender.send(asked.asker, seen, now)
 

@@ -46,7 +46,7 @@ class _UpstreamJob:
     ends_with_app: bool = False
     is_over: bool = False
 
-    def hear(self, event: JobEvent) -> None:
+    def queue(self, event: JobEvent) -> None:
         self.events.append(event)
 
 
@@ -77,7 +77,7 @@ class UpstreamJobs:
             if wanted.get(reader) is not upstream.pipeline:
                 del self._upstream[reader]
                 if upstream.app_id is not None:
-                    self._following.unfollow(upstream.app_id, upstream.hear, now, reader=reader)
+                    self._following.unfollow(upstream.app_id, upstream.queue, now, reader=reader)
         for reader, pipeline in wanted.items():
             if reader not in self._upstream and pipeline.get_ready():
                 self._upstream[reader] = _upstream_job(reader, pipeline, now)
@@ -89,7 +89,7 @@ class UpstreamJobs:
     def _seek(self, upstream: _UpstreamJob, now: float) -> None:
         upstream.app_id = app_named(upstream.app, self._directory.all())
         if upstream.app_id is not None:
-            self._following.follow(upstream.app_id, upstream.after, upstream.hear, now, reader=upstream.reader)
+            self._following.follow(upstream.app_id, upstream.after, upstream.queue, now, reader=upstream.reader)
         elif now - upstream.sought_at > LOST_S:
             self._is_over(upstream, now, is_whole=False)
 
