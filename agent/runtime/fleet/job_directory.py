@@ -1,4 +1,4 @@
-"""Lists the fleet's jobs as their masters announce them, and those that are over."""
+"""Lists the fleet's jobs as their masters announce them, and jobs that are over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from overlay import Id
 JOBS_MAX = 4096
 """Upper bound on the jobs an agent knows; announcements of further ones are refused."""
 SILENCE_S = 30.0
-"""A job that is not announced within this time is dropped."""
+"""Time without an announcement after which a job is dropped."""
 PAST_MAX = 64
 """Upper bound on ended jobs whose names are remembered, for readers of their logs."""
 ENDED_MAX = 1024
@@ -28,7 +28,7 @@ class _Heard:
 
 
 class JobDirectory:
-    """The last announcement of each job. Listeners hear of each announcement, and of jobs that are gone."""
+    """The last announcement of each job. Listeners are called with each announcement, and with jobs that are gone."""
 
     name = "directory"
 
@@ -47,11 +47,11 @@ class JobDirectory:
         }
 
     def on_announced(self, *listeners: Callable[[Announce, float], object]) -> None:
-        """Calls these, in their order, after each announcement that other agents' masters or this agent's multicast."""
+        """Calls these listeners in order after each announcement that a master multicasts, on this agent or another."""
         self._on_announced = listeners
 
     def on_gone(self, *listeners: Callable[[Id, float], object]) -> None:
-        """Calls these, in their order, when a job is over or has not been announced for too long."""
+        """Calls these listeners in order when a job is over, or has not been announced for too long."""
         self._on_gone = listeners
 
     def _announced(self, announce: Announce, now: float) -> bool:
@@ -75,7 +75,7 @@ class JobDirectory:
             listener(app_id, now)
 
     def add(self, announce: Announce, now: float) -> bool:
-        """Takes an announcement; False if it is of a master that has been replaced, or of a job that is over."""
+        """Records an announcement; False if its master has been replaced, its job is over, or there is no room."""
         app_id, epoch = announce.app_id, announce.epoch
         known = self._heard.get(app_id)
         if known is None and len(self._heard) >= JOBS_MAX:
@@ -108,12 +108,12 @@ class JobDirectory:
         return ended is not None and epoch.born_ms <= ended.born_ms
 
     def get(self, app_id: Id) -> Announce | None:
-        """The last announcement of a job that runs."""
+        """The last announcement of a running job."""
         heard = self._heard.get(app_id)
         return heard.announce if heard else None
 
     def heard_at(self, app_id: Id) -> float | None:
-        """The time of that announcement."""
+        """The time of a running job's last announcement."""
         heard = self._heard.get(app_id)
         return heard.at if heard else None
 
@@ -124,17 +124,17 @@ class JobDirectory:
         return max(births, default=-1)
 
     def refresh(self, app_id: Id, now: float) -> None:
-        """The job's master is here: it is not silent."""
+        """Notes that the job's master, which is on this agent, is alive."""
         if app_id in self._heard:
             self._heard[app_id].at = now
 
     def extend_deadlines(self, seconds: float) -> None:
-        """This agent stood still: others may have spoken meanwhile."""
+        """Makes up for a standstill of this agent: masters may have announced their jobs meanwhile."""
         for heard in self._heard.values():
             heard.at += seconds
 
     def tick(self, now: float) -> None:
-        """Forgets the jobs that nobody has announced for too long."""
+        """Drops the jobs that have not been announced for too long."""
         for app_id in [app_id for app_id, heard in self._heard.items() if now - heard.at > SILENCE_S]:
             del self._heard[app_id]
             self._notify_gone(app_id, now)
@@ -144,11 +144,11 @@ class JobDirectory:
         return app_of(name, self.all(), self.past())
 
     def past(self) -> list[Announce]:
-        """The last announcements of jobs that are over, those that ended last first."""
+        """The last announcements of jobs that are over, the latest end first."""
         return list(reversed(self._past.values()))
 
     def all(self) -> list[Announce]:
-        """The last announcements of all jobs that are known to run."""
+        """The last announcements of all running jobs."""
         return [heard.announce for heard in self._heard.values()]
 
     def statistics(self) -> Mapping[str, int]:

@@ -1,9 +1,8 @@
-"""Follows jobs: asks their masters for results, and passes each event on once to every follower on this agent.
+"""Subscribes to jobs: asks their masters for results, and passes each event once to every follower on this agent.
 
-A following is of a job and a reader: clients and programs of this agent share one, each job that reads another job's
-results has its own. A request to follow is repeated every 3 s, which keeps the master sending and finds the next
-master. Windows count only once the master has answered the request that is in force: until then they may belong to an
-earlier one.
+Each subscription belongs to a job and a reader: clients and programs of this agent share one, and each job that reads
+another job's results has its own. The request is repeated every 3 s, which keeps the master sending and finds the next
+master. Windows are ignored until the master has answered the current request: they may belong to an earlier one.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ REPEAT_S = 3.0
 ANSWER_S = 1.0
 """Delay before an unanswered request is repeated."""
 LOST_S = 30.0
-"""A job is lost after this time without a message from any master of it."""
+"""Time without a message from any master of a job after which the job is lost."""
 RECENT_S = 10.0
-"""A job announced within this time exists, even where the node closest to its appId denies it."""
+"""Age of an announcement up to which its job exists, even if the node closest to its appId denies it."""
 
 EventSink = Callable[[JobEvent], None]
 _Key = tuple[Id, Reader]
@@ -50,8 +49,8 @@ _Key = tuple[Id, Reader]
 class _Subscription:
     """`oldest` and `request`: the first and the last request whose answer counts.
 
-    `closed_ms`: every window up to this instant has come; None: not yet known. `gap`: the first and the last instant of
-    windows that are lost.
+    `closed_ms`: every window up to this instant has arrived; None: not yet known. `gap`: the first and the last instant
+    of lost windows.
     """
 
     sinks: tuple[EventSink, ...]
@@ -73,7 +72,7 @@ class _Subscription:
 
 
 class JobSubscriptions:
-    """All followings of one agent. Every follower passes a sink, which gets the job's events in order."""
+    """All subscriptions of one agent. Every follower passes a sink, which gets the job's events in order."""
 
     name = "following"
 
@@ -102,17 +101,17 @@ class JobSubscriptions:
     # Jobs that are being started here.
 
     def expect(self, app_id: Id) -> None:
-        """A job is being started: its followers get all of it, once `started` says that it can be asked."""
+        """Notes that a job is being started: its followers get all of its windows, once `started` is called."""
         self._starting.add(app_id)
 
     def started(self, app_id: Id, now: float) -> None:
-        """The job has been accepted: asks its master for results."""
+        """Asks the master of a job that has been accepted for results."""
         self._starting.discard(app_id)
         if (subscription := self._subscriptions.get((app_id, None))) is not None:
             self._ask((app_id, None), subscription, now)
 
     def drop_new(self, app_id: Id) -> None:
-        """Forgets a job that was to be followed from its start and never started."""
+        """Drops the subscription to a job that was expected and has not started."""
         self._starting.discard(app_id)
         subscription = self._subscriptions.get((app_id, None))
         if subscription is not None and subscription.epoch is None:
@@ -123,8 +122,8 @@ class JobSubscriptions:
     def follow(self, app_id: Id, after: int | None, sink: EventSink, now: float, *, reader: Reader = None) -> None:
         """Sends a job's events to a sink, with the results after a pane; None: from now on.
 
-        Asks anew where the job is followed already: all its sinks get those results. `Accepted` comes first, unless the
-        job is just being started here: then all of its results come.
+        If the job is followed already, its master is asked again, and all sinks get these results. `Accepted` comes
+        first, unless the job is just being started here: then all of its results come.
         """
         key = (app_id, reader)
         known = self._subscriptions.get(key)
@@ -144,7 +143,7 @@ class JobSubscriptions:
             self._ask(key, subscription, now)
 
     def join(self, app_id: Id, sink: EventSink, now: float) -> None:
-        """Sends a job's events to a sink from now on, without asking again where it is followed already."""
+        """Sends a job's events to a sink from now on; asks its master only if the job is not followed yet."""
         subscription = self._subscriptions.get((app_id, None))
         if subscription is None:
             self.follow(app_id, None, sink, now)
@@ -152,7 +151,7 @@ class JobSubscriptions:
             subscription.sinks = (*subscription.sinks, sink)
 
     def unfollow(self, app_id: Id, sink: EventSink, now: float, *, reader: Reader = None) -> None:
-        """Sends a sink nothing more of a job."""
+        """Stops sending a job's events to a sink."""
         subscription = self._subscriptions.get((app_id, reader))
         if subscription is None or sink not in subscription.sinks:
             return
@@ -163,12 +162,12 @@ class JobSubscriptions:
                 self._sender.send(known.master, Unfollow(app_id, reader), now)
 
     def closed_ms(self, app_id: Id, reader: Reader) -> int | None:
-        """The instant up to which every window has come, as far as the master has told; None: not yet."""
+        """The instant up to which every window has arrived, by the master's count; None: not yet known."""
         subscription = self._subscriptions.get((app_id, reader))
         return subscription.closed_ms if subscription is not None else None
 
     def take_gap(self, app_id: Id, reader: Reader) -> tuple[int, int] | None:
-        """The first and the last instant of windows that are lost, if there are any; returned once."""
+        """The first and the last instant of lost windows, if there are any; returned once."""
         subscription = self._subscriptions.get((app_id, reader))
         if subscription is None:
             return None
@@ -178,7 +177,7 @@ class JobSubscriptions:
     # Time and masters.
 
     def tick(self, now: float) -> None:
-        """Repeats requests; gives up what is lost."""
+        """Repeats requests, and ends the subscriptions to lost jobs."""
         for key, subscription in list(self._subscriptions.items()):
             if now - subscription.heard_at > LOST_S:
                 self._end(key, Ended("lost" if subscription.accepted else "unknown"))
@@ -190,12 +189,12 @@ class JobSubscriptions:
                 self._ask(key, subscription, now)
 
     def extend_deadlines(self, seconds: float) -> None:
-        """This agent stood still: masters may have spoken meanwhile."""
+        """Makes up for a standstill of this agent: masters may have sent messages meanwhile."""
         for subscription in self._subscriptions.values():
             subscription.heard_at += seconds
 
     def announced(self, announce: Announce, now: float) -> None:
-        """A master has announced a job: a new master is asked at once."""
+        """Asks a new master of a followed job at once; ends the subscription if another job has taken the name."""
         for key, subscription in self._of_job(announce.app_id):
             if subscription.epoch is None or announce.epoch <= subscription.epoch:
                 continue
@@ -209,7 +208,7 @@ class JobSubscriptions:
         return [(key, subscription) for key, subscription in self._subscriptions.items() if key[0] == app_id]
 
     def _ask_anew(self, key: _Key, subscription: _Subscription, now: float) -> None:
-        """Asks for everything after the last window that came; what comes before the answer does not count."""
+        """Asks for everything after the last window that has arrived; windows before the answer are ignored."""
         self._requests += 1
         subscription.oldest = subscription.request = self._requests
         subscription.settled = False
@@ -228,7 +227,7 @@ class JobSubscriptions:
     # What masters answer.
 
     def _answered(self, message: Followed, _sender: object, now: float) -> None:
-        """A master answers a request: from here on its windows count."""
+        """Takes a master's answer to a request: from here on its windows count."""
         subscription = self._subscriptions.get((message.app_id, message.reader))
         if subscription is None or not _answers(message, subscription):
             self.refused += 1
@@ -244,7 +243,7 @@ class JobSubscriptions:
             subscription.emit(Accepted(message.name, message.text, columns, message.bounded, message.version))
 
     def _acknowledged(self, message: Acknowledgement, _sender: object, now: float) -> None:
-        """A master says how many agents run the job."""
+        """Takes the number of agents that run the job."""
         subscription = self._settled(message, now)
         if subscription is not None and self._is_complete(message, subscription, message.sent, now):
             subscription.closed_ms = message.closed_ms
@@ -256,7 +255,7 @@ class JobSubscriptions:
                 subscription.emit(event)
 
     def _window(self, message: WindowMessage, _sender: object, now: float) -> None:
-        """A result comes; only newer ones than the last one are passed on."""
+        """Passes a result on, unless it is no newer than the last one."""
         subscription = self._settled(message, now)
         if subscription is None or not self._is_complete(message, subscription, message.previous, now):
             return
@@ -265,13 +264,13 @@ class JobSubscriptions:
             subscription.emit(PublishedWindow(message.pane, msgspec.Raw(message.json)))
 
     def _ended(self, message: JobEnded, _sender: object, now: float) -> None:
-        """A master says that there will be no further window."""
+        """Ends the subscription, once all windows before the job's end have arrived."""
         subscription = self._settled(message, now)
         if subscription is not None and self._is_complete(message, subscription, message.sent, now):
             self._end((message.app_id, message.reader), Ended(message.reason, message.failure))
 
     def _no_job(self, message: NoJob, _sender: object, now: float) -> bool:
-        """The node that is closest to the appId has never heard of the job. Others may wait for the job too."""
+        """Takes the answer that the node closest to the appId does not know the job; others may wait for it too."""
         heard_at = self._directory.heard_at(message.app_id)
         if heard_at is None or now - heard_at > RECENT_S:
             for key, subscription in self._of_job(message.app_id):
@@ -290,7 +289,7 @@ class JobSubscriptions:
     def _is_complete(
         self, message: Acknowledgement | WindowMessage | JobEnded, subscription: _Subscription, upto: int, now: float
     ) -> bool:
-        """Whether all windows up to a pane have come; if one was lost on the way, it is asked for."""
+        """Whether all windows up to a pane have arrived; asks again for one that was lost on the way."""
         if subscription.after is None or upto <= subscription.after:
             return True
         self._ask_anew((message.app_id, message.reader), subscription, now)

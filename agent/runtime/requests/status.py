@@ -1,4 +1,4 @@
-"""Describes an agent's part in jobs: plain data, made when asked for."""
+"""Describes an agent's local jobs as plain data, made on request."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from overlay import Node, Peer
 
 @dataclass(frozen=True, slots=True)
 class LocalJobStatus:
-    """An agent's part in one job: its roles (master, worker, combiner), its place in the first of the job's trees, how
-    far it is. `roots`: the other trees whose root it is.
+    """One local job: the agent's roles (master, worker, combiner), its place in the first of the job's trees, and its
+    progress. `roots`: the other trees of which it is the root.
     """
 
     app_id: int
@@ -35,7 +35,7 @@ class LocalJobStatus:
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """All parts of one agent. `refused` counts messages that were none, unexpected, or from the wrong sender."""
+    """All local jobs of one agent. `refused` counts messages that are unreadable, unexpected or from a wrong sender."""
 
     name: str
     jobs: tuple[LocalJobStatus, ...]
@@ -46,7 +46,7 @@ class AgentStatus:
 
 
 def local_job_status(job: LocalJob, announce: Announce | None, node: Node) -> LocalJobStatus:
-    """Describes an agent's part in one job."""
+    """Describes one local job."""
     groups = groups_of(job.app_id, len(job.nodes))
     combines = job.nodes.has_children
     roles = {"master": job.root is not None, "worker": job.pipeline is not None, "combiner": combines}
