@@ -1,10 +1,10 @@
 """Replicates a master's state to the agents nearest to it, so that any of them can take over (DESIGN §4.5).
 
-Theory. A master gives each revision of its descriptor (roster, frontier, results) to the live agents nearest to it.
-When it fails, the agents that hold one pass it on to the node that is closest to the appId now, which waits a moment
-for the newest revision and becomes master, with the next epoch. The overlay reports failed nodes; as nobody may be
-watching a master, its silence counts too: it announces its job every 3 s. A live master that is not the closest node
-any more hands over by itself, and so does one whose agent leaves.
+Theory. A master sends each revision of its descriptor (roster, frontier, results) to the live agents nearest to it.
+When it fails, the agents that hold a descriptor forward it to the node that is closest to the appId now, which waits a
+moment for the newest revision and becomes master, with the next epoch. The overlay reports failed nodes; as no node may
+be probing a master, its silence counts too: it announces its job every 3 s. A live master that is no longer the closest
+node hands over by itself, and so does one whose agent leaves.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class StateReplicator:
         self._attempts = 0
 
     def publish(self, results: Iterable[tuple[int, bytes]], now: float) -> int:
-        """Replicates a frontier and the results up to it; the revision that must be held before they are published."""
+        """Replicates a frontier and the results up to it; returns the revision to be held before they are published."""
         for pane, json in results:
             self._results.append(pane, json)
         self._replicate(now)
         return self._revision
 
     def refresh(self, now: float) -> None:
-        """Replicates the roster if it has changed, or if another agent is to hold the descriptor."""
+        """Replicates the roster if it has changed, or if a further agent is to hold the descriptor."""
         is_new = any(peer.node_id not in self._held for peer in self._nearest())
         if is_new or self._roster_revision != self._state.roster.revision:
             self._replicate(now)
@@ -75,7 +75,7 @@ class StateReplicator:
         self._sender.send(peer, self._descriptor(FIRST_PANE, take_over=attempt, leaving=leaving), now)
 
     def successor(self) -> Peer | None:
-        """The agent to be master when this one leaves: another one with each attempt."""
+        """The agent to hand over to when this one leaves: a different one with each attempt."""
         app_id = self._state.job.app_id
         # The next root comes first: anyone else would have to hand over once more.
         nearest = sorted(self._node.leaf_set, key=lambda peer: (distance(app_id, peer.node_id), peer.node_id))
@@ -97,7 +97,7 @@ class StateReplicator:
             self._sender.send_all(peers, self._descriptor(upto), now)
 
     def _descriptor(self, upto: int, *, take_over: int = 0, leaving: bool = False) -> Replica:
-        """Everything another master needs to go on from here; `upto`: the results it has."""
+        """Everything that another master needs to continue from here; `upto`: the last result that it has."""
         state = self._state
         return Replica(
             app_id=state.job.app_id,
@@ -119,14 +119,14 @@ class StateReplicator:
 
 REPLICAS_MAX = 1024
 SILENCE_S = 10.0
-"""Time without an announcement, of which three are due in it, after which a master counts as gone."""
+"""Time without an announcement, three of which are due in it, after which a master counts as failed."""
 FORWARD_S = 1.0
 """First delay before forwarding a descriptor again; doubles each time so an overloaded fleet is not flooded."""
 CANVASS_S = 0.5
 """Time for which a successor waits for a newer descriptor than its own."""
 FORGET_S = 60.0
 STOOD_STILL_S = 1.0
-"""Time after a standstill in which an agent reads the messages of meanwhile, and takes nothing over."""
+"""Time after a standstill in which an agent reads the messages it has missed, and does not take over."""
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class _Held:
     pause_s: float = FORWARD_S
 
     def heard(self, now: float) -> None:
-        """Notes a sign of life of its master."""
+        """Notes a sign of life of the job's master."""
         self.heard_at, self.doubted_at, self.pause_s = now, None, FORWARD_S
 
 
@@ -207,9 +207,9 @@ class Failover:
         if sender.node_id == replica.epoch.master:
             held.heard(now)
             self._failed.pop(sender.node_id, None)
-            # Only the master that everyone knows may say so; one that was never announced is not in office.
-            in_office = known is not None and known.epoch == replica.epoch
-            takes_over = in_office and (replica.leaving or (replica.take_over > 0 and self._is_successor(app_id, now)))
+            # Only the announced master may hand over; one that was never announced is not the master.
+            is_master = known is not None and known.epoch == replica.epoch
+            takes_over = is_master and (replica.leaving or (replica.take_over > 0 and self._is_successor(app_id, now)))
             declined = 0 if takes_over else replica.take_over
             self._sender.send(sender, Replicated(app_id, replica.epoch, replica.revision, held.log.last, declined), now)
             if takes_over:
@@ -217,8 +217,8 @@ class Failover:
         return None
 
     def _is_successor(self, app_id: Id, now: float) -> bool:
-        """Whether this agent is the root by now, and has not just stood still: the master may have given up a request
-        of meanwhile."""
+        """Whether this agent is the root by now, and has not just stood still: the master may have withdrawn an older
+        request."""
         return self._node.is_root(app_id) and now - self._stood_still_at > STOOD_STILL_S
 
     def failed(self, peer: Peer, now: float) -> None:
@@ -245,15 +245,15 @@ class Failover:
         self._held.pop(app_id, None)
 
     def tick(self, now: float) -> None:
-        """Takes over the jobs whose masters are gone, unless their master is here already."""
+        """Takes over the jobs whose masters have failed, unless their new master is here already."""
         if not self.takes_over:
             return
         takeovers: list[Takeover] = []
-        in_office = self._masters.held
+        masters = self._masters.held
         for app_id, held in list(self._held.items()):
             if now - held.heard_at > FORGET_S:
                 del self._held[app_id]
-            elif app_id not in in_office and self._is_orphaned(app_id, held, now):
+            elif app_id not in masters and self._is_orphaned(app_id, held, now):
                 if held.doubted_at is None:
                     held.doubted_at = now
                 if not self._node.is_root(app_id):
@@ -268,7 +268,7 @@ class Failover:
         master = max(known.epoch, held.replica.epoch).master if known else held.replica.epoch.master
         if not self._node.is_active or (known and held.replica.epoch > known.epoch):
             return False
-        # It may be this agent itself, in the process before this one.
+        # The master may be this agent itself, in its previous process.
         is_self = master == self._node.peer.node_id
         return is_self or master in self._failed or now - held.heard_at > SILENCE_S
 

@@ -114,14 +114,14 @@ NOBODY_S = 5.0
 UNFOLLOWED_S = 30.0
 """Time after which an attached job stops if nobody has followed it."""
 LINGER_S = 30.0
-"""Time for which a job that is over can still be followed, to see its last results."""
+"""Time for which a job that is over can still be followed, for its last results."""
 REPLICATION_S = 0.5
-"""Upper bound on the delay of a result by replicas that do not answer."""
+"""Upper bound on the delay of a result while replicas do not confirm it."""
 HAND_OVER_S = 1.0
 """Interval of attempts to hand over."""
 SUCCESSOR_S = 3.0
-"""Silence after an attempt to hand over that nobody declines: the successor may be in office without this being known
-here yet. It would not learn of results published now, and agents would free panes that it still needs."""
+"""Pause of publishing after an attempt to hand over that is not declined: the successor may be the master already. It
+would not learn of results published now, and agents would free panes that it still needs."""
 RESULT_BYTES_MAX = 48 << 20
 """Upper bound on a result; a larger one loses its last rows."""
 
@@ -139,10 +139,10 @@ class _Outcome:
 
 
 class JobMaster:
-    """The master in office of one job: a `RootSink` whose runs become results.
+    """The master of one job in one epoch: a `RootSink` whose runs become results.
 
     `log` holds the last results; `replicas` agents are to hold the master's descriptor. `on_result` is called with each
-    published result, and the listener of `record` with those of live jobs as lines of a log.
+    published result, and the listener of `record` with each result of a live job as a line of a log.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class JobMaster:
     # Requests of agents.
 
     def enrol(self, sender: Peer, message: Enrol, now: float) -> bool:
-        """Answers an agent that takes part in the job."""
+        """Answers an agent that takes part in the job; False if the roster is full."""
         enrolled = self.state.enrol(sender.node_id, message.agent, works=message.works, before=message.number)
         if enrolled is None:
             return False
@@ -235,7 +235,7 @@ class JobMaster:
         return sender.node_id == self._node.peer.node_id or bool(self.state.roster.numbers_of(sender.node_id))
 
     def cannot_run(self, sender: Peer, message: CannotRun) -> bool:
-        """Notes that an agent cannot run the job's code: it is expected, and missing."""
+        """Notes that an agent cannot run the job's code: it stays expected, and is missing."""
         if not self.state.knows(sender.node_id, message.number):
             return False
         agent = 1 << message.number
@@ -258,7 +258,7 @@ class JobMaster:
         return True
 
     def note(self, text: str) -> None:
-        """Adds a line of the master's own to the job's log."""
+        """Adds a line of this master to the job's log."""
         self._note(self._name, text)
 
     def _note(self, agent: str, text: str) -> None:
@@ -327,7 +327,7 @@ class JobMaster:
             self._hand_over(now)
 
     def resign(self, now: float) -> None:
-        """Looks for a successor: this agent leaves."""
+        """Looks for a successor, because this agent leaves."""
         self._resigns, self._hand_over_at = True, now
         self.tick(now)
 
@@ -341,13 +341,13 @@ class JobMaster:
             self._replication.hand_over(successor, self._attempts, now, leaving=self._resigns)
 
     def has_lingered(self, now: float) -> bool:
-        """Whether the job has been over for long."""
+        """Whether the job ended longer than LINGER_S ago."""
         return self.ended is not None and now - self._ended_at > LINGER_S
 
     # Results.
 
     def write_off(self, node_id: int, now: float) -> None:
-        """Waits for an agent no longer: it is dead."""
+        """Stops waiting for an agent that is dead."""
         agents = self.state.roster.numbers_of(node_id)
         if agents and self.ended is None:
             self._holdback.write_off(agents)
@@ -430,7 +430,7 @@ class JobMaster:
             self.stop(now, "failed")
 
     def record(self, listener: Callable[[ResultRecord], None]) -> None:
-        """Gives the results published from now on to a log, and before them the last of the master before."""
+        """Gives a live job's results to a log: first the last results of the master before, then each published one."""
         if not self.state.job.bounded:
             self._record, self.state.membership = listener, {}
             for record in self._records.carried_over(self.subscribers.log):
@@ -449,7 +449,7 @@ class JobMaster:
             self._programs.call(program, WindowPublished(self._programs.place(program), program.app, json))
 
     def depose(self, now: float) -> None:
-        """Leaves office: the new master has taken over the results that wait here as published."""
+        """Makes way for the new master, which has taken over the results that wait here as published."""
         for outcome in self._outcomes:
             self.subscribers.publish(outcome.json, now)
             self._archive(outcome)

@@ -1,4 +1,4 @@
-"""Keeps the masters on one agent: they come into office, are sent requests, announce their jobs, and go."""
+"""Keeps the masters on one agent: creates and deposes them, passes messages to them, and announces their jobs."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class JobMasters:
 
     @property
     def held(self) -> dict[Id, JobMaster]:
-        """The masters in office, and those whose job has just ended."""
+        """The masters of running jobs, and of jobs that have just ended."""
         return self._masters
 
     def get(self, app_id: Id) -> JobMaster | None:
@@ -115,7 +115,7 @@ class JobMasters:
         return master.state if master is not None else None
 
     def submit(self, job: Submit, submitter: Peer, now: float) -> None:
-        """Makes this agent the job's master, unless there is such a job. An agent that leaves does not answer."""
+        """Makes this agent the job's master, unless the job exists already. An agent that leaves does not answer."""
         if not self._jobs.takes_work:
             return
         refusal = self._refusal(job, submitter)
@@ -131,7 +131,7 @@ class JobMasters:
         self._sender.send(submitter, Submitted(job.app_id, job.submitted_ms, refusal), now)
 
     def _is_running(self, job: Submit, submitter: Peer) -> bool:
-        """Whether this very submission has come before."""
+        """Whether this very submission runs already."""
         master = self._masters.get(job.app_id)
         if master is None:
             return False
@@ -147,7 +147,7 @@ class JobMasters:
         return None if self._jobs.has_room else FULL
 
     def take_over(self, takeover: Takeover, now: float) -> None:
-        """Takes over from a master that is gone, or leaves."""
+        """Takes over from a master that has failed or leaves."""
         try:
             state = JobState.from_replica(takeover.replica, takeover.epoch, self._jobs.functions)
             bundles = [version.bundle for version in state.versions.all()]
@@ -189,20 +189,20 @@ class JobMasters:
 
     @property
     def is_vacant(self) -> bool:
-        """Whether no master is left here that another agent could be instead."""
+        """Whether every job whose master is here has ended, or there is no other agent to hand over to."""
         return not self._node.neighbours(1) or all(master.ended for master in self._masters.values())
 
     def close(self, app_id: Id, _now: float) -> None:
-        """Takes a master whose job is over from its tree; it stays a little to answer subscribers."""
+        """Takes a master whose job is over from its tree; it lingers to answer subscribers."""
         self._jobs.depose(app_id)
 
     def failed(self, peer: Peer, now: float) -> None:
-        """Has all masters wait for an agent no longer: it is dead."""
+        """Makes all masters stop waiting for an agent that is dead."""
         for master in self._masters.values():
             master.write_off(peer.node_id, now)
 
     def _announce(self, now: float) -> None:
-        """Announces to the fleet the jobs whose time has come, together with those whose time is near."""
+        """Announces to the fleet the jobs whose announcements are due, together with those that are due soon."""
         living = [master for master in self._masters.values() if master.ended is None]
         if not any(master.announcing.is_due(now) for master in living):
             return
@@ -240,7 +240,7 @@ class JobMasters:
     # Requests to masters.
 
     def receive(self, message: Enrol | Ready | VersionPrepared | Leave | Replicated, sender: Peer, now: float) -> bool:
-        """Gives a message to the master in office; False if it is not here, or does not know the sender."""
+        """Passes a message to the job's master in this epoch; False if it is not here, or refuses the message."""
         master = self._masters.get(message.app_id)
         if master is None or master.state.epoch != message.epoch or master.ended is not None:
             return False
@@ -279,7 +279,7 @@ class JobMasters:
         self._sender.respond(requested, answer, now)
 
     def receive_from_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:
-        """Gives a message of a job's code, or on its failure, to the master; False if it is not here."""
+        """Passes a message of a job's code, or on its failure, to the master; False if it is not here, or refuses."""
         master = self._masters.get(message.app_id)
         if master is None or master.state.epoch != message.epoch:
             return False
@@ -292,7 +292,7 @@ class JobMasters:
                 return master.code_failed(sender, message, now)
 
     def switch_function(self, app_id: Id, name: str, now: float, wall_ms: int, *, reset: bool) -> str | None:
-        """Switches a job to another of its functions for its own code; the fault in the request, if any."""
+        """Switches a job to another of its functions at the request of its own code; returns the fault, if any."""
         master = self._masters.get(app_id)
         if master is None:
             return None
@@ -305,7 +305,7 @@ class JobMasters:
         return None
 
     def updated(self, message: Updated, _sender: Peer, _now: float) -> None:
-        """Notes the outcome of an update that the job's own code wanted."""
+        """Logs the refusal of an update that the job's own code has requested."""
         master = self._masters.get(message.app_id)
         if master is not None and message.refusal is not None:
             master.note(f"update: {message.refusal}")
@@ -315,7 +315,7 @@ class JobMasters:
             master.subscribers.unfollow(sender, message.reader)
 
     def update(self, message: Update, sender: Peer, now: float) -> None:
-        """Updates a job, if the requester may."""
+        """Updates a job, if the requester is authorized."""
         master = self._masters.get(message.app_id)
         if master is None:
             self._sender.send(sender, NoJob(message.app_id), now)
@@ -329,7 +329,7 @@ class JobMasters:
             master.update(sender, message, now)
 
     def stop(self, message: Stop, sender: Peer, now: float) -> None:
-        """Ends a job, if the requester may."""
+        """Ends a job, if the requester is authorized."""
         master = self._masters.get(message.app_id)
         if master is None:
             self._sender.send(sender, StopAnswer(message.app_id, found=False), now)

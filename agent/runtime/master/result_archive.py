@@ -1,8 +1,8 @@
 """Writes published results as lines of a log, with everything needed to compute the same windows again.
 
-A *result* line is the result as it was published, led by what it leaves out: the job, its birth, and the roster. A
-*version* line describes the function that made it, a *roster* line names the agents that were expected. These two
-precede the results that need them.
+A *result* line is the result as it was published, after a head with the job, its birth, and the roster. A *version*
+line describes the function that made it, a *roster* line names the expected agents. Both precede the results that need
+them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ResultRecord(NamedTuple):
 
 
 class ResultRecords:
-    """Makes lines of the results of one master in office."""
+    """Makes lines of one master's results."""
 
     def __init__(self, state: JobState) -> None:
         self._state = state
@@ -52,7 +52,7 @@ class ResultRecords:
         return ResultRecord(_led(head, json), (self._version_line(membership.version, maps=maps), names))
 
     def carried_over(self, results: Iterable[tuple[int, bytes]]) -> Iterator[ResultRecord]:
-        """Lines of the last results of the master before, whose agent's log may have been lost with it."""
+        """Makes lines of the last results of the master before, whose agent's log may be lost."""
         for pane, json in results:
             if json and len(json) <= ROWS_BYTES_MAX:
                 version = self._state.versions.at(pane).version

@@ -1,11 +1,11 @@
 """Rolls out a further version of a job's function, at its master (DESIGN §4.4; paper §2.4).
 
-    PREPARING ── all are ready, or enough was waited ──▶ DECIDED ── replicas hold it ──▶ BEGUN ── all run it ──▶ over
-        └── somebody cannot run it ──▶ over, refused
+    PREPARING ── all are ready, or the time is up ──▶ DECIDED ── replicas hold it ──▶ BEGUN ── all run it ──▶ over
+        └── an agent cannot run it ──▶ over, refused
 
-First every agent makes ready: it gathers what the new version needs, beside the version in force, and reports the time
+First every agent prepares: it gathers the events for the new version, beside the version in force, and reports the time
 up to which it has seen events. The new version begins with a window after all these times. So no window is computed by
-two versions, and none lacks the events that came while the message went round. An agent that misses the deadline starts
+two versions, and none lacks the events that came while the message spread. An agent that misses the deadline starts
 with a later window and is listed as missing until then.
 """
 
@@ -74,8 +74,8 @@ class _Change:
 
 @dataclass(slots=True)
 class Rollout:
-    """Rolls out updates of one master in office, one at a time. `replicate` replicates the master, `is_held` says
-    whether a revision is replicated, and `acknowledge` tells the subscribers.
+    """Rolls out updates of one master, one at a time. `replicate` replicates the state, `is_held` checks whether
+    a revision is replicated, and `acknowledge` informs the subscribers.
     """
 
     state: JobState
@@ -95,12 +95,12 @@ class Rollout:
         return change.number if change is not None and change.stage is not _Stage.BEGUN else 0
 
     def begun(self) -> list[Version]:
-        """The versions in force that agents may know of: those that a successor of the master would know too."""
+        """The versions in force that agents may know, which are the ones that a successor would know too."""
         versions, change = self.state.versions.all(), self._change
         return (versions[:-1] or versions) if change is not None and change.stage is _Stage.DECIDED else versions
 
     def update(self, sender: Peer, update: Update, now: float) -> None:
-        """Takes a request for another function."""
+        """Takes a request for an update, which may be a repeated one."""
         asked, change = (sender.node_id, update.updated_ms), self._change
         if self._last is not None and asked == self._last[0]:
             self.sender.send(sender, self._last[1], now)
@@ -118,7 +118,7 @@ class Rollout:
             return
         newest = self.state.versions.newest.version
         if (newest.plan, newest.text, newest.bundle) == (update.plan, update.text, update.bundle):
-            # Most likely the master that was asked first is no more.
+            # Most likely the master that took the request first has failed meanwhile.
             self._change = _Change(sender, update, newest.number, window_ms, now, now, _Stage.BEGUN)
             self._change.starts = newest.starts
         else:
@@ -126,7 +126,7 @@ class Rollout:
         self.tick(now)
 
     def _window_of(self, update: Update) -> int:
-        """The interval of the updated windows (ms). Raises `query.PlanError` where the job cannot be changed so."""
+        """The interval of the updated windows (ms). Raises `query.PlanError` if the job cannot be updated so."""
         job, versions = self.state.job, self.state.versions
         if job.bounded:
             raise query.PlanError(BOUNDED)
@@ -141,7 +141,7 @@ class Rollout:
         return window_of(function)
 
     def prepared(self, message: VersionPrepared, now: float) -> None:
-        """Notes that an agent of the roster is ready for the version, or cannot run it."""
+        """Notes that an agent on the roster is ready for the version, or cannot run it."""
         change = self._change
         if change is None or change.stage is not _Stage.PREPARING or message.version != change.number:
             return
@@ -156,7 +156,7 @@ class Rollout:
         self.tick(now)
 
     def tick(self, now: float) -> None:
-        """Goes on as far as possible, and repeats messages that may have got lost."""
+        """Continues as far as possible, and repeats messages that may be lost."""
         change = self._change
         if change is None:
             return
@@ -180,12 +180,12 @@ class Rollout:
             self.sender.multicast(self._app_id, ActivateVersion(self._app_id, epoch, self.state.versions.all()), now)
 
     def _awaited(self) -> int:
-        """Bitmap of the agents that are to be ready, and are not."""
+        """Bitmap of the agents that are not ready yet."""
         assert self._change is not None
         return self.state.roster.present() & ~self.state.written_off & ~self._change.prepared
 
     def _decide(self, change: _Change, now: float) -> None:
-        """Begins the version with the first window of which nobody has seen an event."""
+        """Begins the version with the first window of which no agent has seen an event."""
         after, change.starts = self._place(change)
         update = change.update
         self.state.begin(Version(change.number, after, change.starts, update.plan, update.text, update.bundle))

@@ -15,7 +15,7 @@ from overlay import Peer
 
 SUBSCRIBERS_MAX = 1024
 LEASE_S = 10.0
-"""Time after which a subscriber that has not asked again, as it does every 3 s, is gone."""
+"""Time without a repeated request, which is due every 3 s, after which a subscriber is dropped."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Subscribers:
         return len(self._subscribers)
 
     def follow(self, peer: Peer, message: Follow, now: float) -> None:
-        """Answers a request to follow, or to go on following."""
+        """Answers a request to follow, new or repeated."""
         subscriber = self._subscribers.get((peer.node_id, message.reader))
         if subscriber is None and len(self._subscribers) >= SUBSCRIBERS_MAX:
             self.refused += 1
@@ -102,7 +102,7 @@ class Subscribers:
             self._sender.send(subscriber.peer, finished, now)
 
     def expire(self, now: float) -> None:
-        """Drops subscribers that have not asked for long."""
+        """Drops subscribers whose lease is over."""
         gone = [key for key, subscriber in self._subscribers.items() if now - subscriber.heard_at > LEASE_S]
         for key in gone:
             del self._subscribers[key]

@@ -1,4 +1,4 @@
-"""Carries out what the programs of jobs request of their agent, as far as they may."""
+"""Carries out the calls that programs of jobs make to their agent, within their rights."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from agent.runtime.requests.events import Shown
 from overlay import Requested
 
 UNANSWERED_MAX = 64
-"""Upper bound on messages of other jobs that programs here have not answered; further ones are refused."""
+"""Upper bound on messages of other jobs that programs of this agent have not answered; further ones are refused."""
 TOO_MANY_MULTICASTS = f"multicast: more than {MULTICASTS_PER_S:.0f} a second; some are dropped"
 NOT_DRIVEN = "cbt.flush, cbt.empty and send_to are for jobs that say drives = True"
 
 
 class ProgramHost:
-    """The host of all programs of one agent, whose `agent_name` this is; `show` gets what they show."""
+    """The host of all programs of the agent `agent_name`; `show` gets the JSON that they show."""
 
     name = "program_host"
 
@@ -127,7 +127,7 @@ class ProgramHost:
         now: float,
         wall_ms: int,
     ) -> None:
-        """Carries out what only code at the root may ask; a root that has just been replaced does not know it yet."""
+        """Carries out calls that only code at the root may make; code may not know yet that its root was replaced."""
         if job.root is None or job.epoch is None:
             return
         match call:
@@ -147,7 +147,7 @@ class ProgramHost:
                     self._log(program, job, refusal, now)
 
     def _with_events(self, program: Program, job: LocalJob, call: calls.FromProgram, now: float, wall_ms: int) -> None:
-        """Carries out what concerns events and PAOs here; an agent without the job's stream has none."""
+        """Carries out calls on events and PAOs; an agent without the job's stream has none of either."""
         pipeline = job.pipeline
         if pipeline is None:
             return
@@ -175,7 +175,7 @@ class ProgramHost:
             self._log(program, job, wrong, now)
 
     def _break(self, program: Program, reason: str, text: str, now: float) -> None:
-        """Reports failed code: that ends the job, or this agent's part in it where it has not begun."""
+        """Reports failed code: this ends the job, or only this agent's work on it if the code did not load."""
         was_ready = program.is_ready
         self._programs.fail(program, reason)
         job = self._jobs.get(program.app_id)
@@ -187,7 +187,7 @@ class ProgramHost:
         self._sender.send(job.master_peer, broken, now)
 
     def _log(self, program: Program, job: LocalJob, text: str, now: float) -> None:
-        """Sends a line for the job's log to its master; of too many, some are left out."""
+        """Sends a line for the job's log to its master; lines past the rate limit are left out, and counted."""
         if job.epoch is None or job.master_peer is None or not program.lines.take(now):
             return
         lines = [Line(self._programs.wall_ms, self._agent_name, text)]
@@ -198,7 +198,7 @@ class ProgramHost:
     # Messages of other jobs.
 
     def _deliver(self, request: JobRequest, requested: Requested, now: float) -> None:
-        """Delivers a message of another job to the code at the root; its answer goes back when there is one."""
+        """Delivers a message of another job to the code at the root; the code's answer goes back when it comes."""
         job = self._jobs.get(request.app_id)
         if job is None or job.root is None:
             self._sender.respond(requested, NoJob(request.app_id), now)
@@ -227,6 +227,6 @@ class ProgramHost:
             self._sender.respond(requested, JobResponse(requested.key, reply.message, reply.refusal), now)
 
     def _forget_ended(self) -> None:
-        """Drops messages to programs that are over: they have no answer."""
+        """Drops messages to programs that have ended and will not answer."""
         for key, ticket in [which for which in self._delivered if self._programs.get(which[0]) is None]:
             del self._delivered[key, ticket]

@@ -1,4 +1,4 @@
-"""Watches stages: jobs that belong to another job of the same creator, which follows them and ends them."""
+"""Watches stages: jobs that belong to another job of the same creator, which follows and ends them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LOOK_S = 1.0
 MISSING_S = 10.0
 """Delay before the log of a job says that a stage has not been announced."""
 ALONE_S = 30.0
-"""Delay before a stage stops whose job is not announced."""
+"""Delay before a stage stops because its job is not announced."""
 
 
 @dataclass(slots=True)
 class _Bond:
     """Links a job whose master is here to a stage of it, or a stage to its job.
 
-    `known_at`: when the other one was known last; `other`: its id and its master's epoch then; `trouble`: the last line
-    in the log about it.
+    `known_at`: the last time at which the other job was known; `other`: its id and its master's epoch at that time;
+    `trouble`: the last line in the log about it.
     """
 
     known_at: float
@@ -37,7 +37,7 @@ _Bonds = dict[tuple[Id, JobEpoch, str], _Bond]
 
 
 class Stages:
-    """The stages of all jobs whose master is on this agent, and the stages whose own master is."""
+    """Watches the stages of jobs whose master is on this agent, and the stages whose own master is on it."""
 
     name = "stages"
 
@@ -60,7 +60,7 @@ class Stages:
                 self._end_with_job(master, before, now)
 
     def _bond(self, master: JobMaster, name: str, before: _Bonds, now: float) -> tuple[_Bond, Id | None]:
-        """The bond with another job of the same creator, and that job's id, if it is known to run."""
+        """The bond with another job of the same creator, and the other job's id, if it is known to run."""
         key = (master.state.job.app_id, master.state.epoch, name)
         bond = self._bonds[key] = before.get(key) or _Bond(now)
         other = app_named(f"{name}@{master.state.creator}", self._directory.all())
