@@ -1,6 +1,6 @@
-"""Knows which code the local jobs of an agent need, has it loaded, and calls it.
+"""Loads and calls the code that the local jobs of an agent need.
 
-Every agent that takes part in a job checks its code, which runs where the job works: beside workers, and at its master.
+Every agent that takes part in a job checks its code, which runs beside workers and at the job's master.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOT_STOPPED = "the job is its creator's alone to stop: do it where their key is,
 
 
 class CannotRunError(Exception):
-    """Says in one line why this agent cannot run a job's code."""
+    """Explains in one line why this agent cannot run a job's code."""
 
 
 class CodeRegistry:
@@ -33,12 +33,12 @@ class CodeRegistry:
         self.creators = creators
 
     def authorize(self, app_id: Id, name: str, bundles: Iterable[Bundle | None]) -> str:
-        """The job's creator, "" for nobody. Raises NotAuthorizedError where a bundle is not signed as it has to be."""
+        """The job's creator, "" for none. Raises NotAuthorizedError if a bundle lacks its creator's signature."""
         creators = {creator_of(self.creators, app_id, name, one, self._programs.wall_ms) for one in bundles}
         return next(iter(creators))
 
     def authorize_update(self, app_id: Id, name: str, before: Bundle | None, bundle: Bundle | None) -> None:
-        """Raises NotAuthorizedError unless a bundle is the next that the job's creator has signed, or the same."""
+        """Raises NotAuthorizedError unless the job's creator has signed the bundle, as the next one or the same."""
         self.authorize(app_id, name, (bundle,))
         if bundle is not None and before is not None and not bundle.follows(before, app_id):
             raise NotAuthorizedError(
@@ -74,7 +74,7 @@ class CodeRegistry:
 
 
 def mapper(job: LocalJob, programs: Programs) -> Send:
-    """A function that has the code of a job's versions map events."""
+    """A function that sends events to the code of a job's versions, to be mapped."""
 
     def send(code: bytes, number: int, times: list[int], columns: dict[str, list[Any]]) -> bool:
         program = job.programs.get(code)
@@ -86,13 +86,13 @@ def mapper(job: LocalJob, programs: Programs) -> Send:
 
 
 def deliver_multicast(job: LocalJob, message: ProgramMulticast, programs: Programs) -> None:
-    """Tells the job's code what its master multicasts."""
+    """Delivers a multicast of the job's master to the job's code."""
     if (program := job.program) is not None:
         programs.call(program, MulticastArrived(programs.place(program), program.app, message.message))
 
 
 def call_received(job: LocalJob, programs: Programs) -> None:
-    """Tells the job's code of the PAOs that children have sent."""
+    """Calls the job's code with the PAOs that children have sent."""
     received = job.paos.received()
     if (program := job.program) is not None:
         for child, token in received:
