@@ -141,7 +141,7 @@ class ControlService:
         try:
             signature = None if request.seal is None else _SIGNATURE.decode(request.seal)
         except (msgspec.DecodeError, RecursionError) as error:
-            return control.Refused("usage", f"this is no creator's word: {error}")
+            return control.Refused("usage", f"this is no creator's signature: {error}")
         pending: PendingReply[StopReply] = PendingReply()
         self._driver.do(lambda now: self._agent.commands.stop(app_id, pending.resolve, now, signature))
         match await pending.wait():

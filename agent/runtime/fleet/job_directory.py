@@ -22,7 +22,7 @@ ENDED_MAX = 1024
 
 
 @dataclass(slots=True)
-class _Heard:
+class _Entry:
     announce: Announce
     at: float
 
@@ -33,7 +33,7 @@ class JobDirectory:
     name = "directory"
 
     def __init__(self) -> None:
-        self._heard: dict[Id, _Heard] = {}
+        self._known: dict[Id, _Entry] = {}
         self._ended: dict[Id, JobEpoch] = {}
         self._past: dict[Id, Announce] = {}
         self._on_announced: tuple[Callable[[Announce, float], object], ...] = ()
@@ -77,23 +77,23 @@ class JobDirectory:
     def add(self, announce: Announce, now: float) -> bool:
         """Records an announcement; False if its master has been replaced, its job is over, or there is no room."""
         app_id, epoch = announce.app_id, announce.epoch
-        known = self._heard.get(app_id)
-        if known is None and len(self._heard) >= JOBS_MAX:
+        known = self._known.get(app_id)
+        if known is None and len(self._known) >= JOBS_MAX:
             return False
         if known is not None and epoch < known.announce.epoch:
             return False
         if self.is_over(app_id, epoch):
             return False
-        self._heard[app_id] = _Heard(announce, now)
+        self._known[app_id] = _Entry(announce, now)
         return True
 
     def end(self, stopped: Stopped) -> bool:
         """Marks a job as over; False if the message is of an older epoch than the known job's."""
-        app_id, known = stopped.app_id, self._heard.get(stopped.app_id)
+        app_id, known = stopped.app_id, self._known.get(stopped.app_id)
         if known is not None and stopped.epoch < known.announce.epoch:
             return False
         if known is not None:
-            self._past[app_id] = self._heard.pop(app_id).announce
+            self._past[app_id] = self._known.pop(app_id).announce
         self._ended.pop(app_id, None)
         self._ended[app_id] = stopped.epoch
         if len(self._ended) > ENDED_MAX:
@@ -109,34 +109,34 @@ class JobDirectory:
 
     def get(self, app_id: Id) -> Announce | None:
         """The last announcement of a running job."""
-        heard = self._heard.get(app_id)
-        return heard.announce if heard else None
+        entry = self._known.get(app_id)
+        return entry.announce if entry else None
 
-    def heard_at(self, app_id: Id) -> float | None:
+    def announced_at(self, app_id: Id) -> float | None:
         """The time of a running job's last announcement."""
-        heard = self._heard.get(app_id)
-        return heard.at if heard else None
+        entry = self._known.get(app_id)
+        return entry.at if entry else None
 
     def born_after(self, app_id: Id) -> int:
         """The time (epoch ms) after which a new job of this name has to be born."""
-        ended, heard = self._ended.get(app_id), self._heard.get(app_id)
-        births = [epoch.born_ms for epoch in (ended, heard.announce.epoch if heard else None) if epoch is not None]
+        ended, entry = self._ended.get(app_id), self._known.get(app_id)
+        births = [epoch.born_ms for epoch in (ended, entry.announce.epoch if entry else None) if epoch is not None]
         return max(births, default=-1)
 
     def refresh(self, app_id: Id, now: float) -> None:
         """Notes that the job's master, which is on this agent, is alive."""
-        if app_id in self._heard:
-            self._heard[app_id].at = now
+        if app_id in self._known:
+            self._known[app_id].at = now
 
     def extend_deadlines(self, seconds: float) -> None:
         """Makes up for a standstill of this agent: masters may have announced their jobs meanwhile."""
-        for heard in self._heard.values():
-            heard.at += seconds
+        for entry in self._known.values():
+            entry.at += seconds
 
     def tick(self, now: float) -> None:
         """Drops the jobs that have not been announced for too long."""
-        for app_id in [app_id for app_id, heard in self._heard.items() if now - heard.at > SILENCE_S]:
-            del self._heard[app_id]
+        for app_id in [app_id for app_id, entry in self._known.items() if now - entry.at > SILENCE_S]:
+            del self._known[app_id]
             self._notify_gone(app_id, now)
 
     def app_of(self, name: str) -> Id:
@@ -149,7 +149,7 @@ class JobDirectory:
 
     def all(self) -> list[Announce]:
         """The last announcements of all running jobs."""
-        return [heard.announce for heard in self._heard.values()]
+        return [entry.announce for entry in self._known.values()]
 
     def statistics(self) -> Mapping[str, int]:
-        return {"jobs": len(self._heard)}
+        return {"jobs": len(self._known)}

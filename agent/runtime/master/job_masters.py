@@ -19,7 +19,7 @@ from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import (
-    BULLETIN_MAX,
+    ANNOUNCEMENTS_MAX,
     Announce,
     AnnouncementBatch,
     Ask,
@@ -210,7 +210,7 @@ class JobMasters:
         for master in living:
             if master.announcing.is_due(now, TOGETHER_S):
                 jobs.append(master.announcing.next(now))
-                if len(jobs) == BULLETIN_MAX or sum(len(job.text) for job in jobs) > BATCH_CHARACTERS:
+                if len(jobs) == ANNOUNCEMENTS_MAX or sum(len(job.text) for job in jobs) > BATCH_CHARACTERS:
                     self._publish(jobs, now)
                     jobs = []
         self._publish(jobs, now)

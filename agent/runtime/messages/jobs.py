@@ -35,7 +35,7 @@ GRACE_MS = 5000
 ASKED_WINDOWS_MAX = 64
 """Upper bound on the results in one answer: a master keeps no more."""
 LAGGARDS_MAX = 20
-BULLETIN_MAX = 64
+ANNOUNCEMENTS_MAX = 64
 Tree = Annotated[int, msgspec.Meta(ge=0, lt=query.TREES_MAX)]
 """0 is the tree whose root is the master."""
 
@@ -103,7 +103,7 @@ class Announce(Message, frozen=True, tag=True):
 class AnnouncementBatch(Message, frozen=True, tag=True):
     """Agent → every agent, multicast: the announcements of several masters on this agent. The appId has no meaning."""
 
-    jobs: Annotated[list[Announce], msgspec.Meta(max_length=BULLETIN_MAX)]
+    jobs: Annotated[list[Announce], msgspec.Meta(max_length=ANNOUNCEMENTS_MAX)]
 
 
 class Enrol(Message, frozen=True, tag=True):

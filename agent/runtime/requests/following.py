@@ -219,7 +219,7 @@ class JobSubscriptions:
         subscription.asked_at = now
         message = Follow(app_id, subscription.request, subscription.after, reader)
         known = self._directory.get(app_id)
-        if known is not None and now - (self._directory.heard_at(app_id) or 0.0) < RECENT_S:
+        if known is not None and now - (self._directory.announced_at(app_id) or 0.0) < RECENT_S:
             self._sender.send(known.master, message, now)
         else:
             self._sender.route(message, now)
@@ -271,8 +271,8 @@ class JobSubscriptions:
 
     def _no_job(self, message: NoJob, _sender: object, now: float) -> bool:
         """Takes the answer that the node closest to the appId does not know the job; others may wait for it too."""
-        heard_at = self._directory.heard_at(message.app_id)
-        if heard_at is None or now - heard_at > RECENT_S:
+        announced_at = self._directory.announced_at(message.app_id)
+        if announced_at is None or now - announced_at > RECENT_S:
             for key, subscription in self._of_job(message.app_id):
                 if not subscription.accepted:
                     self._end(key, Ended("unknown"))

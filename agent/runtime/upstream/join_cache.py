@@ -87,14 +87,14 @@ class JoinCache:
         pipelines = [job.pipeline for job in self._jobs if job.reads_rows and isinstance(job.pipeline, Pipeline)]
         functions = [function for pipeline in pipelines for function in pipeline.functions()]
         every = [function.lookup for function in functions if function.lookup is not None]
-        self._file_tables.give(every)
+        self._file_tables.update(every)
         self._joined = {table: table.app for table in every if table.app is not None}
         wanted = set(self._joined.values())
         self._cached = {name: cached for name, cached in self._cached.items() if name in wanted}
         for name in wanted:
             self._refresh(name, now)
         self._questions.tick(now)
-        self._give_all(now)
+        self._update_all(now)
 
     def _refresh(self, name: str, now: float) -> None:
         cached = self._cached.setdefault(name, _CachedResult(now))
@@ -131,9 +131,9 @@ class JoinCache:
             cached.revision += 1
             for table, app in self._joined.items():
                 if app == name:
-                    self._give(table, app, cached)
+                    self._update(table, app, cached)
 
-    def _give(self, table: JoinTable, app: str, cached: _CachedResult) -> None:
+    def _update(self, table: JoinTable, app: str, cached: _CachedResult) -> None:
         if table.revision >= cached.revision:
             return
         table.revision = cached.revision
@@ -144,10 +144,10 @@ class JoinCache:
             if not was_refused:
                 self._warn(app, str(error))
 
-    def _give_all(self, now: float) -> None:
+    def _update_all(self, now: float) -> None:
         for table, app in self._joined.items():
             cached = self._cached[app]
-            self._give(table, app, cached)
+            self._update(table, app, cached)
             table.is_settled |= now - cached.wanted_since > TIMEOUT_S
             table.lacks |= cached.behind_since is not None and now - cached.behind_since > STALE_S
 

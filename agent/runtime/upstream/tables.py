@@ -74,13 +74,13 @@ class FileTables:
         if table is not None:
             held.table = table
 
-    def give(self, lookups: Iterable[JoinTable]) -> None:
+    def update(self, lookups: Iterable[JoinTable]) -> None:
         """Gives join tables the present rows of their files."""
         for lookup in lookups:
             if lookup.table is not None:
-                self._give(lookup, lookup.table)
+                self._update(lookup, lookup.table)
 
-    def _give(self, lookup: JoinTable, name: str) -> None:
+    def _update(self, lookup: JoinTable, name: str) -> None:
         held = self._held.get(name)
         if held is None:
             lookup.is_settled = True
