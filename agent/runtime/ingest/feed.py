@@ -56,7 +56,7 @@ def merged_columns(wanted: Iterable[Iterable[SourceColumn]]) -> tuple[SourceColu
 
 
 def placed(columns: Iterable[SourceColumn], taken: Iterable[SourceColumn]) -> tuple[SourceColumn, ...]:
-    """The columns as one feed yields them beside those that are taken: a column of two types has two names."""
+    """The columns under the names of one feed, beside columns already taken: a column of two types has two names."""
     names = {column.name for column in taken}
     known = {(column.path, column.type): column for column in taken}
     found = []
@@ -70,7 +70,7 @@ def placed(columns: Iterable[SourceColumn], taken: Iterable[SourceColumn]) -> tu
 
 
 def columns_of_feed(key: FeedKey, feeds: Iterable[Feed]) -> tuple[SourceColumn, ...]:
-    """The columns that are read of a feed already."""
+    """The columns that are already read of a feed."""
     return merged_columns(feed.columns for feed in feeds if feed.key == key)
 
 
@@ -171,21 +171,21 @@ class _MergedFeeds:
 
 
 class FeedDemand:
-    """The feeds that all jobs of an agent want read, now or as soon as they are ready."""
+    """The feeds that all jobs of an agent want to be read, now or once the jobs are ready."""
 
     def __init__(self) -> None:
         self._wanted = _MergedFeeds()
         self._to_read = _MergedFeeds()
 
     def want(self, app_id: int, feeds: Iterable[Feed], *, now: bool) -> None:
-        """Replaces the feeds that a job wants; `now`: it is ready."""
+        """Replaces the feeds that a job wants; `now`: the job is ready."""
         feeds = tuple(feeds)
         self._wanted.put(app_id, feeds)
         if now:
             self._to_read.put(app_id, (feed for feed in feeds if feed.app is None))
 
     def drop(self, app_id: int) -> None:
-        """Removes the feeds of a job that wants nothing any more."""
+        """Removes the feeds of a job that no longer wants any."""
         self._wanted.drop(app_id)
         self._to_read.drop(app_id)
 

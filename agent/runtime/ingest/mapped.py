@@ -28,10 +28,10 @@ from agent.runtime.model.panes import FIRST_PANE
 WAITING_ROWS_MAX = 200_000
 """Upper bound on events that wait to be mapped; further ones are dropped."""
 BATCH_ROWS_MAX = 10_000
-"""Events in one call of the program."""
+"""Upper bound on events in one call of the program."""
 
 Send = Callable[[bytes, int, list[int], dict[str, list[Any]]], bool]
-"""Sends a batch (number, times, columns) to the code of this digest; whether there is such a program."""
+"""Sends a batch (number, times, columns) to the code of this digest; returns whether there is such a program."""
 
 _Made = tuple[list[int], dict[str, list[Any]]]
 
@@ -109,7 +109,7 @@ class MappedPipeline(Pipeline):
     # Feeds.
 
     def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
-        """Has a parsed block mapped, in calls of bounded size."""
+        """Sends a parsed block to be mapped, in calls of bounded size."""
         watermark_ms = NO_WATERMARK_MS if any(frame.height for frame in parsed.frames) else parsed.watermark_ms
         self._later(lambda operator: operator.saw(key, parsed.malformed, come_to(watermark_ms, None, wall_ms)))
         chunks = [chunk for frame in parsed.frames for chunk in frame.iter_slices(BATCH_ROWS_MAX)]
@@ -142,7 +142,7 @@ class MappedPipeline(Pipeline):
         self._drain_queue()
 
     def mapped(self, code: bytes, number: int, origins: list[int], columns: dict[str, list[Any]]) -> str | None:
-        """Takes a program's answer; the fault in it, if any."""
+        """Takes a program's answer; returns the fault in it, if any."""
         batch = next((one for one in self._queue if isinstance(one, _Batch) and one.number == number), None)
         if batch is None or batch.made.get(code, columns) is not None:
             return "answered for events that it was not asked about"
@@ -155,7 +155,7 @@ class MappedPipeline(Pipeline):
         return None
 
     def _drain_queue(self) -> None:
-        """Takes everything at the head of the queue that waits for no program."""
+        """Takes all entries from the head of the queue up to the first that waits for a program."""
         while self._queue:
             first = self._queue[0]
             if isinstance(first, _Batch):
@@ -196,15 +196,15 @@ class MappedPipeline(Pipeline):
         return [consumer.operator for consumer in self._attached()]
 
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
-        """Notes that a feed is at its end for now, after what is queued."""
+        """Notes that a feed is at its end for now, after the queued events."""
         self._later(lambda operator: operator.caught_up(key, wall_ms))
 
     def end_of_feed(self, key: FeedKey) -> None:
-        """Notes that a bounded feed is over, after what is queued."""
+        """Notes that a bounded feed is over, after the queued events."""
         self._later(lambda operator: operator.end_of_feed(key))
 
     def lacks(self, key: FeedKey, some: bool) -> None:
-        """Does nothing: its operators are told."""
+        """Does nothing: the operators get this call too."""
 
 
 def _pass_over(operator: Operator, key: FeedKey, newest: int, watermark_ms: int | None) -> None:

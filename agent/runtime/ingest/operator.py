@@ -48,9 +48,9 @@ class PaneConsumer:
         self.last_pane = END
         """Later panes belong to another consumer."""
         self.first_pane = FIRST_PANE
-        """The first pane of which it has every event."""
+        """The first pane of which the consumer has every event."""
         self.late = 0
-        """Events that came for a closed pane."""
+        """Number of events that came for a closed pane."""
         self._late_from = FIRST_PANE
         self._unexpected_before = FIRST_PANE
         self._gap = (END, FIRST_PANE)
@@ -62,7 +62,7 @@ class PaneConsumer:
         operator.add(self)
 
     def switch_operator(self, operator: Operator) -> None:
-        """Goes on with another operator, which can serve it."""
+        """Continues with another operator, which can serve the consumer."""
         counts = self._counts_from is not None
         self._stop_counting()
         self.operator.insert_waiting()
@@ -73,7 +73,7 @@ class PaneConsumer:
             self.count_malformed()
 
     def close(self) -> None:
-        """Leaves its operator: no further run comes, and whoever took them is let go, as are the store's files then."""
+        """Leaves its operator: no further run comes. Releases the callback and with it, perhaps, the store's files."""
         if self._is_open:
             self._is_open = False
             self._stop_counting()
@@ -83,7 +83,7 @@ class PaneConsumer:
     # Its panes.
 
     def begin_after(self, after: int, starts: int) -> None:
-        """Takes its place: the panes after `after` are its own, and from `starts` on it has every event."""
+        """Begins: the panes after `after` belong to this consumer, and from `starts` on it has every event."""
         self.frontier = self._closed = after
         self.is_begun = True
         if starts > FIRST_PANE:
@@ -113,7 +113,7 @@ class PaneConsumer:
             self.begin_at(self.next_pane(time_ms))
 
     def end_at(self, last_pane: int) -> None:
-        """Gives up all later panes to another version, also those that it has sealed."""
+        """Leaves all later panes to another version, including sealed ones."""
         if last_pane >= self.last_pane:
             return
         self.last_pane = last_pane
@@ -127,11 +127,11 @@ class PaneConsumer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all of its panes are sealed."""
+        """Whether all of the consumer's panes are sealed."""
         return self.frontier >= self.last_pane
 
     def is_behind(self, upto: int) -> bool:
-        """Whether any of its panes up to this one is not sealed."""
+        """Whether any of the consumer's panes up to this one is not sealed."""
         return self.frontier < min(upto, self.last_pane)
 
     @property
@@ -141,7 +141,7 @@ class PaneConsumer:
 
     @property
     def closed_ms(self) -> int:
-        """The last instant of its sealed panes."""
+        """The last instant of the consumer's sealed panes."""
         return closed_ms(self.frontier, self.pane_ms)
 
     @property
@@ -150,18 +150,18 @@ class PaneConsumer:
         return self.function.pane_ms
 
     def pane_at(self, time_ms: int | None) -> int | None:
-        """The pane that an instant lies in."""
+        """The pane that contains an instant."""
         return None if time_ms is None or self.pane_ms is None else time_ms // self.pane_ms * self.pane_ms
 
     def next_pane(self, time_ms: int) -> int:
-        """The first pane that begins after an instant; before every pane where there is nothing to choose."""
+        """The first pane that begins after an instant; FIRST_PANE before all time, or if there is only one pane."""
         pane = None if time_ms == FIRST_PANE else self.pane_at(time_ms)
         return FIRST_PANE if pane is None or self.pane_ms is None else pane + self.pane_ms
 
     # Counts of its own.
 
     def take_over(self, before: PaneConsumer) -> None:
-        """Succeeds the version before, whose panes are sealed: what comes for them is late, and counted here."""
+        """Succeeds the version before, whose panes are sealed: events that come for them are late, and counted here."""
         assert before.has_ended
         for operator in (self.operator, before.operator):
             operator.finish_sealing()
@@ -209,7 +209,7 @@ class PaneConsumer:
     # Sealed runs.
 
     def take(self, run: Run) -> None:
-        """Takes a run of the operator's, cut to its own panes."""
+        """Takes a run of the operator, cut to the consumer's panes."""
         upto = min(run.upto, self.last_pane)
         if upto <= self.frontier:
             return
@@ -228,7 +228,7 @@ class PaneConsumer:
 
     @property
     def memory_bytes(self) -> int:
-        """The size of its log, and its share of what its operator holds."""
+        """The size of the consumer's log, and its share of the operator's store."""
         shared = self.operator.memory_bytes // len(self.operator.consumers) if self._is_open else 0
         return shared + self.log.memory_bytes
 
@@ -236,7 +236,7 @@ class PaneConsumer:
 ROWS_PER_RUN = 1 << 16
 """Rows past which a run is cut at the next pane boundary, so that no message holds a job's whole past."""
 ROWS_PER_BATCH = 1 << 16
-"""Events that are filtered and aggregated at once."""
+"""Number of events that are filtered and aggregated at once."""
 WAITING_ROWS_MAX = 1 << 19
 """Upper bound on events that wait for a sealing under way; past it the sealing is finished in one go."""
 
@@ -285,13 +285,13 @@ class Operator:
         self.is_reading = True
         """Whether it takes what its feeds bring; otherwise its job has to be ready first, or maps the events."""
         self.unseen: set[FeedKey] = set(names)
-        """Feeds that have not shown yet that they yield its columns."""
+        """Feeds that have not yet shown that they yield the needed columns."""
         self.seen_ms = FIRST_PANE
-        """Time of the newest event it was given."""
+        """Time of the newest event that the operator has taken."""
         self.lacked_ms = FIRST_PANE
-        """Time of the newest event that it was not given for want of columns."""
+        """Time of the newest event that the operator has missed because columns were lacking."""
         self.malformed = 0
-        """Lines that were no events."""
+        """Number of malformed lines."""
         self.is_partial = False
         """Whether events are missing in the panes it seals now."""
         self.lost_upto = FIRST_PANE
@@ -323,12 +323,12 @@ class Operator:
     # Consumers.
 
     def add(self, consumer: PaneConsumer) -> None:
-        """Serves one more consumer with what comes from now on."""
+        """Serves one more consumer with events from now on."""
         self.insert_waiting()
         self.consumers.append(consumer)
 
     def remove(self, consumer: PaneConsumer) -> None:
-        """Serves a consumer no longer."""
+        """Stops serving a consumer."""
         self.consumers.remove(consumer)
         if consumer in self._takers:
             self._takers.remove(consumer)
@@ -371,7 +371,7 @@ class Operator:
             self.put(part)
 
     def lacks(self, newest: int) -> None:
-        """Notes that events up to this time (epoch ms) were not given to it."""
+        """Notes that the operator has missed events up to this time (epoch ms)."""
         self.lacked_ms = max(self.lacked_ms, newest)
         for consumer in self.consumers:
             consumer.lacks_upto(newest)
@@ -381,7 +381,7 @@ class Operator:
         self._incomplete.add(0 if self.pane_ms is None else time_ms // self.pane_ms * self.pane_ms)
 
     def put(self, events: pl.DataFrame) -> None:
-        """Takes events as the function names them. They wait for each other: each call on columns has its price."""
+        """Takes events as the function names them, and lets them wait for more: each call on columns has its price."""
         self._waiting.append(events)
         self._waiting_rows += events.height
         if self._sealing is not None and self._waiting_rows >= WAITING_ROWS_MAX:
@@ -407,7 +407,7 @@ class Operator:
         self.start_sealing()
 
     def insert_waiting(self) -> None:
-        """Counts and stores the events that wait."""
+        """Counts and stores the waiting events."""
         waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
         for batch in self._batches.of(waiting, self.function) if waiting else ():
             open_batch = self._still_open(batch)
@@ -493,7 +493,7 @@ class Operator:
             self.seal_next()
 
     def catch_up(self, consumer: PaneConsumer) -> None:
-        """Gives a consumer all closed panes, also if its log is full."""
+        """Gives a consumer all closed panes, even if its log is full."""
         self.finish_sealing()
         if consumer.is_begun and consumer.is_behind(self.closed):
             self._begin_sealing([consumer])
@@ -576,7 +576,7 @@ class Operator:
 
 
 def _ignore(consumer: PaneConsumer, run: Run) -> None:
-    """Takes the place of the callback of a consumer that is closed."""
+    """Replaces the callback of a consumer that is closed."""
 
 
 def _rows(frames: list[pl.DataFrame]) -> int:

@@ -19,7 +19,7 @@ from agent.runtime.model.panes import FIRST_PANE, Run
 
 
 class FeedConsumer(Protocol):
-    """Takes what feeds bring without an operator: for a job whose code has the events first."""
+    """Takes the blocks of feeds without an operator, for a job whose code gets the events first."""
 
     def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None: ...
     def caught_up(self, key: FeedKey, wall_ms: int) -> None: ...
@@ -28,18 +28,18 @@ class FeedConsumer(Protocol):
 
 
 class FeedListener(Protocol):
-    """Follows the feeds on behalf of jobs that wait for the first sign of life of theirs."""
+    """Follows the feeds on behalf of jobs that wait for their feeds to open."""
 
     def before_feeds(self) -> None:
         """The feeds to read are about to be listed: jobs that have become ready add theirs."""
         ...
 
     def feed_opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        """A feed gives a sign of life; its events follow."""
+        """A feed is open; its events follow."""
         ...
 
     def feed_read(self, now: float) -> None:
-        """All operators have taken what the feed brought."""
+        """All operators have taken the feed's block."""
         ...
 
 
@@ -78,7 +78,7 @@ class OperatorPool:
         bounded: bool,
         watermark: Watermark | None = None,
     ) -> PaneConsumer:
-        """A consumer of what the feeds bring from now on. `watermark`: the time they have reached; None: not known."""
+        """A consumer of the feeds' events from now on. `watermark`: the time they have reached; None: not known."""
         operator = Operator(
             function,
             names,
@@ -112,7 +112,7 @@ class OperatorPool:
                 return
 
     def detach(self, consumer: PaneConsumer) -> None:
-        """Serves a consumer no longer."""
+        """Stops serving a consumer."""
         consumer.close()
         self._drop_idle(consumer.operator)
 
@@ -133,12 +133,12 @@ class OperatorPool:
                     self._incomplete.discard(key)
 
     def add_feed_consumer(self, consumer: FeedConsumer, keys: Collection[FeedKey]) -> None:
-        """Gives what these feeds bring from now on to a consumer as well."""
+        """Gives the blocks of these feeds to a feed consumer as well from now on."""
         for key in keys:
             self._feed_consumers.setdefault(key, []).append(consumer)
 
     def remove_feed_consumer(self, consumer: FeedConsumer) -> None:
-        """Gives it nothing any more."""
+        """Stops giving blocks to a feed consumer."""
         kept = {key: [one for one in found if one is not consumer] for key, found in self._feed_consumers.items()}
         self._feed_consumers = {key: found for key, found in kept.items() if found}
 
@@ -206,7 +206,7 @@ class OperatorPool:
         self._read(now)
 
     def lacks(self, key: FeedKey, some: bool) -> None:
-        """Notes whether some of a feed's files cannot be read: panes sealed meanwhile are partial."""
+        """Notes whether some of a feed's files are unreadable: panes sealed meanwhile are partial."""
         (self._incomplete.add if some else self._incomplete.discard)(key)
         for operator in self._reading.get(key, ()):
             operator.is_partial = not self._incomplete.isdisjoint(operator.names)
@@ -222,7 +222,7 @@ class OperatorPool:
     # Sealing.
 
     def start_sealing(self) -> None:
-        """Begins to seal what had to wait because logs were full."""
+        """Begins to seal panes that had to wait because logs were full."""
         for operator in self:
             operator.start_sealing()
 

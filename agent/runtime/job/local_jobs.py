@@ -326,7 +326,7 @@ class LocalJobs:
     # Feeds: see `FeedListener`.
 
     def before_feeds(self) -> None:
-        """Lets jobs that have become ready register their feeds."""
+        """Lets jobs that have become ready demand their feeds."""
         for app_id in self._awaiting:
             job = self._jobs.get(app_id)
             if job is not None and job.pipeline is not None:
