@@ -72,7 +72,7 @@ Statement = SelectStatement | ExplainStatement | ShowStatement | DescribeStateme
 def tokens(text: str) -> Iterator[Token]:
     """The tokens of a text, all of it. Linear in its length.
 
-    >>> [word.text for word in words("SELECT 'a;' ;") if word.kind != "space"]
+    >>> [token.text for token in tokens("SELECT 'a;' ;") if token.kind != "space"]
     ['SELECT', "'a;'", ';']
     """
     for match in _WORDS.finditer(text):
