@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent.runtime.messages.jobs import StopAnswer, Submit, Update, Updated
     from agent.runtime.model.mandate import Mandate, mandate_digest, signed_bytes
     from agent.runtime.requests.events import AgentObserver, AskRefused, SubmitRefused, UpdateRefused
-    from agent.runtime.requests.status import AgentStatus, PartStatus
+    from agent.runtime.requests.status import AgentStatus, LocalJobStatus
 else:
     # Loaded when first used: a client needs the control messages, and not Polars.
     _HOMES = {
@@ -35,7 +35,7 @@ else:
         "Feed": "agent.runtime.ingest.feed",
         "JobState": "agent.runtime.master.state",
         "Mandate": "agent.runtime.model.mandate",
-        "PartStatus": "agent.runtime.requests.status",
+        "LocalJobStatus": "agent.runtime.requests.status",
         "PublishedWindow": "agent.runtime.messages.client_events",
         "WindowResult": "agent.runtime.function.result",
         "SpillArea": "agent.runtime.function.spill",
@@ -74,8 +74,8 @@ __all__ = [
     "Ended",
     "Feed",
     "JobState",
+    "LocalJobStatus",
     "Mandate",
-    "PartStatus",
     "PublishedWindow",
     "SpillArea",
     "StartError",

@@ -1,7 +1,7 @@
-"""Shares one following of each job out to any number of clients of this agent.
+"""Shares one subscription to each job among any number of this agent's clients.
 
-The core follows each job once. A client that comes later is given what is known, and the windows from where it wants
-them: where that lies further back, the core is asked to follow anew from there, and every client drops what it has had.
+The core follows each job once. A later client gets the last answers at once, and the windows after the one it names: if
+the core's are past that, the core follows the job again from there, and clients are not sent windows that they have.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agent.runtime.messages.client_events import JobEvent
 
 
 class JobFollower(Protocol):
-    """Follows jobs: the agent's core as this module sees it."""
+    """Follows jobs; implemented over the agent's core."""
 
     def follow(self, app_id: int, after: int | None, sink: Callable[[JobEvent], None]) -> None: ...
     def unfollow(self, app_id: int, sink: Callable[[JobEvent], None]) -> None: ...
@@ -30,7 +30,7 @@ class Listener(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Client:
-    """One client of one job. `after`: the pane of the last window it has; `on_end` is called once."""
+    """One client of one job. `after`: the pane of the last window that it has; `on_end` is called once."""
 
     listener: Listener
     after: int | None
@@ -39,10 +39,10 @@ class Client:
 
 
 @dataclass(eq=False, slots=True)
-class _Audience:
-    """The clients of one job, and the lines that later ones get first.
+class _Subscription:
+    """The clients of one job, and the lines that a later client gets first.
 
-    Windows up to `after` do not come any more; None: only windows published from now on come.
+    `after`: only windows after this pane still come; None: only windows published from now on.
     """
 
     after: int | None
@@ -51,8 +51,8 @@ class _Audience:
     acknowledged: bytes | None = None
     is_over: bool = False
 
-    def hear(self, event: JobEvent) -> None:
-        """Takes an event of the job: for those clients that do not have it."""
+    def handle(self, event: JobEvent) -> None:
+        """Passes an event of the job to the clients that do not have it."""
         match event:
             case Accepted():
                 self.accepted = encode_answer(event)
@@ -81,7 +81,7 @@ class _Audience:
                 client.listener.send_line(line)
 
     def introduce(self, client: Client) -> None:
-        """Tells a client what the job is, once that is known."""
+        """Sends a client the job's description, once that is known."""
         if self.accepted is None or client.is_introduced:
             return
         client.is_introduced = True
@@ -91,49 +91,49 @@ class _Audience:
 
 
 class ClientSubscriptions:
-    """The audiences of all jobs that clients follow through this agent."""
+    """The clients of all jobs that are followed through this agent."""
 
     def __init__(self, core: JobFollower) -> None:
         self._core = core
-        self._audiences: dict[int, _Audience] = {}
+        self._subscriptions: dict[int, _Subscription] = {}
 
     def __contains__(self, app_id: int) -> bool:
-        return self._audience(app_id) is not None
+        return self._subscription(app_id) is not None
 
-    def _audience(self, app_id: int) -> _Audience | None:
-        audience = self._audiences.get(app_id)
-        if audience is not None and audience.is_over:
-            del self._audiences[app_id]
+    def _subscription(self, app_id: int) -> _Subscription | None:
+        subscription = self._subscriptions.get(app_id)
+        if subscription is not None and subscription.is_over:
+            del self._subscriptions[app_id]
             return None
-        return audience
+        return subscription
 
     def attach(self, app_id: int, client: Client) -> None:
-        """Tells a client of the job from now on, first that it is there."""
-        audience = self._audience(app_id)
-        if audience is None:
-            audience = self._audiences[app_id] = _Audience(client.after)
-            audience.clients.append(client)
-            self._core.follow(app_id, client.after, audience.hear)
+        """Sends a client the job's events from now on, its description first."""
+        subscription = self._subscription(app_id)
+        if subscription is None:
+            subscription = self._subscriptions[app_id] = _Subscription(client.after)
+            subscription.clients.append(client)
+            self._core.follow(app_id, client.after, subscription.handle)
             return
-        audience.clients.append(client)
+        subscription.clients.append(client)
         if client.after is None:
-            client.after = audience.after  # should another ask for what was before: this one did not
-        audience.introduce(client)
-        if client.after is not None and (audience.after is None or client.after < audience.after):
-            audience.after = client.after
-            self._core.follow(app_id, client.after, audience.hear)
+            client.after = subscription.after  # another client may make earlier windows come again
+        subscription.introduce(client)
+        if client.after is not None and (subscription.after is None or client.after < subscription.after):
+            subscription.after = client.after
+            self._core.follow(app_id, client.after, subscription.handle)
 
     def detach(self, app_id: int, client: Client) -> None:
-        """The client has gone."""
-        audience = self._audience(app_id)
-        if audience is None or client not in audience.clients:
+        """Stops sending a job's events to a client; unfollows the job after its last client."""
+        subscription = self._subscription(app_id)
+        if subscription is None or client not in subscription.clients:
             return
-        audience.clients.remove(client)
-        if not audience.clients:
-            del self._audiences[app_id]
-            self._core.unfollow(app_id, audience.hear)
+        subscription.clients.remove(client)
+        if not subscription.clients:
+            del self._subscriptions[app_id]
+            self._core.unfollow(app_id, subscription.handle)
 
     def accepted(self, app_id: int, accepted: Accepted) -> None:
-        """A job that clients here have started, or may follow already, is there."""
-        if (audience := self._audience(app_id)) is not None:
-            audience.hear(accepted)
+        """Notes that a job has been accepted, which clients have started or may follow already."""
+        if (subscription := self._subscription(app_id)) is not None:
+            subscription.handle(accepted)

@@ -60,12 +60,12 @@ class ControlService:
         self._agent = agent
         self._wall_ms = wall_ms
         self._status = status
-        self._audiences = ClientSubscriptions(_CoreFollowing(driver, agent))
-        self._submissions = QueryService(config.streams, config.tables, driver, agent, self._audiences, wall_ms)
+        self._subscriptions = ClientSubscriptions(_CoreFollowing(driver, agent))
+        self._submissions = QueryService(config.streams, config.tables, driver, agent, self._subscriptions, wall_ms)
         self._updates: set[int] = set()
 
     async def answer(self, request: control.Request, connection: Connection) -> None:
-        """Answers one request until there is nothing more to answer."""
+        """Answers one request, with as many answers as it has."""
         try:
             await self._answer(request, connection)
         except AmbiguousNameError as error:
@@ -102,11 +102,11 @@ class ControlService:
         app_id = self._agent.directory.app_of(request.app)
         end = JobEnd()
         client = Client(connection, request.after, end.set)
-        self._audiences.attach(app_id, client)
+        self._subscriptions.attach(app_id, client)
         try:
             await end.has_come.wait()
         finally:
-            self._audiences.detach(app_id, client)
+            self._subscriptions.detach(app_id, client)
         connection.send(end.answer() or control.Refused("unknown", no_job(request.app)))
 
     async def _update(self, request: control.UpdateJob | control.UpdateBundle) -> control.JobUpdated | control.Refused:
@@ -141,7 +141,7 @@ class ControlService:
         try:
             signature = None if request.seal is None else _SIGNATURE.decode(request.seal)
         except (msgspec.DecodeError, RecursionError) as error:
-            return control.Refused("usage", f"this is no creator's word: {error}")
+            return control.Refused("usage", f"this is no creator's signature: {error}")
         pending: PendingReply[StopReply] = PendingReply()
         self._driver.do(lambda now: self._agent.commands.stop(app_id, pending.resolve, now, signature))
         match await pending.wait():
@@ -169,7 +169,7 @@ class ControlService:
                 return control.Refused("unavailable", NO_ANSWER)
 
     async def _asked(self, message: Ask | LogRequest) -> AskReply | None:
-        """The fleet's answer to a question; None if it does not come."""
+        """The fleet's answer to a question; None if there is none in time."""
         pending: PendingReply[AskReply] = PendingReply()
         self._driver.do(partial(self._agent.questions.ask, message, pending.resolve))
         return await pending.wait()

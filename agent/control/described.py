@@ -13,7 +13,7 @@ from agent.control import messages as control
 from agent.feeding.statistics import StreamStatistics
 from agent.runtime.messages.jobs import Announce
 from agent.runtime.model.panes import END, FIRST_PANE
-from agent.runtime.requests.status import AgentStatus, PartStatus
+from agent.runtime.requests.status import AgentStatus, LocalJobStatus
 from overlay import Node, Peer, TransportStatistics, Trust, format_id
 
 _STATM = Path("/proc/self/statm")
@@ -21,7 +21,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def memory_bytes() -> int:
-    """Resident memory of this process; 0 where the system does not tell."""
+    """Resident memory of this process; 0 if the system does not report it."""
     try:
         return int(_STATM.read_text().split()[1]) * _PAGE_BYTES
     except (OSError, ValueError, IndexError):
@@ -48,18 +48,18 @@ def described_job(announce: Announce) -> control.JobEntry:
     )
 
 
-def described_part(part: PartStatus, names: Mapping[int, str]) -> control.JobStatus:
+def described_local_job(job: LocalJobStatus, names: Mapping[int, str]) -> control.JobStatus:
     return control.JobStatus(
-        app=part.name,
-        app_id=format_id(part.app_id),
-        roles=list(part.roles),
-        parent=None if part.parent is None else _name(part.parent, names),
-        children=[_name(child, names) for child in part.children],
-        version=part.version,
-        epoch=part.epoch,
-        frontier=_moment(part.frontier),
-        trees=part.trees,
-        roots=list(part.roots),
+        app=job.name,
+        app_id=format_id(job.app_id),
+        roles=list(job.roles),
+        parent=None if job.parent is None else _name(job.parent, names),
+        children=[_name(child, names) for child in job.children],
+        version=job.version,
+        epoch=job.epoch,
+        frontier=_moment(job.frontier),
+        trees=job.trees,
+        roots=list(job.roots),
     )
 
 
@@ -92,7 +92,7 @@ def described_agent(
     trust: Trust,
     archive: ArchiveStatus | None,
 ) -> control.Status:
-    """`names` are those of the peers whose names are known, by id."""
+    """Describes the agent; `names` has the known names of peers, by id."""
     known = {peer.node_id for peer in (*node.leaf_set.members, *node.routing_table)}
     return control.Status(
         name=config.name,
@@ -105,7 +105,7 @@ def described_agent(
         leaf_set=[_name(peer, names) for peer in node.leaf_set.members],
         peers=len(known),
         streams=described_streams(config, streams),
-        jobs=[described_part(part, names) for part in agent.parts],
+        jobs=[described_local_job(job, names) for job in agent.jobs],
         counters=dict(counters),
         identity=described_identity(trust),
         archive=archive,
@@ -125,7 +125,7 @@ def described_identity(trust: Trust) -> control.IdentityStatus:
 
 
 def transport_counters(statistics: TransportStatistics) -> dict[str, int]:
-    """The transport's counters, with its reasons in the names."""
+    """The transport's counters; those with reasons have them in their names."""
     plain = ("connections", "strangers", "waiting_bytes", "assembling_bytes", "frames_in", "frames_out", "bytes_in",
              "bytes_out", "dropped", "dialled", "broken")  # fmt: skip
     counters = {f"transport.{name}": getattr(statistics, name) for name in plain}
@@ -136,7 +136,7 @@ def transport_counters(statistics: TransportStatistics) -> dict[str, int]:
 
 
 def stream_counters(statistics: Mapping[str, StreamStatistics]) -> dict[str, int]:
-    """Counters of what went wrong with the files of streams, where something did."""
+    """Counters of failures to read the files of streams, if there are any."""
     return {
         f"stream.{name}.{kind}": count
         for name, read in statistics.items()
@@ -150,5 +150,5 @@ def _name(peer: Peer, names: Mapping[int, str]) -> str:
 
 
 def _moment(pane: int | None) -> str | None:
-    """A frontier as the time up to which results are out; there is none before the first window and after the end."""
+    """The time up to which results are published; None before the first window and after the end."""
     return None if pane is None or not FIRST_PANE < pane < END else query.format_timestamp(pane + 1)

@@ -19,7 +19,7 @@ Reply = TypeVar("Reply")
 
 @dataclass(eq=False, slots=True)
 class PendingReply(Generic[Reply]):
-    """An answer of the fleet that a client waits for; None until it has come."""
+    """An answer of the fleet for which a client waits; `reply` is None until it has come."""
 
     came: trio.Event = field(default_factory=trio.Event)
     reply: Reply | None = None
@@ -47,7 +47,7 @@ class JobEnd:
         self.has_come.set()
 
     def answer(self) -> control.Ended | None:
-        """The last line for clients; None if there was no such job."""
+        """The last line for clients; None if there is no such job."""
         if self._ended is None:
             return control.Ended("lost")
         return None if self._ended.reason == "unknown" else self._ended

@@ -1,4 +1,4 @@
-"""Describes the streams and tables that a query names, as the files of this agent show them now."""
+"""Describes the streams and tables that a query names, from the present files of this agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANYTHING = ql.Schema({}, open=True)
 
 
 def streams_known(query: ql.Query, streams: Iterable[StreamConfig]) -> dict[str, ql.Schema]:
-    """The agent's streams, and those it does not have: they may be elsewhere. Blocks: looks into files."""
+    """Schemas of the agent's streams, and open ones of streams that other agents may have. Blocks: looks into files."""
     known = {stream.name: schema_of_stream(stream) for stream in streams}
     return known | dict.fromkeys(_elsewhere(query, known), ANYTHING)
 
@@ -22,10 +22,9 @@ def streams_known(query: ql.Query, streams: Iterable[StreamConfig]) -> dict[str,
 def tables_known(
     query: ql.Query, tables: Iterable[TableConfig], streams: Mapping[str, ql.Schema]
 ) -> dict[str, ql.Schema]:
-    """The schemas of the agent's tables that a query joins with, as far as they can be read. Blocks: reads them.
+    """Schemas of the agent's tables with which a query joins, open if they cannot be read. Blocks: reads the tables.
 
-    Raises QueryError for one that this agent does not have although it has the events to be joined. `streams` are its
-    own.
+    Raises QueryError for a table that this agent lacks although it has the events to be joined. `streams`: its own.
     """
     own = {table.name: table for table in tables}
     joined = [source for source in ql.sources(query) if isinstance(source, ql.TableRef)]

@@ -24,16 +24,16 @@ REQUEST_BYTES_MAX = 1 << 20
 GROUPS_DEFAULT = 1_000_000
 GROUPS_MAX = 100_000_000
 ASKED_WINDOWS_MAX = 64
-"""As many as a job's master keeps."""
+"""Upper bound on windows in an answer: a job's master keeps no more."""
 LOG_LINES_MAX = 1000
-"""As many as a job's master keeps."""
+"""Upper bound on log lines in an answer: a job's master keeps no more."""
 BeyondGroups = Literal["other", "error"]
 
 
 class QueryRequest(msgspec.Struct, frozen=True, tag="query", forbid_unknown_fields=True):
-    """Run a query. `once`: over what the logs hold now; `detach`: go on when this connection closes.
+    """Run a query. `once`: over the present contents of the logs; `detach`: go on when this connection closes.
 
-    A window keeps `max_groups` groups; all others are one group, or end the job.
+    A window keeps `max_groups` groups; all others become one group, or end the job.
     """
 
     text: str
@@ -52,7 +52,7 @@ class FollowRequest(msgspec.Struct, frozen=True, tag="follow", forbid_unknown_fi
 
 
 class StopRequest(msgspec.Struct, frozen=True, tag="stop", forbid_unknown_fields=True):
-    """Stop a job. Where it is somebody's, `seal` is its creator's word for that, as msgpack, and `app_id` its id."""
+    """Stop a job. If it has a creator, `seal` is the creator's signature of the order, as msgpack, `app_id` its id."""
 
     app: Name
     app_id: AppId | None = None
@@ -60,16 +60,16 @@ class StopRequest(msgspec.Struct, frozen=True, tag="stop", forbid_unknown_fields
 
 
 class AskRequest(msgspec.Struct, frozen=True, tag="ask", forbid_unknown_fields=True):
-    """Tell the last windows of a running job, up to so many."""
+    """Send at most this number of the last windows of a running job."""
 
     app: Name
     windows: Annotated[int, msgspec.Meta(ge=1, le=ASKED_WINDOWS_MAX)] = 1
 
 
 class UpdateJob(msgspec.Struct, frozen=True, tag="update", forbid_unknown_fields=True):
-    """Let a running job compute another query, from a window on that has not begun anywhere.
+    """Let a running job compute another query, from a window that has not begun anywhere yet.
 
-    `reset`: windows under way are given up, else they end on the query they began with.
+    `reset`: drop the open windows, which otherwise end on the query with which they began.
     """
 
     app: Name
@@ -80,9 +80,9 @@ class UpdateJob(msgspec.Struct, frozen=True, tag="update", forbid_unknown_fields
 
 
 class AnalyseRequest(msgspec.Struct, frozen=True, tag="analyse", forbid_unknown_fields=True):
-    """Tell the plan of a query, for its creator to sign. `mapped`: its columns are what the job's code makes.
+    """Send the plan of a query, for its creator to sign. `mapped`: its columns are made by the job's code.
 
-    `apps`: jobs that the query calls by other names than the fleet, by the name it has for them.
+    `apps`: the fleet's names of the jobs that the query calls by other names, by these names.
     """
 
     text: str
@@ -93,7 +93,7 @@ class AnalyseRequest(msgspec.Struct, frozen=True, tag="analyse", forbid_unknown_
 
 
 class SubmitRequest(msgspec.Struct, frozen=True, tag="submit", forbid_unknown_fields=True):
-    """Run what a creator has signed: a bundle, as msgpack. `app_id` is that of the name and their key, in hex."""
+    """Run a bundle that a creator has signed, as msgpack. `app_id`: the id of the name and their key, in hex."""
 
     app: Name
     app_id: AppId
@@ -101,7 +101,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, tag="submit", forbid_unknown_fi
 
 
 class UpdateBundle(msgspec.Struct, frozen=True, tag="update_bundle", forbid_unknown_fields=True):
-    """Let a running job of a creator run another bundle, from a window on that has not begun anywhere."""
+    """Let a running job of a creator run another bundle, from a window that has not begun anywhere yet."""
 
     app: Name
     app_id: AppId
@@ -110,20 +110,20 @@ class UpdateBundle(msgspec.Struct, frozen=True, tag="update_bundle", forbid_unkn
 
 
 class GetLog(msgspec.Struct, frozen=True, tag="log", forbid_unknown_fields=True):
-    """Tell the last lines of a job's log, up to so many."""
+    """Send at most this number of the last lines of a job's log."""
 
     app: Name
     lines: Annotated[int, msgspec.Meta(ge=1, le=LOG_LINES_MAX)] = 100
 
 
 class DescribeRequest(msgspec.Struct, frozen=True, tag="describe", forbid_unknown_fields=True):
-    """Tell the columns that this agent has seen in a stream of its own."""
+    """Send the columns that this agent has seen in one of its streams."""
 
     stream: Name
 
 
 class SurveyRequest(msgspec.Struct, frozen=True, tag="survey", forbid_unknown_fields=True):
-    """Tell the columns that all agents have seen in a stream; in several, see FROM."""
+    """Send the columns that all agents have seen in a stream, or in several by patterns as in FROM."""
 
     stream: Name
 
@@ -145,7 +145,7 @@ Request = (
 class JobUpdated(msgspec.Struct, frozen=True, tag="updated"):
     """The job runs this version of its function in windows that start at `starts` (RFC 3339) or later.
 
-    So many agents have acknowledged it, of so many on its roster; `laggards` names at most 20 that have not yet.
+    `agents` of the `expected` ones on its roster have acknowledged it; `laggards` names at most 20 that have not yet.
     """
 
     app: str
@@ -158,7 +158,7 @@ class JobUpdated(msgspec.Struct, frozen=True, tag="updated"):
 
 
 class AskAnswer(msgspec.Struct, frozen=True, tag="answered"):
-    """A job's last windows, in order; none when none is out yet."""
+    """A job's last published windows, in order."""
 
     app: str
     query: str
@@ -167,7 +167,7 @@ class AskAnswer(msgspec.Struct, frozen=True, tag="answered"):
 
 
 class Described(msgspec.Struct, frozen=True, tag="described"):
-    """The columns of a stream and their types, as its files show them now. `open`: events may have others too."""
+    """The columns of a stream and their types, in its present files. `open`: events may have other columns too."""
 
     stream: str
     columns: dict[str, str]
@@ -175,7 +175,7 @@ class Described(msgspec.Struct, frozen=True, tag="described"):
 
 
 class SurveyedColumn(msgspec.Struct, frozen=True):
-    """A column as so many `agents` have seen it: a type they agree on, else any, and one of its values."""
+    """A column that this number of `agents` has seen: the type they agree on, else any, and one of its values."""
 
     name: str
     type: str
@@ -184,7 +184,7 @@ class SurveyedColumn(msgspec.Struct, frozen=True):
 
 
 class Surveyed(msgspec.Struct, frozen=True, tag="surveyed"):
-    """The columns of a stream on the `agents` that have it, of so many that were `asked`; `silent` have not answered.
+    """The columns of a stream: `agents` of the `asked` ones have it, `silent` of them have not answered.
 
     `open`: events may have other columns too.
     """
@@ -213,7 +213,7 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 class LogExcerpt(msgspec.Struct, frozen=True, tag="log"):
-    """The last lines of a job's log. `dropped`: earlier ones that are not among them."""
+    """The last lines of a job's log. `dropped`: the number of earlier lines that are left out."""
 
     app: str
     lines: list[LogLine]
@@ -230,15 +230,15 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
 
 
 class JobStopped(msgspec.Struct, frozen=True, tag="stopped"):
-    """The job has been told to stop."""
+    """The job's master has taken the order to stop."""
 
     app: str
 
 
 class JobEntry(msgspec.Struct, frozen=True):
-    """One of the fleet's jobs. `mandate` is the digest of what its creator has signed last, the `counter`th such.
+    """One of the fleet's jobs. `mandate`: the digest of its creator's last mandate, number `counter`.
 
-    `part_of`: the job that it is a stage of, "" where it is none.
+    `part_of`: the job of which it is a stage, "" if it is none.
     """
 
     app: str
@@ -259,7 +259,7 @@ class JobEntry(msgspec.Struct, frozen=True):
 
 
 class Jobs(msgspec.Struct, frozen=True, tag="jobs"):
-    """The jobs this agent has heard of."""
+    """The jobs that this agent knows."""
 
     jobs: list[JobEntry]
 
@@ -278,9 +278,9 @@ class StreamStatus(msgspec.Struct, frozen=True):
 
 
 class JobStatus(msgspec.Struct, frozen=True):
-    """This agent's part in one job: its place is that in the first of the job's trees.
+    """One local job of this agent. `parent` and `children`: its neighbours in the first of the job's trees.
 
-    `roots`: the other trees whose root it is.
+    `roots`: the other trees of which it is the root.
     """
 
     app: str
@@ -296,7 +296,7 @@ class JobStatus(msgspec.Struct, frozen=True):
 
 
 class RevocationListStatus(msgspec.Struct, frozen=True):
-    """The newest list of revoked certificates of an authority; `number` is 0 where there is none."""
+    """The newest list of revoked certificates of an authority; `number` is 0 if there is none."""
 
     authority: str
     number: int
@@ -304,7 +304,7 @@ class RevocationListStatus(msgspec.Struct, frozen=True):
 
 
 class IdentityStatus(msgspec.Struct, frozen=True):
-    """The certificate the agent is known by, and whose it trusts; authorities are SHA-256 of their certificates."""
+    """The agent's certificate, and the authorities it trusts, as SHA-256 of their certificates."""
 
     serial: str
     expires: str
@@ -312,7 +312,7 @@ class IdentityStatus(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True, tag="status"):
-    """This agent and what it knows of the others."""
+    """The status of this agent, and its knowledge of the others."""
 
     name: str
     fleet: str

@@ -1,7 +1,7 @@
-"""The control socket's server: one request a connection, answers as lines, and no client can hurt the agent.
+"""The control socket's server: one request per connection, answers as lines, and no client can hurt the agent.
 
-What a request means is the business of the `answer` function the server is given; it runs for one connection and is
-cancelled when that connection's client has gone.
+The server calls an `answer` function with each request; it runs for one connection and is cancelled when the
+connection's client has gone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from agent.control.socket_file import bind_control_socket, no_longer_there
 
 CLIENTS_MAX = 64
 BACKLOG_BYTES_MAX = 16 << 20
-"""Upper bound on what waits for a client that does not read; a single line may be longer."""
+"""Upper bound on the bytes that wait for a client that does not read; a single line may be longer."""
 REQUEST_TIMEOUT_S = 10.0
 GOODBYE_TIMEOUT_S = 5.0
 """Upper bound on the time a client takes to read the last lines and to close."""
@@ -38,9 +38,9 @@ _READ_BYTES = 64 << 10
 
 
 class Connection:
-    """One client, as the code that answers it sees it.
+    """The connection to one client.
 
-    `client_gone`: it has closed its side; `waiting_bytes`: what it has still to read.
+    `client_gone`: the client has closed its side; `waiting_bytes`: the bytes that it has still to read.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
@@ -71,12 +71,12 @@ class Connection:
         self._more.set()
 
     def finish(self) -> None:
-        """Nothing more will be sent: `write` returns once everything is out."""
+        """Ends the answers: `write` returns once every line is written."""
         self._finished = True
         self._more.set()
 
     async def write(self) -> None:
-        """Carries lines to the client until `finish`, or until it is dropped. Raises trio.BrokenResourceError."""
+        """Writes lines to the client until `finish`, or until it is dropped. Raises trio.BrokenResourceError."""
         with self._writing:
             while self._lines or not self._finished:
                 if not self._lines:
@@ -101,12 +101,12 @@ class Connection:
         return bytes(read[:end]) if end <= bytes_max else None
 
     async def close(self) -> None:
-        """Says that nothing more comes and waits for the client to go: unread input would look like an accident."""
+        """Signals the end and waits for the client to close: closing on unread input would look like a failure."""
         await self._stream.send_eof()
         await self.until_closed()
 
     async def until_closed(self) -> None:
-        """Returns when the client has closed; what it says besides its request is not listened to."""
+        """Returns when the client has closed; ignores anything that it sends after its request."""
         try:
             while await self._stream.receive_some(_READ_BYTES):
                 pass
@@ -135,11 +135,11 @@ class ControlServer:
         self._bound: tuple[trio.SocketListener, tuple[int, int]] | None = None
 
     async def bind(self) -> None:
-        """Takes the socket, which `serve` does otherwise. StartError, one line."""
+        """Binds the socket ahead of `serve`, which else does it. Raises StartError, one line."""
         self._bound = await bind_control_socket(self._path)
 
     async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Binds (StartError), says so through `task_status`, and serves until cancelled."""
+        """Binds the socket, reports that through `task_status`, and serves until cancelled. Raises StartError."""
         if self._bound is None:
             await self.bind()
         assert self._bound is not None
@@ -150,7 +150,7 @@ class ControlServer:
                 while True:
                     try:
                         stream = await listener.accept()
-                    except OSError as error:  # no descriptors, no memory: others may give some back
+                    except OSError as error:  # out of descriptors or memory, which may become free again
                         self.counters["not_accepted"] += 1
                         log.warn("cannot accept a client", error=error)
                         await trio.sleep(ACCEPT_RETRY_S)
@@ -158,7 +158,7 @@ class ControlServer:
                         nursery.start_soon(self._serve_client, stream)
 
     async def _serve_client(self, stream: trio.SocketStream) -> None:
-        """One connection from its first byte to its end; never raises."""
+        """Serves one connection from its first byte to its end; never raises."""
         self._clients += 1
         self.counters["connections"] += 1
         connection = Connection(stream)

@@ -1,4 +1,4 @@
-"""The Unix socket that clients connect to: bound so that only its owner and group may, a dead agent's one replaced."""
+"""Binds the Unix socket of clients, for its owner and group only; replaces the socket of a dead agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BACKLOG = 64
 
 @contextmanager
 def no_longer_there(path: Path, identity: tuple[int, int]) -> Iterator[None]:
-    """Removes the socket at the end, unless somebody has put another in its place."""
+    """Removes the socket at the end, unless another has been put in its place."""
     try:
         yield
     finally:
@@ -26,15 +26,15 @@ def no_longer_there(path: Path, identity: tuple[int, int]) -> Iterator[None]:
             if _identity(path.lstat()) == identity:
                 path.unlink()
         except OSError:
-            pass  # it is gone, which is all that was wanted
+            pass  # it is gone already
 
 
 async def bind_control_socket(path: Path) -> tuple[trio.SocketListener, tuple[int, int]]:
-    """Listens at the path; returns the listener and (device, inode) of the socket. StartError, one line."""
+    """Listens at the path; returns the listener and (device, inode) of the socket. Raises StartError, one line."""
     await _clear(path)
     socket = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
     try:
-        # The mask makes the socket what it shall be from its first moment. (No other thread runs yet.)
+        # The mask gives the socket its mode from the first moment. (No other thread runs yet.)
         mask = os.umask(0o777 & ~SOCKET_MODE)
         try:
             await socket.bind(os.fspath(path))
@@ -44,11 +44,11 @@ async def bind_control_socket(path: Path) -> tuple[trio.SocketListener, tuple[in
         return trio.SocketListener(socket), _identity(path.lstat())
     except OSError as error:
         socket.close()
-        raise _refusal(path, _words(error)) from None
+        raise _refusal(path, _reason(error)) from None
 
 
 async def _clear(path: Path) -> None:
-    """Makes room: what is left of an agent that is gone may be removed, and nothing else."""
+    """Removes the socket of an agent that has ended, and nothing else. Raises StartError if the path is taken."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -56,7 +56,7 @@ async def _clear(path: Path) -> None:
             raise _refusal(path, f"there is no folder {path.parent}") from None
         return
     except OSError as error:
-        raise _refusal(path, _words(error)) from None
+        raise _refusal(path, _reason(error)) from None
     if not stat.S_ISSOCK(status.st_mode):
         raise _refusal(path, "something is there already that is no socket")
     try:
@@ -66,7 +66,7 @@ async def _clear(path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise _refusal(path, _words(error)) from None
+        raise _refusal(path, _reason(error)) from None
     else:
         await stream.aclose()
         raise _refusal(path, "another agent answers there")
@@ -76,14 +76,14 @@ def _remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise _refusal(path, f"cannot be replaced: {_words(error)}") from None
+        raise _refusal(path, f"cannot be replaced: {_reason(error)}") from None
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _words(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 

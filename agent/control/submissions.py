@@ -27,21 +27,21 @@ from overlay import Id, parse_id
 from overlay import app_id as id_of_app
 
 NOBODY = b""
-"""The creator of jobs that are nobody's: whoever may use the socket may change or stop them."""
+"""The creator of jobs without a creator: whoever may use the socket may change or stop them."""
 EVERYTHING = -(2**63)
-"""Before every pane: a job's creator gets all of its windows."""
+"""Pane before all others, after which a job's submitter gets every window."""
 _BUNDLE: msgspec.msgpack.Decoder[Bundle] = msgspec.msgpack.Decoder(Bundle)
 
 
 @dataclass(eq=False, slots=True)
 class _Submission(PendingReply[SubmitReply]):
-    """A job that a client has submitted. `is_abandoned`: the client waits no more."""
+    """A job that a client has submitted. `is_abandoned`: the client no longer waits."""
 
     is_abandoned: bool = False
 
 
 class QueryService:
-    """Runs the queries of one agent's clients. `audiences` are the clients that follow jobs."""
+    """Runs the queries of one agent's clients. `subscriptions` has the clients that follow jobs."""
 
     def __init__(
         self,
@@ -49,25 +49,25 @@ class QueryService:
         tables: tuple[TableConfig, ...],
         driver: CoreDriver,
         agent: Agent,
-        audiences: ClientSubscriptions,
+        subscriptions: ClientSubscriptions,
         wall_ms: Callable[[], int],
     ) -> None:
         self._streams = streams
         self._tables = tables
         self._driver = driver
         self._agent = agent
-        self._audiences = audiences
+        self._subscriptions = subscriptions
         self._wall_ms = wall_ms
         self._submissions: set[int] = set()
 
     async def query(self, request: control.QueryRequest, connection: Connection) -> None:
-        """Runs a query, and tells its client all that comes of it."""
+        """Runs a query, and sends its client all answers."""
         job = await self._job(request, connection)
         if job is not None:
             await self._run(job, connection, detach=request.detach)
 
     async def bundle(self, request: control.SubmitRequest, connection: Connection) -> None:
-        """Runs what a creator has signed; such a job goes on when its client has gone."""
+        """Runs a bundle that a creator has signed; the job goes on when its client has gone."""
         bundle = _bundle(request.bundle)
         if isinstance(bundle, control.Refused):
             connection.send(bundle)
@@ -95,11 +95,11 @@ class QueryService:
                 return
             await self._until_ended(job, end, connection, detach=detach)
         finally:
-            self._audiences.detach(job.app_id, client)
+            self._subscriptions.detach(job.app_id, client)
         connection.send(end.answer() or control.Ended("lost"))
 
     async def _until_ended(self, job: Submit, end: JobEnd, connection: Connection, *, detach: bool) -> None:
-        """Waits for the job's end, or brings it about when the client it belongs to has gone."""
+        """Waits for the job's end; stops the job if its client has gone, unless it is detached."""
         try:
             await end.has_come.wait()
         except trio.Cancelled:
@@ -108,7 +108,7 @@ class QueryService:
             raise
 
     async def _job(self, request: control.QueryRequest, connection: Connection) -> Submit | None:
-        """The job a query asks for; None, and the client told why, if there can be none."""
+        """Makes the job that a query requests; None if this is impossible, once the client knows the reason."""
         name = request.app or f"query-{secrets.token_hex(4)}"
         analysed = await self._analysed(request)
         if isinstance(analysed, control.Refused):
@@ -144,7 +144,7 @@ class QueryService:
         return control.Described(name, dict(schema.columns), schema.open)
 
     async def update(self, request: control.UpdateJob | control.UpdateBundle) -> Update | control.Refused:
-        """Makes the update that a client asks for."""
+        """Makes the update that a client requests."""
         if isinstance(request, control.UpdateBundle):
             bundle = _bundle(request.bundle)
             if isinstance(bundle, control.Refused):
@@ -171,7 +171,7 @@ class QueryService:
     def _analyse(
         self, request: control.QueryRequest | control.UpdateJob | control.AnalyseRequest
     ) -> tuple[ql.Query, ql.Plan]:
-        """Analyses a query; in a thread, since it looks into files. A stream that this agent lacks may be elsewhere."""
+        """Analyses a query, in a thread since it looks into files. Other agents may have a stream that is not here."""
         parsed = ql.parse(request.text)
         catalog = streams_known(parsed, self._streams)
         if isinstance(request, control.AnalyseRequest) and request.mapped:
@@ -183,7 +183,7 @@ class QueryService:
         return parsed, plan
 
     async def _submit(self, job: Submit, client: Client) -> control.Refused | None:
-        """Starts the job and lets the client follow it; why that failed, if it did."""
+        """Starts the job and lets the client follow it; returns the refusal, if there is one."""
         app_id = job.app_id
         if app_id in self._submissions:
             return control.Refused("unavailable", f"a job {job.name} is being started at this moment")
@@ -194,11 +194,11 @@ class QueryService:
                 job, partial(self._submitted, app_id, submission), now, self._wall_ms()
             )
         )
-        # Following at once saves a round; but where others follow a job of that name, it is not this one. A master
-        # that lives here has answered by now, to nobody yet.
-        follows = app_id not in self._audiences and submission.reply is None
+        # Following at once saves a round trip, but if others follow a job of this name already, it is not this job. A
+        # master on this agent has replied by now, before anybody follows.
+        follows = app_id not in self._subscriptions and submission.reply is None
         if follows:
-            self._audiences.attach(app_id, client)
+            self._subscriptions.attach(app_id, client)
         try:
             reply = await submission.wait()
         finally:
@@ -210,20 +210,20 @@ class QueryService:
                 return control.Refused("unavailable", NO_ANSWER)
         if not follows:
             client.after = EVERYTHING
-            self._audiences.attach(app_id, client)
+            self._subscriptions.attach(app_id, client)
         return None
 
     def _submitted(self, app_id: Id, submission: _Submission, reply: SubmitReply) -> None:
         self._submissions.discard(app_id)
         submission.resolve(reply)
         if isinstance(reply, Accepted):
-            self._audiences.accepted(app_id, reply)
-            if submission.is_abandoned:  # nobody else would end it
+            self._subscriptions.accepted(app_id, reply)
+            if submission.is_abandoned:  # no client is left to end it
                 self._driver.do(lambda now: self._agent.commands.stop(app_id, _nobody_waits, now))
 
 
 def _nobody_waits(_reply: object) -> None:
-    """The client has gone."""
+    """Ignores a reply whose client has gone."""
 
 
 def _bundle(data: bytes) -> Bundle | control.Refused:

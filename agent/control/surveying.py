@@ -18,11 +18,11 @@ from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.requests.events import StreamAsked, StreamSurveyed
 
 WAITING_MAX = 16
-"""Upper bound on questions that wait for earlier ones to be answered; more are left without an answer."""
+"""Upper bound on questions that wait for earlier ones to be answered; further ones get no answer."""
 
 
 class StreamSampler:
-    """Answers other agents with what this agent's files show of a stream."""
+    """Answers other agents' questions about a stream from samples of this agent's files."""
 
     def __init__(self, streams: Iterable[StreamConfig], driver: CoreDriver, agent: Agent) -> None:
         self._streams = tuple(streams)
@@ -38,10 +38,10 @@ class StreamSampler:
             return
 
     async def run(self) -> None:
-        """Answers one after the other until it is cancelled."""
+        """Answers one question after the other until it is cancelled."""
         async for asked in self._questions:
             seen = await trio.to_thread.run_sync(self._seen, asked, abandon_on_cancel=True)
-            self._driver.do(partial(self._agent.discovery.tell, asked, seen))
+            self._driver.do(partial(self._agent.discovery.answer, asked, seen))
 
     def _seen(self, asked: StreamAsked) -> StreamDescription:
         streams = [stream for stream in self._streams if query.selects(asked.stream, stream.name)]
@@ -52,7 +52,7 @@ class StreamSampler:
 
 
 def surveyed(stream: str, found: StreamSurveyed) -> control.Surveyed | control.Refused:
-    """The answers of all agents, merged for people."""
+    """Merges the answers of all agents for people."""
     having = [answer for answer in found.answers if answer.has_stream]
     asked = len(found.answers) + found.silent
     if not having:

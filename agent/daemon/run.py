@@ -243,7 +243,7 @@ class Daemon(AgentObserver):
             self._warnings.warn(f"what {shown.app} shows is not written", error.strerror or str(error))
 
     def _told(self, told: ProgramSaid | ProgramEnded) -> None:
-        self._pump.do(lambda now: self._agent.program_host.hear(told, now, wall_ms()))
+        self._pump.do(lambda now: self._agent.program_host.receive(told, now, wall_ms()))
 
     def peer_gone(self, event: PeerFailed | PeerLeft) -> None:
         say, what = (log.warn, "peer failed") if isinstance(event, PeerFailed) else (log.info, "peer left")

@@ -38,7 +38,7 @@ from agent.runtime.requests.commands import JobCommands
 from agent.runtime.requests.events import AgentObserver
 from agent.runtime.requests.following import JobSubscriptions
 from agent.runtime.requests.pending import PendingRequests
-from agent.runtime.requests.status import AgentStatus, part_status
+from agent.runtime.requests.status import AgentStatus, local_job_status
 from agent.runtime.requests.stream_survey import StreamDiscovery
 from agent.runtime.router import Router
 from agent.runtime.upstream.app_source import UpstreamJobs
@@ -63,16 +63,16 @@ from overlay import (
 )
 
 TICK_S = 0.25
-"""Interval at which an agent with anything to do looks at what may be due."""
+"""Interval between looks at due work, of an agent that has any."""
 IDLE_TICK_S = 1.0
-"""Interval at which an idle agent looks: to wake up costs a processor more than to look."""
+"""Interval between looks of an idle agent: waking up costs a processor more than looking."""
 STANDSTILL_S = 1.0
-"""Lateness of an agent's own timer from which it takes itself to have been suspended, and not the others for silent."""
+"""Lateness of its timer from which an agent assumes that it was suspended, rather than that the others are silent."""
 REPLICAS = 3
 
 
 class Service(Protocol):
-    """A part of the agent that counts what it does."""
+    """A part of the agent that counts its work."""
 
     @property
     def name(self) -> str: ...
@@ -80,11 +80,11 @@ class Service(Protocol):
 
 
 class Agent:
-    """One agent. `streams` are the names of the streams it has events of, and where live jobs begin to read them.
+    """One agent. `streams`: the streams of which it has events, by name, with the places where live jobs begin to read.
 
-    `replicas` is how many agents hold the descriptor of each job whose master is here. What jobs count stays in memory,
-    or goes to disk where there is a `room` for that. `tables` are the names of those that will be brought. The
-    `observer` hears what nobody has asked for.
+    `replicas`: the number of agents that hold the descriptor of each job whose master is here. The states of jobs stay
+    in memory, or spill to disk if there is a `room` for them. `tables`: the names of the look-up tables whose rows will
+    be given to it. `observer` gets the events that no client has requested.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Agent:
             self.observer.shown,
         )  # fmt: skip
         directory.on_announced(
-            self.masters.announced, self.failover.announced, jobs.hear, self.following.announced,
+            self.masters.announced, self.failover.announced, jobs.announced, self.following.announced,
         )  # fmt: skip
         directory.on_gone(self.masters.close, jobs.drop, self.failover.forget)
         self.router = Router(self._handlers())
@@ -146,7 +146,7 @@ class Agent:
         )  # fmt: skip
 
     def _handlers(self) -> Iterator[Handlers]:
-        """The tables of all services that take messages; of two that take the same, the first is asked first."""
+        """The handler tables of all services; of two services that take a message, the first gets it first."""
         services = (
             self.directory, self.following, self.commands, self.jobs, self.deployments, self.masters, self.failover,
             self.program_host, self.discovery,
@@ -159,7 +159,7 @@ class Agent:
         self._tick_at = now
 
     def orders(self) -> list[ProgramCommand]:
-        """Returns what the shell is to do with programs, drained."""
+        """Returns the commands for programs that the shell is to carry out, once."""
         return self.programs.orders()
 
     # Work.
@@ -170,7 +170,7 @@ class Agent:
         return self.jobs.sealed_upto() is not None
 
     def work(self, now: float, wall_ms: int) -> bool:
-        """Seals one run, or passes on what is new, if there is any; returns whether there is more to do at once."""
+        """Seals a run, or combines and sends waiting ones, if there are any; returns whether there is more to do."""
         if not self.has_work:
             return False
         self.jobs.seal_next(now)
@@ -203,8 +203,8 @@ class Agent:
         self.process_events(now, wall_ms)
 
     def _begin_step(self, now: float, wall_ms: int) -> None:
-        """Sets the clock. An agent that stood still has not heard what others said meanwhile, and may be asked for
-        what has been decided long ago."""
+        """Sets the clock. An agent that stood still has missed messages meanwhile, and may get requests that are long
+        settled."""
         self._clock.ms = self.programs.wall_ms = wall_ms
         due = self.next_timer()
         if due is not None and now - due > STANDSTILL_S:
@@ -214,7 +214,7 @@ class Agent:
                 service.extend_deadlines(now - due)
 
     def process_events(self, now: float, wall_ms: int) -> bool:
-        """Acts on what the overlay has raised, and on what comes of that; returns whether there was anything."""
+        """Acts on the overlay's events, and on events that follow from them; returns whether there were any."""
         any_at_all = False
         while events := self.node.events():
             any_at_all = True
@@ -227,7 +227,7 @@ class Agent:
         return any_at_all
 
     def process(self, event: Event, now: float, wall_ms: int) -> None:
-        """Acts on one thing the overlay has raised."""
+        """Acts on one event of the overlay."""
         self._begin_step(now, wall_ms)
         match event:
             case Delivered() | Requested() | MulticastReceived() | MessageReceived():
@@ -250,22 +250,22 @@ class Agent:
             case _:
                 pass
 
-    # What can be asked.
+    # Statistics and status.
 
     def statistics(self) -> Mapping[str, Mapping[str, int]]:
-        """Returns what each service has counted, by its name."""
+        """Returns the counters of each service, by its name."""
         return {service.name: service.statistics() for service in self._services}
 
     @property
     def refused(self) -> int:
-        """Messages that were no messages, unexpected, or from the wrong sender."""
+        """Number of messages that were unreadable, unexpected, or from a wrong sender."""
         return sum(counted.get("refused", 0) for counted in self.statistics().values())
 
     def status(self) -> AgentStatus:
-        """This agent's parts in jobs."""
+        """Describes this agent's local jobs."""
         return AgentStatus(
             name=self.name,
-            parts=tuple(part_status(part, self.directory.get(part.app_id), self.node) for part in self.jobs),
+            jobs=tuple(local_job_status(job, self.directory.get(job.app_id), self.node) for job in self.jobs),
             followed=self.following.jobs,
             replicas=self.failover.jobs,
             refused=self.refused,

@@ -1,7 +1,7 @@
-"""Drains an agent that leaves the fleet: masters hand over, workers hand in what they have and say farewell.
+"""Drains an agent that leaves the fleet: masters hand over, workers hand in their last runs and leave their rosters.
 
-The panes that a worker leaves in the middle hold what it had until then; it is expected up to them and no further. Of a
-bounded job it has read a part that means nothing: there it stays expected, and is missing.
+A pane in progress when a worker leaves has the worker's events up to then; the worker is expected up to this pane and
+no further. Half-read input of a bounded job would mean nothing: there the worker stays expected, and is missing.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ class Drain:
         self.step(now)
 
     def step(self, now: float) -> None:
-        """Goes on as far as possible: sealing takes time, and so do new masters."""
+        """Continues as far as possible: sealing takes time, and so does handing over."""
         if not self.has_begun:
             return
         for job in self._jobs:
             if job.pipeline is not None:
                 job.pipeline.finish_early()
             if job.root is None and job.hand_in():
-                self._say_farewell(job, now)
+                self._leave(job, now)
                 self._jobs.send_up(job, now)
 
-    def _say_farewell(self, job: LocalJob, now: float) -> None:
+    def _leave(self, job: LocalJob, now: float) -> None:
         last_pane = job.pipeline.last_pane if job.pipeline else None
         if last_pane is not None and job.number is not None and job.epoch is not None and job.master_peer:
             self._sender.send(job.master_peer, Leave(job.app_id, job.epoch, job.number, last_pane), now)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the node can leave the overlay without a loss."""
+        """Whether the node can leave the overlay without loss."""
         if not self.has_begun or not self._masters.is_vacant:
             return False
         return all(job.has_handed_in for job in self._jobs if job.root is None)

@@ -76,7 +76,7 @@ class EmbeddedFleet:
         assert master.everyone_runs()
         for agent in self._agents:
             agent.joins.tick(self._network.now)
-        # Who is here is here: the master need not wait for others to enrol.
+        # Every agent has enrolled: the master need not wait for more.
         self._network.deliver_all(self._network.now + SETTLE_S)
         return master
 
@@ -126,4 +126,4 @@ class EmbeddedFleet:
 
 
 def _nobody_waits(_reply: object) -> None:
-    """Whether the job runs shows in its master."""
+    """Ignores the reply: the master shows whether the job runs."""

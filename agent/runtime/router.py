@@ -1,4 +1,4 @@
-"""Routes job messages to the services that handle them, if they come a way they may come."""
+"""Routes job messages to the services that handle them, unless they come by a way that is not allowed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from overlay import PAYLOAD_BYTES_MAX, Delivered, Id, MessageReceived, Multicast
 class Router:
     """Decodes each message once and calls its handlers in order until one takes it.
 
-    `refused` counts messages that were no messages, unexpected, or from the wrong sender.
+    `refused` counts messages that cannot be decoded, are unexpected, or come from the wrong sender.
     """
 
     name = "router"

@@ -133,7 +133,7 @@ class SimulatedAgents:
         assert self.programs is not None
 
         def tell(said: ProgramSaid) -> None:
-            self._give(agent, lambda agent: agent.program_host.hear(said, self.now, self.wall_ms))
+            self._give(agent, lambda agent: agent.program_host.receive(said, self.now, self.wall_ms))
 
         for order in agent.orders():
             self.programs.carry_out(self._simulator, node, order, at, tell)

@@ -137,7 +137,7 @@ class ProgramFleet(Fleet):
                         turns.tell(data)
                         said, turns.said = turns.said, []
                         for one in said:
-                            agent.program_host.hear(ProgramSaid(order.key, one), self.now, self.wall_ms)
+                            agent.program_host.receive(ProgramSaid(order.key, one), self.now, self.wall_ms)
                             agent.process_events(self.now, self.wall_ms)
                             self.meanwhile(agent, one)
                 case EndProgram():
@@ -150,7 +150,7 @@ class ProgramFleet(Fleet):
         agent = self.agents[number]
         (key,) = [key for name, key in self.turns if name == agent.name]
         self.turns.pop((agent.name, key)).end()
-        agent.program_host.hear(ProgramEnded(key, reason), self.now, self.wall_ms)
+        agent.program_host.receive(ProgramEnded(key, reason), self.now, self.wall_ms)
         agent.process_events(self.now, self.wall_ms)
         self.settle()
 

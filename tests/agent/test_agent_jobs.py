@@ -106,7 +106,7 @@ def test_a_job_at_its_end_leaves_nothing_behind() -> None:
     fleet.submit()
     fleet.insert(0, events("a"))
     fleet.finish()
-    assert [agent.status().parts for agent in fleet.agents] == [()] * 8
+    assert [agent.status().jobs for agent in fleet.agents] == [()] * 8
     assert [agent.directory.all() for agent in fleet.agents] == [[]] * 8
     assert [agent.ingest.feeds() for agent in fleet.agents] == [()] * 8
 
@@ -144,7 +144,7 @@ def strangers_messages(epoch: JobEpoch = EPOCH) -> list[Message]:
         AbortVersion(KEY, epoch, 2),
         Ready(KEY, epoch, 0, 1, FIRST_PANE), Ready(KEY, epoch, 60_000, 1, END, instead_of=FIRST_PANE),
         Leave(KEY, epoch, 0, FIRST_PANE), Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this"),
-        Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this", again=True),
+        Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this", detached=True),
         SnapshotAck(KEY, epoch, FIRST_PANE, END, b"\x01"), Commit(KEY, epoch, END), replica,
         Replicated(KEY, epoch, 2**40, END), Follow(KEY, 1, None), Follow(KEY, 2**60, END), Unfollow(KEY), NoJob(KEY),
         Followed(KEY, epoch, 1, 0, "shop", COUNT, "web", ["n"], False), Acknowledgement(KEY, epoch, END, 1, 1, 1, "m"),
@@ -161,10 +161,10 @@ def test_what_a_stranger_sends_changes_nothing() -> None:
     fleet.network.add(intruder)
     intruder.join(fleet.agents[0].node.peer, fleet.now)
     fleet.settle()
-    office = next(agent.masters.get(KEY) for agent in fleet.agents if agent.masters.state(KEY))
-    assert office is not None
+    master = next(agent.masters.get(KEY) for agent in fleet.agents if agent.masters.state(KEY))
+    assert master is not None
     for agent in fleet.agents:
-        for message in strangers_messages() + strangers_messages(office.master.epoch):
+        for message in strangers_messages() + strangers_messages(master.state.epoch):
             if not isinstance(message, Enrol | Replica):
                 intruder.send(agent.node.peer, CODEC.encode(message), fleet.now)
         intruder.send(agent.node.peer, b"garbage", fleet.now)
@@ -183,8 +183,8 @@ def test_no_bytes_harm_an_agent(data: st.DataObject) -> None:
     """Mutated job messages by route, by multicast and directly: counted, never raised, whatever time passes."""
     fleet = Fleet(size=3)
     fleet.submit()
-    (office,) = [one for agent in fleet.agents if (one := agent.masters.get(KEY)) is not None]
-    epochs = st.sampled_from([EPOCH, LATER, office.master.epoch, office.master.epoch.next(Id(5))])
+    (master,) = [one for agent in fleet.agents if (one := agent.masters.get(KEY)) is not None]
+    epochs = st.sampled_from([EPOCH, LATER, master.state.epoch, master.state.epoch.next(Id(5))])
     group = st.sampled_from([KEY, group_id("fleet")])
     for _ in range(data.draw(st.integers(1, 6))):
         sender, target = (data.draw(st.sampled_from(fleet.agents)) for _ in range(2))

@@ -260,7 +260,7 @@ def test_jobs_are_listed_everywhere() -> None:
     assert (job.name, job.text, job.stream, job.bounded) == ("shop", COUNT, "web", False)
     assert (job.agents, job.expected, job.epoch.counter, job.version) == (4, 4, 1, 1)
     assert job.frontier > FIRST_PANE
-    assert [part.installed for agent in fleet.agents for part in agent.status().parts] == [True] * 4
+    assert [job.installed for agent in fleet.agents for job in agent.status().jobs] == [True] * 4
 
 
 def test_a_bounded_job_that_nobody_has_the_stream_of_ends_and_says_so() -> None:

@@ -158,7 +158,7 @@ def test_too_many_groups_end_the_job_where_that_is_an_error(agents: int) -> None
     (ended,) = [notice for notice in fleet.notices(0) if isinstance(notice, Ended)]
     assert ended.reason == "failed"
     assert f"from {crowded} has more groups than the 2 it may have" in ended.failure
-    assert [agent.status().parts for agent in fleet.agents] == [()] * agents
+    assert [agent.status().jobs for agent in fleet.agents] == [()] * agents
 
 
 def test_the_next_master_fails_over_the_same_window() -> None:

@@ -149,7 +149,7 @@ def test_no_run_harms_a_root(data: st.DataObject) -> None:
             contributors=data.draw(st.sampled_from((b"", b"\2", b"\2", b"\1", b"\3", b"\xff" * 8))),
             state=a_frame(data.draw, root.schema, ("pane", "hash")),
             counted=any_counted(data.draw),
-            again=data.draw(st.booleans()),
+            detached=data.draw(st.booleans()),
             epoch=data.draw(st.sampled_from((EPOCH, EPOCH, EPOCH, EPOCH.next(CHILD), JobEpoch(4, 9, ROOT)))),
         )
     results = root.finish()
@@ -232,8 +232,8 @@ def test_snapshots_of_an_epoch_to_come_wait_for_it_in_limits(monkeypatch: pytest
 def test_what_comes_again_counts_once_and_only_if_it_is_whole() -> None:
     root = Root()
     seven = counted(0, events=7)
-    assert [root.says(upto=500, counted=seven), root.says(upto=500, counted=seven, again=True)] == [0, 0]
-    assert root.says(after=500, contributors=b"\3", counted=counted(1000, events=7), again=True) == 0
+    assert [root.says(upto=500, counted=seven), root.says(upto=500, counted=seven, detached=True)] == [0, 0]
+    assert root.says(after=500, contributors=b"\3", counted=counted(1000, events=7), detached=True) == 0
     first, second = root.finish()
     assert (first.events, first.missing) == (8, [])
     assert (second.events, second.missing) == (7, []), "root and child together, or root alone, but not both"
@@ -243,7 +243,7 @@ def test_what_comes_again_is_kept_within_limits(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("agent.runtime.reduce.combiner.DETACHED_MAX", 2)
     root = Root()
     for _ in range(5):
-        root.says(upto=500, counted=counted(0, events=7), again=True)
+        root.says(upto=500, counted=counted(0, events=7), detached=True)
     assert root.part.nodes.waiting_runs <= 3
     assert [r.events for r in root.finish()] == [8, 2]
 
@@ -299,7 +299,7 @@ def test_the_jobs_an_agent_hears_of_are_bounded(monkeypatch: pytest.MonkeyPatch)
     agent = lone_agent()
     for number in range(5):
         agent.process(MulticastReceived(FLEET_GROUP, CODEC.encode(announced(number))), 0.0, 0)
-    assert (len(agent.status().parts), len(agent.directory.all()), agent.refused) == (3, 3, 2)
+    assert (len(agent.status().jobs), len(agent.directory.all()), agent.refused) == (3, 3, 2)
 
 
 def test_a_function_is_taken_from_the_master_only() -> None:
@@ -308,9 +308,9 @@ def test_a_function_is_taken_from_the_master_only() -> None:
     agent.process(MulticastReceived(FLEET_GROUP, CODEC.encode(announced(APP))), 0.0, 0)
     forged = CODEC.encode(Enrolled(APP, JobEpoch(0, 1, CHILD), 0, root.master.versions.all(), 5000, 0, root.master.job))
     agent.process(MessageReceived(Peer(Id(3), "stranger"), forged), 0.0, 0)
-    assert (agent.refused, agent.status().parts[0].installed) == (1, False)
+    assert (agent.refused, agent.status().jobs[0].installed) == (1, False)
     agent.process(MessageReceived(Peer(CHILD, "child"), forged), 0.0, 0)
-    assert (agent.refused, agent.status().parts[0].installed) == (1, True)
+    assert (agent.refused, agent.status().jobs[0].installed) == (1, True)
 
 
 @pytest.mark.parametrize("sql", SQL)
@@ -320,7 +320,7 @@ def test_states_of_nothing_are_one_and_travel_as_such(sql: str) -> None:
     assert versions is not None
     assert function.combine([]).schema == function.combine([function.empty_state] * 2).schema == root.schema
     idle = Run(FIRST_PANE, END, 2, function.empty_state)
-    message = snapshot_of(idle, versions, APP, EPOCH, again=False)
+    message = snapshot_of(idle, versions, APP, EPOCH, detached=False)
     assert message.state == cbt.encode_frame(function.empty_state)
     read = run_of(message, versions, KeyPlacement(1), None)
     assert read is not None

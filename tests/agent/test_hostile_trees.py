@@ -119,7 +119,7 @@ def test_a_tree_that_the_job_does_not_have_is_refused(tree: int) -> None:
     root = Master()
     assert root.hears(tree) == 1
     assert root.says(tree=tree) == 1
-    assert not root.part.take_detached(Snapshot(APP, EPOCH, 1, 0, 1, b"\2", b"", b"", again=True, tree=tree))
+    assert not root.part.take_detached(Snapshot(APP, EPOCH, 1, 0, 1, b"\2", b"", b"", detached=True, tree=tree))
 
 
 def test_tree_0_has_no_root_but_the_master() -> None:
@@ -161,7 +161,7 @@ def test_no_run_harms_a_master(data: st.DataObject) -> None:
                 st.sampled_from((groups(0), groups(1), groups(0, 2), a_frame(data.draw, root.schema, ("pane", "hash"))))
             ),
             "counted": any_counted(data.draw),
-            "again": data.draw(st.booleans()),
+            "detached": data.draw(st.booleans()),
         }
         root.hears(tree, **fields) if says == root.hears else root.says(tree=tree, **fields)
     root.hears(1)

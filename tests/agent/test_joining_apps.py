@@ -146,8 +146,8 @@ def test_a_job_over_what_logs_hold_waits_for_the_rows() -> None:
 
 def test_without_an_answer_a_job_goes_on_and_says_that_it_lacks_something(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = begin(a=1)
-    office = next(office for agent in fleet.agents if (office := agent.masters.get(app_id("bundles", b""))))
-    monkeypatch.setattr(type(office), "answer", lambda _self, _message: office.announcing.announcement())
+    master = next(master for agent in fleet.agents if (master := agent.masters.get(app_id("bundles", b""))))
+    monkeypatch.setattr(type(master), "answer", lambda _self, _message: master.announcing.announcement())
     join(fleet, JOINED.format("LEFT JOIN"))
     idle(fleet, TIMEOUT_S)
     for _ in range(4):

@@ -76,7 +76,7 @@ def test_what_comes_for_a_closed_window_is_late_and_counted_in_the_next() -> Non
     fleet.catch_up()
     assert shown(fleet) == [(1.0, 1, 1), (5.0, 1, 1), (7.0, 0, 1)]
     assert [result.late for result in fleet.results] == [0, 0, 2]
-    assert fleet.agents[0].status().parts[0].late == 2
+    assert fleet.agents[0].status().jobs[0].late == 2
 
 
 def test_what_was_logged_before_the_job_began_is_not_for_it() -> None:
@@ -237,8 +237,8 @@ def test_a_worker_waits_when_too_much_of_it_is_not_out(monkeypatch: pytest.Monke
             feed.key, events(*"abcdefgh", at_ms=WALL_MS + 1000 * second), fleet.now, WALL_MS + 1000 * second
         )
         fleet.work()
-    assert hasty.status().parts[0].memory_bytes < 200_000
-    behind = hasty.status().parts[0].sealed_upto
+    assert hasty.status().jobs[0].memory_bytes < 200_000
+    behind = hasty.status().jobs[0].sealed_upto
     assert behind is not None
     assert behind < WALL_MS + 150_000
     fleet.wait(210.0)

@@ -88,8 +88,8 @@ def test_windows_of_the_same_or_a_multiple_length_take_whole_windows(size_s: int
 def test_one_agent_reads_where_the_master_is() -> None:
     fleet = live()
     read(fleet)
-    workers = [agent for agent in fleet.agents for part in agent.status().parts
-               if part.app_id == TOP and "worker" in part.roles]  # fmt: skip
+    workers = [agent for agent in fleet.agents for job in agent.status().jobs
+               if job.app_id == TOP and "worker" in job.roles]  # fmt: skip
     assert len(workers) == 1
     assert workers[0].masters.state(TOP) is not None
     assert all(feed.stream == "web" for agent in fleet.agents for feed in agent.ingest.feeds()), (

@@ -53,8 +53,8 @@ def test_a_line_is_the_result_with_its_job_and_its_roster() -> None:
         assert roster["agents"] == ["agent-0", "agent-1", "agent-2"]
         assert (version["app"], version["version"], version["text"]) == ("shop", 1, COUNT)
         assert (version["has_code"], version["drives"], version["maps"]) == (False, False, False)
-    office = next(office for agent in fleet.agents for office in agent.masters.held.values())
-    plan = office.master.versions.newest.function.plan
+    one = next(one for agent in fleet.agents for one in agent.masters.held.values())
+    plan = one.state.versions.newest.function.plan
     assert query.Plan.from_wire(read(records[0].context[0])["plan"]) == plan
 
 

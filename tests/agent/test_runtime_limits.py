@@ -13,10 +13,8 @@ from test_combiner import run_of
 
 import query
 from agent import Submit
-from agent.runtime.fleet import job_directory as announcements
-from agent.runtime.master import failover as succession
-from agent.runtime.master import roster
-from agent.runtime.master import subscribers as followers
+from agent.runtime.fleet import job_directory
+from agent.runtime.master import failover, roster, subscribers
 from agent.runtime.master.roster import Roster
 from agent.runtime.messages.client_events import Ended
 from agent.runtime.messages.jobs import CODEC, Enrol, Follow, MemberEntry, Replica, StopAnswer, Stopped
@@ -60,13 +58,13 @@ def test_a_roster_is_full_at_some_point(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_followers_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followers, "FOLLOWERS_MAX", 2)
+    monkeypatch.setattr(subscribers, "SUBSCRIBERS_MAX", 2)
     fleet = Fleet(2)
     number = live_master(fleet)
-    office = fleet.agents[number].masters.get(KEY)
-    assert office is not None
+    master = fleet.agents[number].masters.get(KEY)
+    assert master is not None
     strangers(fleet, 5, lambda n: Follow(KEY, n, None), to=number)
-    assert (len(office.followers), office.followers.refused) == (2, 3)
+    assert (len(master.subscribers), master.subscribers.refused) == (2, 3)
 
 
 def replica_of(number: int) -> Replica:
@@ -81,12 +79,12 @@ def versions_of(job: Submit) -> list[Version]:
 
 
 def test_replicas_are_limited_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(succession, "REPLICAS_MAX", 3)
+    monkeypatch.setattr(failover, "REPLICAS_MAX", 3)
     fleet = Fleet(1)
     strangers(fleet, 5, replica_of)
     agent = fleet.agents[0]
     assert (len(agent.status().replicas), agent.refused) == (3, 2)
-    fleet.wait_long(succession.FORGET_S + 10)
+    fleet.wait_long(failover.FORGET_S + 10)
     assert agent.status().replicas == ()
 
 
@@ -125,8 +123,8 @@ def test_what_clients_ask_for_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_ended_jobs_are_remembered_in_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announcements, "ENDED_MAX", 3)
-    known = announcements.JobDirectory()
+    monkeypatch.setattr(job_directory, "ENDED_MAX", 3)
+    known = job_directory.JobDirectory()
     for number in range(9):
         assert known.end(Stopped(Id(number), JobEpoch(5, 1, Id(1)), "stopped"))
     assert [known.is_over(Id(number), JobEpoch(5, 9, Id(2))) for number in (0, 5, 6, 8)] == [False, False, True, True]

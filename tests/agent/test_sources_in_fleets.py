@@ -100,7 +100,7 @@ def survey(fleet: Fleet, silent: int = 0) -> StreamSurveyed:
                         [DescribedColumn("a", "integer", "1")],
                         open=False,
                     )
-                    agent.discovery.tell(notice, seen, fleet.now)
+                    agent.discovery.answer(notice, seen, fleet.now)
                 elif isinstance(notice, StreamSurveyed):
                     told.append(notice)
         fleet.wait(0.25)

@@ -159,7 +159,7 @@ def test_memory_stays_within_its_limit(tmp_path: Path) -> None:
         times = pl.Series([1000] * 50_000, dtype=pl.Int64)
         names = pl.Series([f"a rather long name of product {block} {number}" for number in range(50_000)])
         fleet.insert(0, Parsed((pl.DataFrame({"@time": times, "product": names}),), malformed=0))
-        (part,) = fleet.agents[0].status().parts
-        assert part.memory_bytes <= limit
+        (job,) = fleet.agents[0].status().jobs
+        assert job.memory_bytes <= limit
     (result,) = fleet.finish()
     assert (len(result.rows), result.partial, room.unwritten) == (400_000, [], 0)

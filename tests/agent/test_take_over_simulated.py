@@ -116,15 +116,15 @@ def test_a_job_that_was_stopped_stays_stopped() -> None:
 def test_old_epochs_are_refused() -> None:
     life = begin(1, size=5)
     fleet = life.fleet
-    office = master_of(list(fleet.servers.values())).agent.masters.get(KEY)
-    assert office is not None
-    old = office.master.epoch
+    master = master_of(list(fleet.servers.values())).agent.masters.get(KEY)
+    assert master is not None
+    old = master.state.epoch
     follow_elsewhere(life)
     crash_master(life)
     fleet.run(fleet.now + 15.0)
     windows, stranger = len(fleet.of(JOB)), fleet.random.choice(life.alive() or [life.follower])
-    for message in (Stopped(KEY, old, "stopped"), office.announcing.announcement()):
-        stranger.agent.masters._post.multicast(FLEET_GROUP, message, fleet.now)
+    for message in (Stopped(KEY, old, "stopped"), master.announcing.announcement()):
+        stranger.agent.masters._sender.multicast(FLEET_GROUP, message, fleet.now)
     fleet.run(fleet.now + 10.0)
     assert len(fleet.of(JOB)) > windows + 2
     check_windows(fleet)
@@ -173,7 +173,7 @@ def test_results_reach_a_master_that_has_just_come_when_the_old_one_dies(seed: i
 
 @pytest.mark.parametrize("seed", seeds(55, slow=[1, 2]))
 def test_an_heir_that_stands_still_takes_over_without_a_window_twice(seed: int) -> None:
-    """Whatever it takes, the master says nothing while the heir may be in office already."""
+    """Whatever it takes, the master says nothing while the successor may be the master already."""
     life = begin(seed, size=5)
     fleet = life.fleet
     closer = fleet.add("web", node_id=KEY)

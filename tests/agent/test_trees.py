@@ -60,13 +60,13 @@ def test_all_who_work_are_in_every_tree_until_the_job_is_over() -> None:
     fleet = Fleet(6)
     fleet.submit(f"{GROUPED} TREES 4")
     assert all(agent.node.is_attached(tree_id(KEY, tree)) for agent in fleet.agents for tree in range(1, 4))
-    assert [part.trees for agent in fleet.agents for part in agent.status().parts] == [4] * 6
-    roots = {agent.name: part.roots for agent in fleet.agents for part in agent.status().parts if part.roots}
+    assert [job.trees for agent in fleet.agents for job in agent.status().jobs] == [4] * 6
+    roots = {agent.name: job.roots for agent in fleet.agents for job in agent.status().jobs if job.roots}
     assert sorted(tree for trees in roots.values() for tree in trees) == [1, 2, 3]
     assert len(roots) > 1
     client_of(fleet.agents[0]).stop(KEY, fleet.now)
     fleet.settle()
-    assert not any(agent.status().parts for agent in fleet.agents)
+    assert not any(agent.status().jobs for agent in fleet.agents)
     assert all(tree_id(KEY, tree) not in agent.node.groups for agent in fleet.agents for tree in range(1, 4))
 
 
@@ -92,7 +92,7 @@ def test_an_update_keeps_the_trees(text: str) -> None:
     )
     assert {version for _, version, _, _ in windows} == {1, 2}
     assert {contributors for *_, contributors in windows} == {4}
-    assert [part.trees for agent in fleet.agents for part in agent.status().parts] == [3] * 4
+    assert [job.trees for agent in fleet.agents for job in agent.status().jobs] == [3] * 4
 
 
 @pytest.mark.parametrize("other", [1, 4])

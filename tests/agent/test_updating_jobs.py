@@ -101,7 +101,7 @@ def test_any_agent_can_be_asked_and_learns_of_all(by: int) -> None:
     assert isinstance(told, Updated)
     assert (told.version, told.agents, told.expected, told.laggards) == (2, 3, 3, [])
     assert {job.version for agent in fleet.agents for job in agent.directory.all()} == {2}
-    assert {part.version for agent in fleet.agents for part in agent.status().parts} == {2}
+    assert {job.version for agent in fleet.agents for job in agent.status().jobs} == {2}
 
 
 def test_everyone_hears_of_a_new_version_at_once() -> None:
@@ -219,7 +219,7 @@ def test_where_one_agent_cannot_run_it_the_job_stays_as_it_is(monkeypatch: pytes
         monkeypatch.setattr(parts.versions, "propose", cannot)
         update(fleet, FEW)
         assert settle_update(fleet) == UpdateRefused(KEY, "agent-2 cannot run it: unknown function median", "usage")
-    assert {part.version for agent in fleet.agents for part in agent.status().parts} == {1}
+    assert {job.version for agent in fleet.agents for job in agent.status().jobs} == {1}
     assert all(
         part.pipeline is None or part.pipeline._proposed is None for agent in fleet.agents for part in agent.jobs
     )

@@ -10,8 +10,8 @@ from overlay import Id
 EPOCH = JobEpoch(1, 1, Id(1))
 
 
-def snapshot(upto: int, contributors: bytes = b"\x01", *, again: bool = False) -> Snapshot:
-    return Snapshot(Id(7), EPOCH, 1, 0, upto, contributors, b"state", [], again=again)
+def snapshot(upto: int, contributors: bytes = b"\x01", *, detached: bool = False) -> Snapshot:
+    return Snapshot(Id(7), EPOCH, 1, 0, upto, contributors, b"state", [], detached=detached)
 
 
 def sent_within(uplink: RetransmitBuffer, seconds: float) -> list[Snapshot]:
@@ -23,15 +23,15 @@ def test_what_nobody_confirms_is_sent_again_slower_and_slower() -> None:
     uplink = RetransmitBuffer(AckLatency())
     uplink.add(snapshot(10))
     sent = sent_within(uplink, 60.0)
-    assert [one.again for one in sent] == 6 * [False], "the parent knows what it has had of its child"
+    assert [one.detached for one in sent] == 6 * [False], "the parent knows what it has had of its child"
     assert sent_within(RetransmitBuffer(AckLatency()), 60.0) == []
 
 
 def test_one_confirmation_is_for_one_snapshot() -> None:
     """Two children's runs of the same panes are two snapshots: that one has come says nothing about the other."""
     uplink = RetransmitBuffer(AckLatency())
-    uplink.add(snapshot(10, b"\x01", again=True))
-    uplink.add(snapshot(10, b"\x02", again=True))
+    uplink.add(snapshot(10, b"\x01", detached=True))
+    uplink.add(snapshot(10, b"\x02", detached=True))
     assert len(uplink.due(0.0)) == 2
     uplink.acknowledged(0, 10, b"\x01", 0.0)
     assert [one.contributors for one in uplink.due(2 * ACK_TIMEOUT_S)] == [b"\x02"]
@@ -64,7 +64,7 @@ def test_what_is_committed_is_free_and_a_new_parent_gets_the_rest() -> None:
     assert uplink.is_acknowledged
     uplink.commit(10)
     uplink.parent_changed()
-    assert [(one.upto, one.again) for one in uplink.due(0.1)] == [(20, True)]
+    assert [(one.upto, one.detached) for one in uplink.due(0.1)] == [(20, True)]
 
 
 def test_where_parents_are_slow_to_confirm_nothing_is_sent_again_too_soon() -> None:

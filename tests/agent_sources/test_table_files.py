@@ -79,7 +79,7 @@ def test_a_table_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def told(tables: FileTables, one: JoinTable) -> tuple[bool, bool]:
-    tables.give([one])
+    tables.update([one])
     return one.is_settled, one.lacks
 
 

@@ -45,7 +45,7 @@ def test_a_change_reaches_all_simulated_agents_in_the_time_that_messages_and_han
         query = SQL.format(where=f" WHERE clicks > {number}")
         ran_s, told_s = change(fleet, key, number + 1, lambda: fleet.update(key, query))  # noqa: B023 - called at once
         assert 3 * LINK_S < ran_s <= told_s
-        assert all(agent.status().parts[0].version == number + 1 for agent in fleet.agents)
+        assert all(agent.status().jobs[0].version == number + 1 for agent in fleet.agents)
         assert sum(fleet.spent_s.values()) > spent_s
 
 

@@ -1,4 +1,4 @@
-"""Authorizes jobs that belong to somebody: their creators must be trusted and have signed them (DESIGN §8)."""
+"""Authorizes jobs that have a creator, who must be trusted and must have signed them (DESIGN §8)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NOBODYS = "a job of this name that is somebody's needs its creator's signature"
 
 
 class NotAuthorizedError(Exception):
-    """A signature does not authorize a job, and why, in one line."""
+    """Explains in one line why a signature does not authorize a job."""
 
 
 class Creators(Protocol):
-    """Checks signatures against what the fleet trusts now."""
+    """Checks signatures against the creators that the fleet trusts now."""
 
     def check(self, app: Id, name: str, seal: Signature, function: bytes, wall_ms: int) -> str:
-        """The creator's name. Raises NotAuthorizedError unless they are trusted, own the app and signed this."""
+        """Returns the creator's name. Raises NotAuthorizedError unless they are trusted, own the app and signed it."""
         ...
 
 
@@ -33,7 +33,7 @@ class NoCreators:
 
 
 def creator_of(creators: Creators, app: Id, name: str, bundle: Bundle | None, wall_ms: int) -> str:
-    """Returns the creator of a job, "" for nobody. Raises NotAuthorizedError where a bundle is not its creator's."""
+    """Returns the creator of a job, "" for none. Raises NotAuthorizedError if its creator has not signed the bundle."""
     if bundle is None:
         if app != app_id(name, b""):
             raise NotAuthorizedError(NOBODYS)

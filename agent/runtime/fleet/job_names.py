@@ -1,4 +1,4 @@
-"""Jobs by their names, as people, queries and programs write them: NAME, or NAME@CREATOR where two use one name."""
+"""Finds jobs by the names that people, queries and programs write: NAME, or NAME@CREATOR where two share a name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ITSELF = "a job cannot read its own results: app('{name}') is the name of this o
 
 
 def app_named(name: str, announced: Iterable[Announce]) -> Id | None:
-    """The job of that name whose master has been heard; of several the oldest, so that none can be displaced."""
+    """The announced job of this name; of several the oldest, so that no later job can take its place."""
     found = [announce for announce in announced if name in spellings(announce)]
     return min(found, key=lambda one: (one.epoch.born_ms, one.app_id)).app_id if found else None
 
 
 def unreadable(plan: query.Plan, own_name: str | None, announced: Iterable[Announce]) -> str | None:
-    """Returns why a job of this name cannot read what its plan wants of others, for people; None if it can."""
+    """Explains to people why a job of this name cannot read the jobs that its plan names; None if it can."""
     announced = list(announced)
     for name in plan.apps:
         if name == own_name:
@@ -42,9 +42,9 @@ class AmbiguousNameError(Exception):
 
 
 def app_of(name: str, announced: Iterable[Announce], past: Iterable[Announce] = ()) -> Id:
-    """The app of that name among those that are announced, else among those that were.
+    """The app of this name among the announced jobs, else among the past ones.
 
-    Else it is nobody's app of that name, which may be unheard of. Raises AmbiguousNameError.
+    Otherwise the app of this name without a creator, which need not exist. Raises AmbiguousNameError.
     """
     found = {one.app_id: one for one in announced if name in spellings(one)}
     exact = [one.app_id for one in found.values() if one.name == name]
@@ -57,10 +57,10 @@ def app_of(name: str, announced: Iterable[Announce], past: Iterable[Announce] = 
 
 
 def no_job(name: str) -> str:
-    """The answer to people who name a job that is not there."""
+    """The answer to people who name a job that does not exist."""
     return f"there is no job {name} in this fleet: elf jobs lists those there are"
 
 
 def spellings(announce: Announce) -> tuple[str, str]:
-    """The names a job can be called by."""
+    """The names by which a job can be called."""
     return announce.name, f"{announce.name}@{announce.creator}"

@@ -10,27 +10,27 @@ UNREAD = "what a job had counted cannot be read from disk: its result is without
 
 
 class SpillArea:
-    """Each job may hold `memory_bytes`, and spills the rest to `directory`. `tell` gets each failure of the disk: its
-    meaning, `UNWRITTEN` or `UNREAD`, and the reason.
+    """Each job may hold `memory_bytes`, and spills the rest to `directory`. `warn` is called at each failure of the
+    disk, with its meaning, `UNWRITTEN` or `UNREAD`, and the reason.
 
     `unwritten` and `unread` count the failures.
     """
 
     def __init__(
-        self, memory_bytes: int, directory: Path, tell: Callable[[str, str], None] = lambda _what, _why: None
+        self, memory_bytes: int, directory: Path, warn: Callable[[str, str], None] = lambda _what, _why: None
     ) -> None:
         self.memory_bytes = memory_bytes
         self.directory = directory
         self.unwritten = 0
         self.unread = 0
-        self._tell = tell
+        self._warn = warn
 
     def could_not_write(self, error: OSError) -> None:
         """Notes that a write failed: nothing is lost."""
         self.unwritten += 1
-        self._tell(UNWRITTEN, str(error))
+        self._warn(UNWRITTEN, str(error))
 
     def could_not_read(self, error: OSError) -> None:
         """Notes that a read failed: some groups of a pane are lost."""
         self.unread += 1
-        self._tell(UNREAD, str(error))
+        self._warn(UNREAD, str(error))

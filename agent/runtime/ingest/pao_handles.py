@@ -29,23 +29,23 @@ class PaoHandles:
 
     def __init__(self) -> None:
         self._held: dict[int, PaoHandle] = {}
-        self._given = 0
+        self._tokens = 0
         self._received: list[tuple[int, int]] = []
 
     def hold(self, token: int, held: PaoHandle) -> None:
-        """Holds PAOs under a token of the program's."""
+        """Holds PAOs under a token that the program has chosen."""
         self._held[token] = held
         while len(self._held) > HELD_MAX:
             del self._held[next(iter(self._held))]
 
     def receive(self, child: int, held: PaoHandle) -> None:
-        """Holds PAOs of a child, for the program to be told of."""
-        self._given += 1
-        self.hold(OWN_TOKENS + self._given, held)
-        self._received.append((child, OWN_TOKENS + self._given))
+        """Holds PAOs of a child, with which the program is to be called."""
+        self._tokens += 1
+        self.hold(OWN_TOKENS + self._tokens, held)
+        self._received.append((child, OWN_TOKENS + self._tokens))
 
     def received(self) -> list[tuple[int, int]]:
-        """The children whose PAOs have come since the last call, with their tokens."""
+        """The children whose PAOs have arrived since the last call, with their tokens."""
         received, self._received = self._received, []
         return received
 
@@ -53,6 +53,6 @@ class PaoHandles:
         return self._held.get(token)
 
     def rows(self, token: int) -> list[dict[str, Any]] | None:
-        """All groups as the query shows them; None where they are not held any more."""
+        """All groups as the query shows them; None if they are no longer held."""
         held = self._held.get(token)
         return None if held is None else held.function.rows(held.state)

@@ -1,6 +1,6 @@
-"""Knows which code the local jobs of an agent need, has it loaded, and calls it.
+"""Loads and calls the code that the local jobs of an agent need.
 
-Every agent that takes part in a job checks its code, which runs where the job works: beside workers, and at its master.
+Every agent that takes part in a job checks its code, which runs beside workers and at the job's master.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOT_STOPPED = "the job is its creator's alone to stop: do it where their key is,
 
 
 class CannotRunError(Exception):
-    """Says in one line why this agent cannot run a job's code."""
+    """Explains in one line why this agent cannot run a job's code."""
 
 
 class CodeRegistry:
@@ -32,20 +32,20 @@ class CodeRegistry:
         self._programs = programs
         self.creators = creators
 
-    def vet(self, app_id: Id, name: str, bundles: Iterable[Bundle | None]) -> str:
-        """The job's creator, "" for nobody. Raises NotAuthorizedError where a bundle is not signed as it has to be."""
+    def authorize(self, app_id: Id, name: str, bundles: Iterable[Bundle | None]) -> str:
+        """The job's creator, "" for none. Raises NotAuthorizedError if a bundle lacks its creator's signature."""
         creators = {creator_of(self.creators, app_id, name, one, self._programs.wall_ms) for one in bundles}
         return next(iter(creators))
 
-    def vet_next(self, app_id: Id, name: str, before: Bundle | None, bundle: Bundle | None) -> None:
-        """Raises NotAuthorizedError unless a bundle is the next that the job's creator has signed, or the same."""
-        self.vet(app_id, name, (bundle,))
+    def authorize_update(self, app_id: Id, name: str, before: Bundle | None, bundle: Bundle | None) -> None:
+        """Raises NotAuthorizedError unless the job's creator has signed the bundle, as the next one or the same."""
+        self.authorize(app_id, name, (bundle,))
         if bundle is not None and before is not None and not bundle.follows(before, app_id):
             raise NotAuthorizedError(
                 "what is signed does not follow what the job runs: it has been updated since, try again"
             )
 
-    def vet_stop(self, app_id: Id, name: str, seal: Signature | None, *, owned: bool) -> None:
+    def authorize_stop(self, app_id: Id, name: str, seal: Signature | None, *, owned: bool) -> None:
         """Raises NotAuthorizedError unless the job may be stopped: by its creator, or by anybody if it has none."""
         if not owned:
             return
@@ -74,7 +74,7 @@ class CodeRegistry:
 
 
 def mapper(job: LocalJob, programs: Programs) -> Send:
-    """A function that has the code of a job's versions map events."""
+    """A function that sends events to the code of a job's versions, to be mapped."""
 
     def send(code: bytes, number: int, times: list[int], columns: dict[str, list[Any]]) -> bool:
         program = job.programs.get(code)
@@ -85,14 +85,14 @@ def mapper(job: LocalJob, programs: Programs) -> Send:
     return send
 
 
-def tell_code(job: LocalJob, message: ProgramMulticast, programs: Programs) -> None:
-    """Tells the job's code what its master multicasts."""
+def deliver_multicast(job: LocalJob, message: ProgramMulticast, programs: Programs) -> None:
+    """Delivers a multicast of the job's master to the job's code."""
     if (program := job.program) is not None:
         programs.call(program, MulticastArrived(programs.place(program), program.app, message.message))
 
 
 def call_received(job: LocalJob, programs: Programs) -> None:
-    """Tells the job's code of the PAOs that children have sent."""
+    """Calls the job's code with the PAOs that children have sent."""
     received = job.paos.received()
     if (program := job.program) is not None:
         for child, token in received:

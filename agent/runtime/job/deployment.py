@@ -27,7 +27,7 @@ from overlay import Peer
 
 
 class Deployments:
-    """Deploys the functions of all local jobs of one agent, whose `agent_name` this is."""
+    """Deploys the functions of all local jobs of the agent `agent_name`."""
 
     name = "deployments"
 
@@ -63,13 +63,13 @@ class Deployments:
         return self.install(message, sender, now, self._programs.wall_ms)
 
     def install(self, message: Enrolled, sender: Peer, now: float, wall_ms: int) -> bool:
-        """Takes the function from the master, as soon as its code is loaded; False if the sender is not the master in
-        office, or the job's creator has not signed the function."""
+        """Takes the function from the master, once its code is loaded; False if the sender is not the job's master, or
+        the job's creator has not signed the function."""
         job = self._jobs.get(message.app_id)
         if job is None or not job.is_needed or message.epoch != job.epoch or sender.node_id != job.epoch.master:
             return False
         try:
-            self._code.vet(job.app_id, message.job.name, (one.bundle for one in message.versions))
+            self._code.authorize(job.app_id, message.job.name, (one.bundle for one in message.versions))
             is_there = all(self._code.is_there(job, message.job.name, one.bundle) for one in message.versions)
         except (NotAuthorizedError, CannotRunError) as error:
             return self._install_without_working(job, message, sender, str(error), now, wall_ms)
@@ -83,8 +83,8 @@ class Deployments:
     def _install_without_working(
         self, job: LocalJob, message: Enrolled, sender: Peer, reason: str, now: float, wall_ms: int
     ) -> bool:
-        """Still combines what children send: plans do no harm, and no other way may lead to the root."""
-        self._tell_unable(job, message, reason, now, wall_ms)
+        """Still combines the children's runs: plans do no harm, and there may be no other way to the root."""
+        self._report_unable(job, message, reason, now, wall_ms)
         self._jobs.work_no_more(job, now)
         if not job.is_needed or job.root is not None:
             return True
@@ -96,12 +96,12 @@ class Deployments:
                 job.install(message)
             except query.PlanError:
                 return False
-            # Not earlier: in the tree, an agent that has nothing to say would be waited for.
+            # Not earlier: parents would wait for an agent that sends nothing yet.
             self._jobs.join_trees(job, now)
         else:
             self._begin(job, message.versions, now)
         if message.number is not None and job.works and job.number is None:
-            # Where another job's results are read, that job and not the clock says from when on all events come.
+            # If the job reads another job's results, that job and not the clock sets the first complete pane.
             begun_ms = FIRST_PANE if job.reads_app else wall_ms
             self._sender.send(sender, job.start_working(message, self._feeds_of(job, message), begun_ms), now)
             self._jobs.await_feeds(job)
@@ -119,7 +119,7 @@ class Deployments:
         return feeds_of_worker(message, app, columns, streams, self._jobs.ingest.demand.all())
 
     def change(self, message: PrepareVersion | ActivateVersion | AbortVersion, now: float) -> bool:
-        """Prepares, begins or gives up a further version of a job's function."""
+        """Prepares, activates or withdraws a further version of a job's function."""
         job = self._jobs.get(message.app_id)
         if job is None or message.epoch != job.epoch or not job.is_installed:
             return job is None or message.epoch == job.epoch
@@ -128,7 +128,7 @@ class Deployments:
                 self._prepare(job, message, now)
             case ActivateVersion():
                 if not self._begin(job, message.versions, now) and job.is_on_roster:
-                    self._jobs.tell_master(job, job.ready_message(), now)
+                    self._jobs.send_to_master(job, job.ready_message(), now)
             case AbortVersion():
                 job.withdraw(message.version)
         return True
@@ -137,19 +137,19 @@ class Deployments:
         try:
             name = job.program.app if job.program is not None else self._name_of(job)
             before = job.versions.newest.version.bundle if job.versions is not None else None
-            self._code.vet_next(job.app_id, name, before, message.bundle)
+            self._code.authorize_update(job.app_id, name, before, message.bundle)
             job.prepare(message)
             self._code.is_there(job, name, message.bundle)
         except (query.PlanError, NotAuthorizedError, CannotRunError) as error:
             if job.is_on_roster and job.number is not None and job.epoch is not None:
                 refusal = VersionPrepared(job.app_id, job.epoch, job.number, message.version, FIRST_PANE, str(error))
-                self._jobs.tell_master(job, refusal, now)
+                self._jobs.send_to_master(job, refusal, now)
         else:
             self._jobs.await_feeds(job)
-            self._jobs.tell_prepared(job, now)
+            self._jobs.send_prepared(job, now)
 
     def _begin(self, job: LocalJob, versions: Sequence[Version], now: float) -> bool:
-        """Puts versions in force; if any is new here, tells the master."""
+        """Puts versions in force; reports to the master if any is new here."""
         try:
             is_new = job.begin(versions)
         except query.PlanError:
@@ -161,7 +161,7 @@ class Deployments:
             if job.program is not None:
                 job.program.version = job.version
             if job.is_on_roster:
-                self._jobs.tell_master(job, job.ready_message(), now)
+                self._jobs.send_to_master(job, job.ready_message(), now)
             self._jobs.advance(job, now)
         return is_new
 
@@ -176,16 +176,16 @@ class Deployments:
         if job.pending is not None:
             message, sender = job.pending
             self.install(message, sender, now, wall_ms)
-        self._jobs.tell_prepared(job, now)
+        self._jobs.send_prepared(job, now)
 
     def code_refused(self, job: LocalJob, program: Program, now: float) -> bool:
-        """Tells the master that code cannot be loaded here; False if the job cannot go on without it."""
+        """Reports to the master that code cannot be loaded here; False if the job cannot continue without it."""
         assert job.epoch is not None
         if job.versions is not None and job.versions.proposed_code == program.digest and job.number is not None:
             refusal = program.failure or ""
             proposed = job.versions.proposed or 0
             message = VersionPrepared(job.app_id, job.epoch, job.number, proposed, FIRST_PANE, refusal)
-            self._jobs.tell_master(job, message, now)
+            self._jobs.send_to_master(job, message, now)
             return True
         if job.pending is not None and job.root is None:
             enrolled, master = job.pending
@@ -194,7 +194,7 @@ class Deployments:
             return True
         return False
 
-    def _tell_unable(self, job: LocalJob, message: Enrolled, reason: str, now: float, wall_ms: int) -> None:
+    def _report_unable(self, job: LocalJob, message: Enrolled, reason: str, now: float, wall_ms: int) -> None:
         job.pending = None
         if message.number is None or job.epoch is None:
             return
@@ -202,4 +202,4 @@ class Deployments:
         pane_ms = plan_ms if isinstance(plan_ms, int) and plan_ms > 0 else 1
         first_pane = FIRST_PANE if message.job.bounded else (wall_ms // pane_ms + 1) * pane_ms
         unable = CannotRun(job.app_id, job.epoch, self._name, message.number, first_pane, reason[:TEXT_CHARACTERS_MAX])
-        self._jobs.tell_master(job, unable, now)
+        self._jobs.send_to_master(job, unable, now)

@@ -1,24 +1,24 @@
 """Drives the life of a job on one agent, as one table.
 
-Theory. A local job exists because a master announced it, or because a child in one of its trees speaks of it.
+Theory. A local job exists because a master has announced it, or because a child in one of its trees sends snapshots.
 
 UNANNOUNCED. A child has sent a snapshot, and no master is known. After a while without an announcement it is dropped.
 
 ENROLLING. The epoch and its master are known, the job's function is not: the agent asks the master for it, again with
-every announcement. Snapshots of children are held meanwhile. Each new epoch begins here, whatever was before: nothing
-that was combined under the old master is used, so nothing can count twice.
+every announcement. Snapshots of children are held meanwhile. Each new epoch begins here, whatever was before: no run
+that was combined under the old master is used, so none can count twice.
 
 LOADING. The master has answered, and the code that goes with the function is being loaded.
 
-FORWARDING. The function is installed: what children send is combined and passed on. The agent has no events of the job,
+FORWARDING. The function is installed: runs of children are combined and passed on. The agent has no events of the job,
 or cannot run it, or waits for its pipeline.
 
-WORKING. The agent has a number on the roster, and its own runs are combined as they are sealed. What it sealed in an
-earlier epoch beyond the new master's frontier is handed in again at the beginning.
+WORKING. The agent has a number on the roster, and its own runs are combined as they are sealed. Runs that it sealed in
+an earlier epoch beyond the new master's frontier are handed in again at the beginning.
 
-LEAVING. The agent leaves: it has handed in every run that is not committed, detached, and seals nothing more.
+LEAVING. The agent leaves: it has handed in every run that is not committed, detached, and seals no more.
 
-Code may also be missing later, for a further version: that changes no state, the version begins when the code is there.
+Code may also be missing later, for a further version: this changes no state, the version begins when it is loaded.
 """
 
 from __future__ import annotations

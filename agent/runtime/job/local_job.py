@@ -45,7 +45,7 @@ class RootSink(Protocol):
 class LocalJob:
     """State of one job on one agent (see `agent.runtime.job.lifecycle`); knows no overlay and sends nothing itself.
 
-    `on_work` is called when it has something to combine or to send.
+    `on_work` is called when the job has runs to combine or to send.
     """
 
     def __init__(
@@ -82,17 +82,17 @@ class LocalJob:
         self.programs: dict[bytes, Program] = {}
         """The job's code by its digest: that of the versions in force, and of one that is being prepared."""
         self.map_events: Send | None = None
-        """Has that code map events."""
+        """Sends events to the job's code, to be mapped."""
         self.paos = PaoHandles()
         self.pending: tuple[Enrolled, Peer] | None = None
         """The master's answer while the code it needs is being loaded."""
         self.committed = FIRST_PANE
         self.reads_rows = False
-        """Whether a version of it, in force or prepared, needs rows of other jobs' results, or of a table."""
+        """Whether a version of the job, in force or prepared, needs rows of other jobs' results, or of a table."""
         self._is_live = False
         self._early = EarlySnapshots()
         self._is_prepared = False
-        """Whether the master has been told that the proposed version is prepared."""
+        """Whether the proposed version has been reported to the master as prepared."""
 
     def _on(self, event: LocalJobEvent) -> None:
         self.state = next_state(self.state, event)
@@ -113,7 +113,7 @@ class LocalJob:
 
     @property
     def reads_app(self) -> bool:
-        """Whether the job reads another job's results, and this agent, which has its master, is to read them."""
+        """Whether this agent reads another job's results for the job, because it has the job's master."""
         return self.root is not None and self.root.reads_app
 
     @property
@@ -123,7 +123,7 @@ class LocalJob:
         return self.programs.get(code) if code is not None else None
 
     def close(self) -> None:
-        """Ends this agent's work on the job, or on the job of the same name before."""
+        """Ends this agent's work on the job, or on an earlier job of the same name."""
         self._on(LocalJobEvent.WORK_ENDED)
         if self.pipeline is not None:
             self.pipeline.close()
@@ -132,7 +132,7 @@ class LocalJob:
     # Epochs.
 
     def begin_epoch(self, epoch: JobEpoch, master: Peer, trees: int = 1) -> None:
-        """Turns to another master. Another job of the same name begins from nothing."""
+        """Follows another master. A new job of the same name begins from nothing."""
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
             self.close()
             self.versions = self.number = self.number_before = None
@@ -194,9 +194,9 @@ class LocalJob:
     # Versions.
 
     def prepare(self, message: PrepareVersion) -> None:
-        """Makes ready for a version that may come. Raises `query.PlanError` where it cannot be run here.
+        """Prepares for a version that may come. Raises `query.PlanError` if it cannot be run here.
 
-        A repeated request means that the answer got lost.
+        A repeated request means that the answer was lost.
         """
         assert self.versions is not None
         self._is_prepared = False
@@ -213,7 +213,7 @@ class LocalJob:
         return self.versions.proposed if self.versions is not None else None
 
     def prepared(self) -> VersionPrepared | None:
-        """The message that tells the master of the prepared version, once."""
+        """The message that reports the prepared version to the master, once."""
         if self._proposed is None or self._is_prepared or self.epoch is None:
             return None
         if self.pipeline is None or self.number is None or self.pipeline.prepared_after is None:
@@ -226,12 +226,12 @@ class LocalJob:
         return VersionPrepared(self.app_id, self.epoch, self.number, self._proposed, self.pipeline.prepared_after)
 
     def withdraw(self, version: int) -> None:
-        """Gives up a version that was to come."""
+        """Drops a version that is being prepared."""
         if self._proposed == version:
             self._withdraw()
 
     def withdraw_unless(self, *versions: int) -> None:
-        """Gives up any other version than these, which the master prepares or has begun: its withdrawal got lost."""
+        """Drops any version but these, which the master prepares or has begun: the message to withdraw it was lost."""
         if self._proposed is not None and self._proposed not in (*versions, self.version):
             self._withdraw()
 
@@ -243,7 +243,7 @@ class LocalJob:
             self.pipeline.withdraw()
 
     def begin(self, versions: Sequence[Version]) -> bool:
-        """Puts the master's versions in force; whether any is new here. Raises `query.PlanError`."""
+        """Puts the master's versions in force; returns whether any is new here. Raises `query.PlanError`."""
         if not self.is_installed or versions[-1].number <= self.version:
             return False
         self._change_to(versions)
@@ -251,7 +251,7 @@ class LocalJob:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a child speaks of a version that is not known here."""
+        """Whether a child has sent a snapshot of a version that is not known here."""
         return any(early.epoch == self.epoch and early.version > self.version for early in self._early)
 
     def _change_to(self, versions: Sequence[Version]) -> None:
@@ -270,7 +270,7 @@ class LocalJob:
     # The worker.
 
     def opened(self, key: FeedKey, wall_ms: int) -> Ready | None:
-        """Notes a feed's sign of life. If it is late, the first pane is a later one: the master has to know."""
+        """Notes that a feed is open. If this is late, the first pane is a later one, which the master has to know."""
         assert self.pipeline is not None
         before = self.pipeline.first_pane
         if not self.pipeline.opened(key, wall_ms) or not self.is_installed:
@@ -293,7 +293,7 @@ class LocalJob:
         return self._placement.split(self.versions.at(run.upto).function, run.by(self.number))
 
     def hand_in(self) -> bool:
-        """Sends every run that is not committed, detached, once all is sealed; whether it did so now.
+        """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now.
 
         An agent that leaves after its children may wait for panes of theirs that they will bring to another parent.
         """
@@ -303,21 +303,21 @@ class LocalJob:
         self.nodes.end_worker()
         for run in self.pipeline.after(self.committed):
             for piece in self._in_trees(run) if run.contributors else ():
-                self.nodes.keep(self._message(piece, again=True))
+                self.nodes.keep(self._message(piece, detached=True))
         return True
 
     @property
     def has_handed_in(self) -> bool:
-        """Whether nothing is lost if this agent ends now."""
+        """Whether no run is lost if this agent ends now."""
         return self.pipeline is None or (self.state is LocalJobState.LEAVING and self.nodes.is_acknowledged)
 
     # Snapshots.
 
     def take_snapshot(self, sender: int, message: Snapshot) -> bool:
-        """Takes a run of a child or of a tree's root; whether it is of this epoch, or of one that is yet to come here.
+        """Takes a run of a child or of a tree's root; False if it is of an older epoch, or there is no room to hold it.
 
-        A run that is not sound still moves its sender on, only without content: its agents are missing then, and
-        nobody waits for them for ever.
+        An unsound run still advances its sender, without content: its agents are missing then, and nobody waits for
+        them for ever.
         """
         if self.epoch is None or message.epoch > self.epoch:
             return self._hold(sender, message)
@@ -328,7 +328,7 @@ class LocalJob:
             return self._hold(sender, message)
         source: Hashable = RootOf(message.tree) if message.of_root else sender
         combiner = self.nodes.combiner(0 if message.of_root else message.tree)
-        if message.again:
+        if message.detached:
             combiner.move_on(source, message.upto)
             self._pass_on_detached(message)
             return True
@@ -351,7 +351,7 @@ class LocalJob:
         return True
 
     def _show(self, child: int, run: Run) -> None:
-        """Holds a child's state for the job's code, which may want to see it."""
+        """Holds a child's state for the job's code, which may read it."""
         assert self.versions is not None
         listens = self.program is not None and self.program.listens
         if listens and run.contributors and (run.state.height or not run.tree):
@@ -360,7 +360,7 @@ class LocalJob:
             )
 
     def _is_of_tree(self, message: Snapshot) -> bool:
-        """Whether the job has such a tree, and a root's snapshot has come to the master."""
+        """Whether the job has the snapshot's tree and, if a root has sent it, this agent has the master."""
         to_master = self.root is not None and message.tree > 0
         return message.tree < len(self.nodes) and (to_master or not message.of_root)
 
@@ -371,7 +371,7 @@ class LocalJob:
 
     def take_detached(self, message: Snapshot) -> bool:
         """Takes, at the master, a detached run that comes straight from the agent that made it."""
-        is_due = message.epoch == self.epoch and message.again and message.tree < len(self.nodes)
+        is_due = message.epoch == self.epoch and message.detached and message.tree < len(self.nodes)
         if self.root is None or not self.is_installed or not is_due:
             self.refused += 1
             return False
@@ -379,7 +379,7 @@ class LocalJob:
         return True
 
     def _pass_on_detached(self, message: Snapshot) -> None:
-        """Passes a detached run on as it is; only the master decodes it."""
+        """Passes a detached run on unchanged; only the master decodes it."""
         if self.root is None:
             if message.upto > self.committed:
                 self.nodes.keep(message)
@@ -391,7 +391,7 @@ class LocalJob:
 
     def _take_detached(self, run: Run) -> None:
         if self.root is None:
-            self.nodes.keep(self._message(run, again=True))
+            self.nodes.keep(self._message(run, detached=True))
         else:
             self.nodes.combiner().add_detached(run)
 
@@ -400,10 +400,10 @@ class LocalJob:
         known = self.root.known() if self.root is not None else None
         return run_of(message, self.versions, self._placement, known)
 
-    def _message(self, run: Run, *, again: bool = False) -> Snapshot:
+    def _message(self, run: Run, *, detached: bool = False) -> Snapshot:
         assert self.epoch is not None
         assert self.versions is not None
-        return snapshot_of(run, self.versions, self.app_id, self.epoch, again=again)
+        return snapshot_of(run, self.versions, self.app_id, self.epoch, detached=detached)
 
     # Time.
 

@@ -1,4 +1,4 @@
-"""Keeps all local jobs of an agent: which there are, what masters and children send them, and what they send up."""
+"""Keeps all local jobs of an agent: creates and drops them, passes messages to them, and sends their snapshots up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.runtime.fleet.job_directory import JOBS_MAX, SILENCE_S, JobDirectory
 from agent.runtime.function.versions import FunctionCache
 from agent.runtime.ingest.feed import FeedKey, StreamOptions
 from agent.runtime.ingest.operator_pool import OperatorPool
-from agent.runtime.job.code import CodeRegistry, call_received, mapper, tell_code
+from agent.runtime.job.code import CodeRegistry, call_received, deliver_multicast, mapper
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.topology import TreeTopology
@@ -27,11 +27,11 @@ from agent.runtime.reduce.retransmit import AckLatency
 from overlay import Id, Node, Peer
 
 JOBS_AT_ONCE = 4
-"""Number of jobs that combine and send before the rest of the agent has its turn."""
+"""Number of jobs that combine and send before the rest of the agent gets its turn."""
 
 
 class LocalJobs:
-    """All local jobs of one agent. The events of its `streams` come in by `ingest`."""
+    """All local jobs of one agent. The events of its `streams` come in through `ingest`."""
 
     name = "jobs"
 
@@ -65,7 +65,7 @@ class LocalJobs:
         self._awaiting: dict[Id, None] = {}
         """Jobs that wait for a sign of life of their feeds."""
         self._working: dict[Id, None] = {}
-        """Jobs with something to combine or to send, in the order in which they got it."""
+        """Jobs with runs to combine or to send, in the order in which they got them."""
         self._unannounced: dict[Id, float] = {}
         self._unable: dict[Id, JobEpoch] = {}
         """Jobs whose code cannot run here, in this epoch."""
@@ -73,13 +73,13 @@ class LocalJobs:
     def handlers(self) -> Handlers:
         return {
             Snapshot: Handler(Via.DIRECT, self.snapshot),
-            SnapshotAck: Handler(Via.DIRECT, self.received),
+            SnapshotAck: Handler(Via.DIRECT, self.acknowledged),
             Commit: Handler(Via.JOB, self.commit),
-            ProgramMulticast: Handler(Via.JOB, self.word),
+            ProgramMulticast: Handler(Via.JOB, self.multicast),
         }
 
     def statistics(self) -> Mapping[str, int]:
-        return {"refused": self.refused + sum(part.refused for part in self), "jobs": len(self)}
+        return {"refused": self.refused + sum(job.refused for job in self), "jobs": len(self)}
 
     def __iter__(self) -> Iterator[LocalJob]:
         return iter(list(self._jobs.values()))
@@ -92,8 +92,8 @@ class LocalJobs:
 
     # Announcements and epochs.
 
-    def hear(self, announce: Announce, now: float) -> None:
-        """Acts on the announcement of a job by its master: joins it, turns to a new master, repairs what got lost."""
+    def announced(self, announce: Announce, now: float) -> None:
+        """Acts on a master's announcement: joins the job, follows a new master, repeats messages that were lost."""
         job = self._jobs.get(announce.app_id)
         has_events = bool(self.streams_of(announce.stream)) or (job is not None and job.reads_app)
         works = has_events and (self.takes_work or (job is not None and job.pipeline is not None))
@@ -136,7 +136,7 @@ class LocalJobs:
         return job
 
     def work_no_more(self, job: LocalJob, now: float) -> None:
-        """Ends the work on a job that this agent cannot run in this epoch, and the job itself unless others need it."""
+        """Ends the work on a job that this agent cannot run in this epoch, and drops the job unless others need it."""
         assert job.epoch is not None
         self._unable[job.app_id] = job.epoch
         if len(self._unable) > JOBS_MAX:
@@ -146,7 +146,7 @@ class LocalJobs:
             self.drop(job.app_id, now)
 
     def depose(self, app_id: Id) -> None:
-        """Notes that the job's master is here no longer."""
+        """Notes that the job's master is no longer on this agent."""
         if (job := self._jobs.get(app_id)) is not None:
             job.root = None
             for program in job.programs.values():
@@ -174,7 +174,7 @@ class LocalJobs:
         return job
 
     def join_trees(self, job: LocalJob, now: float) -> None:
-        """Joins the trees of a job that is installed: parents wait for this agent from now on."""
+        """Joins the trees of an installed job: parents wait for this agent from now on."""
         self._trees.join(job, now)
 
     def _enrol(self, job: LocalJob, now: float, *, behind: bool = False) -> None:
@@ -191,28 +191,28 @@ class LocalJobs:
 
     # Messages of masters.
 
-    def word(self, message: ProgramMulticast, _now: float) -> bool:
-        """Gives the job's code what its master multicasts; False if that is not the master in office."""
+    def multicast(self, message: ProgramMulticast, _now: float) -> bool:
+        """Delivers the master's multicast to the job's code; False if it is of another epoch."""
         job = self._jobs.get(message.app_id)
         if job is None or message.epoch != job.epoch:
             return job is None
-        tell_code(job, message, self._programs)
+        deliver_multicast(job, message, self._programs)
         return True
 
     def await_feeds(self, job: LocalJob) -> None:
         """Has a job wait for a sign of life of its feeds."""
         self._awaiting[job.app_id] = None
 
-    def tell_prepared(self, job: LocalJob, now: float) -> None:
+    def send_prepared(self, job: LocalJob, now: float) -> None:
         if (prepared := job.prepared()) is not None:
-            self.tell_master(job, prepared, now)
+            self.send_to_master(job, prepared, now)
 
-    def tell_master(self, job: LocalJob, message: Message, now: float) -> None:
+    def send_to_master(self, job: LocalJob, message: Message, now: float) -> None:
         if job.master_peer is not None:
             self._sender.send(job.master_peer, message, now)
 
     def commit(self, message: Commit, _now: float) -> bool:
-        """Frees what is published; False if the message is not from the master in office."""
+        """Frees published panes; False if the message is of another epoch."""
         job = self._jobs.get(message.app_id)
         if job is None or message.epoch != job.epoch:
             return job is None
@@ -238,22 +238,22 @@ class LocalJobs:
         if job.is_behind:
             self._enrol(job, now, behind=True)
         call_received(job, self._programs)
-        # Not at once: where many jobs' panes end together, peers would wait for a sign of life meanwhile.
+        # Not at once: if panes of many jobs end together, peers would miss a sign of life meanwhile.
         self._has_work(job)
         return taken
 
     def _forward(self, message: Snapshot, now: float) -> LocalJob | None:
-        """A job that this agent only forwards: to combine for the child, it needs the function, and commits."""
+        """Makes a job that this agent only forwards: to combine for the child, it needs the function, and commits."""
         if self._directory.is_over(message.app_id, message.epoch):
             return None
         job = self._make(message.app_id)
         if job is not None:
             job.forwards = True
             if (known := self._directory.get(message.app_id)) is not None:
-                self.hear(known, now)
+                self.announced(known, now)
         return job
 
-    def received(self, message: SnapshotAck, sender: Peer, now: float) -> bool:
+    def acknowledged(self, message: SnapshotAck, sender: Peer, now: float) -> bool:
         """Notes that the parent has a snapshot."""
         job = self._jobs.get(message.app_id)
         if job is None or message.epoch != job.epoch:
@@ -283,7 +283,7 @@ class LocalJobs:
             self._enrol(job, now)
 
     def child_removed(self, group: Id, child: Peer, now: float) -> None:
-        """Waits for a child no longer. A forwarder without children leaves the tree."""
+        """Stops waiting for a child. A forwarder without children leaves the tree."""
         if (place := self._place(group)) is None:
             return
         job, tree = place
@@ -294,14 +294,14 @@ class LocalJobs:
             self.drop(job.app_id, now)
 
     def parent_changed(self, group: Id, now: float) -> None:
-        """Sends what is not committed to the node's new parent in a tree, if it has one."""
+        """Sends the snapshots that are not committed to the node's new parent in a tree, if it has one."""
         if (place := self._place(group)) is not None:
             job, tree = place
             job.nodes.parent_changed(tree)
             self.send_up(job, now)
 
     def advance(self, job: LocalJob, now: float) -> None:
-        """Combines and sends what is complete; at the root, lets the master publish it."""
+        """Combines and sends complete runs; at the root, lets the master publish them."""
         if job.pipeline is not None:
             job.pipeline.advance()
         for node in job.nodes:
@@ -326,28 +326,28 @@ class LocalJobs:
     # Feeds: see `FeedListener`.
 
     def before_feeds(self) -> None:
-        """Jobs that have become ready want their feeds read."""
+        """Lets jobs that have become ready register their feeds."""
         for app_id in self._awaiting:
             job = self._jobs.get(app_id)
             if job is not None and job.pipeline is not None:
                 job.pipeline.get_ready()
 
     def feed_opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        """A feed gives a sign of life: it is open, which some jobs may have waited for."""
+        """Notes that a feed is open, for which some jobs may wait."""
         for app_id in list(self._awaiting):
             job = self._jobs.get(app_id)
             if job is not None and job.pipeline is not None and job.pipeline.get_ready():
                 ready = job.opened(key, wall_ms)
                 if ready is not None:
-                    self.tell_master(job, ready, now)
+                    self.send_to_master(job, ready, now)
                     self.advance(job, now)
 
     def feed_read(self, now: float) -> None:
-        """A feed may have shown that it yields the columns of versions that are being prepared."""
+        """Notes that a feed was read, which may show that it yields the columns of versions in preparation."""
         for app_id in list(self._awaiting):
             job = self._jobs.get(app_id)
             if job is not None:
-                self.tell_prepared(job, now)
+                self.send_prepared(job, now)
             if job is None or job.pipeline is None or not job.pipeline.awaits_feeds:
                 del self._awaiting[app_id]
 
@@ -372,7 +372,7 @@ class LocalJobs:
                 self.advance(job, now)
 
     def tick(self, now: float) -> None:
-        """Retransmits what is not acknowledged, skips stragglers, and seals what was blocked."""
+        """Retransmits unacknowledged snapshots, skips stragglers, and seals blocked runs."""
         self.ingest.start_sealing()
         for job in self:
             if job.epoch is None:
@@ -384,7 +384,7 @@ class LocalJobs:
                 self.send_up(job, now)
 
     def _doubt(self, job: LocalJob, now: float) -> None:
-        """Drops a job that a child speaks of and no master announces: for a while that may mean a new job."""
+        """Drops a job for which a child sends snapshots but no master announcements, after a while: it may be new."""
         if now - self._unannounced.setdefault(job.app_id, now) > SILENCE_S:
             self.drop(job.app_id, now)
 

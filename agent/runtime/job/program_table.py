@@ -3,7 +3,7 @@
     LOADING ── Loaded ──▶ READY ── Failed, or its process has ended ──▶ OVER
        └── Failed, or its process has ended ──▶ OVER
 
-The core gives orders, which the shell carries out (`agent.programs.commands`), and is told what programs say. A program
+The core gives commands, which the shell carries out (`agent.programs.commands`); programs send frames back. A program
 belongs to one local job, and is known by the digest of its code; `agent.runtime.program_host` carries out its calls.
 """
 
@@ -23,7 +23,7 @@ MULTICASTS_PER_S, MULTICASTS_BURST = 100.0, 200.0
 LINES_PER_S, LINES_BURST = 50.0, 500.0
 SHOWN_PER_S, SHOWN_BURST = 10.0, 20.0
 REQUESTS_MAX = 64
-"""Messages of other jobs that a program has not answered yet; further ones are refused."""
+"""Upper bound on messages of other jobs that a program has not answered yet; further ones are refused."""
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class _State(Enum):
 
 @dataclass(slots=True, eq=False)
 class Program:
-    """The code of a job, running beside this agent. `digest` is that of its bundle's contents."""
+    """The code of a job, running beside this agent. `digest`: the digest of its bundle's contents."""
 
     key: int
     app_id: Id
@@ -86,17 +86,17 @@ class Program:
 
     @property
     def maps(self) -> bool:
-        """Whether it maps events before they are counted."""
+        """Whether the code maps events before they are counted."""
         return self.about is not None and self.about.maps
 
     @property
     def listens(self) -> bool:
-        """Whether it is called with what children send."""
+        """Whether the code is called with the PAOs that children send."""
         return self.about is not None and self.about.receives
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The names of its job's stages."""
+        """The names of the job's stages."""
         return tuple(self.about.stages) if self.about is not None else ()
 
     @property
@@ -145,7 +145,7 @@ class Programs:
         program.tick_at = now + (about.timer_s or 0.0)
 
     def end(self, program: Program) -> None:
-        """Ends a program that is not needed any more."""
+        """Ends a program that is no longer needed."""
         if self._programs.pop(program.key, None) is not None:
             program.state = _State.OVER
             self._orders.append(EndProgram(program.key))
@@ -168,7 +168,7 @@ class Programs:
         )
 
     def call(self, program: Program | None, call: calls.ProgramCall) -> bool:
-        """Calls a program, if there is one and it is ready; whether it did."""
+        """Calls a program, if there is one and it is ready; returns whether it did."""
         if program is None or not program.is_ready:
             return False
         self._tell(program, call)

@@ -1,4 +1,4 @@
-"""Tells where an agent stands in the trees of its jobs: tree 0 has the appId for its key, tree k a key of both."""
+"""Finds an agent's place in the trees of its jobs: tree 0 has the appId as its key, tree k a key made of both."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class TreeTopology:
                 job.nodes.add_child(child.node_id, tree)
 
     def join(self, job: LocalJob, now: float) -> None:
-        """Becomes a member where this agent has something to say: elsewhere it would be waited for in vain."""
+        """Becomes a member of the trees to which this agent contributes: in others, parents would wait in vain."""
         for tree, group in enumerate(groups_of(job.app_id, len(job.nodes))):
-            hears_the_master = not tree and (job.root is not None or bool(self._node.children(group)))
-            if job.works or hears_the_master:
+            needs_commits = not tree and (job.root is not None or bool(self._node.children(group)))
+            if job.works or needs_commits:
                 self._node.subscribe(group, now)
             else:
                 self._node.unsubscribe(group, now)
 
     def leave(self, job: LocalJob, now: float) -> None:
-        """Leaves a job's groups: the job, or its trees, are over."""
+        """Leaves a job's groups, because the job or its trees are over."""
         for group in groups_of(job.app_id, len(job.nodes)):
             self._watched.pop(group, None)
             self._node.unsubscribe(group, now)
@@ -58,14 +58,14 @@ class TreeTopology:
         return any(self._node.children(group) for group in groups_of(app_id, trees))
 
     def is_source(self, message: Snapshot, sender: Peer) -> bool:
-        """Whether a snapshot comes from a child, or from a tree's root as it says."""
+        """Whether a snapshot comes from a child or, if it claims so, from a tree's root."""
         if message.of_root:
             return self.may_be_root(message.app_id, message.tree, sender)
         children = self._node.children(_group(message.app_id, message.tree))
         return any(child.node_id == sender.node_id for child in children)
 
     def is_root(self, app_id: Id, tree: int) -> bool:
-        """Whether this agent is the root of a tree, to its own knowledge."""
+        """Whether this agent is the root of a tree, as far as it knows."""
         group = _group(app_id, tree)
         return self._node.parent(group) is None and self._node.is_attached(group)
 

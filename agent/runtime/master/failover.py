@@ -1,10 +1,10 @@
 """Replicates a master's state to the agents nearest to it, so that any of them can take over (DESIGN §4.5).
 
-Theory. A master gives each revision of its descriptor (roster, frontier, results) to the live agents nearest to it.
-When it fails, the agents that hold one pass it on to the node that is closest to the appId now, which waits a moment
-for the newest revision and becomes master, with the next epoch. The overlay reports failed nodes; as nobody may be
-watching a master, its silence counts too: it announces its job every 3 s. A live master that is not the closest node
-any more hands over by itself, and so does one whose agent leaves.
+Theory. A master sends each revision of its descriptor (roster, frontier, results) to the live agents nearest to it.
+When it fails, the agents that hold a descriptor forward it to the node that is closest to the appId now, which waits a
+moment for the newest revision and becomes master, with the next epoch. The overlay reports failed nodes; as no node may
+be probing a master, its silence counts too: it announces its job every 3 s. A live master that is no longer the closest
+node hands over by itself, and so does one whose agent leaves.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class _Replica:
 class StateReplicator:
     """Replicates one master in one epoch to `wanted` agents."""
 
-    def __init__(self, master: JobState, log: ResultLog, post: MessageSender, node: Node, wanted: int) -> None:
-        self._master = master
-        self._post = post
+    def __init__(self, state: JobState, log: ResultLog, sender: MessageSender, node: Node, wanted: int) -> None:
+        self._state = state
+        self._sender = sender
         self._node = node
         self._wanted = wanted
         self._results = ResultLog(log)
@@ -48,16 +48,16 @@ class StateReplicator:
         self._attempts = 0
 
     def publish(self, results: Iterable[tuple[int, bytes]], now: float) -> int:
-        """Replicates a frontier and the results up to it; the revision that must be held before they are published."""
+        """Replicates a frontier and the results up to it; returns the revision to be held before they are published."""
         for pane, json in results:
             self._results.append(pane, json)
         self._replicate(now)
         return self._revision
 
     def refresh(self, now: float) -> None:
-        """Replicates the roster if it has changed, or if another agent is to hold the descriptor."""
+        """Replicates the roster if it has changed, or if a further agent is to hold the descriptor."""
         is_new = any(peer.node_id not in self._held for peer in self._nearest())
-        if is_new or self._roster_revision != self._master.roster.revision:
+        if is_new or self._roster_revision != self._state.roster.revision:
             self._replicate(now)
 
     def confirmed(self, sender: Peer, message: Replicated) -> None:
@@ -72,11 +72,11 @@ class StateReplicator:
 
     def hand_over(self, peer: Peer, attempt: int, now: float, *, leaving: bool) -> None:
         """Asks another agent to take over as master."""
-        self._post.send(peer, self._descriptor(FIRST_PANE, take_over=attempt, leaving=leaving), now)
+        self._sender.send(peer, self._descriptor(FIRST_PANE, take_over=attempt, leaving=leaving), now)
 
     def successor(self) -> Peer | None:
-        """The agent to be master when this one leaves: another one with each attempt."""
-        app_id = self._master.job.app_id
+        """The agent to hand over to when this one leaves: a different one with each attempt."""
+        app_id = self._state.job.app_id
         # The next root comes first: anyone else would have to hand over once more.
         nearest = sorted(self._node.leaf_set, key=lambda peer: (distance(app_id, peer.node_id), peer.node_id))
         self._attempts += 1
@@ -87,31 +87,31 @@ class StateReplicator:
 
     def _replicate(self, now: float) -> None:
         self._revision += 1
-        self._roster_revision = self._master.roster.revision
+        self._roster_revision = self._state.roster.revision
         nearest = self._nearest()
         self._held = {peer.node_id: self._held.get(peer.node_id) or _Replica() for peer in nearest}
         alike: dict[int, list[Peer]] = {}
         for peer in nearest:
             alike.setdefault(self._held[peer.node_id].upto, []).append(peer)
         for upto, peers in alike.items():
-            self._post.send_all(peers, self._descriptor(upto), now)
+            self._sender.send_all(peers, self._descriptor(upto), now)
 
     def _descriptor(self, upto: int, *, take_over: int = 0, leaving: bool = False) -> Replica:
-        """Everything another master needs to go on from here; `upto`: the results it has."""
-        master = self._master
+        """Everything that another master needs to continue from here; `upto`: the last result that it has."""
+        state = self._state
         return Replica(
-            app_id=master.job.app_id,
-            epoch=master.epoch,
+            app_id=state.job.app_id,
+            epoch=state.epoch,
             revision=self._revision,
-            job=master.job,
-            submitter=master.submitter,
-            members=master.roster.entries(),
-            next_number=master.roster.next_number,
-            frontier=master.published_upto,
-            totals=list(master.totals),
-            given_up=contributors.to_bytes(master.written_off),
+            job=state.job,
+            submitter=state.submitter,
+            members=state.roster.entries(),
+            next_number=state.roster.next_number,
+            frontier=state.published_upto,
+            totals=list(state.totals),
+            written_off=contributors.to_bytes(state.written_off),
             results=self._results.to_give(upto),
-            versions=master.versions.all(),
+            versions=state.versions.all(),
             take_over=take_over,
             leaving=leaving,
         )
@@ -119,14 +119,14 @@ class StateReplicator:
 
 REPLICAS_MAX = 1024
 SILENCE_S = 10.0
-"""Time without an announcement, of which three are due in it, after which a master counts as gone."""
+"""Time without an announcement, three of which are due in it, after which a master counts as failed."""
 FORWARD_S = 1.0
 """First delay before forwarding a descriptor again; doubles each time so an overloaded fleet is not flooded."""
 CANVASS_S = 0.5
 """Time for which a successor waits for a newer descriptor than its own."""
 FORGET_S = 60.0
 STOOD_STILL_S = 1.0
-"""Time after a standstill in which an agent reads the messages of meanwhile, and takes nothing over."""
+"""Time after a standstill in which an agent reads the messages it has missed, and does not take over."""
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class _Held:
     pause_s: float = FORWARD_S
 
     def heard(self, now: float) -> None:
-        """Notes a sign of life of its master."""
+        """Notes a sign of life of the job's master."""
         self.heard_at, self.doubted_at, self.pause_s = now, None, FORWARD_S
 
 
@@ -157,7 +157,7 @@ class Successors(Protocol):
 
     @property
     def held(self) -> Mapping[Id, object]: ...
-    def inherit(self, inheritance: Takeover, now: float) -> None: ...
+    def take_over(self, takeover: Takeover, now: float) -> None: ...
 
 
 class Failover:
@@ -165,12 +165,12 @@ class Failover:
 
     name = "failover"
 
-    def __init__(self, node: Node, post: MessageSender, announcements: JobDirectory, masters: Successors) -> None:
+    def __init__(self, node: Node, sender: MessageSender, directory: JobDirectory, masters: Successors) -> None:
         self.refused = 0
         self.takes_over = True
         self._node = node
-        self._post = post
-        self._announcements = announcements
+        self._sender = sender
+        self._directory = directory
         self._masters = masters
         self._held: dict[Id, _Held] = {}
         self._failed: dict[int, float] = {}
@@ -184,7 +184,7 @@ class Failover:
 
     def _replicated(self, replica: Replica, sender: Peer, now: float) -> None:
         if (takeover := self.hold(sender, replica, now)) is not None:
-            self._masters.inherit(takeover, now)
+            self._masters.take_over(takeover, now)
 
     @property
     def jobs(self) -> tuple[Id, ...]:
@@ -193,7 +193,7 @@ class Failover:
     def hold(self, sender: Peer, replica: Replica, now: float) -> Takeover | None:
         """Takes a descriptor; a takeover if its master hands over to this agent."""
         app_id, held = replica.app_id, self._held.get(replica.app_id)
-        known = self._announcements.get(app_id)
+        known = self._directory.get(app_id)
         has_room = held is not None or len(self._held) < REPLICAS_MAX
         if not has_room or not self.takes_over or (known and replica.epoch < known.epoch):
             self.refused += 1
@@ -207,18 +207,18 @@ class Failover:
         if sender.node_id == replica.epoch.master:
             held.heard(now)
             self._failed.pop(sender.node_id, None)
-            # Only the master that everyone knows may say so; one that was never announced is not in office.
-            in_office = known is not None and known.epoch == replica.epoch
-            takes_over = in_office and (replica.leaving or (replica.take_over > 0 and self._is_successor(app_id, now)))
+            # Only the announced master may hand over; one that was never announced is not the master.
+            is_master = known is not None and known.epoch == replica.epoch
+            takes_over = is_master and (replica.leaving or (replica.take_over > 0 and self._is_successor(app_id, now)))
             declined = 0 if takes_over else replica.take_over
-            self._post.send(sender, Replicated(app_id, replica.epoch, replica.revision, held.log.last, declined), now)
+            self._sender.send(sender, Replicated(app_id, replica.epoch, replica.revision, held.log.last, declined), now)
             if takes_over:
                 return self._take_over(app_id)
         return None
 
     def _is_successor(self, app_id: Id, now: float) -> bool:
-        """Whether this agent is the root by now, and has not just stood still: the master may have given up a request
-        of meanwhile."""
+        """Whether this agent is the root by now, and has not just stood still: the master may have withdrawn an older
+        request."""
         return self._node.is_root(app_id) and now - self._stood_still_at > STOOD_STILL_S
 
     def failed(self, peer: Peer, now: float) -> None:
@@ -245,15 +245,15 @@ class Failover:
         self._held.pop(app_id, None)
 
     def tick(self, now: float) -> None:
-        """Takes over the jobs whose masters are gone, unless their master is here already."""
+        """Takes over the jobs whose masters have failed, unless their new master is here already."""
         if not self.takes_over:
             return
         takeovers: list[Takeover] = []
-        in_office = self._masters.held
+        masters = self._masters.held
         for app_id, held in list(self._held.items()):
             if now - held.heard_at > FORGET_S:
                 del self._held[app_id]
-            elif app_id not in in_office and self._is_orphaned(app_id, held, now):
+            elif app_id not in masters and self._is_orphaned(app_id, held, now):
                 if held.doubted_at is None:
                     held.doubted_at = now
                 if not self._node.is_root(app_id):
@@ -261,14 +261,14 @@ class Failover:
                 elif now - held.doubted_at >= CANVASS_S:
                     takeovers.append(self._take_over(app_id))
         for takeover in takeovers:
-            self._masters.inherit(takeover, now)
+            self._masters.take_over(takeover, now)
 
     def _is_orphaned(self, app_id: Id, held: _Held, now: float) -> bool:
-        known = self._announcements.get(app_id)
+        known = self._directory.get(app_id)
         master = max(known.epoch, held.replica.epoch).master if known else held.replica.epoch.master
         if not self._node.is_active or (known and held.replica.epoch > known.epoch):
             return False
-        # It may be this agent itself, in the process before this one.
+        # The master may be this agent itself, in its previous process.
         is_self = master == self._node.peer.node_id
         return is_self or master in self._failed or now - held.heard_at > SILENCE_S
 
@@ -277,10 +277,10 @@ class Failover:
         if nearest.node_id != self._node.peer.node_id and now >= held.forward_at:
             held.forward_at, held.pause_s = now + held.pause_s, 2 * held.pause_s
             replica = msgspec.structs.replace(held.replica, results=held.log.to_give(FIRST_PANE))
-            self._post.send(nearest, replica, now)
+            self._sender.send(nearest, replica, now)
 
     def _take_over(self, app_id: Id) -> Takeover:
         held = self._held.pop(app_id)
-        known = self._announcements.get(app_id)
+        known = self._directory.get(app_id)
         last = max(known.epoch, held.replica.epoch) if known else held.replica.epoch
         return Takeover(held.replica, held.log, last.next(self._node.peer.node_id))

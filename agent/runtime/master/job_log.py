@@ -27,7 +27,7 @@ class JobLog:
         self._dropped = 0
 
     def add(self, lines: Iterable[Line]) -> None:
-        """Takes lines; the oldest are dropped where there are too many."""
+        """Adds lines, and drops the oldest if there are too many."""
         for line in lines:
             self._lines.append(line)
             self._bytes += _bytes_of(line)

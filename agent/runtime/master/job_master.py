@@ -56,38 +56,38 @@ class Announcing:
     """Times the announcements of one master: at once for a new job or version, and again every few seconds."""
 
     def __init__(
-        self, master: JobState, changes: Rollout, followers: Subscribers, peer: Peer, name: str, now: float
+        self, state: JobState, rollout: Rollout, subscribers: Subscribers, peer: Peer, name: str, now: float
     ) -> None:
-        self._master = master
-        self._changes = changes
-        self._followers = followers
+        self._state = state
+        self._rollout = rollout
+        self._subscribers = subscribers
         self._peer = peer
         self._name = name
-        self._said = self._version = 0
+        self._sent = self._version = 0
         self._next_at = now
 
     def is_due(self, now: float, ahead_s: float = 0.0) -> bool:
         """Whether an announcement is due now, or within `ahead_s` if the first ones are over."""
-        ahead_s = ahead_s if self._said >= len(FIRST_ANNOUNCEMENTS_S) else 0.0
-        return now >= self._next_at - ahead_s or self._version != self._changes.begun()[-1].number
+        ahead_s = ahead_s if self._sent >= len(FIRST_ANNOUNCEMENTS_S) else 0.0
+        return now >= self._next_at - ahead_s or self._version != self._rollout.begun()[-1].number
 
     def next(self, now: float) -> Announce:
         """The announcement to send now; sets the time of the next one."""
         pauses, announce = FIRST_ANNOUNCEMENTS_S, self.announcement()
         # Masters of different jobs should not announce in the same instant: their intervals depend on the job.
-        jitter = 0.9 + 0.2 * (hash((announce.app_id, self._said)) % 1000) / 1000
-        self._said, self._version = self._said + 1, announce.version
-        pause = pauses[self._said] if self._said < len(pauses) else ANNOUNCE_S
+        jitter = 0.9 + 0.2 * (hash((announce.app_id, self._sent)) % 1000) / 1000
+        self._sent, self._version = self._sent + 1, announce.version
+        pause = pauses[self._sent] if self._sent < len(pauses) else ANNOUNCE_S
         self._next_at = now + pause * jitter
         return announce
 
     def announcement(self) -> Announce:
         """The announcement, as of now."""
-        master, job, newest = self._master, self._master.job, self._changes.begun()[-1]
+        state, job, newest = self._state, self._state.job, self._rollout.begun()[-1]
         bundle = newest.bundle
         return Announce(
             app_id=job.app_id,
-            epoch=master.epoch,
+            epoch=state.epoch,
             master=self._peer,
             master_name=self._name,
             name=job.name,
@@ -95,15 +95,15 @@ class Announcing:
             text=newest.text,
             bounded=job.bounded,
             version=newest.number,
-            frontier=self._followers.frontier,
-            agents=master.ready.bit_count(),
-            expected=master.roster.present().bit_count(),
-            proposed=self._changes.proposed,
-            creator=master.creator,
+            frontier=self._subscribers.frontier,
+            agents=state.ready.bit_count(),
+            expected=state.roster.present().bit_count(),
+            proposed=self._rollout.proposed,
+            creator=state.creator,
             counter=bundle.seal.counter if bundle is not None else 0,
             mandate=bundle.digest(job.app_id) if bundle is not None else b"",
-            part_of=master.part_of,
-            trees=master.trees,
+            part_of=state.part_of,
+            trees=state.trees,
         )
 
 
@@ -114,14 +114,14 @@ NOBODY_S = 5.0
 UNFOLLOWED_S = 30.0
 """Time after which an attached job stops if nobody has followed it."""
 LINGER_S = 30.0
-"""Time for which a job that is over can still be followed, to see its last results."""
+"""Time for which a job that is over can still be followed, for its last results."""
 REPLICATION_S = 0.5
-"""Upper bound on the delay of a result by replicas that do not answer."""
+"""Upper bound on the delay of a result while replicas do not confirm it."""
 HAND_OVER_S = 1.0
 """Interval of attempts to hand over."""
 SUCCESSOR_S = 3.0
-"""Silence after an attempt to hand over that nobody declines: the successor may be in office without this being known
-here yet. It would not learn of results published now, and agents would free panes that it still needs."""
+"""Pause of publishing after an attempt to hand over that is not declined: the successor may be the master already. It
+would not learn of results published now, and agents would free panes that it still needs."""
 RESULT_BYTES_MAX = 48 << 20
 """Upper bound on a result; a larger one loses its last rows."""
 
@@ -139,18 +139,18 @@ class _Outcome:
 
 
 class JobMaster:
-    """The master in office of one job: a `RootSink` whose runs become results.
+    """The master of one job in one epoch: a `RootSink` whose runs become results.
 
     `log` holds the last results; `replicas` agents are to hold the master's descriptor. `on_result` is called with each
-    published result, and the listener of `record` with those of live jobs as lines of a log.
+    published result, and the listener of `record` with each result of a live job as a line of a log.
     """
 
     def __init__(
         self,
-        master: JobState,
+        state: JobState,
         local: LocalJob,
         log: ResultLog,
-        post: MessageSender,
+        sender: MessageSender,
         node: Node,
         name: str,
         programs: Programs,
@@ -158,21 +158,21 @@ class JobMaster:
         *,
         replicas: int,
     ) -> None:
-        self.master = master
+        self.state = state
         self.local = local
         self.on_result: Callable[[WindowResult], None] | None = None
         self._record: Callable[[ResultRecord], None] | None = None
-        self._records = ResultRecords(master)
+        self._records = ResultRecords(state)
         self.ended: Reason | None = None
-        self.followers = Subscribers(master, log, post, name)
-        self.followers.frontier = master.published_upto
-        self._replication = StateReplicator(master, log, post, node, replicas)
-        self._post = post
+        self.subscribers = Subscribers(state, log, sender, name)
+        self.subscribers.frontier = state.published_upto
+        self._replication = StateReplicator(state, log, sender, node, replicas)
+        self._sender = sender
         self._node = node
         self._name = name
         self._programs = programs
-        self._app_id = master.job.app_id
-        self._holdback = HoldbackTimer(now, master.written_off, took_over=master.epoch.counter > 1)
+        self._app_id = state.job.app_id
+        self._holdback = HoldbackTimer(now, state.written_off, took_over=state.epoch.counter > 1)
         self._began_at = now
         self._followed_at = now
         self._ended_at = now
@@ -180,50 +180,50 @@ class JobMaster:
         self._attempts = 0
         self._silent_until = now
         self._resigns = False
-        self.changes = Rollout(
-            master, post, self._replicate, self._replication.is_held, self.followers.acknowledge, REPLICATION_S
+        self.rollout = Rollout(
+            state, sender, self._replicate, self._replication.is_held, self.subscribers.acknowledge, REPLICATION_S
         )
-        self.announcing = Announcing(master, self.changes, self.followers, node.peer, name, now)
+        self.announcing = Announcing(state, self.rollout, self.subscribers, node.peer, name, now)
         self._outcomes: deque[_Outcome] = deque()
         self.log = JobLog()
 
     # Requests of agents.
 
     def enrol(self, sender: Peer, message: Enrol, now: float) -> bool:
-        """Answers an agent that takes part in the job."""
-        enrolled = self.master.enrol(sender.node_id, message.agent, works=message.works, before=message.number)
+        """Answers an agent that takes part in the job; False if the roster is full."""
+        enrolled = self.state.enrol(sender.node_id, message.agent, works=message.works, before=message.number)
         if enrolled is None:
             return False
-        self._post.send(sender, msgspec.structs.replace(enrolled, versions=self.changes.begun()), now)
-        self.followers.acknowledge(now)
+        self._sender.send(sender, msgspec.structs.replace(enrolled, versions=self.rollout.begun()), now)
+        self.subscribers.acknowledge(now)
         return True
 
     def acknowledge(self, sender: Peer, message: Ready, now: float) -> bool:
         """Notes that an agent runs the job."""
-        if not self.master.knows(sender.node_id, message.number):
+        if not self.state.knows(sender.node_id, message.number):
             return False
-        self.master.acknowledge(sender.node_id, message)
-        self.changes.tick(now)
-        self.followers.acknowledge(now)
+        self.state.acknowledge(sender.node_id, message)
+        self.rollout.tick(now)
+        self.subscribers.acknowledge(now)
         return True
 
     def update(self, sender: Peer, message: Update, now: float) -> None:
         """Starts an update of the job, and answers the requester once it is settled."""
         if self.ended is not None:
-            self._post.send(sender, NoJob(self._app_id), now)
+            self._sender.send(sender, NoJob(self._app_id), now)
         else:
-            self.changes.update(sender, message, now)
+            self.rollout.update(sender, message, now)
 
     def prepared(self, sender: Peer, message: VersionPrepared, now: float) -> bool:
         """Notes that an agent is ready for the version that is being prepared."""
-        if not self.master.knows(sender.node_id, message.number):
+        if not self.state.knows(sender.node_id, message.number):
             return False
-        self.changes.prepared(message, now)
+        self.rollout.prepared(message, now)
         return True
 
     # Messages of the job's code.
 
-    def told(self, sender: Peer, message: LogLines) -> bool:
+    def add_log_lines(self, sender: Peer, message: LogLines) -> bool:
         """Adds lines to the job's log."""
         if not self._runs_code(sender):
             return False
@@ -232,33 +232,33 @@ class JobMaster:
 
     def _runs_code(self, sender: Peer) -> bool:
         """Whether the job's code can run on that agent: a worker, or this one."""
-        return sender.node_id == self._node.peer.node_id or bool(self.master.roster.numbers_of(sender.node_id))
+        return sender.node_id == self._node.peer.node_id or bool(self.state.roster.numbers_of(sender.node_id))
 
-    def unable(self, sender: Peer, message: CannotRun) -> bool:
-        """Notes that an agent cannot run the job's code: it is expected, and missing."""
-        if not self.master.knows(sender.node_id, message.number):
+    def cannot_run(self, sender: Peer, message: CannotRun) -> bool:
+        """Notes that an agent cannot run the job's code: it stays expected, and is missing."""
+        if not self.state.knows(sender.node_id, message.number):
             return False
         agent = 1 << message.number
-        if not self.master.written_off & agent:
+        if not self.state.written_off & agent:
             self._note(message.agent, f"this agent cannot run the job: {message.reason}")
-        self.master.roster.begin(message.number, message.first_pane)
+        self.state.roster.begin(message.number, message.first_pane)
         self._holdback.write_off(agent)
-        self.master.written_off = self._holdback.written_off
+        self.state.written_off = self._holdback.written_off
         return True
 
-    def broken(self, sender: Peer, message: ProgramFailed, now: float) -> bool:
+    def code_failed(self, sender: Peer, message: ProgramFailed, now: float) -> bool:
         """Ends the job, whose code has failed on an agent."""
         if not self._runs_code(sender):
             return False
         if self.ended is None:
             for line in (*message.text.splitlines(), f"this ends the job: {message.reason}"):
                 self._note(message.agent, line)
-            self.master.failure = f"its code has failed on {message.agent}: {message.reason}"
+            self.state.failure = f"its code has failed on {message.agent}: {message.reason}"
             self.stop(now, "failed")
         return True
 
     def note(self, text: str) -> None:
-        """Adds a line of the master's own to the job's log."""
+        """Adds a line of this master to the job's log."""
         self._note(self._name, text)
 
     def _note(self, agent: str, text: str) -> None:
@@ -267,35 +267,35 @@ class JobMaster:
     def _replicate(self, now: float) -> int:
         return self._replication.publish((), now)
 
-    def dismiss(self, sender: Peer, message: Leave, now: float) -> bool:
+    def leave(self, sender: Peer, message: Leave, now: float) -> bool:
         """Notes that an agent leaves."""
-        if not self.master.knows(sender.node_id, message.number):
+        if not self.state.knows(sender.node_id, message.number):
             return False
-        self.master.dismiss(message.number, message.last_pane)
-        self.followers.acknowledge(now)
+        self.state.leave(message.number, message.last_pane)
+        self.subscribers.acknowledge(now)
         return True
 
     def follow(self, sender: Peer, message: Follow, now: float) -> None:
         """Sends results to an agent from now on."""
         self._followed_at = now
-        self.followers.follow(sender, message, now)
+        self.subscribers.follow(sender, message, now)
         if self.ended is not None:
-            self.followers.finish(self.ended, now)
+            self.subscribers.finish(self.ended, now)
 
     def answer(self, message: Ask) -> Answer:
         """The last published results."""
-        job, log = self.master.job, self.followers.log
+        job, log = self.state.job, self.subscribers.log
         results = [
             (pane, json if len(json) <= message.bytes_max else b"") for pane, json in log.last_results(message.windows)
         ]
-        return Answer(job.app_id, job.name, self.master.text, self.master.columns, results)
+        return Answer(job.app_id, job.name, self.state.text, self.state.columns, results)
 
     def stop(self, now: float, reason: Reason = "stopped") -> None:
         """Ends the job everywhere."""
         if self.ended is None:
             self.ended, self._ended_at = reason, now
-            self.followers.finish(reason, now)
-            self._post.multicast(FLEET_GROUP, Stopped(self._app_id, self.master.epoch, reason), now)
+            self.subscribers.finish(reason, now)
+            self._sender.multicast(FLEET_GROUP, Stopped(self._app_id, self.state.epoch, reason), now)
 
     def replicated(self, sender: Peer, message: Replicated, now: float) -> None:
         """Notes that an agent holds a revision of the descriptor."""
@@ -303,31 +303,31 @@ class JobMaster:
         if message.declined and message.declined == self._attempts:
             self._silent_until = now
         self._release(now)
-        self.changes.tick(now)
+        self.rollout.tick(now)
 
     # Time.
 
     def tick(self, now: float) -> None:
         """Does what is due; to be called a few times a second."""
-        self.followers.expire(now)
+        self.subscribers.expire(now)
         if self.ended is not None:
             return
-        if len(self.followers):
+        if len(self.subscribers):
             self._followed_at = now
-        elif self.master.job.attached and now - self._followed_at > UNFOLLOWED_S:
+        elif self.state.job.attached and now - self._followed_at > UNFOLLOWED_S:
             self.stop(now)
             return
-        if self.master.job.bounded and not len(self.master.roster) and now - self._began_at > NOBODY_S:
+        if self.state.job.bounded and not len(self.state.roster) and now - self._began_at > NOBODY_S:
             self.stop(now, "nobody")
             return
         self.on_complete(now)
-        self.changes.tick(now)
+        self.rollout.tick(now)
         self._replication.refresh(now)
         if now >= self._hand_over_at and self._node.is_active:
             self._hand_over(now)
 
     def resign(self, now: float) -> None:
-        """Looks for a successor: this agent leaves."""
+        """Looks for a successor, because this agent leaves."""
         self._resigns, self._hand_over_at = True, now
         self.tick(now)
 
@@ -341,69 +341,69 @@ class JobMaster:
             self._replication.hand_over(successor, self._attempts, now, leaving=self._resigns)
 
     def has_lingered(self, now: float) -> bool:
-        """Whether the job has been over for long."""
+        """Whether the job ended longer than LINGER_S ago."""
         return self.ended is not None and now - self._ended_at > LINGER_S
 
     # Results.
 
     def write_off(self, node_id: int, now: float) -> None:
-        """Waits for an agent no longer: it is dead."""
-        agents = self.master.roster.numbers_of(node_id)
+        """Stops waiting for an agent that is dead."""
+        agents = self.state.roster.numbers_of(node_id)
         if agents and self.ended is None:
             self._holdback.write_off(agents)
-            self.master.written_off = self._holdback.written_off
-            self.master.runs(agents, no_longer=True)
-            self.followers.acknowledge(now)
+            self.state.written_off = self._holdback.written_off
+            self.state.runs(agents, no_longer=True)
+            self.subscribers.acknowledge(now)
 
     @property
     def reads_app(self) -> bool:
         """Whether the job reads another job's results, which only the master's agent does."""
-        return self.master.app is not None
+        return self.state.app is not None
 
     def known(self) -> int:
         """Bitmap of the agents on the roster."""
-        return self.master.roster.known()
+        return self.state.roster.known()
 
     def on_complete(self, now: float) -> None:
         """Publishes the runs that every source has reached, unless they are held back for missing agents."""
-        if self.ended is None and self.master.failure is None:
+        if self.ended is None and self.state.failure is None:
             spans, written_off = self.local.nodes.complete_spans(), self._holdback.written_off
             if spans and not self._holds_back(spans, now):
                 self._publish(self.local.nodes.complete_runs(), now)
-                self.master.runs(self._holdback.written_off & ~written_off, no_longer=True)
+                self.state.runs(self._holdback.written_off & ~written_off, no_longer=True)
                 self._holdback.contributed(spans[-1].whole)
-                if self.master.versions.at(spans[-1].upto) is self.master.versions.newest:
-                    self.master.runs(spans[-1].contributors)
-                self.followers.acknowledge(now)
+                if self.state.versions.at(spans[-1].upto) is self.state.versions.newest:
+                    self.state.runs(spans[-1].contributors)
+                self.subscribers.acknowledge(now)
         self._release(now)
 
     def _holds_back(self, spans: Iterable[PaneSpan], now: float) -> bool:
-        master = self.master
-        if master.job.bounded and master.frontier == FIRST_PANE and now - self._began_at < SETTLE_S:
+        state = self.state
+        if state.job.bounded and state.frontier == FIRST_PANE and now - self._began_at < SETTLE_S:
             return True
         missing = 0
         for span in spans:
-            if span.upto < master.versions.at(span.upto).version.starts:
+            if span.upto < state.versions.at(span.upto).version.starts:
                 continue  # nothing is missing between the last window of one version and the first of the next
-            missing |= master.roster.expected(span.upto) & ~span.whole
+            missing |= state.roster.expected(span.upto) & ~span.whole
         waits = self._holdback.holds_back(missing, now)
-        master.written_off = self._holdback.written_off
+        state.written_off = self._holdback.written_off
         return waits
 
     def _publish(self, runs: Iterable[Run], now: float) -> None:
         results: list[tuple[int, WindowResult]] = []
         membership: dict[int, WindowMembership] = {}
         for run in runs:
-            results += self.master.publish(run).items()
-            membership |= self.master.membership or {}
-            if self.master.failure is not None:
+            results += self.state.publish(run).items()
+            membership |= self.state.membership or {}
+            if self.state.failure is not None:
                 break
         json: list[tuple[int, bytes]] = []
-        if len(self.followers) or not self.master.job.bounded or self.local.program is not None:
+        if len(self.subscribers) or not self.state.job.bounded or self.local.program is not None:
             json = [(pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results]
         revision = self._replication.publish(json, now)
         outcome = _Outcome(
-            revision, self.master.published_upto, tuple(results), tuple(json), membership, now + REPLICATION_S
+            revision, self.state.published_upto, tuple(results), tuple(json), membership, now + REPLICATION_S
         )
         self._outcomes.append(outcome)
 
@@ -415,25 +415,25 @@ class JobMaster:
             if now < self._silent_until or (not is_held and now < outcome.release_at):
                 return
             self._outcomes.popleft()
-            self.followers.frontier = outcome.frontier
-            self.followers.publish(outcome.json, now)
+            self.subscribers.frontier = outcome.frontier
+            self.subscribers.publish(outcome.json, now)
             self._archive(outcome)
             for _, json in outcome.json:
                 self._call_back(json)
             if self.on_result is not None:
                 for _, result in outcome.results:
                     self.on_result(result)
-            self._post.multicast(self._app_id, Commit(self._app_id, self.master.epoch, outcome.frontier), now)
+            self._sender.multicast(self._app_id, Commit(self._app_id, self.state.epoch, outcome.frontier), now)
             if outcome.frontier == END:
                 self.stop(now, "finished")
-        if self.master.failure is not None:
+        if self.state.failure is not None:
             self.stop(now, "failed")
 
     def record(self, listener: Callable[[ResultRecord], None]) -> None:
-        """Gives the results published from now on to a log, and before them the last of the master before."""
-        if not self.master.job.bounded:
-            self._record, self.master.membership = listener, {}
-            for record in self._records.inherited(self.followers.log):
+        """Gives a live job's results to a log: first the last results of the master before, then each published one."""
+        if not self.state.job.bounded:
+            self._record, self.state.membership = listener, {}
+            for record in self._records.carried_over(self.subscribers.log):
                 listener(record)
 
     def _archive(self, outcome: _Outcome) -> None:
@@ -449,8 +449,8 @@ class JobMaster:
             self._programs.call(program, WindowPublished(self._programs.place(program), program.app, json))
 
     def depose(self, now: float) -> None:
-        """Leaves office: the new master has taken over the results that wait here as published."""
+        """Makes way for the new master, which has taken over the results that wait here as published."""
         for outcome in self._outcomes:
-            self.followers.publish(outcome.json, now)
+            self.subscribers.publish(outcome.json, now)
             self._archive(outcome)
         self._outcomes.clear()

@@ -1,4 +1,4 @@
-"""Keeps the masters on one agent: they come into office, are sent requests, announce their jobs, and go."""
+"""Keeps the masters on one agent: creates and deposes them, passes messages to them, and announces their jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import (
-    BULLETIN_MAX,
+    ANNOUNCEMENTS_MAX,
     Announce,
     AnnouncementBatch,
     Ask,
@@ -62,9 +62,9 @@ class JobMasters:
         self,
         agent_name: str,
         node: Node,
-        post: MessageSender,
-        parts: LocalJobs,
-        announcements: JobDirectory,
+        sender: MessageSender,
+        jobs: LocalJobs,
+        directory: JobDirectory,
         programs: Programs,
         code: CodeRegistry,
         replicas: int,
@@ -74,14 +74,14 @@ class JobMasters:
         self.refused = 0
         self._name = agent_name
         self._node = node
-        self._post = post
-        self._parts = parts
-        self._announcements = announcements
+        self._sender = sender
+        self._jobs = jobs
+        self._directory = directory
         self._programs = programs
         self._code = code
         self._logs: dict[Id, tuple[str, JobLog]] = {}
         self._replicas = replicas
-        self._offices: dict[Id, JobMaster] = {}
+        self._masters: dict[Id, JobMaster] = {}
 
     def handlers(self) -> Handlers:
         anyhow = Via.ROUTED | Via.DIRECT
@@ -93,251 +93,252 @@ class JobMasters:
             Update: Handler(anyhow, self.update),
             Updated: Handler(Via.DIRECT, self.updated),
             Ask: Handler(Via.REQUEST, self.answer),
-            LogRequest: Handler(Via.REQUEST, self.tell_log),
+            LogRequest: Handler(Via.REQUEST, self.send_log),
             **dict.fromkeys((Enrol, Ready, VersionPrepared, Leave, Replicated), Handler(Via.DIRECT, self.receive)),
-            **dict.fromkeys((LogLines, CannotRun, ProgramFailed), Handler(Via.DIRECT, self.hear_code)),
+            **dict.fromkeys((LogLines, CannotRun, ProgramFailed), Handler(Via.DIRECT, self.receive_from_code)),
         }
 
     def statistics(self) -> Mapping[str, int]:
-        return {"refused": self.refused, "masters": len(self._offices)}
+        return {"refused": self.refused, "masters": len(self._masters)}
 
     @property
     def held(self) -> dict[Id, JobMaster]:
-        """The masters in office, and those whose job has just ended."""
-        return self._offices
+        """The masters of running jobs, and of jobs that have just ended."""
+        return self._masters
 
     def get(self, app_id: Id) -> JobMaster | None:
-        return self._offices.get(app_id)
+        return self._masters.get(app_id)
 
     def state(self, app_id: Id) -> JobState | None:
         """The state of a job whose master is here."""
-        office = self._offices.get(app_id)
-        return office.master if office is not None else None
+        master = self._masters.get(app_id)
+        return master.state if master is not None else None
 
     def submit(self, job: Submit, submitter: Peer, now: float) -> None:
-        """Makes this agent the job's master, unless there is such a job. An agent that leaves does not answer."""
-        if not self._parts.takes_work:
+        """Makes this agent the job's master, unless the job exists already. An agent that leaves does not answer."""
+        if not self._jobs.takes_work:
             return
         refusal = self._refusal(job, submitter)
         if refusal is None and not self._is_running(job, submitter):
-            born_ms = max(job.submitted_ms, self._announcements.born_after(job.app_id) + 1)
+            born_ms = max(job.submitted_ms, self._directory.born_after(job.app_id) + 1)
             epoch = JobEpoch(born_ms, 1, self._node.peer.node_id)
             try:
-                master = JobState(job, epoch, submitter.node_id, functions=self._parts.functions)
-                master.creator = self._code.vet(job.app_id, job.name, (job.bundle,))
-                self._begin(master, ResultLog(), now)
+                state = JobState(job, epoch, submitter.node_id, functions=self._jobs.functions)
+                state.creator = self._code.authorize(job.app_id, job.name, (job.bundle,))
+                self._begin(state, ResultLog(), now)
             except (query.PlanError, NotAuthorizedError) as error:
                 refusal = str(error)
-        self._post.send(submitter, Submitted(job.app_id, job.submitted_ms, refusal), now)
+        self._sender.send(submitter, Submitted(job.app_id, job.submitted_ms, refusal), now)
 
     def _is_running(self, job: Submit, submitter: Peer) -> bool:
-        """Whether this very submission has come before."""
-        office = self._offices.get(job.app_id)
-        if office is None:
+        """Whether this very submission runs already."""
+        master = self._masters.get(job.app_id)
+        if master is None:
             return False
-        mine = office.master
-        return (mine.submitter, mine.job.submitted_ms) == (submitter.node_id, job.submitted_ms)
+        state = master.state
+        return (state.submitter, state.job.submitted_ms) == (submitter.node_id, job.submitted_ms)
 
     def _refusal(self, job: Submit, submitter: Peer) -> str | None:
-        office = self._offices.get(job.app_id)
-        elsewhere = self._announcements.get(job.app_id) is not None and office is None
-        here = office is not None and office.ended is None and not self._is_running(job, submitter)
+        master = self._masters.get(job.app_id)
+        elsewhere = self._directory.get(job.app_id) is not None and master is None
+        here = master is not None and master.ended is None and not self._is_running(job, submitter)
         if here or elsewhere:
             return RUNNING.format(name=job.name)
-        return None if self._parts.has_room else FULL
+        return None if self._jobs.has_room else FULL
 
-    def inherit(self, inheritance: Takeover, now: float) -> None:
-        """Takes over from a master that is gone, or leaves."""
+    def take_over(self, takeover: Takeover, now: float) -> None:
+        """Takes over from a master that has failed or leaves."""
         try:
-            master = JobState.from_replica(inheritance.replica, inheritance.epoch, self._parts.functions)
-            bundles = [version.bundle for version in master.versions.all()]
-            master.creator = self._code.vet(master.job.app_id, master.job.name, bundles)
+            state = JobState.from_replica(takeover.replica, takeover.epoch, self._jobs.functions)
+            bundles = [version.bundle for version in state.versions.all()]
+            state.creator = self._code.authorize(state.job.app_id, state.job.name, bundles)
         except (query.PlanError, NotAuthorizedError):
             self.refused += 1
             return
-        if self._parts.has_room or self._parts.get(master.job.app_id) is not None:
-            self._begin(master, inheritance.log, now)
+        if self._jobs.has_room or self._jobs.get(state.job.app_id) is not None:
+            self._begin(state, takeover.log, now)
 
-    def _begin(self, master: JobState, log: ResultLog, now: float) -> None:
-        part = self._parts.lead(master.job.app_id, master.epoch, master.trees, now)
-        part.root = office = JobMaster(
-            master, part, log, self._post, self._node, self._name, self._programs, now, replicas=self._replicas
+    def _begin(self, state: JobState, log: ResultLog, now: float) -> None:
+        job = self._jobs.lead(state.job.app_id, state.epoch, state.trees, now)
+        job.root = master = JobMaster(
+            state, job, log, self._sender, self._node, self._name, self._programs, now, replicas=self._replicas
         )
-        office.on_result = self.on_result
+        master.on_result = self.on_result
         if self.record is not None:
-            office.record(self.record)
-        self._offices[master.job.app_id] = office
-        self._logs.pop(master.job.app_id, None)
-        announcement = office.announcing.announcement()
-        self._announcements.hear(announcement, now)
-        self._parts.hear(announcement, now)
+            master.record(self.record)
+        self._masters[state.job.app_id] = master
+        self._logs.pop(state.job.app_id, None)
+        announcement = master.announcing.announcement()
+        self._directory.add(announcement, now)
+        self._jobs.announced(announcement, now)
         self._announce(now)
-        office.tick(now)
+        master.tick(now)
 
     def announced(self, announce: Announce, now: float) -> None:
         """Deposes this agent's master of a job if another announces it with a higher epoch."""
-        office = self._offices.get(announce.app_id)
-        if office is not None and announce.epoch > office.master.epoch:
-            office.depose(now)
-            del self._offices[announce.app_id]
-            self._parts.depose(announce.app_id)
+        master = self._masters.get(announce.app_id)
+        if master is not None and announce.epoch > master.state.epoch:
+            master.depose(now)
+            del self._masters[announce.app_id]
+            self._jobs.depose(announce.app_id)
 
     def resign(self, now: float) -> None:
         """Hands every job over to another agent, if there is one."""
-        for office in self._offices.values():
-            office.resign(now)
+        for master in self._masters.values():
+            master.resign(now)
 
     @property
     def is_vacant(self) -> bool:
-        """Whether no master is left here that another agent could be instead."""
-        return not self._node.neighbours(1) or all(office.ended for office in self._offices.values())
+        """Whether every job whose master is here has ended, or there is no other agent to hand over to."""
+        return not self._node.neighbours(1) or all(master.ended for master in self._masters.values())
 
     def close(self, app_id: Id, _now: float) -> None:
-        """Takes a master whose job is over from its tree; it stays a little to answer subscribers."""
-        self._parts.depose(app_id)
+        """Takes a master whose job is over from its tree; it lingers to answer subscribers."""
+        self._jobs.depose(app_id)
 
     def failed(self, peer: Peer, now: float) -> None:
-        """Has all masters wait for an agent no longer: it is dead."""
-        for office in self._offices.values():
-            office.write_off(peer.node_id, now)
+        """Makes all masters stop waiting for an agent that is dead."""
+        for master in self._masters.values():
+            master.write_off(peer.node_id, now)
 
     def _announce(self, now: float) -> None:
-        """Announces to the fleet the jobs whose time has come, together with those whose time is near."""
-        living = [office for office in self._offices.values() if office.ended is None]
-        if not any(office.announcing.is_due(now) for office in living):
+        """Announces to the fleet the jobs whose announcements are due, together with those that are due soon."""
+        living = [master for master in self._masters.values() if master.ended is None]
+        if not any(master.announcing.is_due(now) for master in living):
             return
         jobs: list[Announce] = []
-        for office in living:
-            if office.announcing.is_due(now, TOGETHER_S):
-                jobs.append(office.announcing.next(now))
-                if len(jobs) == BULLETIN_MAX or sum(len(job.text) for job in jobs) > BATCH_CHARACTERS:
+        for master in living:
+            if master.announcing.is_due(now, TOGETHER_S):
+                jobs.append(master.announcing.next(now))
+                if len(jobs) == ANNOUNCEMENTS_MAX or sum(len(job.text) for job in jobs) > BATCH_CHARACTERS:
                     self._publish(jobs, now)
                     jobs = []
         self._publish(jobs, now)
 
     def _publish(self, jobs: list[Announce], now: float) -> None:
         if len(jobs) == 1:
-            self._post.multicast(FLEET_GROUP, jobs[0], now)
+            self._sender.multicast(FLEET_GROUP, jobs[0], now)
         elif jobs:
-            self._post.multicast(FLEET_GROUP, AnnouncementBatch(FLEET_GROUP, jobs), now)
+            self._sender.multicast(FLEET_GROUP, AnnouncementBatch(FLEET_GROUP, jobs), now)
 
     def tick(self, now: float) -> None:
         self._announce(now)
-        for app_id, office in list(self._offices.items()):
-            office.tick(now)
-            if office.ended is None:
-                self._announcements.refresh(app_id, now)
-            if office.has_lingered(now):
-                self._keep_log(office)
-                del self._offices[app_id]
+        for app_id, master in list(self._masters.items()):
+            master.tick(now)
+            if master.ended is None:
+                self._directory.refresh(app_id, now)
+            if master.has_lingered(now):
+                self._keep_log(master)
+                del self._masters[app_id]
 
-    def _keep_log(self, office: JobMaster) -> None:
+    def _keep_log(self, master: JobMaster) -> None:
         """Keeps the log of a job that is over, to be read for a while."""
-        self._logs[office.master.job.app_id] = (office.master.job.name, office.log)
+        self._logs[master.state.job.app_id] = (master.state.job.name, master.log)
         while len(self._logs) > LOGS_MAX:
             del self._logs[next(iter(self._logs))]
 
     # Requests to masters.
 
     def receive(self, message: Enrol | Ready | VersionPrepared | Leave | Replicated, sender: Peer, now: float) -> bool:
-        """Gives a message to the master in office; False if it is not here, or does not know the sender."""
-        office = self._offices.get(message.app_id)
-        if office is None or office.master.epoch != message.epoch or office.ended is not None:
+        """Passes a message to the job's master in this epoch; False if it is not here, or refuses the message."""
+        master = self._masters.get(message.app_id)
+        if master is None or master.state.epoch != message.epoch or master.ended is not None:
             return False
         match message:
             case Enrol():
-                return office.enrol(sender, message, now)
+                return master.enrol(sender, message, now)
             case Ready():
-                return office.acknowledge(sender, message, now)
+                return master.acknowledge(sender, message, now)
             case VersionPrepared():
-                return office.prepared(sender, message, now)
+                return master.prepared(sender, message, now)
             case Leave():
-                return office.dismiss(sender, message, now)
+                return master.leave(sender, message, now)
             case _:
-                office.replicated(sender, message, now)
+                master.replicated(sender, message, now)
                 return True
 
     def follow(self, message: Follow, sender: Peer, now: float) -> None:
         """Subscribes an agent to a job's results."""
-        office = self._offices.get(message.app_id)
-        if office is None:
-            self._post.send(sender, NoJob(message.app_id), now)
+        master = self._masters.get(message.app_id)
+        if master is None:
+            self._sender.send(sender, NoJob(message.app_id), now)
         else:
-            office.follow(sender, message, now)
+            master.follow(sender, message, now)
 
     def answer(self, message: Ask, requested: Requested, now: float) -> None:
         """Answers a request for a job's last results."""
-        office = self._offices.get(message.app_id)
-        self._post.respond(requested, NoJob(message.app_id) if office is None else office.answer(message), now)
+        master = self._masters.get(message.app_id)
+        self._sender.respond(requested, NoJob(message.app_id) if master is None else master.answer(message), now)
 
-    def tell_log(self, message: LogRequest, requested: Requested, now: float) -> None:
+    def send_log(self, message: LogRequest, requested: Requested, now: float) -> None:
         """Answers a request for a job's log."""
-        office, kept = self._offices.get(message.app_id), self._logs.get(message.app_id)
-        if office is not None:
-            kept = (office.master.job.name, office.log)
+        master, kept = self._masters.get(message.app_id), self._logs.get(message.app_id)
+        if master is not None:
+            kept = (master.state.job.name, master.log)
         answer = NoJob(message.app_id) if kept is None else kept[1].answer(message.app_id, kept[0], message.lines)
-        self._post.respond(requested, answer, now)
+        self._sender.respond(requested, answer, now)
 
-    def hear_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:
-        """Gives a message of a job's code, or on its failure, to the master; False if it is not here."""
-        office = self._offices.get(message.app_id)
-        if office is None or office.master.epoch != message.epoch:
+    def receive_from_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:
+        """Passes a message of a job's code, or on its failure, to the master; False if it is not here, or refuses."""
+        master = self._masters.get(message.app_id)
+        if master is None or master.state.epoch != message.epoch:
             return False
         match message:
             case LogLines():
-                return office.told(sender, message)
+                return master.add_log_lines(sender, message)
             case CannotRun():
-                return office.unable(sender, message)
+                return master.cannot_run(sender, message)
             case ProgramFailed():
-                return office.broken(sender, message, now)
+                return master.code_failed(sender, message, now)
 
-    def change(self, app_id: Id, name: str, now: float, wall_ms: int, *, reset: bool) -> str | None:
-        """Switches a job to another of its functions for its own code; the fault in the request, if any."""
-        office = self._offices.get(app_id)
-        if office is None:
+    def switch_function(self, app_id: Id, name: str, now: float, wall_ms: int, *, reset: bool) -> str | None:
+        """Switches a job to another of its functions at the request of its own code; returns the fault, if any."""
+        master = self._masters.get(app_id)
+        if master is None:
             return None
-        bundle = office.master.versions.newest.version.bundle
+        bundle = master.state.versions.newest.version.bundle
         function = bundle.contents.function(name) if bundle is not None else None
         if function is None or bundle is None:
             return f"update: the job has no query {name} in its queries"
         update = Update(app_id, function.plan, function.text, reset, wall_ms, bundle)
-        office.update(self._node.peer, update, now)
+        master.update(self._node.peer, update, now)
         return None
 
     def updated(self, message: Updated, _sender: Peer, _now: float) -> None:
-        """Notes the outcome of an update that the job's own code wanted."""
-        office = self._offices.get(message.app_id)
-        if office is not None and message.refusal is not None:
-            office.note(f"update: {message.refusal}")
+        """Logs the refusal of an update that the job's own code has requested."""
+        master = self._masters.get(message.app_id)
+        if master is not None and message.refusal is not None:
+            master.note(f"update: {message.refusal}")
 
     def unfollow(self, message: Unfollow, sender: Peer, _now: float) -> None:
-        if (office := self._offices.get(message.app_id)) is not None:
-            office.followers.unfollow(sender, message.reader)
+        if (master := self._masters.get(message.app_id)) is not None:
+            master.subscribers.unfollow(sender, message.reader)
 
     def update(self, message: Update, sender: Peer, now: float) -> None:
-        """Updates a job, if the requester may."""
-        office = self._offices.get(message.app_id)
-        if office is None:
-            self._post.send(sender, NoJob(message.app_id), now)
+        """Updates a job, if the requester is authorized."""
+        master = self._masters.get(message.app_id)
+        if master is None:
+            self._sender.send(sender, NoJob(message.app_id), now)
             return
         try:
-            before = office.master.versions.newest.version.bundle
-            self._code.vet_next(message.app_id, office.master.job.name, before, message.bundle)
+            before = master.state.versions.newest.version.bundle
+            self._code.authorize_update(message.app_id, master.state.job.name, before, message.bundle)
         except NotAuthorizedError as error:
-            self._post.send(sender, Updated(message.app_id, message.updated_ms, str(error)), now)
+            self._sender.send(sender, Updated(message.app_id, message.updated_ms, str(error)), now)
         else:
-            office.update(sender, message, now)
+            master.update(sender, message, now)
 
     def stop(self, message: Stop, sender: Peer, now: float) -> None:
-        """Ends a job, if the requester may."""
-        office = self._offices.get(message.app_id)
-        if office is None:
-            self._post.send(sender, StopAnswer(message.app_id, found=False), now)
+        """Ends a job, if the requester is authorized."""
+        master = self._masters.get(message.app_id)
+        if master is None:
+            self._sender.send(sender, StopAnswer(message.app_id, found=False), now)
             return
         refusal = None
         try:
-            self._code.vet_stop(message.app_id, office.master.job.name, message.seal, owned=bool(office.master.creator))
-            office.stop(now)
+            state = master.state
+            self._code.authorize_stop(message.app_id, state.job.name, message.seal, owned=bool(state.creator))
+            master.stop(now)
         except NotAuthorizedError as error:
             refusal = str(error)
-        self._post.send(sender, StopAnswer(message.app_id, True, refusal), now)
+        self._sender.send(sender, StopAnswer(message.app_id, True, refusal), now)

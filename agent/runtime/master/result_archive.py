@@ -1,8 +1,8 @@
 """Writes published results as lines of a log, with everything needed to compute the same windows again.
 
-A *result* line is the result as it was published, led by what it leaves out: the job, its birth, and the roster. A
-*version* line describes the function that made it, a *roster* line names the agents that were expected. These two
-precede the results that need them.
+A *result* line is the result as it was published, after a head with the job, its birth, and the roster. A *version*
+line describes the function that made it, a *roster* line names the expected agents. Both precede the results that need
+them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class ResultRecord(NamedTuple):
 
 
 class ResultRecords:
-    """Makes lines of the results of one master in office."""
+    """Makes lines of one master's results."""
 
-    def __init__(self, master: JobState) -> None:
-        self._master = master
+    def __init__(self, state: JobState) -> None:
+        self._state = state
         self._versions: dict[tuple[int, bool], bytes] = {}
         self._roster: tuple[tuple[str, ...], str, bytes] = ((), "", b"")
 
@@ -51,20 +51,20 @@ class ResultRecords:
             head["rows_cut"] = len(result.rows) - len(msgspec.json.decode(json)["rows"])
         return ResultRecord(_led(head, json), (self._version_line(membership.version, maps=maps), names))
 
-    def inherited(self, results: Iterable[tuple[int, bytes]]) -> Iterator[ResultRecord]:
-        """Lines of the last results of the master before, whose agent's log may have been lost with it."""
+    def carried_over(self, results: Iterable[tuple[int, bytes]]) -> Iterator[ResultRecord]:
+        """Makes lines of the last results of the master before, whose agent's log may be lost."""
         for pane, json in results:
             if json and len(json) <= ROWS_BYTES_MAX:
-                version = self._master.versions.at(pane).version
+                version = self._state.versions.at(pane).version
                 yield ResultRecord(_led(self._head(), json), (self._version_line(version, maps=False),))
 
     def _head(self) -> dict[str, Any]:
-        master = self._master
+        state = self._state
         return {
             "kind": "result",
-            "app_id": format_id(master.job.app_id),
-            "creator": master.creator,
-            "born_ms": master.epoch.born_ms,
+            "app_id": format_id(state.job.app_id),
+            "creator": state.creator,
+            "born_ms": state.epoch.born_ms,
         }
 
     def _version_line(self, version: Version, *, maps: bool) -> bytes:
@@ -76,7 +76,7 @@ class ResultRecords:
         return known
 
     def _described(self, version: Version, *, maps: bool) -> dict[str, Any]:
-        job, contents = self._master.job, version.bundle.contents if version.bundle is not None else None
+        job, contents = self._state.job, version.bundle.contents if version.bundle is not None else None
         return self._head() | {
             "kind": "version",
             "app": job.name,

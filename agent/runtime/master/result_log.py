@@ -1,4 +1,4 @@
-"""The last results of a job, for followers that come back and for the next master."""
+"""Keeps the last results of a job, for followers that come back and for the next master."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from agent.runtime.model.panes import FIRST_PANE
 RESULTS_MAX = 64
 BYTES_MAX = 8 << 20
 GIVEN_RESULT_BYTES_MAX = 256 << 10
-"""Upper bound on a replicated result: the next master cannot send a larger one again, and knows it."""
+"""Upper bound on a replicated result: the next master knows that a larger one is lost."""
 GIVEN_BYTES_MAX = 1 << 20
-"""Upper bound on the results in one message, the newest."""
+"""Upper bound on the results in one message, which has the newest."""
 
 
 class ResultLog:
-    """Results by pane, ascending, as JSON; the oldest are dropped when they are too many or too large.
+    """Results by pane, ascending, as JSON; the oldest are dropped when there are too many or they are too large.
 
     `lost` is the pane of the newest result that is not kept.
     """
@@ -29,7 +29,7 @@ class ResultLog:
             self.append(pane, json)
 
     def append(self, pane: int, json: bytes) -> None:
-        """Adds the newest result; one that is not newer than the last is passed over. An empty one is lost."""
+        """Adds the newest result; ignores one that is not newer than the last. An empty one counts as lost."""
         if pane <= self.last:
             return
         if not json:
@@ -44,7 +44,7 @@ class ResultLog:
 
     @property
     def last(self) -> int:
-        """The pane of the newest result, also if it is lost."""
+        """The pane of the newest result, even if it is lost."""
         return max(self._results[-1][0], self.lost) if self._results else self.lost
 
     def after(self, pane: int) -> Iterator[tuple[int, bytes]]:

@@ -1,11 +1,11 @@
 """Rolls out a further version of a job's function, at its master (DESIGN §4.4; paper §2.4).
 
-    PREPARING ── all are ready, or enough was waited ──▶ DECIDED ── replicas hold it ──▶ BEGUN ── all run it ──▶ over
-        └── somebody cannot run it ──▶ over, refused
+    PREPARING ── all are ready, or the time is up ──▶ DECIDED ── replicas hold it ──▶ BEGUN ── all run it ──▶ over
+        └── an agent cannot run it ──▶ over, refused
 
-First every agent makes ready: it gathers what the new version needs, beside the version in force, and reports the time
+First every agent prepares: it gathers the events for the new version, beside the version in force, and reports the time
 up to which it has seen events. The new version begins with a window after all these times. So no window is computed by
-two versions, and none lacks the events that came while the message went round. An agent that misses the deadline starts
+two versions, and none lacks the events that came while the message spread. An agent that misses the deadline starts
 with a later window and is listed as missing until then.
 """
 
@@ -74,12 +74,12 @@ class _Change:
 
 @dataclass(slots=True)
 class Rollout:
-    """Rolls out updates of one master in office, one at a time. `replicate` replicates the master, `is_held` says
-    whether a revision is replicated, and `acknowledge` tells the subscribers.
+    """Rolls out updates of one master, one at a time. `replicate` replicates the state, `is_held` checks whether
+    a revision is replicated, and `acknowledge` informs the subscribers.
     """
 
-    master: JobState
-    post: MessageSender
+    state: JobState
+    sender: MessageSender
     replicate: Callable[[float], int]
     is_held: Callable[[int], bool]
     acknowledge: Callable[[float], None]
@@ -95,30 +95,30 @@ class Rollout:
         return change.number if change is not None and change.stage is not _Stage.BEGUN else 0
 
     def begun(self) -> list[Version]:
-        """The versions in force that agents may know of: those that a successor of the master would know too."""
-        versions, change = self.master.versions.all(), self._change
+        """The versions in force that agents may know, which are the ones that a successor would know too."""
+        versions, change = self.state.versions.all(), self._change
         return (versions[:-1] or versions) if change is not None and change.stage is _Stage.DECIDED else versions
 
     def update(self, sender: Peer, update: Update, now: float) -> None:
-        """Takes a request for another function."""
+        """Takes a request for an update, which may be a repeated one."""
         asked, change = (sender.node_id, update.updated_ms), self._change
         if self._last is not None and asked == self._last[0]:
-            self.post.send(sender, self._last[1], now)
+            self.sender.send(sender, self._last[1], now)
             return
         if change is not None:
             if asked != change.asked:
                 self._answer(sender, update, now, refusal=BUSY.format(number=change.number))
             return
-        self._numbers = max(self._numbers, self.master.version) + 1
+        self._numbers = max(self._numbers, self.state.version) + 1
         try:
             window_ms = self._window_of(update)
         except query.PlanError as error:
-            self.master.versions.withdraw()
+            self.state.versions.withdraw()
             self._answer(sender, update, now, refusal=str(error))
             return
-        newest = self.master.versions.newest.version
+        newest = self.state.versions.newest.version
         if (newest.plan, newest.text, newest.bundle) == (update.plan, update.text, update.bundle):
-            # Most likely the master that was asked first is no more.
+            # Most likely the master that took the request first has failed meanwhile.
             self._change = _Change(sender, update, newest.number, window_ms, now, now, _Stage.BEGUN)
             self._change.starts = newest.starts
         else:
@@ -126,8 +126,8 @@ class Rollout:
         self.tick(now)
 
     def _window_of(self, update: Update) -> int:
-        """The interval of the updated windows (ms). Raises `query.PlanError` where the job cannot be changed so."""
-        job, versions = self.master.job, self.master.versions
+        """The interval of the updated windows (ms). Raises `query.PlanError` if the job cannot be updated so."""
+        job, versions = self.state.job, self.state.versions
         if job.bounded:
             raise query.PlanError(BOUNDED)
         if len(versions) >= VERSIONS_MAX:
@@ -136,18 +136,18 @@ class Rollout:
         if function.plan.stream != job.stream:
             raise query.PlanError(OTHER_STREAM.format(stream=job.stream, other=function.plan.stream))
         other = function.plan.stated_trees
-        if other is not None and other != self.master.trees:
-            raise query.PlanError(OTHER_TREES.format(trees=self.master.trees, other=other))
+        if other is not None and other != self.state.trees:
+            raise query.PlanError(OTHER_TREES.format(trees=self.state.trees, other=other))
         return window_of(function)
 
     def prepared(self, message: VersionPrepared, now: float) -> None:
-        """Notes that an agent of the roster is ready for the version, or cannot run it."""
+        """Notes that an agent on the roster is ready for the version, or cannot run it."""
         change = self._change
         if change is None or change.stage is not _Stage.PREPARING or message.version != change.number:
             return
         if message.refusal is not None:
-            names = self.master.roster.names(1 << message.number)
-            self.post.multicast(self._app_id, AbortVersion(self._app_id, self.master.epoch, change.number), now)
+            names = self.state.roster.names(1 << message.number)
+            self.sender.multicast(self._app_id, AbortVersion(self._app_id, self.state.epoch, change.number), now)
             self._close(now, f"{', '.join(names)} cannot run it: {message.refusal}")
             return
         change.prepared |= 1 << message.number
@@ -156,7 +156,7 @@ class Rollout:
         self.tick(now)
 
     def tick(self, now: float) -> None:
-        """Goes on as far as possible, and repeats messages that may have got lost."""
+        """Continues as far as possible, and repeats messages that may be lost."""
         change = self._change
         if change is None:
             return
@@ -166,54 +166,54 @@ class Rollout:
             change.stage, change.since, change.repeat_at = _Stage.BEGUN, now, now
         if now >= change.repeat_at:
             self._repeat(change, now)
-        if change.stage is _Stage.BEGUN and (self.master.everyone_runs() or now - change.since > BEGIN_S):
+        if change.stage is _Stage.BEGUN and (self.state.everyone_runs() or now - change.since > BEGIN_S):
             self._close(now)
 
     def _repeat(self, change: _Change, now: float) -> None:
         change.repeat_at = now + REPEAT_S
-        epoch = self.master.epoch
+        epoch = self.state.epoch
         if change.stage is _Stage.PREPARING:
             update = change.update
             propose = PrepareVersion(self._app_id, epoch, change.number, update.plan, update.text, update.bundle)
-            self.post.multicast(self._app_id, propose, now)
+            self.sender.multicast(self._app_id, propose, now)
         elif change.stage is _Stage.BEGUN:
-            self.post.multicast(self._app_id, ActivateVersion(self._app_id, epoch, self.master.versions.all()), now)
+            self.sender.multicast(self._app_id, ActivateVersion(self._app_id, epoch, self.state.versions.all()), now)
 
     def _awaited(self) -> int:
-        """Bitmap of the agents that are to be ready, and are not."""
+        """Bitmap of the agents that are not ready yet."""
         assert self._change is not None
-        return self.master.roster.present() & ~self.master.written_off & ~self._change.prepared
+        return self.state.roster.present() & ~self.state.written_off & ~self._change.prepared
 
     def _decide(self, change: _Change, now: float) -> None:
-        """Begins the version with the first window of which nobody has seen an event."""
+        """Begins the version with the first window of which no agent has seen an event."""
         after, change.starts = self._place(change)
         update = change.update
-        self.master.begin(Version(change.number, after, change.starts, update.plan, update.text, update.bundle))
+        self.state.begin(Version(change.number, after, change.starts, update.plan, update.text, update.bundle))
         change.stage, change.since = _Stage.DECIDED, now
         change.revision = self.replicate(now)
         self.acknowledge(now)
 
     def _place(self, change: _Change) -> tuple[int, int]:
         """The last pane of the version before, and the first window of this one."""
-        master = self.master
-        newest = master.versions.newest
+        state = self.state
+        newest = state.versions.newest
         new, old, pane = change.window_ms, window_of(newest.function), newest.function.pane_ms
         assert pane is not None
         opened = change.opened if change.prepared else change.update.updated_ms
-        opened = max(opened, closed_ms(master.published_upto, pane), newest.version.starts)
+        opened = max(opened, closed_ms(state.published_upto, pane), newest.version.starts)
         # Where one divides the other, a window of the old version ends where the new one's begin.
         longer, shorter = max(new, old), min(new, old)
         step = longer if longer % shorter == 0 and not change.update.reset else new
         starts = (opened // step + 1) * step
         last = (starts - 1) // pane * pane
         if change.update.reset:
-            ended = max(starts // old * old - pane, master.published_upto)
+            ended = max(starts // old * old - pane, state.published_upto)
             last = ended if ended > newest.after else last
         return last, starts
 
     def _close(self, now: float, refusal: str | None = None) -> None:
         change, self._change = self._change, None
-        self.master.versions.withdraw()
+        self.state.versions.withdraw()
         assert change is not None
         self._answer(change.sender, change.update, now, refusal=refusal, change=change)
 
@@ -221,24 +221,24 @@ class Rollout:
         self, sender: Peer, update: Update, now: float, *, refusal: str | None, change: _Change | None = None
     ) -> None:
         """Answers the requester; the last answer is repeated when the request is."""
-        master = self.master
+        state = self.state
         answer = Updated(self._app_id, update.updated_ms, refusal)
         if refusal is None and change is not None:
-            present = master.roster.present()
+            present = state.roster.present()
             answer = Updated(
                 self._app_id,
                 update.updated_ms,
                 None,
                 change.number,
                 change.starts,
-                master.ready.bit_count(),
+                state.ready.bit_count(),
                 present.bit_count(),
-                master.roster.names(present & ~master.ready)[:LAGGARDS_MAX],
+                state.roster.names(present & ~state.ready)[:LAGGARDS_MAX],
             )
         if change is not None:
             self._last = (change.asked, answer)
-        self.post.send(sender, answer, now)
+        self.sender.send(sender, answer, now)
 
     @property
     def _app_id(self) -> Id:
-        return self.master.job.app_id
+        return self.state.job.app_id

@@ -42,7 +42,7 @@ class Roster:
         return roster
 
     def enrol(self, node_id: int, name: str, number: int | None = None) -> MemberEntry | None:
-        """The agent's entry, made if it has none or has left for good; None where there is no room."""
+        """The agent's entry, made if it has none or has left for good; None if there is no room."""
         known = next(reversed(self._of(node_id)), None)
         if known is not None and (known.last_pane is None or known.number == number):
             return known
@@ -63,7 +63,7 @@ class Roster:
         return [self._members[number] for number in self._by_node.get(node_id, ())]
 
     def begin(self, number: int, pane: int) -> bool:
-        """Expects an agent from this pane on, or still from an earlier one; whether that changes anything."""
+        """Expects an agent from this pane on, or still from an earlier one; returns whether this is a change."""
         member = self._members[number]
         if member.first_pane is not None and member.first_pane <= pane:
             return False
@@ -81,7 +81,7 @@ class Roster:
         self._put(msgspec.structs.replace(self._members[number], first_pane=pane))
 
     def leave(self, number: int, last_pane: int) -> None:
-        """Expects an agent no more after this pane."""
+        """Stops expecting an agent after this pane."""
         member = self._members[number]
         if member.last_pane is None:
             self._put(msgspec.structs.replace(member, last_pane=last_pane))

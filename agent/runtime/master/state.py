@@ -40,7 +40,7 @@ class JobState:
         self.versions = Versions(versions or [first_version(job)], job, functions or FunctionCache())
         self.job = msgspec.structs.replace(job, bundle=None)
         self.trees = trees_of(job, self.versions)
-        """By how many trees it is computed, for as long as it runs."""
+        """Number of trees that compute the job, as long as it runs."""
         self.epoch = epoch
         self.submitter = submitter
         self.creator = ""
@@ -53,13 +53,13 @@ class JobState:
         self.written_off = 0
         """Bitmap of the agents that no pane waits for."""
         self.failure: str | None = None
-        """The reason why the job cannot go on beyond the frontier."""
+        """The reason why the job cannot continue beyond the frontier."""
         self.membership: dict[int, WindowMembership] | None = None
-        """Members of the windows that `publish` gave last, by position; None where nobody asks for them."""
+        """Members of the windows that `publish` returned last, by position; None if nobody needs them."""
         self._ready = 0
         self._open: WindowAssembler | None = None
         self._published_before = FIRST_PANE
-        """The last pane published before this master took over; it begins earlier where windows are open."""
+        """The last pane published before this master took over, which begins earlier if windows are open."""
 
     @property
     def published_upto(self) -> int:
@@ -83,10 +83,10 @@ class JobState:
         return Enrolled(self.job.app_id, self.epoch, number, self.versions.all(), self.frontier, begins, self.job)
 
     def _earliest_pane(self, node_id: int) -> int:
-        """The first pane an agent can still contribute to, or contribute to again after it has left."""
+        """The first pane to which an agent can still contribute, or contribute again after it has left."""
         left = self.roster.last_pane(node_id)
-        out = self.published_upto if left is None else max(self.published_upto, left)
-        return FIRST_PANE if out == FIRST_PANE else min(out, END - 1) + 1
+        last = self.published_upto if left is None else max(self.published_upto, left)
+        return FIRST_PANE if last == FIRST_PANE else min(last, END - 1) + 1
 
     def knows(self, node_id: int, number: int) -> bool:
         """Whether the agent is on the roster with this number."""
@@ -112,23 +112,23 @@ class JobState:
 
     @property
     def app(self) -> str | None:
-        """The job whose results it reads, if any: only this agent works on it then."""
+        """The job whose results this job reads, if any: then only the master's agent works on it."""
         return self.versions.newest.function.plan.app
 
     @property
     def part_of(self) -> str:
-        """The job that it is a stage of, "" for none."""
+        """The job of which this job is a stage, "" for none."""
         bundle = self.versions.newest.version.bundle
         return bundle.contents.part_of if bundle is not None else ""
 
     @property
     def text(self) -> str:
-        """Its query, as people read it."""
+        """The job's query, as people read it."""
         return self.versions.newest.version.text
 
     @property
     def columns(self) -> list[str]:
-        """The columns of its results."""
+        """The columns of the job's results."""
         return query.output_names(self.versions.newest.function.plan)
 
     def begin(self, version: Version) -> None:
@@ -137,10 +137,10 @@ class JobState:
         self._ready = 0
 
     def runs(self, agents: int, *, no_longer: bool = False) -> None:
-        """Notes that these agents run the newest version, or do so no longer."""
+        """Notes that these agents run the newest version, or no longer run it."""
         self._ready = self._ready & ~agents if no_longer else self._ready | agents
 
-    def dismiss(self, number: int, last_pane: int) -> None:
+    def leave(self, number: int, last_pane: int) -> None:
         """Notes that an agent of the roster leaves after this pane."""
         self.roster.leave(number, last_pane)
         self._forget_left()
@@ -204,7 +204,7 @@ class JobState:
         """The results of windows of several panes that the run completes or changes."""
         function = version.function
         if self._open is None or self._open.function is not function:
-            # Open windows of the version before are no windows of either version.
+            # Windows of the version before that are still open are dropped.
             self._open = WindowAssembler(function, version.version.starts)
         results = {}
         for window, state, more in _with_more(self._open.take(run, counted, self.roster.expected_in)):
@@ -228,14 +228,14 @@ class JobState:
     @classmethod
     def from_replica(cls, replica: Replica, epoch: JobEpoch, functions: FunctionCache | None = None) -> JobState:
         """The state of the next master, from the descriptor of the one before. Raises `query.PlanError`."""
-        master = cls(replica.job, epoch, replica.submitter, replica.versions, functions)
-        # Another job's results are read by the agent of the master alone, so by another one from now on.
-        members = replica.members if master.app is None else ()
-        master.roster = Roster.of(members, replica.next_number)
-        master.frontier, master._published_before = master.versions.retention_pane(replica.frontier), replica.frontier
-        master.written_off = contributors.from_bytes(replica.given_up)
-        master.totals = Counts(*replica.totals)
-        return master
+        state = cls(replica.job, epoch, replica.submitter, replica.versions, functions)
+        # Only the master's agent reads another job's results: from now on this one does.
+        members = replica.members if state.app is None else ()
+        state.roster = Roster.of(members, replica.next_number)
+        state.frontier, state._published_before = state.versions.retention_pane(replica.frontier), replica.frontier
+        state.written_off = contributors.from_bytes(replica.written_off)
+        state.totals = Counts(*replica.totals)
+        return state
 
     def _result(
         self,

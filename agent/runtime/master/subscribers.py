@@ -13,13 +13,13 @@ from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import FIRST_PANE, closed_ms
 from overlay import Peer
 
-FOLLOWERS_MAX = 1024
+SUBSCRIBERS_MAX = 1024
 LEASE_S = 10.0
-"""Time after which a subscriber that has not asked again, as it does every 3 s, is gone."""
+"""Time without a repeated request, which is due every 3 s, after which a subscriber is dropped."""
 
 
 @dataclass(slots=True)
-class _Follower:
+class _Subscriber:
     peer: Peer
     reader: Reader
     request: int
@@ -30,95 +30,95 @@ class _Follower:
 class Subscribers:
     """The subscribers of one job in one epoch. `log` holds the results that can still be sent again."""
 
-    def __init__(self, master: JobState, log: ResultLog, post: MessageSender, name: str) -> None:
+    def __init__(self, state: JobState, log: ResultLog, sender: MessageSender, name: str) -> None:
         self.log = log
         self.refused = 0
         self.frontier = FIRST_PANE
         """The last pane whose results are published."""
-        self._master = master
-        self._post = post
+        self._state = state
+        self._sender = sender
         self._name = name
-        self._followers: dict[tuple[int, Reader], _Follower] = {}
+        self._subscribers: dict[tuple[int, Reader], _Subscriber] = {}
         self._acknowledged = (-1, -1, -1)
 
     def __len__(self) -> int:
-        return len(self._followers)
+        return len(self._subscribers)
 
     def follow(self, peer: Peer, message: Follow, now: float) -> None:
-        """Answers a request to follow, or to go on following."""
-        follower = self._followers.get((peer.node_id, message.reader))
-        if follower is None and len(self._followers) >= FOLLOWERS_MAX:
+        """Answers a request to follow, new or repeated."""
+        subscriber = self._subscribers.get((peer.node_id, message.reader))
+        if subscriber is None and len(self._subscribers) >= SUBSCRIBERS_MAX:
             self.refused += 1
             return
-        if follower is None or follower.request != message.request:
-            follower = self._begin(peer, message, now)
+        if subscriber is None or subscriber.request != message.request:
+            subscriber = self._begin(peer, message, now)
         else:
-            follower.heard_at = now
-        self._post.send(peer, self._acknowledgement(follower), now)
+            subscriber.heard_at = now
+        self._sender.send(peer, self._acknowledgement(subscriber), now)
 
-    def _begin(self, peer: Peer, message: Follow, now: float) -> _Follower:
-        master, job = self._master, self._master.job
+    def _begin(self, peer: Peer, message: Follow, now: float) -> _Subscriber:
+        state, job = self._state, self._state.job
         after = max(self.frontier, self.log.last) if message.after is None else message.after
         followed = Followed(
-            job.app_id, master.epoch, message.request, after, job.name, master.text, job.stream, master.columns,
-            job.bounded, master.version, self.log.lost, message.reader,
+            job.app_id, state.epoch, message.request, after, job.name, state.text, job.stream, state.columns,
+            job.bounded, state.version, self.log.lost, message.reader,
         )  # fmt: skip
-        self._post.send(peer, followed, now)
-        follower = _Follower(peer, message.reader, message.request, now, after)
-        self._followers[peer.node_id, message.reader] = follower
+        self._sender.send(peer, followed, now)
+        subscriber = _Subscriber(peer, message.reader, message.request, now, after)
+        self._subscribers[peer.node_id, message.reader] = subscriber
         for pane, json in self.log.after(after):
-            self._post.send(peer, self._window(follower, pane, json), now)
-            follower.sent = pane
-        return follower
+            self._sender.send(peer, self._window(subscriber, pane, json), now)
+            subscriber.sent = pane
+        return subscriber
 
     def unfollow(self, peer: Peer, reader: Reader) -> None:
-        self._followers.pop((peer.node_id, reader), None)
+        self._subscribers.pop((peer.node_id, reader), None)
 
     def publish(self, results: Iterable[tuple[int, bytes]], now: float) -> None:
         """Sends new results to all subscribers, and keeps them in the log."""
         for pane, json in results:
             self.log.append(pane, json)
-            alike: dict[tuple[int, Reader], list[_Follower]] = {}
-            for follower in self._followers.values():
-                alike.setdefault((follower.sent, follower.reader), []).append(follower)
-            for followers in alike.values():
-                self._post.send_all([one.peer for one in followers], self._window(followers[0], pane, json), now)
-                for follower in followers:
-                    follower.sent = pane
+            alike: dict[tuple[int, Reader], list[_Subscriber]] = {}
+            for subscriber in self._subscribers.values():
+                alike.setdefault((subscriber.sent, subscriber.reader), []).append(subscriber)
+            for subscribers in alike.values():
+                self._sender.send_all([one.peer for one in subscribers], self._window(subscribers[0], pane, json), now)
+                for subscriber in subscribers:
+                    subscriber.sent = pane
 
     def acknowledge(self, now: float) -> None:
         """Tells all subscribers how many agents run the job, if that has changed."""
         if self._counts() != self._acknowledged:
             self._acknowledged = self._counts()
-            for follower in self._followers.values():
-                self._post.send(follower.peer, self._acknowledgement(follower), now)
+            for subscriber in self._subscribers.values():
+                self._sender.send(subscriber.peer, self._acknowledgement(subscriber), now)
 
     def finish(self, reason: Reason, now: float) -> None:
         """Tells all subscribers that there will be no further result."""
-        job, epoch = self._master.job, self._master.epoch
-        for follower in self._followers.values():
-            failure = self._master.failure or ""
-            finished = JobEnded(job.app_id, epoch, follower.sent, reason, failure, follower.reader)
-            self._post.send(follower.peer, finished, now)
+        job, epoch = self._state.job, self._state.epoch
+        for subscriber in self._subscribers.values():
+            failure = self._state.failure or ""
+            finished = JobEnded(job.app_id, epoch, subscriber.sent, reason, failure, subscriber.reader)
+            self._sender.send(subscriber.peer, finished, now)
 
     def expire(self, now: float) -> None:
-        """Drops subscribers that have not asked for long."""
-        gone = [key for key, follower in self._followers.items() if now - follower.heard_at > LEASE_S]
+        """Drops subscribers whose lease is over."""
+        gone = [key for key, subscriber in self._subscribers.items() if now - subscriber.heard_at > LEASE_S]
         for key in gone:
-            del self._followers[key]
+            del self._subscribers[key]
 
-    def _window(self, follower: _Follower, pane: int, json: bytes) -> WindowMessage:
-        return WindowMessage(self._master.job.app_id, self._master.epoch, follower.sent, pane, json, follower.reader)
+    def _window(self, subscriber: _Subscriber, pane: int, json: bytes) -> WindowMessage:
+        return WindowMessage(self._state.job.app_id, self._state.epoch, subscriber.sent, pane, json, subscriber.reader)
 
     def _counts(self) -> tuple[int, int, int]:
-        master = self._master
-        return master.ready.bit_count(), master.roster.present().bit_count(), master.version
+        state = self._state
+        return state.ready.bit_count(), state.roster.present().bit_count(), state.version
 
-    def _acknowledgement(self, follower: _Follower) -> Acknowledgement:
+    def _acknowledgement(self, subscriber: _Subscriber) -> Acknowledgement:
         agents, expected, version = self._counts()
-        job, epoch = self._master.job, self._master.epoch
-        pane_ms = self._master.versions.at(self.frontier).function.plan.pane_ms
+        job, epoch = self._state.job, self._state.epoch
+        pane_ms = self._state.versions.at(self.frontier).function.plan.pane_ms
         return Acknowledgement(
-            job.app_id, epoch, follower.sent, agents, expected, version, self._name,
-            closed_ms(self.frontier, pane_ms), follower.reader,
+            job.app_id, epoch, subscriber.sent, agents, expected, version, self._name,
+            closed_ms(self.frontier, pane_ms), subscriber.reader,
         )  # fmt: skip

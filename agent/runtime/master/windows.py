@@ -1,8 +1,8 @@
 """Assembles windows of several panes at a job's master (DESIGN §5.6; Enorm).
 
-Agents and combiners know of panes only. Published panes that open windows still need are not replicated: agents keep
+Agents and combiners only handle panes. Published panes that open windows still need are not replicated: agents keep
 their sealed panes until no window needs them (`JobFunction.retention_pane`), and hand them in again to the next master,
-which makes the same windows of them. An agent that has gone since is in some panes of a window only.
+which assembles the same windows. An agent that has left or failed since is only in some panes of a window.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Combine = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 
 
 class WindowUpdate(NamedTuple):
-    """A window's state as of `pane`, its last so far; the rows have the window's start as their pane."""
+    """A window's state after `pane`, its newest; the rows have the window's start as their pane."""
 
     pane: int
     start_ms: int
@@ -33,7 +33,7 @@ class WindowUpdate(NamedTuple):
 
 
 class ChangingWindows:
-    """Holds the state of every open window, at the price of one combine for each pane and window with it."""
+    """Holds the state of every open window; each pane costs one combine for each window that contains it."""
 
     def __init__(self, combine: Combine, sizes: Sequence[WindowSize], pane_ms: int) -> None:
         self._combine = combine
@@ -43,7 +43,7 @@ class ChangingWindows:
         """States by end, size and start of their windows."""
 
     def add(self, pane: int, state: pl.DataFrame) -> Iterator[WindowUpdate]:
-        """The windows that this pane completes, by their ends, and then those that go on."""
+        """The windows that this pane completes, by their ends, and then the changed windows that stay open."""
         yield from self.advance(pane)
         changed = []
         for size in self._sizes:
@@ -60,13 +60,13 @@ class ChangingWindows:
                 yield WindowUpdate(pane, start, size_ms, self._open[window], False)
 
     def advance(self, complete_ms: int) -> Iterator[WindowUpdate]:
-        """The windows that are complete once all panes before a time are in."""
+        """The windows that are complete once all panes before a time are added."""
         for window in sorted(window for window in self._open if window[0] <= complete_ms):
             end, size_ms, start = window
             yield WindowUpdate(end - self._pane_ms, start, size_ms, self._open.pop(window), True)
 
     def end(self) -> Iterator[WindowUpdate]:
-        """The windows that have begun, at the end of the input."""
+        """The windows that are open at the end of the input."""
         return self.advance(max((end for end, _, _ in self._open), default=0))
 
     @property
@@ -75,7 +75,7 @@ class ChangingWindows:
 
 
 def in_pane(state: pl.DataFrame, pane: int) -> pl.DataFrame:
-    """The rows with another pane."""
+    """The rows, moved to another pane."""
     return state.with_columns(pane=pl.lit(pane, dtype=pl.Int64))
 
 
@@ -105,7 +105,7 @@ class PaneIndex:
         self._stretches: list[_Stretch] = []
 
     def add(self, run: Run, counted: Counted) -> None:
-        """Takes the panes of the next run, and the counts of those with any."""
+        """Takes the panes of the next run, with their counts where they have any."""
         for pane in sorted(counted):
             self._panes.append(pane)
             self._sums.append(tuple(map(add, self._sums[-1], counted[pane])))
@@ -134,7 +134,7 @@ class PaneIndex:
         return Members(contributors, whole if is_covered else 0)
 
     def forget(self, before: int) -> None:
-        """Frees panes that are older, once there are many of them."""
+        """Frees panes before a time, once there are many of them."""
         self._stretches = [one for one in self._stretches if one.upto >= before]
         old = bisect_left(self._panes, before)
         if 2 * old > len(self._panes):
@@ -145,8 +145,8 @@ START = "session.start"
 
 
 class SessionWindows:
-    """Has the shape of `ChangingWindows`. All sessions that a pane shows to be over are one window, from the pane in
-    which the first of them began.
+    """Has the interface of `ChangingWindows`. All sessions that end with a pane are one window, from the pane in which
+    the first of them began.
     """
 
     def __init__(self, layout: SessionLayout) -> None:
@@ -161,7 +161,7 @@ class SessionWindows:
         yield from self._over(self._sessions.add(self._layout.pieces(state), self._complete).frame)
 
     def advance(self, complete_ms: int) -> Iterator[WindowUpdate]:
-        """The sessions that are over once all panes before a time are in."""
+        """The sessions that are over once all panes before a time are added."""
         if self._complete is not None and complete_ms > self._complete and len(self._sessions):
             self._complete = complete_ms
             yield from self._over(self._sessions.add(self._layout.empty(), complete_ms).frame)
@@ -185,13 +185,13 @@ class SessionWindows:
 BYTES_MAX = 2 << 30
 """Upper bound on the memory of open windows; past it the job ends."""
 LOOK_PANES = 64
-"""Panes between looks at that memory."""
+"""Number of panes between two looks at the memory of open windows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
-    """A window as it can be published. `pane`: its last so far. `position` grows from window to window: the pane, and
-    some ms more where several windows come with it. `expected`, `contributors`, `partial`: bitmaps of agents.
+    """A window that can be published. `pane`: its newest. `position` grows from window to window: the pane, and some
+    ms more if several windows come with it. `expected`, `contributors`, `partial`: bitmaps of agents.
     """
 
     pane: int
@@ -230,7 +230,7 @@ class WindowAssembler:
         self._last = (0, 0)
         self._taken = 0
         self.is_too_large = False
-        """Whether open windows take more memory than they may."""
+        """Whether open windows take more than BYTES_MAX of memory."""
 
     def take(self, run: Run, counted: Counted, expected: Expected) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
         """The windows that the next run completes or changes, in order, each with its state."""
@@ -255,7 +255,7 @@ class WindowAssembler:
         before, rank = self._last
         rank = rank + 1 if update.pane == before else 0
         self._last = (update.pane, rank)
-        # An agent that is in all panes so far of an open window is whole.
+        # An agent that is in all panes of an open window up to now is whole.
         members = self._index.members(update.start_ms, update.pane)
         belong = expected(update.start_ms, update.pane)
         return ClosedWindow(
@@ -272,7 +272,7 @@ class WindowAssembler:
 
 
 class _Consolidated:
-    """Has the shape of `ChangingWindows`, over a consolidator that shares the work of overlapping windows."""
+    """Has the interface of `ChangingWindows`, over a consolidator that shares the work of overlapping windows."""
 
     def __init__(self, function: JobFunction, sizes: Sequence[WindowSize], pane_ms: int) -> None:
         self._consolidator = Consolidator(_States(function), sizes)

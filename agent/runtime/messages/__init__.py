@@ -1,4 +1,4 @@
-"""The messages that agents send each other about jobs, how they are sent, and the form in which services handle them.
+"""Messages between agents about jobs: their types, the sender that encodes them, and the handlers that services list.
 
-`client_events` are what followers of a job get, on this agent and over the control socket. Imports `model`.
+`client_events` has the events that followers of a job get, on this agent and over the control socket. Imports `model`.
 """

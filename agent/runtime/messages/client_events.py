@@ -11,7 +11,7 @@ import msgspec
 
 
 class Accepted(msgspec.Struct, frozen=True, tag="accepted"):
-    """The job is there: its name, its query as ELF reads it, the columns of its rows, the version that is in force."""
+    """The job exists: its name, its query as ELF reads it, the columns of its rows, and the version in force."""
 
     app: str
     query: str
@@ -33,7 +33,7 @@ class Acknowledged(msgspec.Struct, frozen=True, tag="acknowledged"):
 class PublishedWindow(msgspec.Struct, frozen=True, tag="window"):
     """One result as its JSON (DESIGN 5); `pane` is the window's start in epoch ms (0 without windows).
 
-    Panes come in order. After another `follow` of the same job they start again from where that one asked for.
+    Panes come in order. After another `follow` of the same job they start again after the pane that it names.
     """
 
     pane: int
@@ -44,8 +44,8 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """There will be no further result of the job.
 
     finished: its input ended; stopped: someone stopped it, or nobody followed it; nobody: no agent has its stream;
-    lost: nothing was heard of it for long; unknown: there is no such job; failed: it cannot go on, and `failure`
-    tells people why.
+    lost: no master of it has sent anything for too long; unknown: there is no such job; failed: it cannot go on, and
+    `failure` tells people why.
     """
 
     reason: Literal["finished", "stopped", "nobody", "lost", "unknown", "failed"]

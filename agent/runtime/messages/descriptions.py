@@ -1,4 +1,4 @@
-"""Messages about what a stream holds all over the fleet."""
+"""Messages that describe a stream all over the fleet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DescribedColumn(msgspec.Struct, frozen=True):
 
 
 class DescribeStream(Message, frozen=True, tag=True):
-    """Agent → every agent, multicast to the group of all: tell the `asker` what is in your files of this stream."""
+    """Agent → every agent, multicast to the fleet's group: send the `asker` a description of this stream's files."""
 
     asker: Peer
     question: Count
@@ -33,7 +33,7 @@ class DescribeStream(Message, frozen=True, tag=True):
 
 
 class StreamDescription(Message, frozen=True, tag=True):
-    """Agent → asker: what it is. `has_stream`: else there is nothing. `open`: events may have other columns too."""
+    """Agent → asker: the description. `has_stream`: else it is empty. `open`: events may have other columns too."""
 
     question: Count
     has_stream: bool

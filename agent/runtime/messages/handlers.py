@@ -15,7 +15,7 @@ class Via(Flag):
     ROUTED = auto()
     """Routed to the root of the job's tree: the handler gets the origin."""
     REQUEST = auto()
-    """Routed there as a request: the handler gets the `Requested` event, to respond to."""
+    """Routed to the root of the job's tree as a request: the handler responds to the `Requested` event that it gets."""
     FLEET = auto()
     """Multicast to all agents."""
     JOB = auto()

@@ -1,7 +1,7 @@
 """Messages between agents about jobs; the overlay carries them as opaque bytes.
 
-Frames travel as the bytes of `cbt.encode_frame`, contributor sets as little-endian bitmaps of roster numbers. What
-belongs to a master's time in office carries its epoch: lower ones are refused.
+Frames travel as the bytes of `cbt.encode_frame`, contributor sets as little-endian bitmaps of roster numbers. Messages
+that belong to one master's term carry its epoch; those of an older epoch are refused.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from agent.runtime.model.panes import COUNTS_BYTES
 from overlay import Codec, Id, Peer
 
 Reader = Id | None
-"""The job on a follower's agent that reads the results; None: clients of that agent do."""
+"""The job on a follower's agent that reads the results; None: clients and programs of that agent read them."""
 GRACE_MS = 5000
 ASKED_WINDOWS_MAX = 64
-"""Upper bound on the results in one answer: as many as a master keeps."""
+"""Upper bound on the results in one answer: a master keeps no more."""
 LAGGARDS_MAX = 20
-BULLETIN_MAX = 64
+ANNOUNCEMENTS_MAX = 64
 Tree = Annotated[int, msgspec.Meta(ge=0, lt=query.TREES_MAX)]
 """0 is the tree whose root is the master."""
 
@@ -48,9 +48,9 @@ PANES_COUNTED_MAX = 1 << 20
 class Submit(Message, frozen=True, tag=True):
     """Agent → master, routed to the appId: run this job.
 
-    `bounded`: over what the logs hold now, else over what comes. `attached`: only as long as somebody follows it.
+    `bounded`: over the events that logs hold now, else over events to come. `attached`: only while somebody follows it.
     `text`: the query as people read it. `submitted_ms`: the agent's wall clock, which tells submissions apart.
-    `bundle`: what its creator has signed, where it has one.
+    `bundle`: the bundle that the job's creator has signed, if it has a creator.
     """
 
     name: Name
@@ -74,11 +74,11 @@ class Submitted(Message, frozen=True, tag=True):
 
 
 class Announce(Message, frozen=True, tag=True):
-    """Master → every agent, multicast again and again: this job runs, take part if you have the stream.
+    """Master → every agent, multicast every few seconds: this job runs, take part if you have the stream.
 
     `version`: the newest one in force; `proposed`: one that is being prepared, 0 if there is none.
-    `creator`: whose job it is, "" where it is nobody's; `mandate`: the digest of what they have signed last, the
-    `counter`th such. `part_of`: the job that it is a stage of, "" where it is none. `trees`: how many it has.
+    `creator`: the job's creator, "" if it has none; `mandate`: the digest of the creator's last mandate, number
+    `counter`. `part_of`: the job of which it is a stage, "" if it is none. `trees`: the number of its trees.
     """
 
     epoch: JobEpoch
@@ -101,15 +101,15 @@ class Announce(Message, frozen=True, tag=True):
 
 
 class AnnouncementBatch(Message, frozen=True, tag=True):
-    """Agent → every agent, multicast: the announcements of several masters that live on it. Its appId means nothing."""
+    """Agent → every agent, multicast: the announcements of several masters on this agent. The appId has no meaning."""
 
-    jobs: Annotated[list[Announce], msgspec.Meta(max_length=BULLETIN_MAX)]
+    jobs: Annotated[list[Announce], msgspec.Meta(max_length=ANNOUNCEMENTS_MAX)]
 
 
 class Enrol(Message, frozen=True, tag=True):
     """Agent → master: I take part in this epoch, as a worker or only by combining what others send.
 
-    `number`: what this worker has gone by so far. One that has left and comes back is another.
+    `number`: this worker's number on the roster so far. A worker that comes back after leaving is given another one.
     """
 
     epoch: JobEpoch
@@ -119,9 +119,9 @@ class Enrol(Message, frozen=True, tag=True):
 
 
 class Enrolled(Message, frozen=True, tag=True):
-    """Master → agent: the job, how far it is out and, for a worker, its number on the roster.
+    """Master → agent: the job, the frontier after which panes are needed and, for a worker, its number on the roster.
 
-    `begins`: before this pane the worker has nothing to contribute (again). `versions`: those that are in force.
+    `begins`: the first pane to which the worker can still contribute. `versions`: the versions in force.
     """
 
     epoch: JobEpoch
@@ -135,7 +135,7 @@ class Enrolled(Message, frozen=True, tag=True):
 class Ready(Message, frozen=True, tag=True):
     """Worker → master: I run this version, and have all of my stream's events from this pane on.
 
-    `instead_of`: the first pane I said before, when a feed took longer to open than expected.
+    `instead_of`: the first pane that I reported before, if a feed has taken longer to open than expected.
     """
 
     epoch: JobEpoch
@@ -146,7 +146,7 @@ class Ready(Message, frozen=True, tag=True):
 
 
 class Leave(Message, frozen=True, tag=True):
-    """Worker → master: I leave the fleet; after this pane nothing is to be expected of me."""
+    """Worker → master: I leave the fleet; expect no pane of me after this one."""
 
     epoch: JobEpoch
     number: Number
@@ -154,12 +154,12 @@ class Leave(Message, frozen=True, tag=True):
 
 
 class Snapshot(Message, frozen=True, tag=True):
-    """Child → parent: the combined panes in (after, upto] of the contributors, and what was counted on the way.
+    """Child → parent: the combined panes in (after, upto] of the contributors, with their counts.
 
-    `partial`: those of them who lack some of their events.
-    `again`: it went up before, to a parent that may have passed it on; it stays as it is until it is at the root.
-    `tree`: whose range of keys the state is of; what was counted goes up tree 0. `of_root`: from that tree's root, to
-    the master.
+    `partial`: the contributors that lack some of their events.
+    `detached`: it was sent before, to a parent that may have passed it on; it goes up to the root unchanged.
+    `tree`: the tree whose range of keys the state has; counts go up tree 0. `of_root`: sent by that tree's root to the
+    master.
     """
 
     epoch: JobEpoch
@@ -170,7 +170,7 @@ class Snapshot(Message, frozen=True, tag=True):
     state: bytes
     counted: Annotated[list[PaneCounts], msgspec.Meta(max_length=PANES_COUNTED_MAX)]
     partial: Bitmap = b""
-    again: bool = False
+    detached: bool = False
     tree: Tree = 0
     of_root: bool = False
 
@@ -181,7 +181,7 @@ class Snapshot(Message, frozen=True, tag=True):
 
 
 class SnapshotAck(Message, frozen=True, tag=True):
-    """Parent → child, master → root of a tree: your snapshot of these panes and contributors has come."""
+    """Parent → child, master → root of a tree: your snapshot of these panes and contributors has arrived."""
 
     epoch: JobEpoch
     after: Time
@@ -191,7 +191,7 @@ class SnapshotAck(Message, frozen=True, tag=True):
 
 
 class Commit(Message, frozen=True, tag=True):
-    """Master → all, multicast: every pane up to the frontier is out; free what you kept for it."""
+    """Master → all, multicast: every pane up to the frontier is published; free what you kept for it."""
 
     epoch: JobEpoch
     frontier: Time
@@ -208,10 +208,11 @@ class MemberEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 class Replica(Message, frozen=True, tag=True):
-    """Master → the nodes nearest to it: all that a successor needs.
+    """Master → the nodes nearest to it: everything that a successor needs.
 
-    `given_up`: the agents that no pane waits for. `results`: what came out since the revision before, by pane, as JSON.
-    `take_over`: the successor is you, if you are the root by now, as asked for the n-th time; `leaving`: in any case.
+    `written_off`: the agents that no pane waits for. `results`: the results that the receiver lacks, by pane, as JSON.
+    `take_over`: become the master if you are the root by now; the number of this attempt, 0 if there is none.
+    `leaving`: become the master in any case.
     """
 
     epoch: JobEpoch
@@ -222,7 +223,7 @@ class Replica(Message, frozen=True, tag=True):
     next_number: Count
     frontier: Time
     totals: Annotated[list[Count], msgspec.Meta(min_length=6, max_length=6)]
-    given_up: Bitmap
+    written_off: Bitmap
     results: Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=256)]
     versions: VersionList
     take_over: Count = 0
@@ -232,7 +233,7 @@ class Replica(Message, frozen=True, tag=True):
 class Replicated(Message, frozen=True, tag=True):
     """Replica → master: I hold this revision, and results up to this pane.
 
-    `declined`: the n-th time that I was asked to take over, I did not.
+    `declined`: the number of the attempt to hand over that I have declined, 0 if there is none.
     """
 
     epoch: JobEpoch
@@ -263,9 +264,9 @@ class NoJob(Message, frozen=True, tag=True):
 
 
 class Followed(Message, frozen=True, tag=True):
-    """Master → follower, in answer to a new request: what the job is; windows after `after` come next.
+    """Master → follower, in answer to a new request: the job's description; windows after `after` come next.
 
-    `lost`: the newest pane whose result is not kept any more.
+    `lost`: the newest pane whose result is no longer kept.
     """
 
     epoch: JobEpoch
@@ -282,10 +283,10 @@ class Followed(Message, frozen=True, tag=True):
 
 
 class Acknowledgement(Message, frozen=True, tag=True):
-    """Master → follower: so many agents run the job, of so many on the roster. Said on change and on every Follow.
+    """Master → follower: the number of agents that run the job and of those on the roster (`expected`).
 
-    `sent`: the pane of the last window that was sent, so that its loss shows. `closed_ms`: up to this instant, every
-    window is out, also those without a result.
+    Sent when a number changes, and in answer to every Follow. `sent`: the pane of the last window sent, so that its
+    loss shows. `closed_ms`: every window up to this instant is published, even if it has no result.
     """
 
     epoch: JobEpoch
@@ -299,7 +300,7 @@ class Acknowledgement(Message, frozen=True, tag=True):
 
 
 class WindowMessage(Message, frozen=True, tag=True):
-    """Master → follower: one result, as JSON. `previous`: the pane of the one sent before, so that a gap shows."""
+    """Master → follower: one result, as JSON. `previous`: the pane of the result sent before, so that a gap shows."""
 
     epoch: JobEpoch
     previous: Time
@@ -309,7 +310,7 @@ class WindowMessage(Message, frozen=True, tag=True):
 
 
 class JobEnded(Message, frozen=True, tag=True):
-    """Master → follower: that was the last window, of the pane `sent`. `failure`: what the reason "failed" is about."""
+    """Master → follower: the window of the pane `sent` was the last. `failure`: explains the reason "failed"."""
 
     epoch: JobEpoch
     sent: Time
@@ -319,9 +320,9 @@ class JobEnded(Message, frozen=True, tag=True):
 
 
 class Ask(Message, frozen=True, tag=True):
-    """Agent → master, as a request to the appId: the last results of this job, up to so many.
+    """Agent → master, as a request to the appId: send at most this number of the job's last results.
 
-    In place of one that is larger than `bytes_max` comes an empty one.
+    A result larger than `bytes_max` is replaced by an empty one.
     """
 
     windows: Annotated[int, msgspec.Meta(ge=1, le=ASKED_WINDOWS_MAX)]
@@ -329,7 +330,7 @@ class Ask(Message, frozen=True, tag=True):
 
 
 class Answer(Message, frozen=True, tag=True):
-    """Master → agent, in response to Ask (NoJob is the other one): the last results by pane, ascending, as JSON."""
+    """Master → agent, in response to Ask unless NoJob is: the last results by pane, ascending, as JSON."""
 
     name: Name
     text: Text
@@ -338,9 +339,9 @@ class Answer(Message, frozen=True, tag=True):
 
 
 class Update(Message, frozen=True, tag=True):
-    """Agent → master, also routed to the appId: compute this from a window on that has not begun anywhere.
+    """Agent → master, also routed to the appId: compute this plan, from a window that has not begun anywhere yet.
 
-    `reset`: windows that have begun are given up. `updated_ms`: the agent's wall clock, which tells updates apart.
+    `reset`: drop the windows that have begun. `updated_ms`: the agent's wall clock, which tells updates apart.
     """
 
     plan: dict[str, Any]
@@ -351,9 +352,9 @@ class Update(Message, frozen=True, tag=True):
 
 
 class Updated(Message, frozen=True, tag=True):
-    """Master or root → agent: this version is in force from a window on, or why none is.
+    """Master or root → agent: this version is in force from the window at `starts` on, or why none is.
 
-    `agents` have acknowledged it, of `expected`; they are `laggards` who have not.
+    `agents` of the `expected` ones have acknowledged it; `laggards` names some that have not.
     """
 
     updated_ms: Count
@@ -366,13 +367,13 @@ class Updated(Message, frozen=True, tag=True):
 
 
 class Stop(Message, frozen=True, tag=True):
-    """Agent → master, also routed to the appId: end this job. `seal`: its creator's word for it, if it has one."""
+    """Agent → master, also routed to the appId: end this job. `seal`: its creator's signature, if it has a creator."""
 
     seal: Signature | None = None
 
 
 class StopAnswer(Message, frozen=True, tag=True):
-    """Master or root → agent: whether there was such a job, and why it goes on nevertheless."""
+    """Master or root → agent: whether there is such a job, and why it is not stopped, if it is not."""
 
     found: bool
     refusal: Text | None = None

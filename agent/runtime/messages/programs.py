@@ -17,7 +17,7 @@ LOG_LINES_MAX = 1000
 
 
 class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One line of a job's log: when it was said (epoch ms), by which agent's program."""
+    """One line of a job's log, with its time (epoch ms) and the agent whose program has written it."""
 
     at_ms: Time
     agent: Name
@@ -25,7 +25,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class ProgramMulticast(Message, frozen=True, tag=True):
-    """Master → all, multicast: a message of the job's own, for on_multicast."""
+    """Master → all, multicast: a message of the job's code, for `on_multicast`."""
 
     epoch: JobEpoch
     message: TypedMessage
@@ -39,7 +39,7 @@ class LogLines(Message, frozen=True, tag=True):
 
 
 class CannotRun(Message, frozen=True, tag=True):
-    """Worker → master: I cannot run the job's code, and why. From this pane on I am missing."""
+    """Worker → master: I cannot run the job's code, for this reason. From `first_pane` on I am missing."""
 
     epoch: JobEpoch
     agent: Name
@@ -58,27 +58,27 @@ class ProgramFailed(Message, frozen=True, tag=True):
 
 
 class JobRequest(Message, frozen=True, tag=True):
-    """Agent → master, as a request to the appId: a message of another job, for deliver."""
+    """Agent → master, as a request to the appId: a message of another job, for `deliver`."""
 
     sender: Name
     message: TypedMessage
 
 
 class JobResponse(Message, frozen=True, tag=True):
-    """Master → agent, in response to JobRequest: what deliver returned, or why there is nothing."""
+    """Master → agent, in response to JobRequest: what `deliver` has returned, or why there is nothing."""
 
     message: TypedMessage | None
     refusal: Text | None = None
 
 
 class LogRequest(Message, frozen=True, tag=True):
-    """Agent → master, as a request to the appId: the last lines of the job's log, up to so many."""
+    """Agent → master, as a request to the appId: send at most this number of the last lines of the job's log."""
 
     lines: Annotated[int, msgspec.Meta(ge=1, le=LOG_LINES_MAX)]
 
 
 class Log(Message, frozen=True, tag=True):
-    """Master → agent, in response to LogRequest. `dropped`: lines that were too many."""
+    """Master → agent, in response to LogRequest. `dropped`: the number of earlier lines that are left out."""
 
     name: Name
     lines: Annotated[list[Line], msgspec.Meta(max_length=LOG_LINES_MAX)]

@@ -1,4 +1,4 @@
-"""Sends job messages through the agent's overlay node, within the size that the overlay carries."""
+"""Sends job messages through the agent's overlay node, up to the size that the overlay carries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent.runtime.model.fields import Message
 from overlay import PAYLOAD_BYTES_MAX, Node, Peer, Requested, group_id
 
 FLEET_GROUP = group_id("fleet")
-"""The group of all agents: here masters announce their jobs."""
+"""The group of all agents, in which masters announce their jobs."""
 
 
 class MessageSender:
@@ -20,37 +20,37 @@ class MessageSender:
         self._node = node
 
     def send(self, peer: Peer, message: Message, now: float) -> None:
-        """To one agent, which may be this one."""
+        """Sends to one agent, which may be this one."""
         self.send_all((peer,), message, now)
 
     def send_all(self, peers: Iterable[Peer], message: Message, now: float) -> None:
-        """To several agents; the message is encoded once."""
+        """Sends to several agents; encodes the message once."""
         payload = self._payload(message)
         if payload is not None:
             for peer in peers:
                 self._node.send(peer, payload, now)
 
     def route(self, message: Message, now: float) -> None:
-        """To the root of the job's tree."""
+        """Sends to the root of the job's tree."""
         if (payload := self._payload(message)) is not None:
             self._node.route(message.app_id, payload, now)
 
     def request(self, message: Message, timeout_s: float, now: float) -> int:
-        """To the root of the job's tree, which is to answer; a ticket for that. The message has to be a small one."""
+        """Sends a small message to the root of the job's tree; returns the ticket of its response."""
         return self._node.request(message.app_id, CODEC.encode(message), timeout_s, now)
 
     def respond(self, requested: Requested, message: Message, now: float) -> None:
-        """An answer, to whoever asked."""
+        """Responds to a request."""
         if (payload := self._payload(message)) is not None:
             self._node.respond(requested, payload, now)
 
     def multicast(self, group: int, message: Message, now: float) -> None:
-        """To every member of a group."""
+        """Sends to every member of a group."""
         if (payload := self._payload(message)) is not None:
             self._node.multicast(group, payload, now)
 
     def multicast_acknowledged(self, group: int, message: Message, timeout_s: float, now: float) -> int:
-        """To every member of a group; its number in the `MulticastAcknowledged` that follows. It has to be small."""
+        """Sends a small message to every member of a group; returns its id in the `MulticastAcknowledged` to come."""
         return self._node.multicast(group, CODEC.encode(message), now, acknowledged=True, timeout_s=timeout_s)
 
     def _payload(self, message: Message) -> bytes | None:

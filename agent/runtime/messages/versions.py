@@ -1,4 +1,4 @@
-"""The versions of a job's function, and what agents say to each other about them."""
+"""The versions of a job's function, and the messages that prepare and activate them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Count, Message, Number, Text, Time
 
 VERSIONS_MAX = 8
-"""Versions of a job that still have windows open; no further one is begun meanwhile."""
+"""Upper bound on versions of a job that have open windows; no further one begins meanwhile."""
 
 
 class Version(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One version of a job's function; `number` counts from 1 in the job's life.
 
-    It computes the panes after `after`, the last one of the version before, and has windows from `starts` on.
+    It computes the panes after `after`, the last pane of the version before, and has windows from `starts` on.
     """
 
     number: Count
@@ -32,7 +32,7 @@ VersionList = Annotated[list[Version], msgspec.Meta(min_length=1, max_length=VER
 
 
 class PrepareVersion(Message, frozen=True, tag=True):
-    """Master → all, multicast: be ready to compute this too, and say so."""
+    """Master → all, multicast: prepare to compute this version too, and report when you are ready."""
 
     epoch: JobEpoch
     version: Count
@@ -42,7 +42,7 @@ class PrepareVersion(Message, frozen=True, tag=True):
 
 
 class VersionPrepared(Message, frozen=True, tag=True):
-    """Worker → master: I have all events later than `opened` (epoch ms) for this version, or why I cannot run it."""
+    """Worker → master: I have every event after `opened` (epoch ms) for this version, or I refuse it for a reason."""
 
     epoch: JobEpoch
     number: Number
@@ -52,14 +52,14 @@ class VersionPrepared(Message, frozen=True, tag=True):
 
 
 class ActivateVersion(Message, frozen=True, tag=True):
-    """Master → all, multicast: these versions are in force. Who is not told asks: it enrols again."""
+    """Master → all, multicast: these versions are in force. An agent that misses this message enrols again."""
 
     epoch: JobEpoch
     versions: VersionList
 
 
 class AbortVersion(Message, frozen=True, tag=True):
-    """Master → all, multicast: this version will not be."""
+    """Master → all, multicast: this version is withdrawn."""
 
     epoch: JobEpoch
     version: Count

@@ -1,4 +1,4 @@
-"""Carries out what the programs of jobs request of their agent, as far as they may."""
+"""Carries out the calls that programs of jobs make to their agent, within their rights."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from agent.runtime.requests.events import Shown
 from overlay import Requested
 
 UNANSWERED_MAX = 64
-"""Upper bound on messages of other jobs that programs here have not answered; further ones are refused."""
+"""Upper bound on messages of other jobs that programs of this agent have not answered; further ones are refused."""
 TOO_MANY_MULTICASTS = f"multicast: more than {MULTICASTS_PER_S:.0f} a second; some are dropped"
 NOT_DRIVEN = "cbt.flush, cbt.empty and send_to are for jobs that say drives = True"
 
 
 class ProgramHost:
-    """The host of all programs of one agent, whose `agent_name` this is; `show` gets what they show."""
+    """The host of all programs of the agent `agent_name`; `show` gets the JSON that they show."""
 
     name = "program_host"
 
@@ -66,98 +66,98 @@ class ProgramHost:
 
     # Frames of programs.
 
-    def hear(self, event: ProgramSaid | ProgramEnded, now: float, wall_ms: int) -> None:
+    def receive(self, event: ProgramSaid | ProgramEnded, now: float, wall_ms: int) -> None:
         """Takes one frame of a program, or the end of its process."""
         self._programs.wall_ms = wall_ms
         if isinstance(event, ProgramSaid):
-            self._said(event.key, event.data, now, wall_ms)
+            self._frame_received(event.key, event.data, now, wall_ms)
         else:
             self._ended(event.key, event.reason, event.stderr, now)
 
-    def _said(self, key: int, data: bytes, now: float, wall_ms: int) -> None:
+    def _frame_received(self, key: int, data: bytes, now: float, wall_ms: int) -> None:
         program = self._programs.get(key)
         if program is None:
             return
         try:
-            act = calls.read_act(data)
+            call = calls.read_act(data)
         except ValueError as error:
             self._break(program, f"its process said what it cannot say: {error}", "", now)
             return
-        part = self._jobs.get(program.app_id)
-        if part is not None:
-            self._carry_out(program, part, act, now, wall_ms)
+        job = self._jobs.get(program.app_id)
+        if job is not None:
+            self._carry_out(program, job, call, now, wall_ms)
 
     def _ended(self, key: int, reason: str, stderr: str, now: float) -> None:
         """A program's process is gone; `stderr` is what it printed last."""
         if (program := self._programs.get(key)) is not None:
             self._break(program, f"its process {reason}", stderr[-TEXT_CHARACTERS_MAX:], now)
 
-    def _carry_out(self, program: Program, part: LocalJob, act: calls.FromProgram, now: float, wall_ms: int) -> None:
-        match act:
+    def _carry_out(self, program: Program, job: LocalJob, call: calls.FromProgram, now: float, wall_ms: int) -> None:
+        match call:
             case calls.CodeLoaded(about=about):
                 self._programs.loaded(program, about, now)
-                self._deployments.code_loaded(part, now, wall_ms)
+                self._deployments.code_loaded(job, now, wall_ms)
             case calls.CallbackFailed(reason=reason, text=text):
                 self._break(program, reason, text, now)
             case calls.WriteLog(text=text):
-                self._log(program, part, text, now)
+                self._log(program, job, text, now)
             case calls.RouteCall():
-                self._rpc.send(program, act, now)
+                self._rpc.send(program, call, now)
             case calls.AskCall():
-                self._rpc.ask(program, act, now)
+                self._rpc.ask(program, call, now)
             case calls.ReplyCall():
-                self._reply(program, act, now)
+                self._reply(program, call, now)
             case calls.ShowCall(json=json):
                 if program.shown.take(now):
                     self._show(Shown(program.app, json))
             case calls.ReadCall(ticket=ticket, token=token):
-                rows = part.paos.rows(token)
+                rows = job.paos.rows(token)
                 refusal = "these PAOs are not held any more" if rows is None else None
                 self._programs.answer(program.key, calls.AnswerArrived(ticket, refusal, rows=rows or []))
             case calls.MulticastCall() | calls.SubscribeCall() | calls.UpdateCall():
-                self._as_master(program, part, act, now, wall_ms)
+                self._as_master(program, job, call, now, wall_ms)
             case _:
-                self._with_events(program, part, act, now, wall_ms)
+                self._with_events(program, job, call, now, wall_ms)
 
     def _as_master(
         self,
         program: Program,
-        part: LocalJob,
-        act: calls.MulticastCall | calls.SubscribeCall | calls.UpdateCall,
+        job: LocalJob,
+        call: calls.MulticastCall | calls.SubscribeCall | calls.UpdateCall,
         now: float,
         wall_ms: int,
     ) -> None:
-        """Carries out what only code at the root may ask; a root that has just been replaced does not know it yet."""
-        if part.root is None or part.epoch is None:
+        """Carries out calls that only code at the root may make; code may not know yet that its root was replaced."""
+        if job.root is None or job.epoch is None:
             return
-        match act:
+        match call:
             case calls.MulticastCall(message=message):
                 if program.multicasts.take(now):
-                    self._sender.multicast(part.app_id, ProgramMulticast(part.app_id, part.epoch, message), now)
+                    self._sender.multicast(job.app_id, ProgramMulticast(job.app_id, job.epoch, message), now)
                     program.multicasts.refused = 0
                 elif program.multicasts.refused == 1:
-                    self._log(program, part, TOO_MANY_MULTICASTS, now)
+                    self._log(program, job, TOO_MANY_MULTICASTS, now)
             case calls.SubscribeCall(app=app):
                 refusal = self._subscriptions.subscribe(program, app, now)
                 if refusal is not None:
-                    self._log(program, part, refusal, now)
+                    self._log(program, job, refusal, now)
             case calls.UpdateCall(query=query, reset=reset):
-                refusal = self._masters.change(part.app_id, query, now, wall_ms, reset=reset)
+                refusal = self._masters.switch_function(job.app_id, query, now, wall_ms, reset=reset)
                 if refusal is not None:
-                    self._log(program, part, refusal, now)
+                    self._log(program, job, refusal, now)
 
-    def _with_events(self, program: Program, part: LocalJob, act: calls.FromProgram, now: float, wall_ms: int) -> None:
-        """Carries out what concerns events and PAOs here; an agent without the job's stream has none."""
-        pipeline = part.pipeline
+    def _with_events(self, program: Program, job: LocalJob, call: calls.FromProgram, now: float, wall_ms: int) -> None:
+        """Carries out calls on events and PAOs; an agent without the job's stream has none of either."""
+        pipeline = job.pipeline
         if pipeline is None:
             return
         wrong: str | None = None
-        match act:
+        match call:
             case calls.InsertCall(columns=columns):
                 if len(set(map(len, columns.values()))) == 1:
                     pipeline.put(columns, wall_ms)
             case calls.EventsMapped() if isinstance(pipeline, MappedPipeline | SelfPacedMappedPipeline):
-                fault = pipeline.mapped(program.digest, act.batch, act.origins, act.columns)
+                fault = pipeline.mapped(program.digest, call.batch, call.origins, call.columns)
                 if fault is not None:
                     self._break(program, f"its process {fault}", "", now)
             case calls.FlushCall(token=token) if isinstance(pipeline, SelfPacedPipeline):
@@ -168,37 +168,37 @@ class ProgramHost:
                 pipeline.gather_waiting()
             case calls.SendCall(token=token, pane=pane) if isinstance(pipeline, SelfPacedPipeline):
                 wrong = pipeline.send(token, pane, wall_ms)
-                self._jobs.advance(part, now)
+                self._jobs.advance(job, now)
             case _:
                 wrong = NOT_DRIVEN
         if wrong is not None:
-            self._log(program, part, wrong, now)
+            self._log(program, job, wrong, now)
 
     def _break(self, program: Program, reason: str, text: str, now: float) -> None:
-        """Reports failed code: that ends the job, or this agent's part in it where it has not begun."""
+        """Reports failed code: this ends the job, or only this agent's work on it if the code did not load."""
         was_ready = program.is_ready
         self._programs.fail(program, reason)
-        part = self._jobs.get(program.app_id)
-        if part is None or part.epoch is None or part.master_peer is None:
+        job = self._jobs.get(program.app_id)
+        if job is None or job.epoch is None or job.master_peer is None:
             return
-        if not was_ready and self._deployments.code_refused(part, program, now):
+        if not was_ready and self._deployments.code_refused(job, program, now):
             return
-        broken = ProgramFailed(part.app_id, part.epoch, self._agent_name, reason, text)
-        self._sender.send(part.master_peer, broken, now)
+        broken = ProgramFailed(job.app_id, job.epoch, self._agent_name, reason, text)
+        self._sender.send(job.master_peer, broken, now)
 
-    def _log(self, program: Program, part: LocalJob, text: str, now: float) -> None:
-        """Sends a line for the job's log to its master; of too many, some are left out."""
-        if part.epoch is None or part.master_peer is None or not program.lines.take(now):
+    def _log(self, program: Program, job: LocalJob, text: str, now: float) -> None:
+        """Sends a line for the job's log to its master; lines past the rate limit are left out, and counted."""
+        if job.epoch is None or job.master_peer is None or not program.lines.take(now):
             return
         lines = [Line(self._programs.wall_ms, self._agent_name, text)]
         if refused := program.lines.take_refused():
             lines.insert(0, Line(self._programs.wall_ms, self._agent_name, f"({refused} lines more than may be said)"))
-        self._sender.send(part.master_peer, LogLines(part.app_id, part.epoch, lines), now)
+        self._sender.send(job.master_peer, LogLines(job.app_id, job.epoch, lines), now)
 
     # Messages of other jobs.
 
     def _deliver(self, request: JobRequest, requested: Requested, now: float) -> None:
-        """Delivers a message of another job to the code at the root; its answer goes back when there is one."""
+        """Delivers a message of another job to the code at the root; the code's answer goes back when it comes."""
         job = self._jobs.get(request.app_id)
         if job is None or job.root is None:
             self._sender.respond(requested, NoJob(request.app_id), now)
@@ -227,6 +227,6 @@ class ProgramHost:
             self._sender.respond(requested, JobResponse(requested.key, reply.message, reply.refusal), now)
 
     def _forget_ended(self) -> None:
-        """Drops messages to programs that are over: they have no answer."""
+        """Drops messages to programs that have ended and will not answer."""
         for key, ticket in [which for which in self._delivered if self._programs.get(which[0]) is None]:
             del self._delivered[key, ticket]

@@ -1,4 +1,4 @@
-"""Sends the requests of programs to other jobs, and their answers back: route and deliver (paper §2.4, Table 2)."""
+"""Sends requests of programs to other jobs, and returns the answers: route and deliver (paper §2.4, Table 2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOO_MANY = f"this agent waits for {OPEN_MAX} answers of other jobs already"
 
 
 class JobRpc:
-    """Each request goes over the overlay to the other job's appId; its answer goes to the program that waits."""
+    """Routes each request over the overlay to the other job's appId, and its answer to the program that waits."""
 
     name = "rpc"
 
@@ -57,7 +57,7 @@ class JobRpc:
         )
 
     def _app_of(self, program: Program, name: str) -> Id:
-        """The job that a program names: a stage of its own job goes before any other of that name."""
+        """The job that a program names: a stage of its own job takes precedence over other jobs of this name."""
         job = self._directory.get(program.app_id)
         if name in program.stages and job is not None:
             name = f"{stage_app(job.name, name)}@{job.creator}"

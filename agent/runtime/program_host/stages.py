@@ -1,4 +1,4 @@
-"""Watches stages: jobs that belong to another job of the same creator, which follows them and ends them."""
+"""Watches stages: jobs that belong to another job of the same creator, which follows and ends them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LOOK_S = 1.0
 MISSING_S = 10.0
 """Delay before the log of a job says that a stage has not been announced."""
 ALONE_S = 30.0
-"""Delay before a stage stops whose job is not announced."""
+"""Delay before a stage stops because its job is not announced."""
 
 
 @dataclass(slots=True)
 class _Bond:
     """Links a job whose master is here to a stage of it, or a stage to its job.
 
-    `known_at`: when the other one was known last; `other`: its id and its master's epoch then; `trouble`: the last line
-    in the log about it.
+    `known_at`: the last time at which the other job was known; `other`: its id and its master's epoch at that time;
+    `trouble`: the last line in the log about it.
     """
 
     known_at: float
@@ -37,7 +37,7 @@ _Bonds = dict[tuple[Id, JobEpoch, str], _Bond]
 
 
 class Stages:
-    """The stages of all jobs whose master is on this agent, and the stages whose own master is."""
+    """Watches the stages of jobs whose master is on this agent, and the stages whose own master is on it."""
 
     name = "stages"
 
@@ -60,10 +60,10 @@ class Stages:
                 self._end_with_job(master, before, now)
 
     def _bond(self, master: JobMaster, name: str, before: _Bonds, now: float) -> tuple[_Bond, Id | None]:
-        """The bond with another job of the same creator, and that job's id, if it is known to run."""
-        key = (master.master.job.app_id, master.master.epoch, name)
+        """The bond with another job of the same creator, and the other job's id, if it is known to run."""
+        key = (master.state.job.app_id, master.state.epoch, name)
         bond = self._bonds[key] = before.get(key) or _Bond(now)
-        other = app_named(f"{name}@{master.master.creator}", self._directory.all())
+        other = app_named(f"{name}@{master.state.creator}", self._directory.all())
         if other is not None and (announced := self._directory.get(other)) is not None:
             bond.known_at, bond.other = now, (other, announced.epoch)
         return bond, other
@@ -73,7 +73,7 @@ class Stages:
         if program is None:
             return
         for stage in program.stages:
-            bond, stage_id = self._bond(master, stage_app(master.master.job.name, stage), before, now)
+            bond, stage_id = self._bond(master, stage_app(master.state.job.name, stage), before, now)
             trouble = bond.trouble
             if stage_id is not None:
                 trouble = self._subscriptions.follow_stage(program, stage, stage_id, now) or ""
@@ -85,9 +85,9 @@ class Stages:
 
     def _end_with_job(self, master: JobMaster, before: _Bonds, now: float) -> None:
         """Stops a stage when its job is over, or has not been announced for too long."""
-        if not master.master.part_of:
+        if not master.state.part_of:
             return
-        bond, job = self._bond(master, master.master.part_of, before, now)
+        bond, job = self._bond(master, master.state.part_of, before, now)
         if job is None and (now - bond.known_at > ALONE_S or self._is_over(bond)):
             master.stop(now)
 

@@ -1,4 +1,4 @@
-"""Follows other jobs for job code that gets their windows: those it subscribes to, and its own stages."""
+"""Follows other jobs for programs that get their windows: jobs to which a program subscribes, and its own stages."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TOO_MANY = f"this agent's programs follow {SUBSCRIPTIONS_MAX} jobs already"
 
 @dataclass(slots=True)
 class _Subscription:
-    """One followed job. `programs`: the keys of the programs that get its windows, each with the stage that the job is
-    of its own; "" for none. `sink` is what follows the job.
+    """One followed job. `programs`: the keys of the programs that get its windows, each with the name of the job as a
+    stage of the program's own job, "" if it is none. `sink` gets the job's events.
     """
 
     app: str
@@ -47,7 +47,7 @@ class ProgramSubscriptions:
         self._events: list[tuple[Id, JobEvent]] = []
 
     def subscribe(self, program: Program, app: str, now: float) -> str | None:
-        """Gives a program the windows of a job from now on; returns why not, if it cannot."""
+        """Gives a program the windows of a job from now on; returns the reason if this is impossible."""
         try:
             app_id = app_of(app, self._directory.all())
         except AmbiguousNameError as error:
@@ -72,15 +72,15 @@ class ProgramSubscriptions:
             return self._subscriptions[app_id]
         if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
             return None
-        subscription = self._subscriptions[app_id] = _Subscription(app, partial(self._hear, app_id))
+        subscription = self._subscriptions[app_id] = _Subscription(app, partial(self._queue, app_id))
         self._following.join(app_id, subscription.sink, now)
         return subscription
 
-    def _hear(self, app_id: Id, event: JobEvent) -> None:
+    def _queue(self, app_id: Id, event: JobEvent) -> None:
         self._events.append((app_id, event))
 
     def deliver(self, now: float) -> None:
-        """Gives programs the windows that have come, and follows nothing for programs that are over."""
+        """Gives programs the windows that have arrived, and unfollows jobs for programs that have ended."""
         events, self._events = self._events, []
         for app_id, event in events:
             subscription = self._subscriptions.get(app_id)
@@ -103,12 +103,12 @@ class ProgramSubscriptions:
                 self._programs.call(program, WindowPublished(place, subscription.app, json, stage))
 
     def _may_get(self, program: Program, stage: str) -> bool:
-        """Whether it is at a root; a stage's windows go to the code of the newest version alone."""
-        part = self._jobs.get(program.app_id)
-        return program.is_root and (not stage or (part is not None and part.program is program))
+        """Whether a program is at a root; a stage's windows only go to the code of the newest version."""
+        job = self._jobs.get(program.app_id)
+        return program.is_root and (not stage or (job is not None and job.program is program))
 
     def _let_go(self, now: float) -> None:
-        """Unfollows for programs that are over, or not at a root any more."""
+        """Unfollows jobs for programs that have ended, or are no longer at a root."""
         for app_id, subscription in list(self._subscriptions.items()):
             subscription.programs = {
                 key: stage

@@ -30,7 +30,7 @@ from agent.runtime.reduce.straggler import SourceWatch, StragglerPolicy
 Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
 """Merges the states of a run that ends with a pane."""
 GAPS_MAX = 64
-"""Upper bound on the spans of one source that got lost and may still come; the runs of older ones are late."""
+"""Upper bound on the lost spans of one source that may still come; runs of older spans are late."""
 DETACHED_MAX = 4096
 """Upper bound on the detached runs a root keeps of each tree; more are refused, and their agents missing."""
 
@@ -67,7 +67,7 @@ class Combiner:
     _watch: SourceWatch = field(default_factory=SourceWatch)
 
     def add_source(self, source: Hashable) -> None:
-        """Waits for this source too from now on."""
+        """Adds a source to wait for."""
         if source not in self._progress:
             self._progress[source] = self._joined[source] = self.frontier
             self._waiting.setdefault(source, [])
@@ -104,7 +104,7 @@ class Combiner:
         return late
 
     def _fill(self, source: Hashable, run: Run) -> Run | None:
-        """Takes a run that got lost, and was retransmitted after later ones."""
+        """Takes a run that was lost, and retransmitted after later ones."""
         gaps = self._gaps.get(source, [])
         gap = next((gap for gap in gaps if gap[0] <= run.after and run.upto <= gap[1]), None)
         if gap is None:
@@ -185,7 +185,7 @@ class Combiner:
         return len(self._detached) + sum(map(len, self._waiting.values()))
 
     def skip_stragglers(self, policy: StragglerPolicy, now: float) -> bool:
-        """Goes on without stragglers; whether there is one more or less."""
+        """Skips stragglers; returns whether their set has changed."""
         return self._watch.look(self._progress, self.frontier, policy, now)
 
     def _limit(self) -> int:

@@ -21,7 +21,7 @@ ACK_TIMEOUT_S = 1.5
 """Least time before an unacknowledged snapshot is retransmitted, longer if it is large or others take longer; doubles
 each time."""
 LATENCY_FACTOR = 4.0
-"""Multiple of the slowest recent acknowledgement that is waited for."""
+"""Multiple of the slowest recent acknowledgement's time to wait before retransmitting."""
 ACK_TIMEOUT_MAX_S = 20.0
 LATENCY_HALF_LIFE_S = 5.0
 """Time after which a slow acknowledgement counts for half."""
@@ -37,7 +37,7 @@ class AckLatency:
         self._slowest_s = self._at = 0.0
 
     def observe(self, seconds: float, now: float) -> None:
-        """Notes how long the acknowledgement of a snapshot took that was sent once."""
+        """Notes the time to the acknowledgement of a snapshot that was sent only once."""
         self._slowest_s, self._at = max(seconds, self._recently_s(now)), now
 
     def timeout_s(self, now: float) -> float:
@@ -50,7 +50,7 @@ class AckLatency:
 
 @dataclass(slots=True)
 class _Kept:
-    """`timeouts`: the multiple of the first timeout that is waited for now; 0: it is to be sent."""
+    """`timeouts`: the multiple of the first timeout to wait for now; 0: the snapshot is to be sent."""
 
     snapshot: Snapshot
     size: int
@@ -69,7 +69,7 @@ class RetransmitBuffer:
         self._bytes = 0
 
     def add(self, snapshot: Snapshot) -> None:
-        """Keeps a snapshot, which is to be sent, until it is committed. Of the same panes and agents it keeps one."""
+        """Keeps a snapshot, which is to be sent, until it is committed; one per set of panes and agents."""
         key = (snapshot.after, snapshot.upto, snapshot.contributors)
         if key in self._kept:
             return
@@ -100,14 +100,14 @@ class RetransmitBuffer:
         return now - kept.sent_at >= kept.timeouts * (self._latency.timeout_s(now) + kept.size / BYTES_PER_S)
 
     def parent_changed(self) -> None:
-        """Makes everything due for another parent, detached: the parent before may have passed it on, combined."""
+        """Makes all snapshots due again, detached, for a new parent: the old one may have passed them on, combined."""
         for kept in self._kept.values():
             if kept.sent_at is not None:
-                kept.snapshot = msgspec.structs.replace(kept.snapshot, again=True)
+                kept.snapshot = msgspec.structs.replace(kept.snapshot, detached=True)
             kept.timeouts, kept.is_acknowledged = 0, False
 
     def acknowledged(self, after: int, upto: int, contributors: bytes, now: float) -> None:
-        """Notes that the parent has this snapshot: it is not sent to it again."""
+        """Notes that the parent has this snapshot, which is not sent to it again."""
         kept = self._kept.get((after, upto, contributors))
         if kept is not None and kept.sent_at is not None:
             if not kept.is_acknowledged and kept.timeouts == 1:
@@ -115,9 +115,9 @@ class RetransmitBuffer:
             kept.is_acknowledged = True
 
     def detach_all(self) -> None:
-        """Sends everything detached from now on: this agent leaves, and what is combined here would be lost."""
+        """Sends every snapshot detached from now on, as this agent leaves: runs combined here would be lost."""
         for kept in self._kept.values():
-            kept.snapshot = msgspec.structs.replace(kept.snapshot, again=True)
+            kept.snapshot = msgspec.structs.replace(kept.snapshot, detached=True)
 
     @property
     def is_acknowledged(self) -> bool:

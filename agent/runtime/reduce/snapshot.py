@@ -18,7 +18,7 @@ EARLY_BYTES_MAX = 128 << 20
 
 
 class EarlySnapshots:
-    """Holds snapshots of one job that came before its epoch, function or version did, with the children they are from.
+    """Holds snapshots of one job that arrive before its epoch, function or version, with the children that sent them.
 
     Snapshots beyond the bounds are not held: the child sends them again.
     """
@@ -28,7 +28,7 @@ class EarlySnapshots:
         self._bytes = 0
 
     def hold(self, child: int, snapshot: Snapshot) -> bool:
-        """Holds a snapshot; False where there is no room for it."""
+        """Holds a snapshot; False if there is no room for it."""
         size = snapshot.size
         if len(self._held) >= EARLY_MAX or self._bytes + size > EARLY_BYTES_MAX:
             return False
@@ -51,16 +51,16 @@ SNAPSHOT_BYTES_MAX = 60 << 20
 """Upper bound on a run in a message; a larger run goes without its content, and its contributors are missing."""
 
 
-def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, again: bool) -> Snapshot:
-    """Encodes a run; `again`: it is detached."""
-    message = _encoded(run, versions, app_id, epoch, again=again)
+def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, detached: bool) -> Snapshot:
+    """Encodes a run, which may be `detached`."""
+    message = _encoded(run, versions, app_id, epoch, detached=detached)
     if message.size > SNAPSHOT_BYTES_MAX:
         nothing = without_content(versions, run.after, run.upto, run.tree)
-        return _encoded(nothing, versions, app_id, epoch, again=again)
+        return _encoded(nothing, versions, app_id, epoch, detached=detached)
     return message
 
 
-def _encoded(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, again: bool) -> Snapshot:
+def _encoded(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, detached: bool) -> Snapshot:
     in_force = versions.at(run.upto)
     return Snapshot(
         app_id,
@@ -72,7 +72,7 @@ def _encoded(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, again
         cbt.encode_frame(run.state) if run.state.height else in_force.function.empty_state_encoded,
         [(pane, *counts) for pane, counts in run.counted.items()],
         contributors.to_bytes(run.partial),
-        again,
+        detached,
         run.tree,
     )
 

@@ -88,7 +88,7 @@ class SourceWatch:
         self.skipped.discard(source)
 
     def look(self, progress: Mapping[Hashable, int], frontier: int, policy: StragglerPolicy, now: float) -> bool:
-        """Skips stragglers, and stops skipping sources that have come up; whether there is one more or less."""
+        """Skips stragglers, and stops skipping sources that have come up; returns whether the set has changed."""
         before = len(self.skipped)
         most = max(progress.values(), default=frontier)
         for source, reached in progress.items():
@@ -111,7 +111,7 @@ class HoldbackTimer:
         self._since: float | None = None
 
     def holds_back(self, missing: int, now: float) -> bool:
-        """Whether to wait for these agents (still); those that are leapt over are written off."""
+        """Whether to wait (longer) for these agents; writes off the agents over which it leaps."""
         if not missing & ~self.written_off:
             self._since = None
             return False
@@ -124,10 +124,10 @@ class HoldbackTimer:
         return False
 
     def write_off(self, agents: int) -> None:
-        """Waits for these agents no longer."""
+        """Stops waiting for these agents."""
         self.written_off |= agents
         self._since = None
 
     def contributed(self, agents: int) -> None:
-        """Waits for these agents again: they have contributed."""
+        """Waits for these agents again, because they have contributed."""
         self.written_off &= ~agents

@@ -67,7 +67,7 @@ class TreeNodes:
         return len(self._nodes)
 
     def begin_epoch(self, trees: int) -> None:
-        """Begins from nothing but the children; of trees that are new, none are known."""
+        """Begins anew with the children only; new trees have none yet."""
         before = [node.children for node in self._nodes[:trees]]
         children = [*before, *({} for _ in range(trees - len(before)))]
         self._nodes = [
@@ -116,24 +116,24 @@ class TreeNodes:
         return any(node.children for node in self._nodes)
 
     def begin_worker(self) -> None:
-        """Waits for the agent's own worker from now on."""
+        """Adds the agent's own worker to the sources to wait for."""
         for combiner in self._combiners():
             combiner.add_source(self._worker)
 
     def end_worker(self) -> None:
-        """Waits for the worker no longer, and sends everything detached from now on: this agent leaves."""
+        """Stops waiting for the worker, and sends every run detached from now on, as this agent leaves."""
         for node in self._nodes:
             node.buffer.detach_all()
         for combiner in self._combiners():
             combiner.remove_source(self._worker)
 
     def add(self, runs: Iterable[Run]) -> list[Run]:
-        """Takes the worker's run of each tree; returns the parts that came after others had been passed on."""
+        """Takes the worker's run of each tree; returns the pieces that come too late to be combined with others."""
         late = [self.combiner(run.tree).add(self._worker, run) for run in runs]
         return [run for run in late if run is not None]
 
     def skip_stragglers(self, versions: Versions, now: float) -> bool:
-        """Goes on without sources that stand still, looking once in a while; whether there is one more or less."""
+        """Skips sources that stand still, looking once in a while; returns whether their set has changed."""
         if now < self._looks_at:
             return False
         self._looks_at = now + LOOK_INTERVAL_S
@@ -163,7 +163,7 @@ class TreeNodes:
     # Sending.
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Sends a snapshot up as it is, and keeps it until it is committed."""
+        """Sends a snapshot up unchanged, and keeps it until it is committed."""
         self._nodes[snapshot.tree].buffer.add(snapshot)
 
     def parent_changed(self, tree: int) -> None:
@@ -182,5 +182,5 @@ class TreeNodes:
 
     @property
     def is_acknowledged(self) -> bool:
-        """Whether parents have everything."""
+        """Whether parents have every snapshot."""
         return not any(len(node.buffer) and not node.buffer.is_acknowledged for node in self._nodes)

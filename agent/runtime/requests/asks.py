@@ -1,7 +1,7 @@
-"""Questions to jobs that need an answer: for their last results, or for the last lines of their log.
+"""Asks jobs for their last results or the last lines of their logs, until an answer comes or the deadline passes.
 
-A job that was announced exists, so an agent that denies it (the node closest to the appId may change meanwhile) is
-asked again until the deadline.
+An announced job exists. If the node that answers denies it, because another node is becoming the closest to the appId,
+the question is repeated until the deadline.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agent.runtime.requests.pending import NoAnswer, PendingRequests
 OPEN_MAX = 256
 TIMEOUT_S = 10.0
 RETRY_S = 0.5
-"""Delay before a job that exists is asked again."""
+"""Delay before a question to a job that exists is repeated."""
 
 
 @dataclass(eq=False, slots=True)
@@ -81,7 +81,7 @@ class JobQuestions:
         question.reply(reply)
 
     def tick(self, now: float) -> None:
-        """Asks again; gives up at the deadline."""
+        """Repeats questions, and gives up those whose deadline has passed."""
         for question in [one for one in self._open if one.retry_at is not None]:
             if now >= question.deadline:
                 self._close(question, AskRefused(unavailable=True))

@@ -1,4 +1,4 @@
-"""Requests to masters on behalf of this agent's clients: to start, change or stop a job."""
+"""Requests to masters on behalf of this agent's clients: to start, update or stop a job."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class JobCommands:
         }
 
     def submit(self, job: Submit, reply: Callable[[SubmitReply], None], now: float, wall_ms: int) -> None:
-        """Starts a job, wherever its master will be."""
+        """Starts a job, on whichever agent its master will be."""
         try:
             plan = query.Plan.from_wire(job.plan)
             self._check_apps(plan, job.name)
@@ -99,7 +99,7 @@ class JobCommands:
             raise query.PlanError(refusal)
 
     def update(self, update: Update, reply: Callable[[UpdateReply], None], now: float, wall_ms: int) -> None:
-        """Lets a job compute something else from a window on; one such request of a job at a time."""
+        """Updates a job's function from a later window on; a job has one such request at a time."""
         update = msgspec.structs.replace(update, updated_ms=max(0, wall_ms))
         known = self._directory.get(update.app_id)
         try:
@@ -117,7 +117,7 @@ class JobCommands:
     def stop(
         self, app_id: Id, reply: Callable[[StopReply], None], now: float, signature: Signature | None = None
     ) -> None:
-        """Ends a job everywhere; `signature` is its creator's order to do so, if it has a creator."""
+        """Ends a job everywhere; `signature` is its creator's signature of the order, if it has a creator."""
         if len(self._stops) >= OPEN_MAX:
             reply(StopAnswer(app_id, found=False))
             return
@@ -131,7 +131,7 @@ class JobCommands:
         return not (self._submissions or self._updates or self._stops)
 
     def _submitted(self, message: Submitted, _sender: object, now: float) -> None:
-        """A master answers a submission."""
+        """Takes a master's answer to a submission."""
         request = self._submissions.get(message.app_id)
         if request is None or request.message.submitted_ms != message.submitted_ms:
             if message.refusal is not None and request is None:
@@ -147,7 +147,7 @@ class JobCommands:
             self._following.started(job.app_id, now)
 
     def _updated(self, message: Updated, _sender: object, _now: float) -> bool:
-        """A master answers an update; False if no client asked for it."""
+        """Takes a master's answer to an update; False if no client has requested it."""
         request = self._updates.get(message.app_id)
         if request is None or request.message.updated_ms != message.updated_ms:
             return False
@@ -159,12 +159,12 @@ class JobCommands:
         return True
 
     def _no_job(self, message: NoJob, _sender: object, _now: float) -> None:
-        """The node that is closest to the appId has never heard of the job."""
+        """Takes the answer that the node closest to the appId does not know the job."""
         if self._directory.get(message.app_id) is None and message.app_id in self._updates:
             self._updates.pop(message.app_id).reply(UpdateRefused(message.app_id, "", "unknown"))
 
     def _stopped(self, message: StopAnswer, _sender: object, _now: float) -> None:
-        """A master, or the node in its place, answers a stop."""
+        """Takes the answer to a stop, from the master or from the node in its place."""
         is_unknown = self._directory.get(message.app_id) is None
         if (message.found or is_unknown) and message.app_id in self._stops:
             for reply in self._stops.pop(message.app_id).replies:
@@ -192,7 +192,7 @@ class JobCommands:
                 self._send(request.message, now)
 
     def _send(self, message: Submit | Update | Stop, now: float) -> None:
-        """Sends to the master where one is known to be in office, else routes to where one should be."""
+        """Sends to the job's master if it is known, else routes to the node that should be its master."""
         known = self._directory.get(message.app_id)
         if not isinstance(message, Submit) and known is not None:
             self._sender.send(known.master, message, now)

@@ -1,4 +1,4 @@
-"""Events that an agent's core reports to its clients and to the shell around it, beside those of followed jobs."""
+"""Replies and events that an agent's core reports to its clients and its shell, beside the events of followed jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from overlay import EpochTaken, Peer, PeerFailed, PeerLeft
 
 @dataclass(frozen=True, slots=True)
 class SubmitRefused:
-    """A job was not started, and why: one line for people. `unavailable`: trying again later may help."""
+    """The reason why a job has not been started, one line for people. `unavailable`: trying again later may help."""
 
     app_id: int
     reason: str
@@ -23,7 +23,7 @@ class SubmitRefused:
 
 @dataclass(frozen=True, slots=True)
 class UpdateRefused:
-    """A job computes what it did, and why: usage (as it was asked), unknown (no such job), unavailable (not now)."""
+    """The reason why a job has not been updated: usage (as requested), unknown (no such job), unavailable (not now)."""
 
     app_id: int
     reason: str
@@ -32,7 +32,7 @@ class UpdateRefused:
 
 @dataclass(frozen=True, slots=True)
 class AskRefused:
-    """There is no answer to an `ask`; `unavailable`: not now, else there is no such job."""
+    """An `ask` has no answer: for now if `unavailable`, else because there is no such job."""
 
     unavailable: bool
 
@@ -45,7 +45,7 @@ AskReply = Answer | Log | AskRefused
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A job's code leaves this JSON for the web server beside the agent."""
+    """The JSON that a job's code leaves for the web server beside the agent."""
 
     app: str
     json: bytes
@@ -53,7 +53,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class StreamAsked:
-    """An agent wants to know what a stream holds here: `StreamDiscovery.tell` answers."""
+    """An agent asks for a description of a stream on this agent, which `StreamDiscovery.answer` sends."""
 
     asker: Peer
     question: int
@@ -69,19 +69,19 @@ class StreamSurveyed:
 
 
 class AgentObserver:
-    """Hears what nobody has asked for; the shell around a core overrides what it cares about."""
+    """Receives events that no client has requested; the shell around a core overrides the methods it needs."""
 
     def peer_gone(self, event: PeerFailed | PeerLeft) -> None:
         """Another agent has failed or left."""
 
     def epochs_taken(self, epochs: list[EpochTaken]) -> None:
-        """The node has taken these epochs; called before any message is sent that names them."""
+        """The node has taken these epochs; called before a message that names them is sent."""
 
     def rows_unjoinable(self, rows: str, why: str) -> None:
-        """The rows of a job or table cannot be joined with, and why, in one line."""
+        """The rows of a job or table cannot be joined with, for this reason in one line."""
 
     def shown(self, shown: Shown) -> None:
         """The code of a job here shows something."""
 
     def stream_asked(self, asked: StreamAsked) -> None:
-        """An agent asks what a stream holds here."""
+        """An agent asks for a description of a stream on this agent."""

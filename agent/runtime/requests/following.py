@@ -1,9 +1,8 @@
-"""Follows jobs: asks their masters for results, and passes each event on once to every follower on this agent.
+"""Subscribes to jobs: asks their masters for results, and passes each event once to every follower on this agent.
 
-A following is of a job and a reader: clients and programs of this agent share one, each job that reads another job's
-results has its own. A request to follow is repeated every 3 s, which keeps the master sending and finds the next
-master. Windows count only once the master has answered the request that is in force: until then they may belong to an
-earlier one.
+Each subscription belongs to a job and a reader: clients and programs of this agent share one, and each job that reads
+another job's results has its own. The request is repeated every 3 s, which keeps the master sending and finds the next
+master. Windows are ignored until the master has answered the current request: they may belong to an earlier one.
 """
 
 from __future__ import annotations
@@ -38,20 +37,20 @@ REPEAT_S = 3.0
 ANSWER_S = 1.0
 """Delay before an unanswered request is repeated."""
 LOST_S = 30.0
-"""A job is lost after this time without a message from any master of it."""
+"""Time without a message from any master of a job after which the job is lost."""
 RECENT_S = 10.0
-"""A job announced within this time exists, even where the node closest to its appId denies it."""
+"""Age of an announcement up to which its job exists, even if the node closest to its appId denies it."""
 
 EventSink = Callable[[JobEvent], None]
 _Key = tuple[Id, Reader]
 
 
 @dataclass(slots=True)
-class _Following:
+class _Subscription:
     """`oldest` and `request`: the first and the last request whose answer counts.
 
-    `closed_ms`: every window up to this instant has come; None: not yet known. `gap`: the first and the last instant of
-    windows that are lost.
+    `closed_ms`: every window up to this instant has arrived; None: not yet known. `gap`: the first and the last instant
+    of lost windows.
     """
 
     sinks: tuple[EventSink, ...]
@@ -73,7 +72,7 @@ class _Following:
 
 
 class JobSubscriptions:
-    """All followings of one agent. Every follower passes a sink, which gets the job's events in order."""
+    """All subscriptions of one agent. Every follower passes a sink, which gets the job's events in order."""
 
     name = "following"
 
@@ -81,7 +80,7 @@ class JobSubscriptions:
         self.refused = 0
         self._sender = sender
         self._directory = directory
-        self._followed: dict[_Key, _Following] = {}
+        self._subscriptions: dict[_Key, _Subscription] = {}
         self._starting: set[Id] = set()
         self._requests = 0
 
@@ -97,37 +96,37 @@ class JobSubscriptions:
     @property
     def jobs(self) -> tuple[Id, ...]:
         """The jobs that clients and programs of this agent follow."""
-        return tuple(app_id for app_id, reader in self._followed if reader is None)
+        return tuple(app_id for app_id, reader in self._subscriptions if reader is None)
 
     # Jobs that are being started here.
 
     def expect(self, app_id: Id) -> None:
-        """A job is being started: its followers get all of it, once `started` says that it can be asked."""
+        """Notes that a job is being started: its followers get all of its windows, once `started` is called."""
         self._starting.add(app_id)
 
     def started(self, app_id: Id, now: float) -> None:
-        """The job has been accepted: asks its master for results."""
+        """Asks the master of a job that has been accepted for results."""
         self._starting.discard(app_id)
-        if (following := self._followed.get((app_id, None))) is not None:
-            self._ask((app_id, None), following, now)
+        if (subscription := self._subscriptions.get((app_id, None))) is not None:
+            self._ask((app_id, None), subscription, now)
 
     def drop_new(self, app_id: Id) -> None:
-        """Forgets a job that was to be followed from its start and never started."""
+        """Drops the subscription to a job that was expected and has not started."""
         self._starting.discard(app_id)
-        following = self._followed.get((app_id, None))
-        if following is not None and following.epoch is None:
-            del self._followed[app_id, None]
+        subscription = self._subscriptions.get((app_id, None))
+        if subscription is not None and subscription.epoch is None:
+            del self._subscriptions[app_id, None]
 
     # Followers.
 
     def follow(self, app_id: Id, after: int | None, sink: EventSink, now: float, *, reader: Reader = None) -> None:
         """Sends a job's events to a sink, with the results after a pane; None: from now on.
 
-        Asks anew where the job is followed already: all its sinks get those results. `Accepted` comes first, unless the
-        job is just being started here: then all of its results come.
+        If the job is followed already, its master is asked again, and all sinks get these results. `Accepted` comes
+        first, unless the job is just being started here: then all of its results come.
         """
         key = (app_id, reader)
-        known = self._followed.get(key)
+        known = self._subscriptions.get(key)
         if known is None and reader is None and len(self.jobs) >= FOLLOWED_MAX:
             sink(Ended("lost"))
             return
@@ -135,92 +134,92 @@ class JobSubscriptions:
         after = FIRST_PANE if starting and after is None else after
         sinks = known.sinks if known is not None else ()
         self._requests += 1
-        following = _Following(
+        subscription = _Subscription(
             sinks if sink in sinks else (*sinks, sink), after, self._requests, self._requests, now, now
         )
-        self._followed[key] = following
-        following.accepted = starting
+        self._subscriptions[key] = subscription
+        subscription.accepted = starting
         if not starting:
-            self._ask(key, following, now)
+            self._ask(key, subscription, now)
 
     def join(self, app_id: Id, sink: EventSink, now: float) -> None:
-        """Sends a job's events to a sink from now on, without asking again where it is followed already."""
-        following = self._followed.get((app_id, None))
-        if following is None:
+        """Sends a job's events to a sink from now on; asks its master only if the job is not followed yet."""
+        subscription = self._subscriptions.get((app_id, None))
+        if subscription is None:
             self.follow(app_id, None, sink, now)
-        elif sink not in following.sinks:
-            following.sinks = (*following.sinks, sink)
+        elif sink not in subscription.sinks:
+            subscription.sinks = (*subscription.sinks, sink)
 
     def unfollow(self, app_id: Id, sink: EventSink, now: float, *, reader: Reader = None) -> None:
-        """Sends a sink nothing more of a job."""
-        following = self._followed.get((app_id, reader))
-        if following is None or sink not in following.sinks:
+        """Stops sending a job's events to a sink."""
+        subscription = self._subscriptions.get((app_id, reader))
+        if subscription is None or sink not in subscription.sinks:
             return
-        following.sinks = tuple(one for one in following.sinks if one != sink)
-        if not following.sinks:
-            del self._followed[app_id, reader]
+        subscription.sinks = tuple(one for one in subscription.sinks if one != sink)
+        if not subscription.sinks:
+            del self._subscriptions[app_id, reader]
             if (known := self._directory.get(app_id)) is not None:
                 self._sender.send(known.master, Unfollow(app_id, reader), now)
 
     def closed_ms(self, app_id: Id, reader: Reader) -> int | None:
-        """The instant up to which every window has come, as far as the master has told; None: not yet."""
-        following = self._followed.get((app_id, reader))
-        return following.closed_ms if following is not None else None
+        """The instant up to which every window has arrived, by the master's count; None: not yet known."""
+        subscription = self._subscriptions.get((app_id, reader))
+        return subscription.closed_ms if subscription is not None else None
 
     def take_gap(self, app_id: Id, reader: Reader) -> tuple[int, int] | None:
-        """The first and the last instant of windows that are lost, if there are any; returned once."""
-        following = self._followed.get((app_id, reader))
-        if following is None:
+        """The first and the last instant of lost windows, if there are any; returned once."""
+        subscription = self._subscriptions.get((app_id, reader))
+        if subscription is None:
             return None
-        gap, following.gap = following.gap, None
+        gap, subscription.gap = subscription.gap, None
         return gap
 
     # Time and masters.
 
     def tick(self, now: float) -> None:
-        """Repeats requests; gives up what is lost."""
-        for key, following in list(self._followed.items()):
-            if now - following.heard_at > LOST_S:
-                self._end(key, Ended("lost" if following.accepted else "unknown"))
-            elif following.settled and now - following.asked_at >= REPEAT_S:
-                self._ask(key, following, now)
-            elif not following.settled and now - following.asked_at >= ANSWER_S:
+        """Repeats requests, and ends the subscriptions to lost jobs."""
+        for key, subscription in list(self._subscriptions.items()):
+            if now - subscription.heard_at > LOST_S:
+                self._end(key, Ended("lost" if subscription.accepted else "unknown"))
+            elif subscription.settled and now - subscription.asked_at >= REPEAT_S:
+                self._ask(key, subscription, now)
+            elif not subscription.settled and now - subscription.asked_at >= ANSWER_S:
                 self._requests += 1
-                following.request = self._requests
-                self._ask(key, following, now)
+                subscription.request = self._requests
+                self._ask(key, subscription, now)
 
     def extend_deadlines(self, seconds: float) -> None:
-        """This agent stood still: masters may have spoken meanwhile."""
-        for following in self._followed.values():
-            following.heard_at += seconds
+        """Makes up for a standstill of this agent: masters may have sent messages meanwhile."""
+        for subscription in self._subscriptions.values():
+            subscription.heard_at += seconds
 
     def announced(self, announce: Announce, now: float) -> None:
-        """A master has announced a job: a new master is asked at once."""
-        for key, following in self._of_job(announce.app_id):
-            if following.epoch is None or announce.epoch <= following.epoch:
+        """Asks a new master of a followed job at once; ends the subscription if another job has taken the name."""
+        for key, subscription in self._of_job(announce.app_id):
+            if subscription.epoch is None or announce.epoch <= subscription.epoch:
                 continue
-            if not announce.epoch.is_same_job(following.epoch):
+            if not announce.epoch.is_same_job(subscription.epoch):
                 self._end(key, Ended("stopped"))
                 continue
-            following.epoch = announce.epoch
-            self._ask_anew(key, following, now)
+            subscription.epoch = announce.epoch
+            self._ask_anew(key, subscription, now)
 
-    def _of_job(self, app_id: Id) -> list[tuple[_Key, _Following]]:
-        return [(key, following) for key, following in self._followed.items() if key[0] == app_id]
+    def _of_job(self, app_id: Id) -> list[tuple[_Key, _Subscription]]:
+        return [(key, subscription) for key, subscription in self._subscriptions.items() if key[0] == app_id]
 
-    def _ask_anew(self, key: _Key, following: _Following, now: float) -> None:
-        """Asks for everything after the last window that came; what comes before the answer does not count."""
+    def _ask_anew(self, key: _Key, subscription: _Subscription, now: float) -> None:
+        """Asks for everything after the last window that has arrived; windows before the answer are ignored."""
         self._requests += 1
-        following.oldest = following.request = self._requests
-        following.settled = False
-        self._ask(key, following, now)
+        subscription.oldest = subscription.request = self._requests
+        subscription.settled = False
+        self._ask(key, subscription, now)
 
-    def _ask(self, key: _Key, following: _Following, now: float) -> None:
+    def _ask(self, key: _Key, subscription: _Subscription, now: float) -> None:
         app_id, reader = key
-        following.asked_at = now
-        message = Follow(app_id, following.request, following.after, reader)
+        subscription.asked_at = now
+        message = Follow(app_id, subscription.request, subscription.after, reader)
         known = self._directory.get(app_id)
-        if known is not None and now - (self._directory.heard_at(app_id) or 0.0) < RECENT_S:
+        if known is not None and now - (self._directory.announced_at(app_id) or 0.0) < RECENT_S:
             self._sender.send(known.master, message, now)
         else:
             self._sender.route(message, now)
@@ -228,81 +227,81 @@ class JobSubscriptions:
     # What masters answer.
 
     def _answered(self, message: Followed, _sender: object, now: float) -> None:
-        """A master answers a request: from here on its windows count."""
-        following = self._followed.get((message.app_id, message.reader))
-        if following is None or not _answers(message, following):
+        """Takes a master's answer to a request: from here on its windows count."""
+        subscription = self._subscriptions.get((message.app_id, message.reader))
+        if subscription is None or not _answers(message, subscription):
             self.refused += 1
             return
-        following.heard_at, following.epoch, following.settled = now, message.epoch, True
-        if following.after is None:
-            following.after = message.after
-        elif message.lost > following.after:
-            following.gap = (following.after + 1, message.lost)
-        if not following.accepted:
-            following.accepted = True
+        subscription.heard_at, subscription.epoch, subscription.settled = now, message.epoch, True
+        if subscription.after is None:
+            subscription.after = message.after
+        elif message.lost > subscription.after:
+            subscription.gap = (subscription.after + 1, message.lost)
+        if not subscription.accepted:
+            subscription.accepted = True
             columns = list(message.columns)
-            following.emit(Accepted(message.name, message.text, columns, message.bounded, message.version))
+            subscription.emit(Accepted(message.name, message.text, columns, message.bounded, message.version))
 
     def _acknowledged(self, message: Acknowledgement, _sender: object, now: float) -> None:
-        """A master says how many agents run the job."""
-        following = self._settled(message, now)
-        if following is not None and self._is_complete(message, following, message.sent, now):
-            following.closed_ms = message.closed_ms
+        """Takes the number of agents that run the job."""
+        subscription = self._settled(message, now)
+        if subscription is not None and self._is_complete(message, subscription, message.sent, now):
+            subscription.closed_ms = message.closed_ms
             event = Acknowledged(
                 message.agents, message.expected, message.version, message.epoch.counter, message.master_name
             )
-            if event != following.acknowledged:
-                following.acknowledged = event
-                following.emit(event)
+            if event != subscription.acknowledged:
+                subscription.acknowledged = event
+                subscription.emit(event)
 
     def _window(self, message: WindowMessage, _sender: object, now: float) -> None:
-        """A result comes; only newer ones than the last one are passed on."""
-        following = self._settled(message, now)
-        if following is None or not self._is_complete(message, following, message.previous, now):
+        """Passes a result on, unless it is no newer than the last one."""
+        subscription = self._settled(message, now)
+        if subscription is None or not self._is_complete(message, subscription, message.previous, now):
             return
-        if following.after is None or message.pane > following.after:
-            following.after = message.pane
-            following.emit(PublishedWindow(message.pane, msgspec.Raw(message.json)))
+        if subscription.after is None or message.pane > subscription.after:
+            subscription.after = message.pane
+            subscription.emit(PublishedWindow(message.pane, msgspec.Raw(message.json)))
 
     def _ended(self, message: JobEnded, _sender: object, now: float) -> None:
-        """A master says that there will be no further window."""
-        following = self._settled(message, now)
-        if following is not None and self._is_complete(message, following, message.sent, now):
+        """Ends the subscription, once all windows before the job's end have arrived."""
+        subscription = self._settled(message, now)
+        if subscription is not None and self._is_complete(message, subscription, message.sent, now):
             self._end((message.app_id, message.reader), Ended(message.reason, message.failure))
 
     def _no_job(self, message: NoJob, _sender: object, now: float) -> bool:
-        """The node that is closest to the appId has never heard of the job. Others may wait for the job too."""
-        heard_at = self._directory.heard_at(message.app_id)
-        if heard_at is None or now - heard_at > RECENT_S:
-            for key, following in self._of_job(message.app_id):
-                if not following.accepted:
+        """Takes the answer that the node closest to the appId does not know the job; others may wait for it too."""
+        announced_at = self._directory.announced_at(message.app_id)
+        if announced_at is None or now - announced_at > RECENT_S:
+            for key, subscription in self._of_job(message.app_id):
+                if not subscription.accepted:
                     self._end(key, Ended("unknown"))
         return False
 
-    def _settled(self, message: Acknowledgement | WindowMessage | JobEnded, now: float) -> _Following | None:
-        following = self._followed.get((message.app_id, message.reader))
-        if following is None or not following.settled or message.epoch != following.epoch:
+    def _settled(self, message: Acknowledgement | WindowMessage | JobEnded, now: float) -> _Subscription | None:
+        subscription = self._subscriptions.get((message.app_id, message.reader))
+        if subscription is None or not subscription.settled or message.epoch != subscription.epoch:
             self.refused += 1
             return None
-        following.heard_at = now
-        return following
+        subscription.heard_at = now
+        return subscription
 
     def _is_complete(
-        self, message: Acknowledgement | WindowMessage | JobEnded, following: _Following, upto: int, now: float
+        self, message: Acknowledgement | WindowMessage | JobEnded, subscription: _Subscription, upto: int, now: float
     ) -> bool:
-        """Whether all windows up to a pane have come; if one was lost on the way, it is asked for."""
-        if following.after is None or upto <= following.after:
+        """Whether all windows up to a pane have arrived; asks again for one that was lost on the way."""
+        if subscription.after is None or upto <= subscription.after:
             return True
-        self._ask_anew((message.app_id, message.reader), following, now)
+        self._ask_anew((message.app_id, message.reader), subscription, now)
         return False
 
     def _end(self, key: _Key, ended: Ended) -> None:
-        self._followed.pop(key).emit(ended)
+        self._subscriptions.pop(key).emit(ended)
 
     def statistics(self) -> Mapping[str, int]:
-        return {"refused": self.refused, "followed": len(self._followed)}
+        return {"refused": self.refused, "followed": len(self._subscriptions)}
 
 
-def _answers(message: Followed, following: _Following) -> bool:
-    is_old = following.epoch is not None and message.epoch < following.epoch
-    return not is_old and following.oldest <= message.request <= following.request
+def _answers(message: Followed, subscription: _Subscription) -> bool:
+    is_old = subscription.epoch is not None and message.epoch < subscription.epoch
+    return not is_old and subscription.oldest <= message.request <= subscription.request

@@ -1,4 +1,4 @@
-"""The requests that this agent has routed over the overlay and that wait for their answers."""
+"""Keeps the requests that this agent has routed over the overlay until they are answered or fail."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from overlay import PAYLOAD_BYTES_MAX, RequestFailed, Responded, WireError
 
 
 class NoAnswer(Enum):
-    """The reason that a request has no answer."""
+    """The reason why a request has no answer."""
 
     TIMED_OUT = auto()
     UNREADABLE = auto()
 
 
 Continuation = Callable[[Message | NoAnswer, float], None]
-"""Called once, with the answer or why there is none, and the time."""
+"""Called once, with the answer or the reason why there is none, and the time."""
 
 
 class PendingRequests:
-    """Ticket → continuation. The overlay keeps the deadlines: each ticket is answered or fails in time."""
+    """A table of ticket → continuation. The overlay keeps the deadlines: each ticket is answered or fails in time."""
 
     name = "pending_requests"
 
@@ -36,7 +36,7 @@ class PendingRequests:
         self._pending[self._sender.request(message, timeout_s, now)] = then
 
     def resolve(self, event: Responded | RequestFailed, now: float) -> None:
-        """Calls the continuation of the ticket that the overlay reports on, if anything waits for it."""
+        """Calls the continuation of the ticket that the overlay reports, if there is one."""
         then = self._pending.pop(event.ticket, None)
         if then is None:
             return

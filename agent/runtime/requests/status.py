@@ -1,4 +1,4 @@
-"""Describes an agent's part in jobs: plain data, made when asked for."""
+"""Describes an agent's local jobs as plain data, made on request."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from overlay import Node, Peer
 
 
 @dataclass(frozen=True, slots=True)
-class PartStatus:
-    """An agent's part in one job: its roles (master, worker, combiner), its place in the first of the job's trees, how
-    far it is. `roots`: the other trees whose root it is.
+class LocalJobStatus:
+    """One local job: the agent's roles (master, worker, combiner), its place in the first of the job's trees, and its
+    progress. `roots`: the other trees of which it is the root.
     """
 
     app_id: int
@@ -35,36 +35,36 @@ class PartStatus:
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """All parts of one agent. `refused` counts messages that were none, unexpected, or from the wrong sender."""
+    """All local jobs of one agent. `refused` counts messages that are unreadable, unexpected or from a wrong sender."""
 
     name: str
-    parts: tuple[PartStatus, ...]
+    jobs: tuple[LocalJobStatus, ...]
     followed: tuple[int, ...]
     replicas: tuple[int, ...]
     refused: int
     leaving: bool
 
 
-def part_status(part: LocalJob, announce: Announce | None, node: Node) -> PartStatus:
-    """Describes an agent's part in one job."""
-    groups = groups_of(part.app_id, len(part.nodes))
-    combines = part.nodes.has_children
-    roles = {"master": part.root is not None, "worker": part.pipeline is not None, "combiner": combines}
-    return PartStatus(
-        app_id=part.app_id,
+def local_job_status(job: LocalJob, announce: Announce | None, node: Node) -> LocalJobStatus:
+    """Describes one local job."""
+    groups = groups_of(job.app_id, len(job.nodes))
+    combines = job.nodes.has_children
+    roles = {"master": job.root is not None, "worker": job.pipeline is not None, "combiner": combines}
+    return LocalJobStatus(
+        app_id=job.app_id,
         name=announce.name if announce else "",
         roles=tuple(role for role, plays in roles.items() if plays),
-        parent=node.parent(part.app_id),
-        children=node.children(part.app_id),
-        trees=len(part.nodes),
+        parent=node.parent(job.app_id),
+        children=node.children(job.app_id),
+        trees=len(job.nodes),
         roots=tuple(tree for tree, group in enumerate(groups) if tree and node.is_root(group)),
-        installed=part.is_installed,
-        version=part.version,
-        epoch=part.epoch.counter if part.epoch else 0,
-        frontier=_pane(part.committed),
-        sealed_upto=_pane(part.pipeline.frontier if part.pipeline else FIRST_PANE),
-        late=part.pipeline.late if part.pipeline else 0,
-        memory_bytes=part.pipeline.memory_bytes if part.pipeline else 0,
+        installed=job.is_installed,
+        version=job.version,
+        epoch=job.epoch.counter if job.epoch else 0,
+        frontier=_pane(job.committed),
+        sealed_upto=_pane(job.pipeline.frontier if job.pipeline else FIRST_PANE),
+        late=job.pipeline.late if job.pipeline else 0,
+        memory_bytes=job.pipeline.memory_bytes if job.pipeline else 0,
     )
 
 

@@ -1,7 +1,7 @@
-"""Discovers what a stream holds all over the fleet: every agent is asked, and those that have it look into their files.
+"""Discovers the columns of a stream all over the fleet: asks every agent, which looks into its files of the stream.
 
-The question is a multicast that is acknowledged: so the asker knows how many agents there are, and which of them have
-not answered. It waits until all have, or for DEADLINE_S, and replies with what has come by then.
+The question is an acknowledged multicast, so the asker knows how many agents there are and which have not answered. It
+waits until all have, at most DEADLINE_S, and replies with the answers that have arrived.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ANSWERS_MAX = 20_000
 
 @dataclass(slots=True)
 class _Question:
-    """`received` and `missing`: the agents that have the question and those that may not; None: not known yet."""
+    """`received`: the agents that have the question; None: unknown. `missing`: the agents that may not have it."""
 
     reply: Callable[[StreamSurveyed], None]
     deadline: float
@@ -55,7 +55,7 @@ class StreamDiscovery:
         return not self._open
 
     def ask(self, stream: str, reply: Callable[[StreamSurveyed], None], now: float) -> None:
-        """Asks all agents what they have of a stream."""
+        """Asks all agents for their descriptions of a stream."""
         if len(self._open) >= OPEN_MAX:
             reply(StreamSurveyed((), 0))
             return
@@ -64,15 +64,15 @@ class StreamDiscovery:
         message_id = self._sender.multicast_acknowledged(FLEET_GROUP, message, 0.8 * DEADLINE_S, now)
         self._open[self._numbers] = _Question(reply, now + DEADLINE_S, message_id)
 
-    def tell(self, asked: StreamAsked, seen: StreamDescription, now: float) -> None:
-        """Answers another agent's question, or an own one."""
+    def answer(self, asked: StreamAsked, seen: StreamDescription, now: float) -> None:
+        """Answers a question of another agent, or of this one."""
         self._sender.send(asked.asker, seen, now)
 
     def _asked(self, message: DescribeStream, _now: float) -> None:
         self._on_asked(StreamAsked(message.asker, message.question, message.stream))
 
     def _described(self, message: StreamDescription, sender: Peer, _now: float) -> bool:
-        """Takes an answer; False if nobody waits for it."""
+        """Takes an answer; False if its question is not open."""
         question = self._open.get(message.question)
         if question is None or len(question.answers) >= ANSWERS_MAX:
             return False
@@ -81,14 +81,14 @@ class StreamDiscovery:
         return True
 
     def acknowledged(self, event: MulticastAcknowledged) -> None:
-        """The overlay reports which agents have a question."""
+        """Takes the overlay's report of the agents that have a question."""
         for number, question in list(self._open.items()):
             if question.message_id == event.message_id:
                 question.received, question.missing = event.received, event.missing
                 self._end_if_complete(number, question)
 
     def tick(self, now: float) -> None:
-        """Ends questions whose deadline has come."""
+        """Ends questions whose deadline has passed."""
         for number, question in list(self._open.items()):
             if now >= question.deadline:
                 self._end(number, question)

@@ -1,8 +1,8 @@
 """Reads other jobs' results as events, on the agent of the reading job's master, which follows them as clients do.
 
-Each row of a result is an event at the start of its window. What comes after the last window that is committed is asked
-for, so that the next master's agent goes on where this one has ended: no window is read twice, and none is left out as
-long as the other job's master keeps it. Event time is as far as the other job has published.
+Each row of a result is an event at the start of its window. The agent asks for the windows after the last committed
+one, so that the next master's agent continues where this one has ended: no window is read twice, and none is left out
+while the other job's master keeps it. Event time is the time up to which the other job has published.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from overlay import Id
 class _UpstreamJob:
     """The job that one local job, the `reader`, reads. `app` is its name, `app_id` its id while it is followed.
 
-    `begins_after`: the last instant that the reader has published; None: that of what it reads. `after`: the pane of
-    the last window that has come. `closed_ms`: up to this instant, all have. `sought_at`: since when no such job is
-    known. `events`: those of the job that have not been taken yet.
+    `begins_after`: the last instant that the reader has published; None: it begins where the other job is.
+    `after`: the pane of the last window that has arrived. `closed_ms`: the instant up to which all windows have.
+    `sought_at`: the time since when no such job is known. `events`: the job's events that have not been taken yet.
     """
 
     reader: Id
@@ -46,7 +46,7 @@ class _UpstreamJob:
     ends_with_app: bool = False
     is_over: bool = False
 
-    def hear(self, event: JobEvent) -> None:
+    def queue(self, event: JobEvent) -> None:
         self.events.append(event)
 
 
@@ -64,12 +64,12 @@ class UpstreamJobs:
         self._upstream: dict[Id, _UpstreamJob] = {}
 
     def extend_deadlines(self, seconds: float) -> None:
-        """This agent stood still: masters may have spoken meanwhile."""
+        """Makes up for a standstill of this agent: masters may have announced their jobs meanwhile."""
         for upstream in self._upstream.values():
             upstream.sought_at += seconds
 
     def tick(self, now: float) -> None:
-        """Begins and ends to read, and looks for jobs that are not known."""
+        """Begins and ends reading, and looks for jobs that are not known yet."""
         jobs = [job for job in self._jobs if job.reads_rows]
         pipelines = {job.app_id: job.pipeline for job in jobs if isinstance(job.pipeline, Pipeline)}
         wanted = {app_id: pipeline for app_id, pipeline in pipelines.items() if pipeline.app_feed is not None}
@@ -77,7 +77,7 @@ class UpstreamJobs:
             if wanted.get(reader) is not upstream.pipeline:
                 del self._upstream[reader]
                 if upstream.app_id is not None:
-                    self._following.unfollow(upstream.app_id, upstream.hear, now, reader=reader)
+                    self._following.unfollow(upstream.app_id, upstream.queue, now, reader=reader)
         for reader, pipeline in wanted.items():
             if reader not in self._upstream and pipeline.get_ready():
                 self._upstream[reader] = _upstream_job(reader, pipeline, now)
@@ -89,12 +89,12 @@ class UpstreamJobs:
     def _seek(self, upstream: _UpstreamJob, now: float) -> None:
         upstream.app_id = app_named(upstream.app, self._directory.all())
         if upstream.app_id is not None:
-            self._following.follow(upstream.app_id, upstream.after, upstream.hear, now, reader=upstream.reader)
+            self._following.follow(upstream.app_id, upstream.after, upstream.queue, now, reader=upstream.reader)
         elif now - upstream.sought_at > LOST_S:
             self._is_over(upstream, now, is_whole=False)
 
     def take(self, now: float) -> None:
-        """Gives the readers what has come."""
+        """Gives the readers the events that have arrived."""
         for upstream in list(self._upstream.values()):
             if upstream.app_id is None or upstream.key not in upstream.pipeline.feeds:
                 continue  # an agent that leaves reads no further
@@ -124,7 +124,7 @@ class UpstreamJobs:
                 self._is_over(upstream, now, is_whole=reason == "finished")
 
     def _open(self, upstream: _UpstreamJob, closed_ms: int, now: float) -> None:
-        """Opens the reader's feed at the first window that comes; at the very start where the other job is bounded."""
+        """Opens the reader's feed where it begins, which is at the very start if the other job is bounded."""
         if upstream.begins_after is not None:
             closed_ms = upstream.begins_after
         if closed_ms != FIRST_PANE or upstream.ends_with_app:
@@ -139,14 +139,14 @@ class UpstreamJobs:
             upstream.pipeline.lacks_some_at(pane)
             return Parsed((), 0, pane)
         if not result.final:
-            return Parsed((), 0, upstream.closed_ms + 1)  # it will come once more, as a whole
+            return Parsed((), 0, upstream.closed_ms + 1)  # the final result is still to come
         if not result.is_whole:
             upstream.pipeline.lacks_some_at(pane)
         closed_ms = pane + 1 if result.more else result.closed_ms()
         return replace(result.events(pane, columns), watermark_ms=closed_ms)
 
     def _closed(self, upstream: _UpstreamJob, closed_ms: int, now: float) -> None:
-        """The other job has published everything up to this instant, whether there were results or not."""
+        """Notes that the other job has published everything up to this instant, with or without results."""
         self._open(upstream, closed_ms, now)
         if upstream.pipeline.feeds[upstream.key].bounded and not upstream.ends_with_app:
             self._is_over(upstream, now, is_whole=True)
@@ -155,7 +155,7 @@ class UpstreamJobs:
             self._jobs.ingest.insert(upstream.key, Parsed((), 0, closed_ms + 1), now, self._clock.ms)
 
     def _is_over(self, upstream: _UpstreamJob, now: float, *, is_whole: bool) -> None:
-        """Ends the reader's feed. The window under way is missing if the other job did not end by itself."""
+        """Ends the reader's feed. The next window lacks events if the other job did not end by itself."""
         upstream.is_over = True
         if not is_whole:
             upstream.pipeline.lacks_some_at(upstream.closed_ms + 1)

@@ -1,7 +1,7 @@
 """Caches the latest results of other jobs that this agent's jobs join with, and asks for newer ones.
 
-A master announces how far its job has published; each agent that joins with it then asks for the last window, by the
-same request as `elf ask`, after a delay of its own, so that not all ask at once. So agents may differ by a window. The
+A master announces the frontier of its job; each agent that joins with the job then asks for its last window, by the
+same request as `elf ask`, after a delay of its own that spreads the requests. So agents may differ by a window. The
 last result of a job that is over stays in use.
 """
 
@@ -31,9 +31,9 @@ SPREAD_S = 0.5
 RETRY_S = 2.0
 """Delay before an unanswered question is repeated."""
 TIMEOUT_S = 10.0
-"""A job whose joins have had no answer for this time goes on without."""
+"""Time without an answer after which a job goes on without the rows to join with."""
 STALE_S = 15.0
-"""Age after which a result that may not be the latest counts as lacking."""
+"""Age at which a result that may not be the latest makes panes partial."""
 
 
 _Progress = tuple[JobEpoch | None, int]
@@ -42,10 +42,9 @@ _Progress = tuple[JobEpoch | None, int]
 
 @dataclass(eq=False, slots=True)
 class _CachedResult:
-    """The last result of one job. `asked` is how far the job was when the answer was asked for; `revision` counts
-    answers.
+    """The last result of one job. `asked`: the job's progress when the result was requested; `revision` counts answers.
 
-    `behind_since`: since when there may be a newer result than this one; None: it is the newest.
+    `behind_since`: the time since when there may be a newer result; None: this is the newest.
     """
 
     wanted_since: float
@@ -59,8 +58,8 @@ class _CachedResult:
 
 
 class JoinCache:
-    """The cached results of one agent, which also has the `tables`. `node_id` determines its delay; `warn` is told
-    when a job cannot be joined any more, and why.
+    """The cached results of one agent, which also has the `tables`. `node_id` determines its delay; `warn` is called
+    with the name of a job that can no longer be joined with, and the reason.
     """
 
     name = "joins"
@@ -84,18 +83,18 @@ class JoinCache:
         self._joined: dict[JoinTable, str] = {}
 
     def tick(self, now: float) -> None:
-        """Asks for what jobs join with, and gives them what has come."""
+        """Asks for the results that jobs join with, and gives them the results that have arrived."""
         pipelines = [job.pipeline for job in self._jobs if job.reads_rows and isinstance(job.pipeline, Pipeline)]
         functions = [function for pipeline in pipelines for function in pipeline.functions()]
         every = [function.lookup for function in functions if function.lookup is not None]
-        self._file_tables.give(every)
+        self._file_tables.update(every)
         self._joined = {table: table.app for table in every if table.app is not None}
         wanted = set(self._joined.values())
         self._cached = {name: cached for name, cached in self._cached.items() if name in wanted}
         for name in wanted:
             self._refresh(name, now)
         self._questions.tick(now)
-        self._give_all(now)
+        self._update_all(now)
 
     def _refresh(self, name: str, now: float) -> None:
         cached = self._cached.setdefault(name, _CachedResult(now))
@@ -118,7 +117,7 @@ class JoinCache:
         return SPREAD_S * (hash((self._node_id, app_id)) % 1000) / 1000
 
     def _answered(self, name: str, progress: _Progress, reply: AskReply) -> None:
-        """Keeps an answer; one that is not to be had now is asked for again."""
+        """Keeps an answer, or asks again later if there is none for now."""
         cached = self._cached.get(name)
         if cached is None:
             return
@@ -132,9 +131,9 @@ class JoinCache:
             cached.revision += 1
             for table, app in self._joined.items():
                 if app == name:
-                    self._give(table, app, cached)
+                    self._update(table, app, cached)
 
-    def _give(self, table: JoinTable, app: str, cached: _CachedResult) -> None:
+    def _update(self, table: JoinTable, app: str, cached: _CachedResult) -> None:
         if table.revision >= cached.revision:
             return
         table.revision = cached.revision
@@ -145,10 +144,10 @@ class JoinCache:
             if not was_refused:
                 self._warn(app, str(error))
 
-    def _give_all(self, now: float) -> None:
+    def _update_all(self, now: float) -> None:
         for table, app in self._joined.items():
             cached = self._cached[app]
-            self._give(table, app, cached)
+            self._update(table, app, cached)
             table.is_settled |= now - cached.wanted_since > TIMEOUT_S
             table.lacks |= cached.behind_since is not None and now - cached.behind_since > STALE_S
 

@@ -1,7 +1,7 @@
-"""The look-up tables of an agent: small files of rows that jobs join events with, as JOIN table('products').
+"""The look-up tables of an agent: small files of rows with which jobs join events, as JOIN table('products').
 
-Each agent has its own, named in its `agent.toml`. What is read of the files comes by `hold`. An agent without such a
-table, or with a broken one, joins with what it has, perhaps nothing, and the panes it seals meanwhile are partial.
+Each agent has its own, named in its `agent.toml`; `hold` brings their contents. An agent whose table is missing or
+broken joins with the rows it has, perhaps none, and the panes it seals meanwhile are partial.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 
 @dataclass(frozen=True, slots=True)
 class FileTable:
-    """The rows of one file, as it was read."""
+    """The rows of one file, as of its last reading."""
 
     form: Format
     blocks: tuple[Block, ...]
@@ -29,7 +29,7 @@ class FileTable:
     def frames(self, columns: Iterable[SourceColumn]) -> Sequence[pl.DataFrame]:
         """The rows with their places as `@time`, in frames whose columns have one physical type each. O(bytes).
 
-        A column of CSV of which nothing says the type holds numbers, if all its values are such.
+        A CSV column without a declared type is a column of numbers if all its values are numbers.
         """
         frames = self._parsed(columns)
         if self.form.has_header_line:
@@ -52,7 +52,7 @@ class FileTable:
 
 @dataclass(slots=True)
 class _Held:
-    """`revision` counts what was read; `is_broken`: the file as it is now cannot be used, the rows are older."""
+    """`revision` counts readings of the file; `is_broken`: its present contents are unusable, the rows are older."""
 
     table: FileTable | None = None
     revision: int = 0
@@ -60,27 +60,27 @@ class _Held:
 
 
 class FileTables:
-    """The tables of one agent. `names` are its tables; `warn` is told which cannot be joined with, and why."""
+    """The tables of one agent. `names` are its tables; `warn` is called with one that cannot be joined, and why."""
 
     def __init__(self, names: Iterable[str], warn: Callable[[str, str], None]) -> None:
         self._held = {name: _Held() for name in names}
         self._warn = warn
 
     def hold(self, name: str, table: FileTable | None) -> None:
-        """Sets the rows of a table; None: its file cannot be used."""
+        """Sets the rows of a table; None: its file is unusable."""
         held = self._held.setdefault(name, _Held())
         held.revision += 1
         held.is_broken = table is None
         if table is not None:
             held.table = table
 
-    def give(self, lookups: Iterable[JoinTable]) -> None:
-        """Gives join tables the rows of files as they are now."""
+    def update(self, lookups: Iterable[JoinTable]) -> None:
+        """Gives join tables the present rows of their files."""
         for lookup in lookups:
             if lookup.table is not None:
-                self._give(lookup, lookup.table)
+                self._update(lookup, lookup.table)
 
-    def _give(self, lookup: JoinTable, name: str) -> None:
+    def _update(self, lookup: JoinTable, name: str) -> None:
         held = self._held.get(name)
         if held is None:
             lookup.is_settled = True
