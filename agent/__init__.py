@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from agent.errors import StartError
     from agent.runtime.agent import Agent
     from agent.runtime.embedded import EmbeddedFleet
-    from agent.runtime.function.result import Result
+    from agent.runtime.function.result import WindowResult
     from agent.runtime.function.spill import SpillArea
     from agent.runtime.ingest.feed import Feed, StreamOptions
     from agent.runtime.master.state import JobState
@@ -37,7 +37,7 @@ else:
         "Mandate": "agent.runtime.model.mandate",
         "LocalJobStatus": "agent.runtime.requests.status",
         "PublishedWindow": "agent.runtime.messages.client_events",
-        "Result": "agent.runtime.function.result",
+        "WindowResult": "agent.runtime.function.result",
         "SpillArea": "agent.runtime.function.spill",
         "StartError": "agent.errors",
         "StreamOptions": "agent.runtime.ingest.feed",
@@ -77,7 +77,6 @@ __all__ = [
     "LocalJobStatus",
     "Mandate",
     "PublishedWindow",
-    "Result",
     "SpillArea",
     "StartError",
     "StopAnswer",
@@ -87,6 +86,7 @@ __all__ = [
     "Update",
     "UpdateRefused",
     "Updated",
+    "WindowResult",
     "check_revocations",
     "load_config",
     "load_identity",

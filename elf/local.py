@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 import query
-from agent import EmbeddedFleet, Result, SpillArea, Submit
+from agent import EmbeddedFleet, SpillArea, Submit, WindowResult
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.feeding.stream_schema import schema_of
 from agent.feeding.table_files import read_table, table_schema
@@ -138,7 +138,7 @@ class LocalRun:
         self.inserting_s = 0.0
         self._disk_warnings: set[str] = set()
 
-    def results(self, progress: Progress | None = None) -> Iterator[Result]:
+    def results(self, progress: Progress | None = None) -> Iterator[WindowResult]:
         """Reads everything, then yields the windows in order; `progress` gets bytes read and bytes in all.
 
         A file that breaks off counts as far as it could be read; ElfError reports it at the end. Where too many groups
@@ -163,7 +163,7 @@ class LocalRun:
             self._disk_warnings.add(what)
             self.warnings.append(f"{what} ({why})")
 
-    def _results(self, area: SpillArea | None, progress: Progress | None) -> Iterator[Result]:
+    def _results(self, area: SpillArea | None, progress: Progress | None) -> Iterator[WindowResult]:
         options = self._options
         fleet = EmbeddedFleet(
             options.agents, sorted({i.stream for i in self._inputs}), random.Random(0), area, self._tables

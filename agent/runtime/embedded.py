@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from agent.parsing import Parsed, SourceColumn
 from agent.runtime.agent import Agent
-from agent.runtime.function.result import Result
+from agent.runtime.function.result import WindowResult
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import FeedKey, StreamOptions
 from agent.runtime.master.job_master import SETTLE_S
@@ -42,7 +42,7 @@ class EmbeddedFleet:
         self._network = MemoryNetwork()
         self._now = 0.0
         self._agents: list[Agent] = []
-        self._results: list[Result] = []
+        self._results: list[WindowResult] = []
         options = dict.fromkeys(streams, StreamOptions())
         for number in range(size):
             name = f"agent-{number}"
@@ -88,7 +88,7 @@ class EmbeddedFleet:
         """Gives a parsed block to agent `number`."""
         self._agents[number].ingest.insert(self._key(stream), parsed, self._network.now, WALL_MS)
 
-    def end_of_input(self) -> Iterator[Result]:
+    def end_of_input(self) -> Iterator[WindowResult]:
         """Seals everything and yields the windows in order.
 
         The agent furthest behind always goes next, so that combiners hold little.

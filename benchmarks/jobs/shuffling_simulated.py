@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from agent import Feed, Result
+from agent import Feed, WindowResult
 from agent.parsing import Parsed
 from benchmarks.overlay.lines import quantile, size
 from benchmarks.overlay.population import progress
@@ -105,5 +105,5 @@ def _block(at_ms: int, feed: Feed) -> Parsed:
     return Parsed((frame,), malformed=0)
 
 
-def _is_whole(result: Result, agents: int) -> bool:
+def _is_whole(result: WindowResult, agents: int) -> bool:
     return (len(result.rows), result.contributors, result.expected) == (KEYS, agents, agents)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import query
-from agent import Agent, Feed, Result, StreamOptions, Submit, Update
+from agent import Agent, Feed, StreamOptions, Submit, Update, WindowResult
 from agent.parsing import Parsed
 from agent.programs.commands import ProgramSaid
 from agent.runtime.model.bundle import Bundle
@@ -55,7 +55,7 @@ class SimulatedAgents:
     def __init__(self, seed: int, size: int, programs: SimulatedPrograms | None = None) -> None:
         source = random.Random(seed)
         self.programs = programs
-        self.results: list[tuple[float, Result]] = []
+        self.results: list[tuple[float, WindowResult]] = []
         self.spent_s: dict[str, float] = {}
         self.reads_on = True
         """Whether agents keep saying that they have read everything, so that the clock closes panes."""

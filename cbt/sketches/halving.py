@@ -28,7 +28,7 @@ def capacities(k: int) -> Longs:
 def sketch_capacity(k: int) -> Longs:
     """The capacity of a sketch in rows, by the number of its levels, from 0 on.
 
-    >>> room(200)[:3].tolist()
+    >>> sketch_capacity(200)[:3].tolist()
     [0, 200, 333]
     """
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(capacities(k))])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from elf import client
 
     # Computed here or received: the same fields, rows as columns or as dicts.
-    Result: TypeAlias = agent.Result | client.Result
+    Result: TypeAlias = agent.WindowResult | client.Result
 
 
 def completeness(result: Result) -> str:

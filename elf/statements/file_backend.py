@@ -23,7 +23,7 @@ from elf.statements.fleet_backend import listed_columns
 from elf.terminal.terminal import printable, tell
 
 if TYPE_CHECKING:
-    from agent import Result as LocalResult
+    from agent import WindowResult as LocalResult
     from elf.client.result import Result
 
 WINDOW_ROWS = "windows"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from elf.errors import UsageError
@@ -22,6 +23,8 @@ _WORDS = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 WORD_SHOWN_MAX = 40
+TOKENS_READ = 3
+"""Upper bound on the tokens that tell what a statement is, so that long queries are not split in vain."""
 _SHOWN = ("STREAMS", "JOBS", "FUNCTIONS")
 
 
@@ -72,7 +75,7 @@ Statement = SelectStatement | ExplainStatement | ShowStatement | DescribeStateme
 def tokens(text: str) -> Iterator[Token]:
     """The tokens of a text, all of it. Linear in its length.
 
-    >>> [word.text for word in words("SELECT 'a;' ;") if word.kind != "space"]
+    >>> [token.text for token in tokens("SELECT 'a;' ;") if token.kind != "space"]
     ['SELECT', "'a;'", ';']
     """
     for match in _WORDS.finditer(text):
@@ -111,7 +114,7 @@ def is_ended(text: str) -> bool:
 
 def read_statement(text: str) -> Statement:
     """Reads a statement. Raises UsageError, with the place, for a malformed SHOW or DESCRIBE."""
-    said = [word for word in tokens(text) if word.kind not in ("space", "comment")]
+    said = list(islice((word for word in tokens(text) if word.kind not in ("space", "comment")), TOKENS_READ))
     match said[0].text.upper() if said else "":
         case "EXPLAIN":
             analyze = len(said) > 1 and said[1].text.upper() == "ANALYZE"

@@ -68,7 +68,7 @@ class MatrixLatency:
     and everything after a # are ignored. No message takes less than a tenth of a millisecond.
 
     >>> import random
-    >>> matrix = MatrixLatency("0 40\n60 0", random.Random(1))
+    >>> matrix = MatrixLatency("0 40\\n60 0", random.Random(1))
     >>> peers = Peer(1, "a"), Peer(2, "b"), Peer(3, "in the place of a")
     >>> [round(matrix.delay_s(peers[0], peer), 2) for peer in peers], round(matrix.delay_s(peers[1], peers[2]), 2)
     ([0.0, 0.04, 0.0], 0.06)

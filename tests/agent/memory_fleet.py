@@ -11,7 +11,7 @@ import polars as pl
 from recording_client import RecordingClient, client_of
 
 import query
-from agent import Agent, Feed, Result, SpillArea, StreamOptions, Submit
+from agent import Agent, Feed, SpillArea, StreamOptions, Submit, WindowResult
 from agent.parsing import Parsed
 from agent.runtime.master.job_master import SETTLE_S
 from overlay import Id, MemoryNetwork, Node, Peer, app_id, group_id
@@ -37,7 +37,7 @@ class Fleet:
         self.rooms = rooms or {}
         self.network = MemoryNetwork()
         self.agents: list[Agent] = []
-        self.results: list[Result] = []
+        self.results: list[WindowResult] = []
         self.streams = streams
         for number in range(size):
             self.add(f"agent-{number}", salt, streams if number < size - bystanders else {})
@@ -134,7 +134,7 @@ class Fleet:
     def work(self) -> None:
         self.settle()
 
-    def finish(self) -> list[Result]:
+    def finish(self) -> list[WindowResult]:
         """The input of bounded jobs ends."""
         for agent in self.agents:
             for feed in agent.ingest.feeds():

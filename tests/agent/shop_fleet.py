@@ -12,7 +12,7 @@ import msgspec
 from program_fleet import ProgramFleet
 from recording_client import client_of
 
-from agent import Result, StreamOptions
+from agent import StreamOptions, WindowResult
 from agent.parsing import Format, parser
 from agent.runtime.requests.events import Shown
 from agent.sources import Block, Origin
@@ -81,7 +81,7 @@ class ShopFleet(ProgramFleet):
         """Of all servers."""
         return [one for events in self.servers for one in events]
 
-    def windows(self, app: str) -> list[Result]:
+    def windows(self, app: str) -> list[WindowResult]:
         return [result for result in self.results if result.app == app]
 
     def shown(self, app: str) -> list[list[Any]]:

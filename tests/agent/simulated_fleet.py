@@ -18,7 +18,7 @@ from recording_client import RecordingClient, client_of
 from simulated_links import LinkLatency
 
 import query
-from agent import Agent, Feed, PublishedWindow, Result, StreamOptions, Submit, Update
+from agent import Agent, Feed, PublishedWindow, StreamOptions, Submit, Update, WindowResult
 from agent.parsing import Parsed
 from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.master.state import JobState
@@ -51,13 +51,13 @@ STEP_S = 0.1
 """So often agents are driven and logs are read."""
 
 
-_MADE: dict[int, tuple[Result, list[frozenset[str]], Version]] = {}
+_MADE: dict[int, tuple[WindowResult, list[frozenset[str]], Version]] = {}
 """Whom the roster expected in each result when it was made, who was in it, and in part, and its version; later this
 may change."""
 
 
-def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
-    def made(master: JobState, window: ClosedWindow, *about: Any, **options: Any) -> Result:
+def _with_roster(make: Callable[..., WindowResult]) -> Callable[..., WindowResult]:
+    def made(master: JobState, window: ClosedWindow, *about: Any, **options: Any) -> WindowResult:
         result = make(master, window, *about, **options)
         agents = (window.expected, window.contributors, window.partial)
         names = [frozenset(master.roster.names(numbers)) for numbers in agents]
@@ -116,7 +116,7 @@ class Window:
     app: str
     epoch: tuple[int, int, int]
     pane: int
-    result: Result
+    result: WindowResult
     version: Version
     expected: frozenset[str]
     contributors: frozenset[str]
@@ -353,7 +353,7 @@ class SimulatedFleet:
     def of(self, name: str) -> list[Window]:
         return [window for window in self.windows if window.app == name]
 
-    def _published(self, agent: Agent, result: Result) -> None:
+    def _published(self, agent: Agent, result: WindowResult) -> None:
         master = agent.masters.state(key_of(result.app))
         assert master is not None
         epoch = (master.epoch.born_ms, master.epoch.counter, master.epoch.master)
@@ -387,7 +387,7 @@ def key_of(name: str) -> Id:
     return app_id(name, b"")
 
 
-def pane_of(result: Result) -> int:
+def pane_of(result: WindowResult) -> int:
     """The window's start in epoch ms."""
     assert result.window_start is not None
     start = pl.Series([result.window_start]).str.to_datetime(time_zone="UTC", time_unit="ms")

@@ -13,7 +13,7 @@ from recording_client import client_of
 
 import cbt
 import query
-from agent import Ended, Result
+from agent import Ended, WindowResult
 from agent.control import messages as control
 from agent.parsing import Parsed
 from agent.runtime.function.job_function import JobFunction
@@ -41,7 +41,7 @@ def block(rows: list[tuple[int, str | None, int]]) -> Parsed:
     return Parsed((pl.DataFrame(rows, schema=schema, orient="row"),), malformed=0)
 
 
-def results(agents: int, rows: list[tuple[int, str | None, int]], text: str, **limits: Any) -> list[Result]:
+def results(agents: int, rows: list[tuple[int, str | None, int]], text: str, **limits: Any) -> list[WindowResult]:
     """What a fleet of so many answers; events are dealt at random."""
     fleet = Fleet(agents)
     fleet.submit(text, **limits)

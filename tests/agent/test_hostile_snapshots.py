@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import cbt
 import query
-from agent import Agent, JobState, Result, StreamOptions, Submit
+from agent import Agent, JobState, StreamOptions, Submit, WindowResult
 from agent.parsing import Parsed
 from agent.runtime.fleet import job_directory as announcements
 from agent.runtime.function.job_function import JobFunction
@@ -105,7 +105,7 @@ class Root:
         self.part.take_snapshot(CHILD, Snapshot(APP, filled.pop("epoch", EPOCH), 1, **(filled | frames)))
         return self.part.refused - before
 
-    def finish(self) -> list[Result]:
+    def finish(self) -> list[WindowResult]:
         """The agent's own panes are sealed; the child, if it has not come to its end, leaves."""
         self.part.opened(self.feed.key, 0)
         self.operators.end_of_feed(self.feed.key, 0.0, 0)
@@ -114,7 +114,7 @@ class Root:
         self.part.nodes.remove_child(CHILD)
         return results + self._publish()
 
-    def _publish(self) -> list[Result]:
+    def _publish(self) -> list[WindowResult]:
         return [result for run in self.part.nodes.complete_runs() for result in self.master.publish(run).values()]
 
 

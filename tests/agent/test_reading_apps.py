@@ -14,7 +14,7 @@ from seeds import seeds
 from test_following_jobs import SECOND, live, log, without_acknowledgements
 
 import query
-from agent import Ended, PublishedWindow, Result, Submit, SubmitRefused, Update, Updated, UpdateRefused
+from agent import Ended, PublishedWindow, Submit, SubmitRefused, Update, Updated, UpdateRefused, WindowResult
 from agent.runtime.fleet.job_names import ITSELF, no_job
 from agent.runtime.messages import jobs as messages
 from agent.runtime.messages.jobs import CODEC, WindowMessage
@@ -27,17 +27,17 @@ PER_PRODUCT = "SELECT product, SUM(n) AS n FROM app('shop') GROUP BY product WIN
 SHOP, TOP = app_id("shop", b""), app_id("top", b"")
 
 
-def start_of(result: Result) -> int:
+def start_of(result: WindowResult) -> int:
     start = parse_timestamp(result.window_start or "")
     assert start is not None
     return start
 
 
-def of(fleet: Fleet, name: str) -> list[Result]:
+def of(fleet: Fleet, name: str) -> list[WindowResult]:
     return [result for result in fleet.results if result.app == name]
 
 
-def counted(results: list[Result], size_ms: int) -> dict[int, Counter[str]]:
+def counted(results: list[WindowResult], size_ms: int) -> dict[int, Counter[str]]:
     """What the rows of another job's results add up to, by the start of the windows that they lie in."""
     windows: dict[int, Counter[str]] = {}
     for result in results:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from memory_fleet import COUNT, Fleet, events
 
-from agent import Result, SpillArea
+from agent import SpillArea, WindowResult
 from agent.parsing import Parsed
 from agent.runtime.function.spill import UNREAD, UNWRITTEN
 from agent.runtime.ingest import operator
@@ -58,7 +58,7 @@ def products(first: int, count: int, at_ms: int) -> Parsed:
     return events(*(f"product-{number}" for number in range(first, first + count)), at_ms=at_ms)
 
 
-def feed(fleet: Fleet) -> list[Result]:
+def feed(fleet: Fleet) -> list[WindowResult]:
     fleet.submit()
     for number in range(3):
         for at_ms in (1000, 2000, 1000, 3000):

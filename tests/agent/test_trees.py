@@ -15,7 +15,7 @@ from test_job_code_in_use import RECEIVING
 from test_job_code_in_use import WORDS as MAPPED
 from test_updating_jobs import live, log, settle_update, shown, update
 
-from agent import Result, Updated, UpdateRefused
+from agent import Updated, UpdateRefused, WindowResult
 from agent.runtime.master.rollout import OTHER_TREES
 from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.reduce.combiner import Combiner, PaneSpan
@@ -29,7 +29,7 @@ GROUPED = (
 WORDS = [f"product-{number}" for number in range(40)]
 
 
-def results(sql: str, size: int, *, bystanders: int = 0, **options: Any) -> list[Result]:
+def results(sql: str, size: int, *, bystanders: int = 0, **options: Any) -> list[WindowResult]:
     fleet = Fleet(size, bystanders)
     fleet.submit(sql, **options)
     for number in range(size - bystanders):
@@ -40,7 +40,7 @@ def results(sql: str, size: int, *, bystanders: int = 0, **options: Any) -> list
     return fleet.finish()
 
 
-def told(found: Sequence[Result]) -> list[tuple[Any, ...]]:
+def told(found: Sequence[WindowResult]) -> list[tuple[Any, ...]]:
     return [
         (one.rows, one.window_start, one.contributors, one.missing, one.partial, one.events, one.other) for one in found
     ]

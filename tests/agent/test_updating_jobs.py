@@ -7,7 +7,7 @@ from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 from recording_client import client_of
 
 import query
-from agent import Result, Update, Updated, UpdateRefused
+from agent import Update, Updated, UpdateRefused, WindowResult
 from agent.runtime.master.rollout import BOUNDED, BUSY
 from query.model.timestamps import parse_timestamp
 
@@ -35,14 +35,14 @@ def answers(fleet: Fleet, by: int = 0) -> list[Updated | UpdateRefused]:
     return [one for one in fleet.notices(by) if isinstance(one, Updated | UpdateRefused)]
 
 
-def start_of(result: Result) -> int:
+def start_of(result: WindowResult) -> int:
     """The window's start in epoch milliseconds."""
     start = parse_timestamp(result.window_start or "")
     assert start is not None
     return start
 
 
-def shown(results: list[Result]) -> list[tuple[int, int, dict[str, int], int]]:
+def shown(results: list[WindowResult]) -> list[tuple[int, int, dict[str, int], int]]:
     """Every window: its start in seconds after the first instant, version, counts, contributors."""
     return [
         (

@@ -47,7 +47,7 @@ class LonelyAgent:
             settled=lambda: self.feeds.reconcile(),
         )  # fmt: skip
         self.feeds = Feeds(
-            self.agent.jobs,
+            self.agent.ingest,
             [self.stream],
             clock=trio.current_time,
             wall_ms=self.wall_ms,

@@ -64,7 +64,7 @@ NAMES_MAX = 20
 """Upper bound on the agents that `missing` and `partial` name."""
 
 
-class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """Rows of one window with everything a reader needs to judge them; counts are integers.
 
     `other`: the groups in no row, where the window has more than its job keeps. `limited`: the number of groups where

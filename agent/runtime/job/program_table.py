@@ -17,7 +17,6 @@ from enum import Enum, auto
 from agent.programs import calls
 from agent.programs.calls import JobDescription
 from agent.programs.commands import EndProgram, ProgramCommand, StartProgram, TellProgram
-from agent.runtime.model.rate_limit import Allowance
 from overlay import Id, Node, format_id
 
 MULTICASTS_PER_S, MULTICASTS_BURST = 100.0, 200.0
@@ -25,6 +24,35 @@ LINES_PER_S, LINES_BURST = 50.0, 500.0
 SHOWN_PER_S, SHOWN_BURST = 10.0, 20.0
 REQUESTS_MAX = 64
 """Upper bound on messages of other jobs that a program has not answered yet; further ones are refused."""
+
+
+@dataclass(slots=True)
+class RateLimit:
+    """Allows `burst` at once, then `per_s` on average. `refused` counts refusals since the last look."""
+
+    per_s: float
+    burst: float
+    refused: int = 0
+    _left: float = -1.0
+    _at: float = 0.0
+
+    def take(self, now: float) -> bool:
+        """Takes one, if there is one left; returns whether there was.
+
+        >>> limit = RateLimit(per_s=1, burst=2)
+        >>> [limit.take(0.0) for _ in range(3)], limit.take(1.0), limit.refused
+        ([True, True, False], True, 1)
+        """
+        left = self.burst if self._left < 0 else min(self.burst, self._left + (now - self._at) * self.per_s)
+        self._at = now
+        self._left = left - 1 if left >= 1 else left
+        self.refused += left < 1
+        return left >= 1
+
+    def take_refused(self) -> int:
+        """Returns the number of refusals and starts counting anew."""
+        refused, self.refused = self.refused, 0
+        return refused
 
 
 class _State(Enum):
@@ -48,9 +76,9 @@ class Program:
     is_root: bool = False
     version: int = 1
     tick_at: float = 0.0
-    multicasts: Allowance = field(default_factory=lambda: Allowance(MULTICASTS_PER_S, MULTICASTS_BURST))
-    lines: Allowance = field(default_factory=lambda: Allowance(LINES_PER_S, LINES_BURST))
-    shown: Allowance = field(default_factory=lambda: Allowance(SHOWN_PER_S, SHOWN_BURST))
+    multicasts: RateLimit = field(default_factory=lambda: RateLimit(MULTICASTS_PER_S, MULTICASTS_BURST))
+    lines: RateLimit = field(default_factory=lambda: RateLimit(LINES_PER_S, LINES_BURST))
+    shown: RateLimit = field(default_factory=lambda: RateLimit(SHOWN_PER_S, SHOWN_BURST))
 
     @property
     def is_ready(self) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from agent.programs.calls import WindowPublished
-from agent.runtime.function.result import Result, WindowMembership
+from agent.runtime.function.result import WindowMembership, WindowResult
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.master.failover import StateReplicator
@@ -132,7 +132,7 @@ class _Outcome:
 
     revision: int
     frontier: int
-    results: tuple[tuple[int, Result], ...]
+    results: tuple[tuple[int, WindowResult], ...]
     json: tuple[tuple[int, bytes], ...]
     membership: Mapping[int, WindowMembership]
     release_at: float
@@ -160,7 +160,7 @@ class JobMaster:
     ) -> None:
         self.state = state
         self.local = local
-        self.on_result: Callable[[Result], None] | None = None
+        self.on_result: Callable[[WindowResult], None] | None = None
         self._record: Callable[[ResultRecord], None] | None = None
         self._records = ResultRecords(state)
         self.ended: Reason | None = None
@@ -391,7 +391,7 @@ class JobMaster:
         return waits
 
     def _publish(self, runs: Iterable[Run], now: float) -> None:
-        results: list[tuple[int, Result]] = []
+        results: list[tuple[int, WindowResult]] = []
         membership: dict[int, WindowMembership] = {}
         for run in runs:
             results += self.state.publish(run).items()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import query
 from agent.runtime.fleet.authorization import NotAuthorizedError
 from agent.runtime.fleet.job_directory import JobDirectory
-from agent.runtime.function.result import Result
+from agent.runtime.function.result import WindowResult
 from agent.runtime.job.code import CodeRegistry
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
@@ -69,7 +69,7 @@ class JobMasters:
         code: CodeRegistry,
         replicas: int,
     ) -> None:
-        self.on_result: Callable[[Result], None] | None = None
+        self.on_result: Callable[[WindowResult], None] | None = None
         self.record: Callable[[ResultRecord], None] | None = None
         self.refused = 0
         self._name = agent_name

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agent.runtime.function.result import NAMES_MAX, Result, WindowMembership
+from agent.runtime.function.result import NAMES_MAX, WindowMembership, WindowResult
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.versions import Version
 from overlay import format_id
@@ -38,7 +38,7 @@ class ResultRecords:
         self._versions: dict[tuple[int, bool], bytes] = {}
         self._roster: tuple[tuple[str, ...], str, bytes] = ((), "", b"")
 
-    def record(self, result: Result, json: bytes, membership: WindowMembership, *, maps: bool) -> ResultRecord:
+    def record(self, result: WindowResult, json: bytes, membership: WindowMembership, *, maps: bool) -> ResultRecord:
         """The line of a published result. `maps`: whether the job's code maps events before they are counted."""
         roster, names = self._roster_line(membership.expected)
         head: dict[str, Any] = self._head() | {"roster": roster}

@@ -9,7 +9,7 @@ import polars as pl
 
 import query
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.function.result import NAMES_MAX, OtherGroups, Result, WindowMembership, WindowRows
+from agent.runtime.function.result import NAMES_MAX, OtherGroups, WindowMembership, WindowResult, WindowRows
 from agent.runtime.function.versions import FunctionCache, InForce, Versions, first_version, trees_of
 from agent.runtime.master.roster import Roster
 from agent.runtime.master.windows import BYTES_MAX, ClosedWindow, WindowAssembler
@@ -148,7 +148,7 @@ class JobState:
     def _forget_left(self) -> None:
         self.roster.forget_left(self.versions.retention_pane(self.frontier))
 
-    def publish(self, run: Run) -> dict[int, Result]:
+    def publish(self, run: Run) -> dict[int, WindowResult]:
         """The results of the windows that a combined run completes or changes, by position, in order. The run must
         follow the last one.
 
@@ -187,7 +187,7 @@ class JobState:
 
     def _of_panes(
         self, run: Run, version: InForce, counted: Counted, others: dict[int, OtherGroups]
-    ) -> dict[int, Result]:
+    ) -> dict[int, WindowResult]:
         """The results of windows that are a pane each, all at once."""
         function = version.function
         size_ms = function.plan.window_ms
@@ -200,7 +200,7 @@ class JobState:
             results[pane] = self._result(window, finished[pane], others.get(pane), version)
         return results
 
-    def _of_several(self, run: Run, version: InForce, counted: Counted) -> dict[int, Result]:
+    def _of_several(self, run: Run, version: InForce, counted: Counted) -> dict[int, WindowResult]:
         """The results of windows of several panes that the run completes or changes."""
         function = version.function
         if self._open is None or self._open.function is not function:
@@ -245,7 +245,7 @@ class JobState:
         version: InForce,
         *,
         more: bool = False,
-    ) -> Result:
+    ) -> WindowResult:
         start, size, drives = window.start_ms, window.size_ms, version.function.self_paced
         missing, counted = window.expected & ~window.contributors, window.counted
         if self.membership is not None:
@@ -253,7 +253,7 @@ class JobState:
                 tuple(sorted(self.roster.names(numbers))) for numbers in (window.expected, missing, window.partial)
             )
             self.membership[window.position] = WindowMembership(version.version, *names)
-        return Result(
+        return WindowResult(
             app=self.job.name,
             window_start=query.format_timestamp(start) if size else None,
             window_end=query.format_timestamp(start + (size or 0)) if size or drives else None,

@@ -13,7 +13,7 @@ from elf.batch.table.table import ArchiveTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from agent import Result
+    from agent import WindowResult
     from elf.batch.backfill.handover import Handover
     from elf.batch.reconcile.live_results import VersionLine
 
@@ -80,10 +80,10 @@ class Backfill:
         """Lines of the windows before a handover."""
         return map(_line, handover.before(self._computed((), handover.until_ms)))
 
-    def _computed(self, published: Collection[WindowBounds], until_ms: int | None) -> Iterator[Result]:
+    def _computed(self, published: Collection[WindowBounds], until_ms: int | None) -> Iterator[WindowResult]:
         return missing_windows(self._versions, self._archive, published, self._since_ms, until_ms)
 
 
-def _line(result: Result) -> bytes:
+def _line(result: WindowResult) -> bytes:
     """A result as a line that names the archive as its source."""
     return result.to_bytes()[:-1] + b',"source":"archive"}'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from elf.batch.reconcile.live_results import moment_ms
 
 if TYPE_CHECKING:
-    from agent import Result as Computed
+    from agent import WindowResult as Computed
     from elf.client import Result
 
 PATIENCE_WINDOWS = 16

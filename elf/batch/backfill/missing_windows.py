@@ -11,7 +11,7 @@ from elf.batch.reconcile.reconciliation import why_not_computable
 from elf.errors import ElfError
 
 if TYPE_CHECKING:
-    from agent import Result
+    from agent import WindowResult
 
 WindowBounds: TypeAlias = tuple[str | None, str | None]
 
@@ -24,7 +24,7 @@ class BackfillArchive(Protocol):
 
     def results(
         self, version: VersionLine, agents: frozenset[str], since_ms: int | None, until_ms: int | None
-    ) -> Iterator[Result]:
+    ) -> Iterator[WindowResult]:
         """The results of a version over the events of these agents, from `since_ms` on and before `until_ms`."""
 
 
@@ -48,7 +48,7 @@ def missing_windows(
     published: Collection[WindowBounds],
     since_ms: int | None,
     until_ms: int | None,
-) -> Iterator[Result]:
+) -> Iterator[WindowResult]:
     """The windows between two times that the job has not published, in order.
 
     Each is computed by the version in force at its start; windows from before the job by its first version.

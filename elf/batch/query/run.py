@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import query
-from agent import Result, Submit
+from agent import Submit, WindowResult
 from agent.feeding.stream_schema import schema_of
 from agent.feeding.table_files import table_schema
 from agent.parsing import Format
@@ -77,7 +77,7 @@ class BatchRun:
         )
         return plan, catalog
 
-    def results(self) -> Iterator[Result]:
+    def results(self) -> Iterator[WindowResult]:
         """Computes everything, then yields the windows in order.
 
         Raises ElfError after the last window before one with too many groups, where that is an error.
@@ -90,7 +90,7 @@ class BatchRun:
                 plan = self.coprocessor_plan
         return self.finished(plan.combined())
 
-    def finished(self, combined: StateCombiner) -> Iterator[Result]:
+    def finished(self, combined: StateCombiner) -> Iterator[WindowResult]:
         """Yields the windows of the combined state of all rows, as `results` does."""
         master = self._master()
         contributors = _enrol(master, self.table.agents(self.streams))

@@ -21,7 +21,7 @@ from elf.batch.table.table import Range
 from elf.errors import UsageError
 
 if TYPE_CHECKING:
-    from agent import Result
+    from agent import WindowResult
     from elf.batch.table.table import ArchiveTable
 
 SKEW_MS = 10 * 60 * 1000
@@ -80,7 +80,7 @@ class SparkArchive:
 
     def results(
         self, version: VersionLine, agents: frozenset[str], since_ms: int | None, until_ms: int | None
-    ) -> Iterator[Result]:
+    ) -> Iterator[WindowResult]:
         """The results of a version, whose contributors are the agents that have an archive."""
         stores = [store for store in self._table.stores if store.info.agent in agents]
         if stores:
