@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from agent.control.messages import AskAnswer, PublishedWindow
-from agent.runtime.function.result import OtherGroups
+from agent.runtime.function.result import WindowResult
 from elf.client.errors import ControlProtocolError
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class Result(WindowResult, frozen=True, kw_only=True):
     """The rows of one window, with everything a reader needs to judge them.
 
     `rows` are dicts of plain values in the order of the job's columns; the window's bounds are RFC 3339 texts, None for
@@ -24,34 +24,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     is where `follow(app, after=...)` goes on; `json` is the agent's line, byte for byte.
     """
 
-    app: str
-    window_start: str | None
-    window_end: str | None
     rows: list[dict[str, Any]]
-    contributors: int
-    expected: int
-    missing: list[str]
-    partial: list[str]
-    leaped: int
-    events: int
-    late: int
-    malformed: int
-    coerced: int
-    dropped: int
-    error: float | None
-    version: int
-    epoch: int
-    other: OtherGroups | None = None
-    limited: dict[str, int] = {}
-    final: bool = True
-    more: bool = False
-    columns: list[str] = []
+    columns: list[str] = msgspec.field(default_factory=list)
     pane: int = 0
     json: bytes = b""
 
-    def to_json(self) -> str:
+    def to_bytes(self, bytes_max: int | None = None) -> bytes:  # noqa: ARG002 - the agent has kept to its own bound
         """The result's line as the agent wrote it."""
-        return self.json.decode()
+        return self.json
 
 
 class LastWindows(msgspec.Struct, frozen=True):

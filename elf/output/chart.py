@@ -15,12 +15,12 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group
 from rich.text import Text
 
-from elf.output.result import completeness
+from elf.output.completeness import completeness
 from elf.terminal.live_region import LiveRegion
 from elf.terminal.terminal import printable
 
 if TYPE_CHECKING:
-    from elf.output.result import Result
+    from agent import WindowResult
 
 BARS = " ▁▂▃▄▅▆▇█"
 NAME_CELLS = 24
@@ -59,7 +59,7 @@ class ChartWriter:
         self._points: deque[_Point] = deque(maxlen=WINDOWS_MAX)
         self._is_drawn = True
 
-    def write(self, result: Result) -> None:
+    def write(self, result: WindowResult) -> None:
         rows = result.rows
         if self._measure is None:
             self._measure = next((name for name in self._measures if _is_measured(rows, name)), None)

@@ -15,14 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from elf.output.chart import ChartWriter
-from elf.output.result import completeness
+from elf.output.completeness import completeness
 from elf.terminal.console import open_console
 from elf.terminal.live_region import LiveRegion
 from elf.terminal.terminal import printable, printable_json, tell
 
 if TYPE_CHECKING:
-    from agent.runtime.function.result import OtherGroups
-    from elf.output.result import Result
+    from agent.runtime.function.result import OtherGroups, WindowResult
 
 READABLE_CELLS = 16
 """Width below which a table's column is not folded unless it needs less; narrower tables are shown as records."""
@@ -31,7 +30,7 @@ READABLE_CELLS = 16
 class ResultWriter(Protocol):
     """Writes results one by one; the job's `columns` are known before its first result."""
 
-    def write(self, result: Result) -> None: ...
+    def write(self, result: WindowResult) -> None: ...
 
     def release(self) -> None:
         """Leaves what is drawn in place, since other lines follow; the next result comes below."""
@@ -66,7 +65,7 @@ def result_writer(
     return TableWriter(columns, console, place)
 
 
-def write_all(results: Iterable[Result], writer: ResultWriter) -> None:
+def write_all(results: Iterable[WindowResult], writer: ResultWriter) -> None:
     """Writes all results, then ends the output."""
     for result in results:
         writer.write(result)
@@ -80,7 +79,7 @@ class JsonWriter(ResultWriter):
         self._stream = stream
         self._safe = printable_json if stream.isatty() else str
 
-    def write(self, result: Result) -> None:
+    def write(self, result: WindowResult) -> None:
         self._stream.write(self._safe(result.to_json()) + "\n")
 
 
@@ -97,7 +96,7 @@ class CsvWriter(ResultWriter):
         self._safe = printable if stream.isatty() else str
         self._header: list[str] | None = None
 
-    def write(self, result: Result) -> None:
+    def write(self, result: WindowResult) -> None:
         window = [_csv_value(result.window_start), _csv_value(result.window_end)] if _is_windowed(result) else []
         names = _columns_of(result, self._columns)
         header = [*(["window_start", "window_end"] if window else []), *map(self._safe, names)]
@@ -120,7 +119,7 @@ class TableWriter(ResultWriter):
         self._console = console
         self._place = place
 
-    def write(self, result: Result) -> None:
+    def write(self, result: WindowResult) -> None:
         if self._place is None:
             self._console.print(result_table(result, self._columns, self._console.width))
         else:
@@ -134,7 +133,7 @@ class TableWriter(ResultWriter):
         self.release()
 
 
-def result_table(result: Result, columns: Sequence[str], width: int, lines_max: int | None = None) -> Group:
+def result_table(result: WindowResult, columns: Sequence[str], width: int, lines_max: int | None = None) -> Group:
     """One window in a terminal of a given width, completeness below: NULL dimmed, log text escaped.
 
     A table, numbers to the right; or, where it would be too narrow, one record per row. At most the rows that need
@@ -160,18 +159,18 @@ def result_table(result: Result, columns: Sequence[str], width: int, lines_max: 
     return Group(*window, *shown, *cut, *other, *limited, Text(completeness(result), style="dim"))
 
 
-def _columns_of(result: Result, columns: Sequence[str]) -> Sequence[str]:
+def _columns_of(result: WindowResult, columns: Sequence[str]) -> Sequence[str]:
     """Columns of a result's rows, which may differ from the job's first ones after an update."""
     rows = result.rows
     return list(rows[0]) if isinstance(rows, list) and rows else columns
 
 
-def _column(result: Result, name: str) -> Sequence[Any]:
+def _column(result: WindowResult, name: str) -> Sequence[Any]:
     rows = result.rows
     return [row[name] for row in rows] if isinstance(rows, list) else rows.column(name)
 
 
-def _is_windowed(result: Result) -> bool:
+def _is_windowed(result: WindowResult) -> bool:
     """Whether a result has a window; one of its bounds may be missing, beyond the years 1 to 9999."""
     return bool(result.window_start or result.window_end)
 

@@ -23,8 +23,7 @@ from elf.statements.fleet_backend import listed_columns
 from elf.terminal.terminal import printable, tell
 
 if TYPE_CHECKING:
-    from agent import WindowResult as LocalResult
-    from elf.client.result import Result
+    from agent import WindowResult
 
 WINDOW_ROWS = "windows"
 """Stream of the rows of windows in a query over them; each row has the bounds of its window too."""
@@ -98,7 +97,7 @@ class FileBackend:
         raise ElfError(NO_JOBS)
 
 
-def answer_over(windows: Sequence[Result], text: str) -> tuple[list[str], list[LocalResult]]:
+def answer_over(windows: Sequence[WindowResult], text: str) -> tuple[list[str], list[WindowResult]]:
     """Answers a query over the rows of windows: its columns and results. Raises UsageError for the query."""
     with tempfile.TemporaryDirectory(prefix="elf-ask-") as folder:
         path = Path(folder) / "rows.json"

@@ -23,7 +23,7 @@ def window(second: int, size_s: int = 1, *, expected: int = 3, more: bool = Fals
     found = Result(
         app="shop", window_start=format_timestamp(start), window_end=format_timestamp(start + 1000 * size_s), rows=[],
         contributors=expected, expected=expected, missing=[], partial=[], leaped=0, events=1, late=0, malformed=0,
-        coerced=0, dropped=0, error=None, version=1, epoch=1, more=more, pane=start,
+        coerced=0, dropped=0, other=None, limited={}, error=None, version=1, epoch=1, more=more, pane=start,
     )  # fmt: skip
     msgspec.structs.force_setattr(found, "json", msgspec.json.encode(found))
     return found

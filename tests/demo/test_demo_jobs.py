@@ -26,7 +26,8 @@ def shown(board: JobBoard, *, width: int = 80) -> list[str]:
 def said(window: dict[str, object]) -> Result:
     """A window of a job."""
     empty = {"missing": [], "partial": [], "leaped": 0, "late": 0, "malformed": 0, "coerced": 0, "dropped": 0}
-    return Result(**{"app": "", "error": None, "version": 1, "epoch": 1, **empty, **window})  # type: ignore[arg-type]
+    empty |= {"other": None, "limited": {}, "error": None, "version": 1, "epoch": 1}
+    return Result(**{"app": "", **empty, **window})  # type: ignore[arg-type]
 
 
 def test_the_picture_of_figure_1_fits_a_small_terminal_and_says_who_asks_whom() -> None:

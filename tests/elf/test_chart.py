@@ -20,7 +20,8 @@ def result(rows: list[dict[str, Any]], start: int | None = 0) -> Result:
     bounds = (None, None) if start is None else (f"12:00:{start:02d}", f"12:00:{start + 1:02d}")
     return Result(
         app="shop", window_start=bounds[0], window_end=bounds[1], rows=rows, contributors=1, expected=1, missing=[],
-        partial=[], leaped=0, events=2, late=0, malformed=0, coerced=0, dropped=0, error=None, version=1, epoch=1,
+        partial=[], leaped=0, events=2, late=0, malformed=0, coerced=0, dropped=0, other=None, limited={},
+        error=None, version=1, epoch=1,
     )  # fmt: skip
 
 

@@ -158,7 +158,7 @@ def result_line(pane: int, rows: list[dict[str, Any]] | None = None, **changes: 
         "window_end": f"2026-01-02T03:04:{(pane + WINDOW_MS) // 1000 % 60:02d}Z",
         "rows": [{"product": "Chess", "clicks": pane}] if rows is None else rows, "contributors": 2, "expected": 2,
         "missing": [], "partial": [], "leaped": 0, "events": 3, "late": 0, "malformed": 0, "coerced": 0, "dropped": 0,
-        "error": None, "version": 1, "epoch": 1,
+        "other": None, "limited": {}, "error": None, "version": 1, "epoch": 1,
     }  # fmt: skip
     return json.dumps(fields | changes, separators=(",", ":"), ensure_ascii=False).encode()
 

@@ -1,4 +1,4 @@
-"""One window's published result, and its JSON line (DESIGN §5)."""
+"""The fields of a window's published result, wherever it is computed or read, and its JSON line (DESIGN §5)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ NAMES_MAX = 20
 
 
 class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Rows of one window with everything a reader needs to judge them; counts are integers.
+    """Rows of one window with everything a reader needs to judge them; counts are integers. Classes of received results
+    declare `rows` as dicts and add their own fields.
 
     `other`: the groups in no row, where the window has more than its job keeps. `limited`: the number of groups where
     an aggregate has met its limit and left values out. `error`: bound on the error of approximate aggregates in 99 of

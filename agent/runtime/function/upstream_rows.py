@@ -13,6 +13,7 @@ import polars as pl
 
 from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, SourceColumn, parse_time
 from agent.parsing.columns import ParsedColumn, column_of_values, parsed, same_times
+from agent.runtime.function.result import WindowResult
 from query import TABLE_BYTES_MAX
 
 RESULT_BYTES_MAX = TABLE_BYTES_MAX
@@ -23,20 +24,10 @@ class ResultError(Exception):
     """Says why a received result cannot be read."""
 
 
-class AppResult(msgspec.Struct, frozen=True):
-    """The fields of a result's JSON line (see `Result`) that its readers need."""
+class AppResult(WindowResult, frozen=True):
+    """Another job's result, whose rows its readers take as events or as a table."""
 
-    window_start: str | None
-    window_end: str | None
     rows: list[dict[str, Any]]
-    contributors: int
-    expected: int
-    missing: list[str]
-    partial: list[str]
-    leaped: int = 0
-    other: Any = None
-    final: bool = True
-    more: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -49,7 +40,7 @@ class AppResult(msgspec.Struct, frozen=True):
         end = None if self.window_end is None else parse_time(self.window_end)
         return NO_WATERMARK_MS if end is None else end
 
-    def events(self, pane: int, columns: Iterable[SourceColumn]) -> Parsed:
+    def to_events(self, pane: int, columns: Iterable[SourceColumn]) -> Parsed:
         """Each row as an event at the start of the window. O(rows · columns)."""
         return parsed(same_times(pane, len(self.rows)), self._columns(columns), 0)
 

@@ -143,7 +143,7 @@ class UpstreamJobs:
         if not result.is_whole:
             upstream.pipeline.lacks_some_at(pane)
         closed_ms = pane + 1 if result.more else result.closed_ms()
-        return replace(result.events(pane, columns), watermark_ms=closed_ms)
+        return replace(result.to_events(pane, columns), watermark_ms=closed_ms)
 
     def _closed(self, upstream: _UpstreamJob, closed_ms: int, now: float) -> None:
         """Notes that the other job has published everything up to this instant, with or without results."""

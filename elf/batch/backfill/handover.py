@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from elf.batch.reconcile.live_results import moment_ms
 
 if TYPE_CHECKING:
-    from agent import WindowResult as Computed
+    from agent import WindowResult
     from elf.client import Result
 
 PATIENCE_WINDOWS = 16
@@ -29,7 +29,7 @@ class Handover:
         """End of the first live window (epoch ms)."""
         return moment_ms(self.live[0].window_end) or 0
 
-    def before(self, computed: Iterable[Computed]) -> Iterator[Computed]:
+    def before(self, computed: Iterable[WindowResult]) -> Iterator[WindowResult]:
         """Windows computed from the archive that come before the first live one."""
         live = {(one.window_start, one.window_end) for one in self.live}
         for result in computed:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from agent.parsing import parse_time
-from agent.runtime.function.result import NAMES_MAX
+from agent.runtime.function.result import NAMES_MAX, WindowResult
 
 JobLife: TypeAlias = tuple[str, int]
 """App id of a job and its birth (epoch ms). A job that was stopped and submitted again has another life."""
@@ -53,35 +53,16 @@ class RosterLine(msgspec.Struct, frozen=True, tag_field="kind", tag="roster"):
     agents: list[str]
 
 
-class LiveResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="result"):
+class LiveResult(WindowResult, frozen=True, kw_only=True, tag_field="kind", tag="result"):
     """A published result. In a line that a client has printed, `app_id`, `born_ms` and `roster` are empty."""
 
-    app: str
-    window_start: str | None
-    window_end: str | None
     rows: list[dict[str, Any]]
-    contributors: int
-    expected: int
-    events: int
-    version: int
-    epoch: int
-    missing: list[str] = []
-    partial: list[str] = []
-    leaped: int = 0
-    late: int = 0
-    malformed: int = 0
-    coerced: int = 0
-    dropped: int = 0
-    other: dict[str, Any] | None = None
-    limited: dict[str, int] = {}
-    error: float | None = None
-    final: bool = True
     app_id: str = ""
     born_ms: int = 0
     creator: str = ""
     roster: str | None = None
-    all_missing: list[str] = []
-    all_partial: list[str] = []
+    all_missing: list[str] = msgspec.field(default_factory=list)
+    all_partial: list[str] = msgspec.field(default_factory=list)
     rows_cut: int = 0
 
     @property

@@ -1,20 +1,16 @@
-"""The type of a result of any origin, and its completeness as one line for people."""
+"""The completeness of a result as one line for people."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from elf.terminal.terminal import printable
 
 if TYPE_CHECKING:
-    import agent
-    from elf import client
-
-    # Computed here or received: the same fields, rows as columns or as dicts.
-    Result: TypeAlias = agent.WindowResult | client.Result
+    from agent import WindowResult
 
 
-def completeness(result: Result) -> str:
+def completeness(result: WindowResult) -> str:
     """Agents, events, and everything missing in a result."""
     parts = [f"{result.contributors} of {result.expected} agents", f"{result.events:,} events"]
     for word, names in (("missing", result.missing), ("in part", result.partial)):
