@@ -21,10 +21,10 @@ from agent import log
 from agent.archive.format.streams import results_directory
 from agent.configuration.config import Config
 from agent.control import messages as control_messages
-from agent.control.client_requests import ControlService
-from agent.control.described import described_agent, memory_bytes, stream_counters, transport_counters
+from agent.control.control_service import ControlService
 from agent.control.server import ControlServer
-from agent.control.surveying import StreamSampler
+from agent.control.status_report import described_agent, memory_bytes, stream_counters, transport_counters
+from agent.control.stream_sampler import StreamSampler
 from agent.daemon.archiving import ArchiveSupervisor
 from agent.daemon.data_directory import DataDirectory, DiskWarnings, ShownFiles
 from agent.daemon.epochs_file import EpochsFile

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from agent.configuration.config import StreamConfig
-from agent.control.described import stream_counters
+from agent.control.status_report import stream_counters
 from agent.feeding.feeds import Feeds
 from agent.feeding.reading import ROWS_PER_INSERT, Columns, FeedReader, ReadBatch
 from agent.parsing import Parsed, Parser, SourceColumn

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from agent.control.audiences import Client, ClientSubscriptions
+from agent.control.client_subscriptions import Client, ClientSubscriptions
 from agent.runtime.messages.client_events import Accepted, Acknowledged, Ended, JobEvent, PublishedWindow
 
 JOB = 7

@@ -13,9 +13,9 @@ import trio
 import query as ql
 from agent.configuration.config import StreamConfig, TableConfig
 from agent.control import messages as control
-from agent.control.audiences import Client, ClientSubscriptions
-from agent.control.expectations import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
-from agent.control.known_here import ANYTHING, schema_of_stream, streams_known, tables_known
+from agent.control.client_subscriptions import Client, ClientSubscriptions
+from agent.control.local_catalog import ANYTHING, schema_of_stream, streams_known, tables_known
+from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.server import Connection
 from agent.driver import CoreDriver
 from agent.runtime.agent import Agent

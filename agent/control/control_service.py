@@ -10,12 +10,12 @@ import msgspec
 import query
 from agent.configuration.config import Config
 from agent.control import messages as control
-from agent.control.audiences import Client, ClientSubscriptions
-from agent.control.described import described_job
-from agent.control.expectations import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
+from agent.control.client_subscriptions import Client, ClientSubscriptions
+from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
+from agent.control.query_service import QueryService
 from agent.control.server import Connection
-from agent.control.submissions import QueryService
-from agent.control.surveying import surveyed
+from agent.control.status_report import described_job
+from agent.control.stream_sampler import surveyed
 from agent.driver import CoreDriver
 from agent.runtime.agent import Agent
 from agent.runtime.fleet.job_names import AmbiguousNameError, no_job
