@@ -42,6 +42,7 @@ class Printed:
         """There is nothing to redraw."""
 
 
+@pytest.mark.slow  # memory fleets prove each job, test_job_processes.py that jobs run beside real agents
 def test_five_jobs_at_once_find_what_the_servers_logs_hold(tmp_path: Path) -> None:
     folder = tmp_path / "agents"
     with Shop(tmp_path, servers=AGENTS, shown=lambda number: folder / f"agent-{number + 1}/data/shown") as shop:
