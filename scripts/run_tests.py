@@ -3,7 +3,7 @@
     run_tests.py          what `make test` runs
     run_tests.py --all    what `make test-all` runs: everything there is
 
-Steps that mostly wait run beside steps that compute. Each line of a step's output begins with the step's name.
+Steps that leave processors idle run beside others. Each line of a step's output begins with the step's name.
 """
 
 from __future__ import annotations
@@ -53,19 +53,23 @@ Phase = Sequence[Step]
 """Steps that run side by side."""
 TESTS = Path(__file__).parents[1] / "tests"
 SPREAD = ("-n", "2", "--dist", "worksteal")
-FLEETS = ("-n", "2", "--dist", "loadfile", "-v")
-"""Tests of one file share a fleet of processes."""
+FLEETS = ("-n", "3", "--dist", "loadfile", "-v")
+"""Tests of one file share a fleet of processes. They wait most of the time, so there are more of them than cores."""
 NIGHTLY = {"HYPOTHESIS_PROFILE": "nightly"}
 DEFAULT: Sequence[Phase] = (
-    [Step("fast", "not slow and not live and not net and not spark", options=SPREAD)],
     [
-        Step("live", "live and not slow and not net and not spark", "live", FLEETS),
+        Step("fast", "not slow and not live and not net and not spark", options=SPREAD),
         Step("spark", "spark and not slow and not net", "spark"),
     ],
+    [Step("live", "live and not slow and not net and not spark", "live", FLEETS)],
 )
+"""Spark leaves processors idle while it plans and shuffles; what waits for real time has the machine to itself."""
 EVERYTHING: Sequence[Phase] = (
-    [Step("fast", "not live and not net and not spark", None, SPREAD, NIGHTLY)],
-    [Step("live", "live and not net and not spark", "live", FLEETS), Step("spark", "spark", "spark", (), NIGHTLY)],
+    [
+        Step("fast", "not live and not net and not spark", None, SPREAD, NIGHTLY),
+        Step("spark", "spark", "spark", (), NIGHTLY),
+    ],
+    [Step("live", "live and not net and not spark", "live", FLEETS)],
     [Step("net", "net", "net", ("-v",))],
 )
 
