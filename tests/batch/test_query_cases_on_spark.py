@@ -17,7 +17,7 @@ from elf.batch.table.table import ArchiveTable
 pytestmark = pytest.mark.spark
 
 CASES = read_cases()
-EVERY_FIFTH = CASES[::5]
+EVERY_TENTH = CASES[::10]
 """What agents' code answers is proved without Spark: by default these show that it does so in regions."""
 
 
@@ -63,7 +63,7 @@ def _found(case, results):
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.id, marks=[] if case in EVERY_FIFTH else [pytest.mark.slow]) for case in CASES]
+    "case", [pytest.param(case, id=case.id, marks=[] if case in EVERY_TENTH else [pytest.mark.slow]) for case in CASES]
 )
 def test_in_regions(case, in_regions, as_columns, tmp_path):
     results = in_regions[case.id]
