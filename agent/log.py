@@ -77,7 +77,7 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
             line["error"] = _cut(f"{type(error).__name__}: {error}")
-            line["traceback"] = "".join(traceback.format_exception(error))[-TEXT_CHARACTERS_MAX:]
+            line["traceback"] = printable("".join(traceback.format_exception(error))[-TEXT_CHARACTERS_MAX:])
         return msgspec.json.encode(line).decode()
 
 
@@ -94,8 +94,12 @@ def _plain(value: Any) -> Any:
 
 
 def _cut(text: str) -> str:
+    return printable(text[:TEXT_CHARACTERS_MAX])
+
+
+def printable(text: str) -> str:
     """Replaces lone surrogates, which file names may hold and JSON may not."""
-    return text[:TEXT_CHARACTERS_MAX].encode(errors="backslashreplace").decode()
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

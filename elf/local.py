@@ -48,6 +48,10 @@ def read_tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, File
     return found
 
 
+TOO_LARGE = (
+    "this is not the whole answer: {:,} parts of it are too large for an agent to pass on; ask with --agents 1, "
+    "for fewer groups, or for an estimate such as APPROX_COUNT_DISTINCT"
+)
 APP = "local"
 BLOCK_BYTES = 4 << 20
 PARSER_THREADS = 1
@@ -184,6 +188,8 @@ class LocalRun:
             yield result
         if self.master.failure is not None:
             raise ElfError(self.master.failure)
+        if fleet.lost_runs:
+            raise ElfError(TOO_LARGE.format(fleet.lost_runs))
         if self._broken is not None:
             raise ElfError(str(self._broken))
 

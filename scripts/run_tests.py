@@ -55,10 +55,12 @@ TESTS = Path(__file__).parents[1] / "tests"
 SPREAD = ("-n", "2", "--dist", "worksteal")
 FLEETS = ("-n", "3", "--dist", "loadfile", "-v")
 """Tests of one file share a fleet of processes. They wait most of the time, so there are more of them than cores."""
+ONE_THREAD = {"POLARS_MAX_THREADS": "1"}
+"""Frames of a few rows: threads of Polars would only wait for each other beside two workers."""
 NIGHTLY = {"HYPOTHESIS_PROFILE": "nightly"}
 DEFAULT: Sequence[Phase] = (
     [
-        Step("fast", "not slow and not live and not net and not spark", options=SPREAD),
+        Step("fast", "not slow and not live and not net and not spark", None, SPREAD, ONE_THREAD),
         Step("spark", "spark and not slow and not net", "spark"),
     ],
     [Step("live", "live and not slow and not net and not spark", "live", FLEETS)],

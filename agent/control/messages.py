@@ -18,7 +18,7 @@ from agent.runtime.messages.client_events import Ended as Ended
 from agent.runtime.messages.client_events import PublishedWindow as PublishedWindow
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-AppId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+AppId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
 LINE_BYTES_MAX = 64 << 20
 REQUEST_BYTES_MAX = 1 << 20
 GROUPS_DEFAULT = 1_000_000

@@ -36,11 +36,12 @@ class EpochsFile:
         if self._lines + len(lines) > LINES_MAX:
             self._rewrite()
             return
+        lines_before, self._lines = self._lines, LINES_MAX  # if it fails, the next note rewrites a torn line away
         with self._path.open("ab") as file:
             file.write(b"".join(lines))
             file.flush()
             os.fsync(file.fileno())
-        self._lines += len(lines)
+        self._lines = lines_before + len(lines)
 
     def _count(self, group: Id, counter: int) -> None:
         self.counters[group] = max(counter, self.counters.pop(group, 0))

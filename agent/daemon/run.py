@@ -45,6 +45,7 @@ from agent.runtime.requests.events import AgentObserver, Shown, StreamAsked
 from overlay import (
     CreatorTrust,
     EpochTaken,
+    Id,
     Identity,
     ListenError,
     Node,
@@ -235,6 +236,9 @@ class Daemon(AgentObserver):
 
     def rows_unjoinable(self, rows: str, why: str) -> None:
         log.warn("not joined with", rows=rows, why=why)
+
+    def job_contained(self, app_id: Id, error: BaseException) -> None:
+        log.failed("a job ends here by what its data raised", error, job=format_id(app_id))
 
     def shown(self, shown: Shown) -> None:
         try:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from agent.parsing.canonical_json import canonical_json
+from agent.parsing.canonical_json import canonical_json, is_json
 from agent.parsing.formats import COERCED, TIME, Parsed, SourceColumn
 from agent.parsing.times import parse_times
 
@@ -34,6 +34,8 @@ _ACCEPTED: dict[str, frozenset[type]] = {
 }
 _Rows = npt.NDArray[np.int64]
 _BLANKS = " \t"
+_NESTED = frozenset((list, dict))
+_MISFIT = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +232,21 @@ def _choice(column: ParsedColumn) -> _Rows:
 
 
 def parsed_rows(times: Sequence[int], columns: Sequence[SourceColumn], values: dict[str, list[Any]]) -> Parsed:
-    """The events of rows given as values by column, typed as if they had been read from JSON lines."""
+    """The events of rows given as values by column, typed as if they had been read from JSON lines.
+
+    A value that JSON lines cannot hold does not fit, whatever its column's type.
+    """
     made = [
-        column_of_values(column.name, column.type, values[column.field])
+        column_of_values(column.name, column.type, _plain(values[column.field]))
         if column.field in values
         else null_column(column.name, len(times))
         for column in columns
     ]
     return parsed(pl.Series(times, dtype=pl.Int64), made, 0)
+
+
+def _plain(values: list[Any]) -> list[Any]:
+    """The values, with one that fits no column in place of each list or dict that JSON cannot hold."""
+    if _NESTED.isdisjoint(map(type, values)):
+        return values
+    return [_MISFIT if type(value) in _NESTED and not is_json(value) else value for value in values]

@@ -28,6 +28,7 @@ from agent.runtime.master.failover import Failover
 from agent.runtime.master.job_masters import JobMasters
 from agent.runtime.messages.handlers import Handlers
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
+from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.wall_clock import WallClock
 from agent.runtime.program_host.handler import ProgramHost
 from agent.runtime.program_host.rpc import JobRpc
@@ -108,7 +109,10 @@ class Agent:
         self.programs = programs = Programs(name, node)
         self.code = code = CodeRegistry(programs, NoCreators())
         self.ingest = OperatorPool(room)
-        self.jobs = jobs = LocalJobs(name, node, sender, dict(streams), directory, self.ingest, programs, code)
+        containment = JobContainment(self.observer.job_contained)
+        self.jobs = jobs = LocalJobs(
+            name, node, sender, dict(streams), directory, self.ingest, programs, code, containment
+        )
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)
         self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, replicas)
         self.failover = Failover(node, sender, directory, self.masters)
@@ -129,11 +133,8 @@ class Agent:
             name, sender, programs, jobs, self.deployments, self.masters, self.rpc, self.subscriptions,
             self.observer.shown,
         )  # fmt: skip
-        directory.on_announced(
-            self.masters.announced, self.failover.announced, jobs.announced, self.following.announced,
-        )  # fmt: skip
-        directory.on_gone(self.masters.close, jobs.drop, self.failover.forget)
-        self.router = Router(self._handlers())
+        self._connect(containment)
+        self.router = Router(self._handlers(), containment)
         self._timers = (
             jobs.tick, self.masters.tick, self.stages.tick, programs.tick, self.drain.step, self.failover.tick,
             self.commands.tick, self.following.tick, self.questions.tick, self.discovery.tick, self.joins.tick,
@@ -144,6 +145,14 @@ class Agent:
             self.following, self.commands, self.questions, self.discovery, self.upstream, self.joins, self.rpc,
             self.subscriptions, self.stages, self.program_host,
         )  # fmt: skip
+
+    def _connect(self, containment: JobContainment) -> None:
+        """Sets up calls between services made one after the other; they are called in this order."""
+        self.directory.on_announced(
+            self.masters.announced, self.failover.announced, self.jobs.announced, self.following.announced,
+        )  # fmt: skip
+        self.directory.on_gone(self.masters.close, self.jobs.drop, self.failover.forget)
+        containment.on_raised(self.masters.fail, self.jobs.abandon)
 
     def _handlers(self) -> Iterator[Handlers]:
         """The handler tables of all services; of two services that take a message, the first gets it first."""

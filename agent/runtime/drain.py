@@ -1,7 +1,8 @@
 """Drains an agent that leaves the fleet: masters hand over, workers hand in their last runs and leave their rosters.
 
-A pane in progress when a worker leaves has the worker's events up to then; the worker is expected up to this pane and
-no further. Half-read input of a bounded job would mean nothing: there the worker stays expected, and is missing.
+A pane in progress when a worker leaves has the worker's events up to then, which makes it partial; the worker is
+expected up to this pane and no further. Half-read input of a bounded job would mean nothing: there the worker stays
+expected, and is missing.
 """
 
 from __future__ import annotations

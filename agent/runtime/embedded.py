@@ -51,6 +51,7 @@ class EmbeddedFleet:
             # One process lives or dies as a whole: nobody could succeed a master here.
             agent = Agent(name, node, options, replicas=0, room=room)
             agent.masters.on_result = self._results.append
+            agent.jobs.run_bytes_max = None  # messages are handed over as they are
             for table, rows in tables.items():
                 agent.tables.hold(table, rows)
             self._agents.append(agent)
@@ -101,6 +102,12 @@ class EmbeddedFleet:
             self._settle()
             yield from self._results
             self._results.clear()
+
+    @property
+    def lost_runs(self) -> int:
+        """Parts of the answer that an agent could not send or read, which is because of their size."""
+        counts = [agent.jobs.statistics() for agent in self._agents]
+        return sum(count["oversized"] + count["refused"] for count in counts)
 
     def _key(self, stream: str) -> FeedKey:
         return (stream, self._app_id)

@@ -8,42 +8,53 @@ from collections.abc import Iterable, Mapping
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import CODEC
 from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.fields import Message
 from overlay import PAYLOAD_BYTES_MAX, Delivered, Id, MessageReceived, MulticastReceived, Requested, WireError
+
+JobEvent = Delivered | Requested | MulticastReceived | MessageReceived
+"""Brings a job message, by one of four ways."""
 
 
 class Router:
     """Decodes each message once and calls its handlers in order until one takes it.
 
-    `refused` counts messages that cannot be decoded, are unexpected, or come from the wrong sender.
+    `refused` counts messages that cannot be decoded, are unexpected, come from the wrong sender, or make a handler
+    raise.
     """
 
     name = "router"
 
-    def __init__(self, tables: Iterable[Handlers]) -> None:
+    def __init__(self, tables: Iterable[Handlers], containment: JobContainment) -> None:
         self.refused = 0
+        self._containment = containment
         self._handlers: dict[type[Message], list[Handler]] = defaultdict(list)
         for table in tables:
             for kind, handler in table.items():
                 self._handlers[kind].append(handler)
 
-    def receive(self, event: Delivered | Requested | MulticastReceived | MessageReceived, now: float) -> None:
+    def receive(self, event: JobEvent, now: float) -> None:
         """Takes one job message, whichever way it came."""
         try:
             message = CODEC.decode(event.payload, PAYLOAD_BYTES_MAX)
         except WireError:
             self.refused += 1
             return
+        taken = False
+        with self._containment.around(message.app_id, now):
+            taken = self._take(message, event, now)
+        self.refused += not taken
+
+    def _take(self, message: Message, event: JobEvent, now: float) -> bool:
         match event:
             case MulticastReceived(group=group):
-                taken = self._call(message, _groups(message, group), now)
+                return self._call(message, _groups(message, group), now)
             case Delivered(key=key, origin=origin):
-                taken = key == message.app_id and self._call(message, Via.ROUTED, origin, now)
+                return key == message.app_id and self._call(message, Via.ROUTED, origin, now)
             case Requested(key=key):
-                taken = key == message.app_id and self._call(message, Via.REQUEST, event, now)
+                return key == message.app_id and self._call(message, Via.REQUEST, event, now)
             case MessageReceived(sender=sender):
-                taken = self._call(message, Via.DIRECT, sender, now)
-        self.refused += not taken
+                return self._call(message, Via.DIRECT, sender, now)
 
     def _call(self, message: Message, via: Via, *arguments: object) -> bool:
         handlers = self._handlers.get(type(message), ())

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _NEWLINE, _RETURN, _QUOTE, _COMMA = b'\n\r",'
+_MALFORMED, _OPEN = -1, -2
+"""Instead of a record's end: characters follow a closing quote; a quoted field runs on to the end of the block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,10 @@ def irregular_records(data: bytes, bytes_max: int) -> Iterator[Record]:
 
     `data` starts at a record; none is longer than `bytes_max`.
     """
-    done = 0
+    done, reader = 0, _RecordReader(data, bytes_max)
     for start in _irregular_lines(data):
         if start >= done:
-            record = read_record(data, start, bytes_max)
+            record = reader.read(start)
             yield record
             done = record.end
 
@@ -67,28 +69,78 @@ def _irregular_lines(data: bytes) -> list[int]:
 
 def read_record(data: bytes, start: int, bytes_max: int) -> Record:
     """The record at `start`, field by field."""
-    limit = min(len(data), start + bytes_max)
-    line_end = data.find(b"\n", start) + 1 or len(data)
-    fields: list[bytes] = []
-    position = start
-    while True:
-        if data[position : position + 1] == b'"':
-            close = _closing_quote(data, position, limit)
+    return _RecordReader(data, bytes_max).read(start)
+
+
+class _RecordReader:
+    """Reads records of one block field by field.
+
+    Lines such as `a","b` each begin a record that runs through all the others to the block's end, and is malformed for
+    that. Their chains of fields meet in the next line, so what became of a chain is kept: to read records from all
+    lines takes O(len(data)).
+    """
+
+    def __init__(self, data: bytes, bytes_max: int) -> None:
+        self._data = data
+        self._bytes_max = bytes_max
+        self._ends: dict[int, int] = {}
+        """By the start of a field of a record that was not whole, the end of that record, _MALFORMED or _OPEN."""
+        self._line = range(0)
+        """From where the last line end was looked for, and where it was found."""
+
+    def read(self, start: int) -> Record:
+        fields: list[bytes] = []
+        starts: list[int] = []
+        position, end, known = start, None, self._ends.get(start)
+        while end is None and known is None:
+            starts.append(position)
+            field, position, end = self._field(position)
+            fields.append(field)
+            known = self._ends.get(position) if end is None else None
+        end = known if end is None else end
+        assert end is not None
+        if 0 <= end <= start + self._bytes_max:
+            if known is None:
+                return Record(start, end, tuple(fields))
+            self._ends.clear()  # an earlier record was too long that ends here, too: its fields were not kept
+            return self.read(start)
+        self._ends.update(dict.fromkeys(starts, end))
+        runs_on = end == _OPEN and len(self._data) <= start + self._bytes_max
+        return Record(start, min(self._newline(start) + 1, len(self._data)), None, open=runs_on)
+
+    def _field(self, start: int) -> tuple[bytes, int, int | None]:
+        """A field, where the next one starts, and the record's end if there is none."""
+        data = self._data
+        if data[start : start + 1] == b'"':
+            close = _closing_quote(data, start, len(data))
             if close is None:
-                return Record(start, line_end, None, open=limit == len(data))
-            fields.append(data[position + 1 : close].replace(b'""', b'"'))
-            position = close + 1
+                return b"", start, _OPEN
+            field, position = data[start + 1 : close].replace(b'""', b'"'), close + 1
         else:
-            end = _field_end(data, position)
-            fields.append(data[position:end])
-            position = end
+            position = self._field_end(start)
+            field = data[start:position]
         rest = data[position : position + 2]
         if rest[:1] == b",":
-            position += 1
-        elif not rest or rest[:1] == b"\n" or rest == b"\r\n":
-            return Record(start, min(len(data), position + 1 + (rest == b"\r\n")), tuple(fields))
-        else:
-            return Record(start, line_end, None)
+            return field, position + 1, None
+        if rest[:1] in (b"", b"\n") or rest == b"\r\n":
+            end = min(len(data), position + 1 + (rest == b"\r\n"))
+            return field, end, end
+        return field, position, _MALFORMED
+
+    def _field_end(self, start: int) -> int:
+        """End of an unquoted field: the next comma or line end."""
+        data, line_end = self._data, self._newline(start)
+        comma = data.find(b",", start, line_end)
+        if comma >= 0:
+            return comma
+        return line_end - (data[line_end - 1 : line_end] == b"\r" and line_end < len(data) and line_end > start)
+
+    def _newline(self, start: int) -> int:
+        """The line end at or after `start`, which is looked for once a line however many fields it has."""
+        if not self._line.start <= start <= self._line.stop or not self._line:
+            found = self._data.find(b"\n", start)
+            self._line = range(start, found if found >= 0 else len(self._data))
+        return self._line.stop
 
 
 def _closing_quote(data: bytes, opening: int, limit: int) -> int | None:
@@ -96,13 +148,3 @@ def _closing_quote(data: bytes, opening: int, limit: int) -> int | None:
     while quote >= 0 and data[quote + 1 : quote + 2] == b'"':
         quote = data.find(b'"', quote + 2, limit)
     return None if quote < 0 else quote
-
-
-def _field_end(data: bytes, start: int) -> int:
-    """End of an unquoted field: the next comma or line end."""
-    line_end = data.find(b"\n", start)
-    line_end = len(data) if line_end < 0 else line_end
-    comma = data.find(b",", start, line_end)
-    if comma >= 0:
-        return comma
-    return line_end - (data[line_end - 1 : line_end] == b"\r" and line_end < len(data) and line_end > start)

@@ -37,9 +37,9 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
     is 1 if they differ.
     """
     from elf.demo import DemoError  # only here: other commands load none of this
+    from elf.demo.interruption import orderly_end
     from elf.demo.jobs.job_plays import PLAYS, play
     from elf.demo.jobs.job_show import show_jobs
-    from elf.demo.shop.interruption import orderly_end
     from elf.demo.story.show import show
     from elf.terminal.console import open_console
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from lark import Lark, Token, Transformer_NonRecursive, UnexpectedInput, v_args
+from lark import Token, Transformer_NonRecursive, UnexpectedInput, v_args
 from lark.exceptions import VisitError
 
 from query.model.errors import QueryError, SourceSpan, listed, nearest, printable
@@ -49,6 +48,7 @@ from query.syntax.ast import (
     within,
 )
 from query.syntax.error_messages import syntax_error
+from query.syntax.grammar import grammar, grammar_text
 from query.syntax.size import check_size
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def parse(text: str, scalar_functions: Mapping[str, str]) -> Query:
     """
     _check_text(text)
     try:
-        query: Query = _Builder(text, scalar_functions).transform(_grammar().parse(text))
+        query: Query = _Builder(text, scalar_functions).transform(grammar().parse(text))
     except UnexpectedInput as error:
         raise syntax_error(error, text) from None
     except VisitError as error:
@@ -91,15 +91,6 @@ def parse(text: str, scalar_functions: Mapping[str, str]) -> Query:
 
 
 @cache
-def _grammar() -> Lark:
-    return Lark(_grammar_text(), parser="lalr", lexer="contextual", start="start", propagate_positions=True)
-
-
-def _grammar_text() -> str:
-    return files("query.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
-
-
-@cache
 def keywords() -> frozenset[str]:
     """The grammar's own words, in capitals.
 
@@ -107,7 +98,7 @@ def keywords() -> frozenset[str]:
     True
     """
     found = set()
-    for terminal in _TERMINAL.finditer(_grammar_text()):
+    for terminal in _TERMINAL.finditer(grammar_text()):
         pattern = _OPTIONAL_BEGINNING.sub(r"\2 \1\2", terminal["words"].replace(r"\s", " "))
         singular = {word.upper() for word in re.findall("[a-z_]{2,}", pattern)}
         found |= singular | {f"{word}S" for word in singular if ")s?" in pattern}

@@ -8,6 +8,19 @@ from pathlib import Path
 import pytest
 from program_fleet import Make, ProgramFleet
 
+from agent.runtime.requests.events import AgentObserver
+from overlay import Id
+
+
+@pytest.fixture(autouse=True)
+def _uncontained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a job's data raises ends only that job in an agent, but the test here; tests of that undo it."""
+
+    def fail(_observer: AgentObserver, _app_id: Id, error: BaseException) -> None:
+        raise error
+
+    monkeypatch.setattr(AgentObserver, "job_contained", fail)
+
 
 @pytest.fixture
 def fleet_of(tmp_path: Path) -> Iterator[Make]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -93,8 +93,15 @@ def follow_from_elsewhere(life: Life, *names: str) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(1, slow=(2, 3)))
-@pytest.mark.parametrize("whose", [(TOP,), (JOB,), (TOP, JOB)], ids=["reader", "read", "both"])
-def test_when_masters_die_no_window_is_lost_or_read_twice(seed: int, whose: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "whose",
+    [
+        pytest.param([TOP], id="reader", marks=pytest.mark.slow),
+        pytest.param([JOB], id="read", marks=pytest.mark.slow),
+        pytest.param([TOP, JOB], id="both"),
+    ],
+)
+def test_when_masters_die_no_window_is_lost_or_read_twice(seed: int, whose: Sequence[str]) -> None:
     life = begin_reading(seed)
     follow_from_elsewhere(life, JOB, TOP)
     was = {name: master(life, name).name for name in (TOP, JOB)}
@@ -145,6 +152,7 @@ def test_windows_that_are_not_kept_long_enough_are_missed_honestly(seed: int, mo
 
 
 @pytest.mark.parametrize("seed", seeds(1, slow=(2,)))
+@pytest.mark.slow  # by default what was not kept long enough is missed
 def test_results_too_large_for_replicas_are_missed_honestly(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both masters die, beside which there are no logs: the next one of the job that is read knows what it lacks."""
     life = begin_reading(seed)
@@ -228,6 +236,7 @@ def test_messages_get_lost() -> None:
     check_readers(life)
 
 
+@pytest.mark.slow  # test_lives_simulated.py shows it of the same simulator
 def test_the_same_seed_is_the_same_life() -> None:
     prints = set()
     for _ in range(2):

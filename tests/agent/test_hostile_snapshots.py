@@ -260,11 +260,12 @@ def test_counts_stay_within_what_can_be_added() -> None:
     assert add_counted([{0: Counts(COUNT_MAX)}] * 4097) == {0: Counts(COUNT_MAX)}
 
 
-def test_a_run_too_large_for_a_message_goes_without_content(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.runtime.reduce.snapshot.SNAPSHOT_BYTES_MAX", 10)
+def test_a_run_too_large_for_a_message_goes_without_content_and_is_counted() -> None:
     root = Root()
+    root.part.run_bytes_max = 10
     message = root.part._message(Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), {0: Counts(5)}))
     assert (message.contributors, message.after, message.upto) == (b"", FIRST_PANE, END)
+    assert root.part.oversized == 1
 
 
 def test_a_run_with_more_panes_than_a_message_may_have_goes_without_content() -> None:

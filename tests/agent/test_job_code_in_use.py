@@ -8,6 +8,7 @@ from recording_client import client_of
 
 from agent import Update, Updated, UpdateRefused
 from agent.runtime.fleet.authorization import NoCreators
+from agent.runtime.ingest.mapped import MappedPipeline
 
 # Code that maps.
 
@@ -36,6 +37,58 @@ def test_what_map_makes_of_events_is_counted(fleet_of: Make) -> None:
         {"word": "green", "n": 3, "letters": 15}, {"word": "red", "n": 6, "letters": 18}
     ]  # fmt: skip
     assert fleet.results[0].contributors == 3
+
+
+ODD = """
+    import datetime
+    import elf
+
+    class Odd(elf.Job):
+        reads = {"product": "string"}
+        query = "SELECT value, COUNT(*) AS n FROM web GROUP BY value ORDER BY n DESC WINDOWING 1 SECOND"
+
+        def map(self, event):
+            yield from ({"value": one} for one in (
+                {"a": [1]}, {1: 2}, {"b": 1, 2: 3}, [b"x"], [datetime.datetime.now(datetime.UTC)], {"c": {"d": b"y"}},
+                [float("nan")], {"e": {None: 1}}, "fine",
+            ))
+"""
+
+
+def test_what_json_cannot_hold_is_counted_and_ends_nothing(fleet_of: Make) -> None:
+    fleet = fleet_of()
+    fleet.submit_code(ODD)
+    fleet.catch_up()
+    feed(fleet, 1.2, "an event")
+    feed(fleet, 8.5, "the end")
+    fleet.work()
+    first = fleet.results[0]
+    counts = {row["value"]: row["n"] for row in first.rows}
+    assert counts == {None: 21, '{"a":[1]}': 3, "fine": 3}
+    assert (first.coerced, first.contributors) == (21, 3)
+
+
+def test_what_a_call_of_a_program_raises_ends_its_job_and_no_other(
+    fleet_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = fleet_of()
+    other = fleet.submit_code(TEN_LINES)
+    client_of(fleet.agents[0]).follow(fleet.submit_code(WORDS), None, fleet.now)
+    fleet.catch_up()
+
+    def fail(*_: object) -> str | None:
+        raise ZeroDivisionError("of the agent's own code")
+
+    monkeypatch.setattr(MappedPipeline, "mapped", fail)
+    feed(fleet, 1.2, "a")
+    monkeypatch.undo()
+    feed(fleet, 8.5, "b")
+    fleet.work()
+    fleet.wait(1.0)
+    reason, failure = ended(fleet)
+    assert reason == "failed"
+    assert "EventsMapped could not be carried out: ZeroDivisionError: of the agent's own code" in failure
+    assert "a: 3" in [text for _, text in fleet.log(other)]
 
 
 # PAOs on their way up.

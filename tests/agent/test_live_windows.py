@@ -12,6 +12,7 @@ from agent.parsing import Parsed
 from agent.runtime.ingest import operator, pane_log
 from agent.runtime.ingest.watermark import FUTURE_MS
 from agent.runtime.reduce.straggler import HOLDBACK_S
+from overlay import app_id
 
 GRACE_MS = 2000
 
@@ -305,3 +306,27 @@ def test_windows_that_overlap_come_every_slide_and_a_new_job_says_what_it_lacks(
     fleet.work()
     assert shown(fleet) == [(-1.0, 1, 1), (0.0, 2, 1), (1.0, 3, 1), (2.0, 3, 1), (3.0, 3, 1)]
     assert [result.partial for result in fleet.results] == [["agent-0"], ["agent-0"], [], [], []]
+
+
+def test_the_window_in_which_an_agent_leaves_says_that_it_has_a_part_of_it() -> None:
+    fleet = live(size=3)
+    leaver = next(number for number, agent in enumerate(fleet.agents) if not agent.masters.state(app_id("shop", b"")))
+    for number in range(3):
+        fleet.insert(number, events("a", at_ms=WALL_MS + 1500))
+        fleet.insert(number, events("a", at_ms=WALL_MS + 3200))
+    agent = fleet.agents[leaver]
+    agent.drain.begin(fleet.now)
+    agent.process_events(fleet.now, fleet.wall_ms)
+    fleet.work()
+    assert agent.drain.is_complete
+    agent.node.leave(fleet.now)
+    fleet.agents.remove(agent)
+    for number in range(2):
+        fleet.insert(number, events("b", "b", at_ms=WALL_MS + 3400))
+    for _ in range(20):
+        fleet.wait(0.5)
+        fleet.catch_up()
+    assert shown(fleet) == [(1.0, 3, 3), (3.0, 7, 3)]
+    whole, cut = fleet.results
+    assert whole.partial == []
+    assert cut.partial == [agent.name]

@@ -52,8 +52,8 @@ def crashed(act: Act, seed: int, size: int) -> lives.Life:
     seeds(
         (crash, 1, 3),
         (crash_master, 2, 2),
-        (crash_master, 3, DEEP),
-        slow=[(crash_master, 3, 8), (crash_interior, 4, DEEP)],
+        (crash_master, 3, 8),
+        slow=[(crash_master, 3, DEEP), (crash_interior, 4, DEEP)],
     ),
 )
 def test_windows_go_on_after_a_crash(act: Act, seed: int, size: int) -> None:
@@ -102,7 +102,7 @@ def restless(seed: int, acts: Sequence[Act], loss: float = 0.0) -> lives.Life:
     return life
 
 
-@pytest.mark.parametrize("seed", seeds(1, 3, slow=(2, 4, 6, 7)))
+@pytest.mark.parametrize("seed", seeds(1, slow=(2, 3, 4, 6, 7)))
 def test_restless_lives(seed: int) -> None:
     check(restless(seed, ACTS), silence_max_s=25.0)
 
@@ -119,6 +119,7 @@ def test_lives_with_cuts_and_loss(seed: int) -> None:
     check(restless(seed, (*ACTS, cut), loss=seed % 3 * 0.02), silence_max_s=40.0)
 
 
+@pytest.mark.slow  # looks at a life that only `make test-all` lives
 def test_awkward_things_do_happen() -> None:
     """The lives above are worth nothing if trees are flat, masters never change and nobody is ever missing."""
     life = crashed(crash_master, 3, DEEP)

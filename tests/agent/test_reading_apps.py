@@ -347,7 +347,10 @@ def test_an_agent_that_leaves_leaves_the_reading_to_the_next_master() -> None:
     assert len([agent for agent in fleet.agents if agent.masters.state(TOP)]) == 1
     check(fleet, 3)
     assert of(fleet, "top")[-1].epoch == 2
-    assert all(one.partial == [] for one in of(fleet, "top"))
+    cut_short = [one for one in of(fleet, "shop") if one.partial]
+    assert [one.partial for one in cut_short] == [[reader.name]], "it also counted for the shop, until it left"
+    about = [one for one in of(fleet, "top") if one.partial]
+    assert [start_of(one) for one in about] == [start_of(one) // 3000 * 3000 for one in cut_short]
 
 
 # Hostile results.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 from pathlib import Path
 
@@ -37,6 +39,24 @@ def test_damaged_lines_are_none(tmp_path: Path, damage: bytes) -> None:
     assert epochs.counters == {7: 3}
     epochs.note([EpochTaken(Id(8), 1)])
     assert EpochsFile(path).counters == {7: 3, 8: 1}
+
+
+def test_what_is_noted_after_a_full_disk_tore_a_line_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "epochs"
+    epochs = EpochsFile(path)
+    epochs.note([EpochTaken(Id(7), 3)])
+
+    def tear(_: int) -> None:
+        os.truncate(path, path.stat().st_size - 5)
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", tear)
+        with pytest.raises(OSError, match="no space left"):
+            epochs.note([EpochTaken(Id(8), 1)])
+    epochs.note([EpochTaken(Id(9), 2)])
+    kept = EpochsFile(path).counters
+    assert (kept[Id(7)], kept[Id(9)]) == (3, 2)
 
 
 def test_the_file_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

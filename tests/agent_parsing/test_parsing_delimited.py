@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import seeds
 
 from agent.parsing import Format
 
@@ -160,11 +161,11 @@ def test_a_header_may_be_quoted_and_start_with_a_byte_order_mark(column: Any, pa
 
 @pytest.mark.parametrize(
     ("file", "form", "events"),
-    [
-        ("retail/transactions.csv.gz", "csv", 541_909),
+    seeds(
         ("nasa/1995-07-01.tsv.gz", "tsv", 9_999),
         ("nasa/1995-08-01.tsv.gz", "tsv", 30_969),
-    ],
+        slow=[("retail/transactions.csv.gz", "csv", 541_909)],
+    ),
 )
 def test_real_tables(column: Any, parse: Any, real_logs: Path, file: str, form: str, events: int) -> None:
     data = gzip.decompress((real_logs / file).read_bytes())

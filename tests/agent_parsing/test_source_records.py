@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources import irregular_records, read_record
+from agent.sources import irregular_records, read_record, records
 from agent.sources.records import open_record
 
 MAX = 1000
@@ -64,6 +64,26 @@ def test_a_record_is_bounded() -> None:
     assert len(irregular(data)) == 1
     assert irregular(data, 30)[0] == (b'1,"x\n', None)
     assert irregular(data, 30)[-1][0] == b'",2\n'
+
+
+@pytest.mark.parametrize("line", [b'a","b\n', b'","b\n', b'a","b","c\n', b'"a","b\n'])
+def test_every_field_is_read_a_few_times_however_many_lines_begin_a_record(
+    line: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    read_field = records._RecordReader._field
+    monkeypatch.setattr(
+        records._RecordReader, "_field", lambda reader, start: calls.append(start) or read_field(reader, start)
+    )
+    data = line * 2_000
+    assert len(irregular(data, len(data))) == 2_000
+    assert len(calls) <= 2 * data.count(b'"')
+
+
+@given(st.text(alphabet='ab,"\n\r', max_size=60).map(str.encode), st.integers(3, 80))
+def test_what_became_of_earlier_records_changes_no_later_one(data: bytes, bytes_max: int) -> None:
+    for record in irregular_records(data, bytes_max):
+        assert record == read_record(data, record.start, bytes_max)
 
 
 texts = st.text(alphabet='ab,"\r\n ', max_size=8)

@@ -46,7 +46,7 @@ def check(content: bytes, lines: int) -> None:
     assert found == Counter(b"line %d" % number for number in range(lines))
 
 
-@pytest.mark.parametrize("late_lines", [0, LINES_AFTER_RENAME])
+@pytest.mark.parametrize("late_lines", [pytest.param(0, marks=pytest.mark.slow), LINES_AFTER_RENAME])
 def test_rotation_by_another_process_at_full_speed(follow: Follow, tmp_path: Path, late_lines: int) -> None:
     log = tmp_path / "access.log"
     follower = follow(tmp_path / "access.log*", read_from="beginning")

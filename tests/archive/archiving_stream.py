@@ -29,12 +29,19 @@ class ArchivedLog:
     """One log file of the stream `web`, with the archiver that reads it; every line is another one."""
 
     def __init__(
-        self, folder: Path, *, read_from: str = "beginning", disk_free_min: int = 0, segment_bytes: int = 1 << 20
+        self,
+        folder: Path,
+        *,
+        name: str = "access.log",
+        read_from: str = "beginning",
+        disk_free_min: int = 0,
+        segment_bytes: int = 1 << 20,
     ) -> None:
-        self.log = folder / "access.log"
+        self.log = folder / name
         self.store = folder / "archive"
         self.written: list[bytes] = []
         self.now = 1.0
+        self.clock_ahead_ms = 0
         self.config = ArchiveConfig(self.store, 30.0, disk_free_min, ("*",))
         self._stream = StreamConfig("web", FileSource((str(self.log),)), "json", "time", read_from)  # type: ignore[arg-type]
         self._segment_bytes = segment_bytes
@@ -66,7 +73,7 @@ class ArchivedLog:
 
     @property
     def wall_ms(self) -> int:
-        return 1_700_000_000_000 + int(self.now * 1000)
+        return 1_700_000_000_000 + int(self.now * 1000) + self.clock_ahead_ms
 
     def append(self, count: int) -> None:
         self.append_lines([self._line() for _ in range(count)])

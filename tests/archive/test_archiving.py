@@ -18,8 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.archive.format.log import ArchiveError, read_state
+from agent.archive.format.positions import file_path
 from agent.archive.format.row_key import decode_key
 from agent.archive.writer.archiver import Archiver
+from agent.sources import LINE_BYTES_MAX
 
 ACTS = st.one_of(
     st.tuples(st.just("append"), st.integers(1, 5)),
@@ -246,3 +248,36 @@ def test_files_that_cannot_be_parsed_are_not_archived_and_said(log: ArchivedLog)
     log.log.write_bytes(b"\0\1\2\3binary\n" * 99)
     log.settle()
     assert read_state(log.store).segments == {}
+
+
+def test_a_log_whose_name_is_not_unicode_is_archived_and_found_again(tmp_path: Path) -> None:
+    log = ArchivedLog(tmp_path, name=os.fsdecode(b"acc\xe9ss %.log"))
+    log.append(5)
+    log.settle()
+    log.rotate_meanwhile()
+    log.append(5)
+    log.settle()
+    log.stop_and_start()
+    log.append(5)
+    log.settle()
+    log.stop()
+    state = read_state(log.store)
+    assert sum(segment.rows for segment in state.segments.values()) == len(log.written) >= 15
+    names = {name for one in state.segments.values() for name in pl.read_parquet(log.store / one.file)["raw:file"]}
+    assert str(log.log) in {file_path(name) for name in names}
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_line_that_is_too_long_is_counted_however_it_arrives(tmp_path: Path, steps: int) -> None:
+    log = ArchivedLog(tmp_path)
+    log.append(3)
+    for number in range(steps):
+        with log.log.open("ab") as file:
+            file.write(b"x" * (2 * LINE_BYTES_MAX // steps) + (b"\n" if number == steps - 1 else b""))
+        log.step(1.1)
+    log.append(3)
+    log.settle()
+    log.stop()
+    segments = read_state(log.store).segments.values()
+    assert sum(segment.rows for segment in segments) == 6
+    assert [sum(segment.overlong for segment in segments), sum(segment.malformed for segment in segments)] == [1, 1]

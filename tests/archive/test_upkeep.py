@@ -11,13 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 from archived import rows_of_text
+from archiving_stream import ArchivedLog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.archive.format.log import commit, create_store, read_state
 from agent.archive.format.positions import StreamPositions
 from agent.archive.format.segments import Segment, write_segment
-from agent.archive.writer.upkeep import FOLDED_AT, TOMBSTONES_MAX, keep_up
+from agent.archive.writer.archiver import UPKEEP_S
+from agent.archive.writer.upkeep import FOLDED_AT, TOMBSTONES_MAX, ClockStepGuard, keep_up
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -45,13 +47,50 @@ def entries(store: Path) -> set[str]:
 
 
 def test_old_segments_leave_and_their_files_later(store: Path) -> None:
-    old, new = added(store, NOW_MS - 8 * DAY_MS), added(store, NOW_MS - 6 * DAY_MS)
+    old, new = added(store, NOW_MS - 14 * DAY_MS), added(store, NOW_MS - 6 * DAY_MS)
     assert set(keep_up(store, NOW_MS, 7).segments) == {new.name}
     assert files(store) == {old.name, new.name}
     keep_up(store, NOW_MS + HOUR_MS - 1, 7)
     assert files(store) == {old.name, new.name}
     keep_up(store, NOW_MS + HOUR_MS, 7)
     assert files(store) == {new.name}
+
+
+def test_age_is_measured_against_the_newest_segment(store: Path) -> None:
+    segments = {added(store, NOW_MS - days * DAY_MS).name for days in (9, 8)}
+    assert set(keep_up(store, NOW_MS, 7).segments) == segments
+    newest = added(store, NOW_MS).name
+    assert set(keep_up(store, NOW_MS, 7, removes=False).segments) == {*segments, newest}
+    assert set(keep_up(store, NOW_MS, 7).segments) == {newest}
+
+
+def test_after_a_step_of_the_clock_ages_are_not_trusted_for_a_day() -> None:
+    guard = ClockStepGuard(NOW_MS - HOUR_MS)
+    assert guard.trusts(0.0, NOW_MS)
+    assert guard.trusts(600.0, NOW_MS + 600_000)
+    assert not guard.trusts(1_200.0, NOW_MS + 40 * DAY_MS)
+    assert not guard.trusts(1_800.0, NOW_MS + 1_800_000)
+    assert not guard.trusts(1_800.0 + 86_399, NOW_MS + 1_800_000 + 86_399_000)
+    assert guard.trusts(1_800.0 + 86_400, NOW_MS + 1_800_000 + DAY_MS)
+    assert not ClockStepGuard(NOW_MS).trusts(0.0, NOW_MS + 40 * DAY_MS)
+    assert ClockStepGuard(None).trusts(0.0, NOW_MS)
+
+
+def test_a_clock_that_is_wrong_for_one_look_removes_nothing(tmp_path: Path) -> None:
+    log = ArchivedLog(tmp_path)
+    log.append(5)
+    log.settle()
+    kept = set(read_state(log.store).segments)
+    assert kept
+    log.clock_ahead_ms = 40 * DAY_MS
+    log.step(UPKEEP_S)
+    log.append(5)
+    log.settle()
+    log.step(UPKEEP_S)
+    log.clock_ahead_ms = 0
+    log.step(UPKEEP_S)
+    assert set(read_state(log.store).segments) > kept
+    log.stop()
 
 
 def test_old_events_that_were_archived_lately_stay(store: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_torn_segment_is_left_out_by_name(archive: Path) -> None:
     assert 20 <= len(result.stdout.splitlines()) <= 21
 
 
-@pytest.mark.slow  # a cluster also runs the compactions of test_compaction.py
+@pytest.mark.slow  # by default files are loaded in a local session
 def test_a_cluster_loads_files_for_a_command(cluster: SparkCluster, spark: SparkSession, tmp_path: Path) -> None:
     for number in range(4):
         (tmp_path / f"{number}.json").write_bytes(json_lines(1000, first=1000 * number) + b"broken\n")

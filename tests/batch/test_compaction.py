@@ -162,6 +162,7 @@ with spark_session(sys.argv[1]) as spark:
 
 
 @spark_test
+@pytest.mark.slow  # five Javas: a cluster and two drivers
 def test_nothing_is_lost_or_doubled_when_a_worker_is_killed_and_then_the_driver(
     spark: SparkSession, cluster: SparkCluster, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 import zstandard
+from seeds import seeds
 from stores_made import START_MS, json_lines
 
 from agent.archive.format.rows import FileOrigin
@@ -143,7 +144,7 @@ def test_what_cannot_be_loaded_is_said_and_nothing_is_there(spark: SparkSession,
         ingest(spark, BulkLoad(str(tmp_path / "archive" / "bulk"), "web", [str(tmp_path / "good.json")], "web-1"))
 
 
-@pytest.mark.parametrize("step", [1, 17, 300, 5000])
+@pytest.mark.parametrize("step", seeds(17, 300, 5000, slow=[1]))
 def test_pieces_of_a_file_make_the_rows_of_the_whole(tmp_path: Path, step: int) -> None:
     file = tmp_path / "a.json"
     data = b"broken\n" + json_lines(10) + b"broken\n" * 40 + json_lines(5, first=10) + b'{"time": 5, "last'

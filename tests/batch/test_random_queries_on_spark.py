@@ -25,14 +25,14 @@ pytestmark = pytest.mark.spark
 
 TYPES = {"g": "string", "h": "integer", "n": "integer", "x": "number", "s": "string", "b": "boolean"}
 PLAIN = st.tuples(
-    st.lists(st.one_of(queries(), DISTINCT), min_size=12, max_size=12),
+    st.lists(st.one_of(queries(), DISTINCT), min_size=6, max_size=6),
     ROWS.map(lambda rows: {"web": Table(TYPES, [list(row) for row in rows])}),
 )
 NESTED = st.tuples(
-    st.lists(pairs().map(lambda pair: pair.elf), min_size=12, max_size=12), tables().map(lambda table: {"t": table})
+    st.lists(pairs().map(lambda pair: pair.elf), min_size=6, max_size=6), tables().map(lambda table: {"t": table})
 )
 FEW = settings(
-    max_examples=max(2, settings.default.max_examples // 20),
+    max_examples=max(1, settings.default.max_examples // 10),
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )

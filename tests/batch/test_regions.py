@@ -62,7 +62,7 @@ def test_too_many_groups_can_be_an_error(table):
         answered(table, BatchOptions(max_groups=60, beyond_groups="error"))
 
 
-@pytest.mark.slow  # a cluster also runs the compactions of test_compaction.py
+@pytest.mark.slow  # what runs in processes of a cluster runs in those of a local session by default
 def test_a_cluster_runs_agents_code(cluster, store, tmp_path):
     command = [sys.executable, "-m", "elf", "batch", "run", BY_USER, "--archive", str(store), "--output", "json"]
     ran = subprocess.run([*command, "--master", cluster.master], capture_output=True, text=True, check=False)

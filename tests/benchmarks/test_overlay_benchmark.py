@@ -111,6 +111,7 @@ def test_churn_is_measured() -> None:
     assert value(lines, f"maintenance under churn: Weibull, {SIZE} nodes") > 0
 
 
+@pytest.mark.slow  # other figures of the same benchmark are measured by default
 def test_stalls_heartbeats_overhead_and_speed_are_measured() -> None:
     assert [line.target for line in stalls.run(8, 40.0, 1)] == [0.0, None]
     beats = heartbeats.run(SIZE, (2, 4), 10, 1)

@@ -141,6 +141,7 @@ def error_of(trees: list[CompressedBufferTree], aggregate: str) -> float:
 Sketched = tuple[pl.DataFrame, pl.DataFrame, list[CompressedBufferTree]]
 
 
+@pytest.mark.slow  # sketches are held to their errors without trees
 def test_distinct_counts_of_groups_are_within_their_error(sketched: Sketched) -> None:
     events, results, trees = sketched
     exact = events.group_by("group").agg(pl.len().cast(pl.Int64).alias("n"), pl.col("user").n_unique().alias("exact"))
@@ -150,6 +151,7 @@ def test_distinct_counts_of_groups_are_within_their_error(sketched: Sketched) ->
     assert outside.mean() <= 0.01
 
 
+@pytest.mark.slow  # as above
 def test_ranks_of_percentiles_are_within_their_error(sketched: Sketched) -> None:
     events, results, trees = sketched
     found = events.join(results.select("group", "median"), on="group")
@@ -161,6 +163,7 @@ def test_ranks_of_percentiles_are_within_their_error(sketched: Sketched) -> None
     assert outside.mean() <= 0.01
 
 
+@pytest.mark.slow  # as above
 def test_counts_of_frequent_items_are_within_their_errors(sketched: Sketched) -> None:
     events, results, trees = sketched
     exact = {row[:2]: row[2] for row in events.group_by("group", "page").len().rows()}
@@ -171,6 +174,7 @@ def test_counts_of_frequent_items_are_within_their_errors(sketched: Sketched) ->
             assert off <= error * n
 
 
+@pytest.mark.slow  # as above
 def test_sketches_in_a_tree_stay_small(sketched: Sketched) -> None:
     _, _, trees = sketched
     for tree in trees:

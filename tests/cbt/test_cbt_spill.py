@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from full_disk import full_disk
+from seeds import seeds
 
 from cbt import Aggregate, CompressedBufferTree, Key, SpillError
 
@@ -38,7 +39,7 @@ def files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("fanout", [256, 4])
+@pytest.mark.parametrize("fanout", seeds(4, slow=[256]))
 def test_memory_stays_within_the_limit(tmp_path: Path, fanout: int) -> None:
     tree = limited(tmp_path, fanout=fanout, buffer_rows=4096)
     model: Counter[int] = Counter()

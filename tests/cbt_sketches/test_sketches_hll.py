@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import seeds
 
 from cbt.algebra.items import lift_items, lower_items, merge_items
 from cbt.sketches import hll_bytes
@@ -74,7 +75,14 @@ def test_their_union_of_our_bytes_is_our_merge(left: list[int], right: list[int]
 
 @pytest.mark.parametrize(
     ("lg_k", "count", "groups"),
-    [(12, 20, 3000), (12, 300, 1000), (12, 2000, 500), (12, 20_000, 60), (8, 40, 2000), (8, 700, 1000), (8, 5000, 200)],
+    seeds(
+        (12, 20, 3000),
+        (12, 300, 1000),
+        (8, 40, 2000),
+        (8, 700, 1000),
+        (8, 5000, 200),
+        slow=[(12, 2000, 500), (12, 20_000, 60)],
+    ),
 )
 def test_the_error_is_as_stated(lg_k: int, count: int, groups: int) -> None:
     random = np.random.default_rng(7 * lg_k + count)

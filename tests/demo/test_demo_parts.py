@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.demo.catalogue import FLASH_PRODUCT, PRODUCTS, STORES, USERS
+from elf.demo.interruption import orderly_end, run_orderly
 from elf.demo.load.shopper import FLASH_BEGIN, FLASH_END, RequestKind, Shopper
-from elf.demo.shop.interruption import orderly_end, run_orderly
 from elf.demo.shop.journal import AccessClock, Journal, Snowflakes, access_line, escape, event_line
 from elf.demo.shop.pages import Site
 

@@ -102,10 +102,10 @@ def test_the_demo_shows_a_kill_and_a_return_on_a_terminal(temporary: Path) -> No
 
 @needs_proc
 def test_on_a_terminal_it_draws_what_happens_and_sums_up(temporary: Path) -> None:
-    terminal = TerminalProcess([*COMMAND, "--seconds", "8"], columns=100, rows=40)
+    terminal = TerminalProcess([*COMMAND, "--seconds", "3"], columns=100, rows=40)
     assert terminal.run_to_end(PATIENCE_S) == 0
     live = "\n".join(terminal.screens)
-    for pattern in (r"00:\d\d of 00:08", r"[\d,]+ requests answered", r"● agent-5"):
+    for pattern in (r"00:\d\d of 00:03", r"[\d,]+ requests answered", r"● agent-5"):
         assert re.search(pattern, live), pattern
     assert "Traceback" not in live
     end = terminal.screens[-1]

@@ -80,3 +80,21 @@ def test_windows_before_the_one_with_too_many_groups_are_shown(tmp_path: Path) -
 @pytest.mark.parametrize("command", [("local", "SELECT a FROM logs GROUP BY a", "-"), ("query", "SELECT a GROUP BY a")])
 def test_nonsense_is_refused_before_anything_is_read(command: tuple[str, ...], options: tuple[str, str]) -> None:
     elf(*command, *options).refuses(2, *options)
+
+
+DISTINCT = "SELECT COUNT(DISTINCT path) AS paths, SUM(size) AS bytes FROM logs"
+
+
+def test_what_no_message_could_hold_is_counted_all_the_same(visits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (expected,) = local(DISTINCT, *visits).results
+    monkeypatch.setattr("agent.runtime.job.local_jobs.SNAPSHOT_BYTES_MAX", 10)
+    (found,) = local(DISTINCT, "--agents", "3", *visits).results
+    assert found["rows"] == expected["rows"] == [{"paths": 200, "bytes": sum(n % 200 for n in range(700))}]
+
+
+def test_parts_that_nobody_can_read_are_no_silent_end(visits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.runtime.reduce.snapshot.FRAME_BYTES_MAX", 100)
+    finished = elf("local", DISTINCT, "--agents", "3", *visits)
+    assert finished.code == 1
+    assert "this is not the whole answer: " in finished.err
+    assert "--agents 1" in finished.err

@@ -150,6 +150,7 @@ STAGED = """
 """
 
 
+@pytest.mark.slow  # stages are simulated by default, and other jobs run in processes
 def test_a_job_of_several_stages_is_one_thing_to_its_creator(fleet: AgentFleet, tmp_path: Path) -> None:
     def running() -> set[str]:
         found = [json.loads(line) for line in done(fleet, "jobs", "--output", "json").splitlines()]

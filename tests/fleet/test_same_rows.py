@@ -111,12 +111,13 @@ def by_the_fleet(stage: Stage, text: str, *, windows: int | None = None) -> Sequ
     return results
 
 
-def cases(stream: str, texts: Sequence[str]) -> list[Any]:
+def cases(stream: str, texts: Sequence[str], *, default: bool = True) -> list[Any]:
     """The first by default."""
-    return [pytest.param(stream, text, marks=[pytest.mark.slow] if n > 0 else []) for n, text in enumerate(texts)]
+    slow = [pytest.mark.slow]
+    return [pytest.param(stream, text, marks=[] if default and n == 0 else slow) for n, text in enumerate(texts)]
 
 
-@pytest.mark.parametrize(("stream", "text"), cases("apache", APACHE) + cases("retail", RETAIL))
+@pytest.mark.parametrize(("stream", "text"), cases("apache", APACHE) + cases("retail", RETAIL, default=False))
 def test_eight_processes_give_the_rows_of_elf_local(stage: Stage, stream: str, text: str) -> None:
     expected = locally(stage, text, stream)
     found = by_the_fleet(stage, text)

@@ -245,7 +245,7 @@ def churn(size: int, median_s: float, seconds: float, seed: int) -> tuple[int, i
     return len(sent), sum(key in arrived for key in sent), sum(count > 1 for count in arrived.values())
 
 
-@pytest.mark.parametrize("seed", seeds(0, slow=[1]))
+@pytest.mark.parametrize("seed", seeds(slow=[0, 1]))  # test_churn.py is without a loss of messages
 def test_under_churn_messages_arrive_once(seed: int) -> None:
     sent, arrived, twice = churn(40, 60.0, 40.0, seed)
     print(f"seed {seed}: {arrived} of {sent} messages arrived, {twice} of them twice")

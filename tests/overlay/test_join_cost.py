@@ -5,6 +5,7 @@ from math import log
 
 import pytest
 from overlay_oracle import memory_overlay
+from seeds import seeds
 from test_overlay_join import node_at, sent, tell
 
 from overlay import (
@@ -21,7 +22,7 @@ from overlay.wire.messages import (
 )
 
 
-@pytest.mark.parametrize("size", [16, 64, 256])
+@pytest.mark.parametrize("size", seeds(16, 64, slow=[256]))
 def test_a_join_takes_few_messages(size: int) -> None:
     """As many as Pastry's authors count: 3·16·log16(N), everything that anyone sends because of it."""
     network, nodes, source = memory_overlay(size, seed=5)

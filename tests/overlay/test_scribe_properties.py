@@ -81,7 +81,7 @@ def root_of(overlay: MulticastOverlay, key: int) -> Node:
     return by_id[closest(key, by_id)]
 
 
-@pytest.mark.parametrize("seed", seeds(0, 22, 201, slow=[1, 2, 3, 5, 6, 24, 78, 105]))
+@pytest.mark.parametrize("seed", seeds(22, slow=[0, 201, 1, 2, 3, 5, 6, 24, 78, 105]))
 def test_nothing_is_lost_when_roots_crash_and_closer_ones_come(seed: int) -> None:
     overlay = MulticastOverlay(seed, 24)
     members = list(overlay.live)

@@ -7,6 +7,7 @@ from math import log
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import seeds
 
 from overlay import ID_SPACE, Peer, PlaneLatency, build_tables, closest, digit, route_path, shared_prefix_length
 from overlay.pastry.tables.tables import PeerTables
@@ -54,7 +55,7 @@ def test_every_path_leads_to_the_closest(ids: set[int], key: int) -> None:
         assert len(set(path)) == len(path)
 
 
-@pytest.mark.parametrize("size", [256, 1280, 5000, 10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", seeds(256, 1280, slow=[5000, 10_000, 100_000]))
 def test_mean_hops_stay_below_the_logarithm(size: int) -> None:
     source = random.Random(size)
     ring = WholeRing({source.getrandbits(128) for _ in range(size)})

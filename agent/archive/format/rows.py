@@ -70,10 +70,11 @@ class RowReader:
 
     def read(self, block: Block, arrival_ms: int) -> ArchiveRows | None:
         """The rows of a block; None if it has no line. `arrival_ms`: the time of events that carry none."""
+        self.fault = None
         if not block.data:
             return None
         try:
-            found, self.fault = self._records.read(block, arrival_ms), None
+            found = self._records.read(block, arrival_ms)
         except (Exception, pl.exceptions.PanicException) as error:  # a row is due for each line, whatever is in it
             found, self.fault = eventless(block), f"lines cannot be parsed: {error!r}"[:500]
         rows = _rows(self.file, block, found, self.before_ms, arrival_ms)

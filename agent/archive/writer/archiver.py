@@ -11,7 +11,7 @@ from agent import log
 from agent.archive.format.log import StoreState, create_store, read_state
 from agent.archive.format.status import ArchiveStatus, StreamArchiveStatus
 from agent.archive.writer.stream_archiver import StreamArchiver
-from agent.archive.writer.upkeep import keep_up
+from agent.archive.writer.upkeep import ClockStepGuard, keep_up, newest_written_ms
 from agent.configuration.config import ArchiveConfig, StreamConfig
 from agent.sources.file.finding import reason_of
 
@@ -61,6 +61,7 @@ class Archiver:
             for name, stream in streams.items()
         }
         self._count(state)
+        self._clock = ClockStepGuard(newest_written_ms(state))
         self._fault = ""
         self._disk_free = 0
         self._next_disk_look = self._next_upkeep = float("-inf")
@@ -181,7 +182,8 @@ class Archiver:
         if now < self._next_upkeep:
             return
         self._next_upkeep = now + UPKEEP_S
+        removes = self._clock.trusts(now, wall_ms)
         try:
-            self._count(keep_up(self._config.directory, wall_ms, self._config.keep_days))
+            self._count(keep_up(self._config.directory, wall_ms, self._config.keep_days, removes=removes))
         except OSError as error:
             log.warn("archive is not kept up", fault=f"{error.filename}: {reason_of(error)}")

@@ -80,6 +80,9 @@ class ArchiveProcess:
                 self._archive_streams()
             except (ArchiveError, OSError) as error:
                 fault = _words(error)
+            except Exception as error:
+                fault = f"{type(error).__name__}: {error}"
+                log.failed("archiver failed", error)
             else:
                 continue
             if fault != said:
@@ -124,7 +127,7 @@ class ArchiveProcess:
 
     def _tell(self, status: ArchiveStatus) -> None:
         with suppress(OSError):  # nobody listens
-            sys.stdout.buffer.write(msgspec.json.encode(status) + b"\n")
+            sys.stdout.buffer.write(_json(status) + b"\n")
             sys.stdout.buffer.flush()
 
     def _end(self, number: int, _frame: object) -> None:
@@ -156,6 +159,12 @@ def _is_tether(descriptor: int) -> bool:
     """Whether the descriptor is a pipe or socket, whose other end an agent may hold."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _json(status: ArchiveStatus) -> bytes:
+    """The status as JSON; faults may name files whose names are not Unicode."""
+    streams = [msgspec.structs.replace(one, fault=log.printable(one.fault)) for one in status.streams]
+    return msgspec.json.encode(msgspec.structs.replace(status, fault=log.printable(status.fault), streams=streams))
 
 
 def _words(error: ArchiveError | OSError) -> str:

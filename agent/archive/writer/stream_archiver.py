@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from agent.archive.format.log import commit, read_state
-from agent.archive.format.positions import FilePosition, StreamPositions
+from agent.archive.format.positions import FilePosition, StreamPositions, file_path, stored_path
 from agent.archive.format.rows import ArchiveRows, FileOrigin, RowReader
 from agent.archive.format.segments import Segment, write_segment
 from agent.configuration.config import StreamConfig
@@ -27,13 +27,17 @@ MISSED_MAX = 64
 
 @dataclass(slots=True)
 class _Reading:
-    """State of the reading of a file since the file was last truncated."""
+    """State of the reading of a file since the file was last truncated.
+
+    `overlong`: lines too long for the archive since the last row; they are counted with the next one.
+    """
 
     truncated: int
     file_id: int
     reached_ms: int | None
     reader: RowReader | None = None
     form: Format | None = None
+    overlong: int = 0
 
 
 class StreamArchiver:
@@ -137,14 +141,16 @@ class StreamArchiver:
     def _hold(self, piece: SourceBlock[Format], now: float, wall_ms: int) -> None:
         assert isinstance(piece.part, FollowedFile)
         reading = self._reading(piece.part)
+        reading.overlong += piece.block.overlong
         if reading.reader is None or reading.form != piece.form:
-            origin = FileOrigin(self.name, self._agent, piece.part.path, reading.file_id, piece.form)
+            origin = FileOrigin(self.name, self._agent, stored_path(piece.part.path), reading.file_id, piece.form)
             reading.reader, reading.form = RowReader(origin, reading.reached_ms), piece.form
-        rows = reading.reader.read(piece.block, wall_ms)
+        rows = reading.reader.read(replace(piece.block, overlong=reading.overlong), wall_ms)
         if reading.reader.fault is not None:
             self._faults.append(f"{piece.part.path}: {reading.reader.fault}")
         if rows is None:
             return
+        reading.overlong = 0
         reading.reached_ms = piece.part.reached_ms = reading.reader.before_ms
         self._lots.append(rows)
         self.held_bytes += rows.bytes
@@ -188,8 +194,8 @@ class StreamArchiver:
         read, reading = file.read_up_to, self._reading(file)
         device, inode = read.identity
         return FilePosition(
-            read.path, device, inode, read.fingerprint_bytes, read.fingerprint, read.offset, reading.file_id,
-            reading.reached_ms,
+            stored_path(read.path), device, inode, read.fingerprint_bytes, read.fingerprint, read.offset,
+            reading.file_id, reading.reached_ms,
         )  # fmt: skip
 
     def _position_before(self, file: FollowedFile[Format]) -> FilePosition:
@@ -206,4 +212,6 @@ class StreamArchiver:
 
 def _read_up_to(position: FilePosition) -> ReadUpTo:
     identity = position.device, position.inode
-    return ReadUpTo(position.path, identity, position.fingerprint_bytes, position.fingerprint, position.offset)
+    return ReadUpTo(
+        file_path(position.path), identity, position.fingerprint_bytes, position.fingerprint, position.offset
+    )

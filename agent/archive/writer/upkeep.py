@@ -23,14 +23,47 @@ FOLDED_AT = 64
 """Number of entries of about the same size that are folded into one."""
 TOMBSTONES_MAX = 1024
 """Number of removed segments in entries above which all entries are folded."""
+STEP_MS = 600_000
+"""Difference between the progress of the wall clock and of the monotonic clock that counts as a step."""
 _DAY_MS = 86_400_000
 
 
-def keep_up(store: Path, wall_ms: int, keep_days: float) -> StoreState:
-    """Does all upkeep of a store; returns its state afterwards."""
+class ClockStepGuard:
+    """Tells whether ages by the wall clock can be trusted. They cannot for a day after a step of the clock.
+
+    `newest_ms` is the newest time on record, with which the clock is compared at first.
+    """
+
+    def __init__(self, newest_ms: int | None) -> None:
+        self._newest_ms = newest_ms
+        self._last: tuple[float, int] | None = None
+        self._trusted_from = float("-inf")
+
+    def trusts(self, now: float, wall_ms: int) -> bool:
+        """Compares the wall clock with the monotonic one."""
+        if self._last is not None:
+            expected_ms = self._last[1] + int((now - self._last[0]) * 1000)
+            has_stepped = abs(wall_ms - expected_ms) > STEP_MS
+        else:
+            has_stepped = self._newest_ms is not None and abs(wall_ms - self._newest_ms) > _DAY_MS
+        if has_stepped:
+            self._trusted_from = now + _DAY_MS / 1000
+        self._last = now, wall_ms
+        return now >= self._trusted_from
+
+
+def newest_written_ms(state: StoreState) -> int | None:
+    return max((segment.written_ms for segment in state.segments.values()), default=None)
+
+
+def keep_up(store: Path, wall_ms: int, keep_days: float, *, removes: bool = True) -> StoreState:
+    """Does all upkeep of a store; returns its state afterwards.
+
+    Segments are removed, if at all, when they were written `keep_days` before the newest one.
+    """
     state = read_state(store)
-    limit_ms = wall_ms - int(keep_days * _DAY_MS)
-    if old := [segment.name for segment in state.segments.values() if segment.written_ms < limit_ms]:
+    limit_ms = min(wall_ms, newest_written_ms(state) or wall_ms) - int(keep_days * _DAY_MS)
+    if removes and (old := [segment.name for segment in state.segments.values() if segment.written_ms < limit_ms]):
         commit(store, wall_ms, remove=old)
         state = read_state(store)
     _delete_segments(store, state, wall_ms)

@@ -439,7 +439,14 @@ class Operator:
     # Sealing.
 
     def seal_early(self, upto: int) -> None:
-        """Seals up to this pane, wherever the watermark is: there will be no more events."""
+        """Seals up to this pane, wherever the watermark is: no more events are read.
+
+        Panes that are not over are partial.
+        """
+        reached_ms = self.watermark.value
+        if self.pane_ms is not None and reached_ms is not None and upto not in (FIRST_PANE, END):
+            first_open = max(reached_ms // self.pane_ms * self.pane_ms, self.closed + self.pane_ms)
+            self._incomplete.update(range(first_open, upto + 1, self.pane_ms))
         self._early = upto
         self.start_sealing()
 

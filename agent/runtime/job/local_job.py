@@ -20,7 +20,7 @@ from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrep
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import FIRST_PANE, Run, total
 from agent.runtime.reduce.retransmit import AckLatency
-from agent.runtime.reduce.snapshot import EarlySnapshots, run_of, snapshot_of, without_content
+from agent.runtime.reduce.snapshot import SNAPSHOT_BYTES_MAX, EarlySnapshots, run_of, snapshot_of, without_content
 from agent.runtime.reduce.tree_node import RootOf, TreeNodes
 from overlay import Id, Peer
 
@@ -77,6 +77,10 @@ class LocalJob:
         self.number_before: int | None = None
         """The worker's number in the epoch before."""
         self.refused = 0
+        self.run_bytes_max: int | None = SNAPSHOT_BYTES_MAX
+        """Upper bound on a run in a message; None where messages do not travel."""
+        self.oversized = 0
+        """Runs that went without their content for being larger."""
         self.pipeline: AnyPipeline | None = None
         """The feeds and operators of the worker, once the agent is on the roster."""
         self.programs: dict[bytes, Program] = {}
@@ -403,7 +407,12 @@ class LocalJob:
     def _message(self, run: Run, *, detached: bool = False) -> Snapshot:
         assert self.epoch is not None
         assert self.versions is not None
-        return snapshot_of(run, self.versions, self.app_id, self.epoch, detached=detached)
+        message = snapshot_of(run, self.versions, self.app_id, self.epoch, detached=detached)
+        if self.run_bytes_max is None or message.size <= self.run_bytes_max:
+            return message
+        self.oversized += 1
+        nothing = without_content(self.versions, run.after, run.upto, run.tree)
+        return snapshot_of(nothing, self.versions, self.app_id, self.epoch, detached=detached)
 
     # Time.
 

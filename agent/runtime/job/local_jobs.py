@@ -20,10 +20,12 @@ from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Announce, Commit, Enrol, Snapshot, SnapshotAck
 from agent.runtime.messages.programs import ProgramMulticast
 from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message
 from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.reduce.retransmit import AckLatency
+from agent.runtime.reduce.snapshot import SNAPSHOT_BYTES_MAX
 from overlay import Id, Node, Peer
 
 JOBS_AT_ONCE = 4
@@ -45,8 +47,12 @@ class LocalJobs:
         ingest: OperatorPool,
         programs: Programs,
         code: CodeRegistry,
+        containment: JobContainment,
     ) -> None:
+        self._containment = containment
         self.refused = 0
+        self.oversized = 0
+        self.run_bytes_max: int | None = SNAPSHOT_BYTES_MAX
         self.takes_work = True
         """False once the agent leaves."""
         self.ingest = ingest
@@ -79,7 +85,11 @@ class LocalJobs:
         }
 
     def statistics(self) -> Mapping[str, int]:
-        return {"refused": self.refused + sum(job.refused for job in self), "jobs": len(self)}
+        return {
+            "refused": self.refused + sum(job.refused for job in self),
+            "oversized": self.oversized + sum(job.oversized for job in self),
+            "jobs": len(self),
+        }
 
     def __iter__(self) -> Iterator[LocalJob]:
         return iter(list(self._jobs.values()))
@@ -145,6 +155,14 @@ class LocalJobs:
         if not job.is_needed:
             self.drop(job.app_id, now)
 
+    def abandon(self, app_id: Id, _reason: str, now: float) -> bool:
+        """Works no more on a job whose state cannot be trusted; False if this agent has no part in it."""
+        job = self._jobs.get(app_id)
+        if job is None or job.epoch is None:
+            return False
+        self.work_no_more(job, now)
+        return True
+
     def depose(self, app_id: Id) -> None:
         """Notes that the job's master is no longer on this agent."""
         if (job := self._jobs.get(app_id)) is not None:
@@ -158,6 +176,8 @@ class LocalJobs:
         if (job := self._jobs.pop(app_id, None)) is not None:
             self._code.keep(job, ())
             job.close()
+            self.refused += job.refused
+            self.oversized += job.oversized
             self._trees.leave(job, now)
 
     @property
@@ -170,6 +190,7 @@ class LocalJobs:
         shared = (self.ingest, self.functions, self._latency, self._has_work)
         job = self._jobs[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared)
         job.map_events = mapper(job, self._programs)
+        job.run_bytes_max = self.run_bytes_max
         self._trees.watch(job)
         return job
 
@@ -369,7 +390,8 @@ class LocalJobs:
         for app_id in list(islice(self._working, JOBS_AT_ONCE)):
             del self._working[app_id]
             if (job := self._jobs.get(app_id)) is not None:
-                self.advance(job, now)
+                with self._containment.around(app_id, now):
+                    self.advance(job, now)
 
     def tick(self, now: float) -> None:
         """Retransmits unacknowledged snapshots, skips stragglers, and seals blocked runs."""
@@ -378,10 +400,11 @@ class LocalJobs:
             if job.epoch is None:
                 self._doubt(job, now)
                 continue
-            if job.skip_stragglers(now):
-                self.advance(job, now)
-            elif not job.nodes.is_acknowledged:
-                self.send_up(job, now)
+            with self._containment.around(job.app_id, now):
+                if job.skip_stragglers(now):
+                    self.advance(job, now)
+                elif not job.nodes.is_acknowledged:
+                    self.send_up(job, now)
 
     def _doubt(self, job: LocalJob, now: float) -> None:
         """Drops a job for which a child sends snapshots but no master announcements, after a while: it may be new."""

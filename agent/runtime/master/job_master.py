@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agent.programs.calls import WindowPublished
+from agent.programs.calls import TEXT_CHARACTERS_MAX, WindowPublished
 from agent.runtime.function.result import WindowMembership, WindowResult
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
@@ -250,12 +250,22 @@ class JobMaster:
         """Ends the job, whose code has failed on an agent."""
         if not self._runs_code(sender):
             return False
-        if self.ended is None:
-            for line in (*message.text.splitlines(), f"this ends the job: {message.reason}"):
-                self._note(message.agent, line)
-            self.state.failure = f"its code has failed on {message.agent}: {message.reason}"
-            self.stop(now, "failed")
+        failure = f"its code has failed on {message.agent}: {message.reason}"
+        self._fail(message.agent, failure, (*message.text.splitlines(), f"this ends the job: {message.reason}"), now)
         return True
+
+    def fail(self, reason: str, now: float) -> None:
+        """Ends the job, on whose data this master has failed."""
+        failure = f"its master {self._name} cannot go on: {reason}"[:TEXT_CHARACTERS_MAX]
+        self._fail(self._name, failure, [f"this ends the job: {failure}"], now)
+
+    def _fail(self, agent: str, failure: str, lines: Iterable[str], now: float) -> None:
+        """Ends the job once, after these lines of an agent in its log."""
+        if self.ended is None:
+            for line in lines:
+                self._note(agent, line)
+            self.state.failure = failure
+            self.stop(now, "failed")
 
     def note(self, text: str) -> None:
         """Adds a line of this master to the job's log."""

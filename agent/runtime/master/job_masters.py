@@ -182,6 +182,14 @@ class JobMasters:
             del self._masters[announce.app_id]
             self._jobs.depose(announce.app_id)
 
+    def fail(self, app_id: Id, reason: str, now: float) -> bool:
+        """Ends a job whose master is here and has raised; False if it is not."""
+        master = self._masters.get(app_id)
+        if master is None:
+            return False
+        master.fail(reason, now)
+        return True
+
     def resign(self, now: float) -> None:
         """Hands every job over to another agent, if there is one."""
         for master in self._masters.values():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
+
+import polars as pl
 
 from agent.programs import calls
 from agent.programs.calls import TEXT_CHARACTERS_MAX
@@ -84,8 +87,13 @@ class ProgramHost:
             self._break(program, f"its process said what it cannot say: {error}", "", now)
             return
         job = self._jobs.get(program.app_id)
-        if job is not None:
+        if job is None:
+            return
+        try:
             self._carry_out(program, job, call, now, wall_ms)
+        except (Exception, pl.exceptions.PanicException) as error:  # whatever it is, other jobs go on
+            reason = f"its call {type(call).__name__} could not be carried out: {type(error).__name__}: {error}"
+            self._break(program, reason[:TEXT_CHARACTERS_MAX], traceback.format_exc()[-TEXT_CHARACTERS_MAX:], now)
 
     def _ended(self, key: int, reason: str, stderr: str, now: float) -> None:
         """A program's process is gone; `stderr` is what it printed last."""

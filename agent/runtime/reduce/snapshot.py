@@ -52,15 +52,7 @@ SNAPSHOT_BYTES_MAX = 60 << 20
 
 
 def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, detached: bool) -> Snapshot:
-    """Encodes a run, which may be `detached`."""
-    message = _encoded(run, versions, app_id, epoch, detached=detached)
-    if message.size > SNAPSHOT_BYTES_MAX:
-        nothing = without_content(versions, run.after, run.upto, run.tree)
-        return _encoded(nothing, versions, app_id, epoch, detached=detached)
-    return message
-
-
-def _encoded(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, detached: bool) -> Snapshot:
+    """Encodes a run, which may be `detached`, whatever its size."""
     in_force = versions.at(run.upto)
     return Snapshot(
         app_id,

@@ -9,7 +9,7 @@ from agent.runtime.messages.client_events import Accepted
 from agent.runtime.messages.descriptions import StreamDescription
 from agent.runtime.messages.jobs import Answer, StopAnswer, Updated
 from agent.runtime.messages.programs import Log
-from overlay import EpochTaken, Peer, PeerFailed, PeerLeft
+from overlay import EpochTaken, Id, Peer, PeerFailed, PeerLeft
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,9 @@ class AgentObserver:
 
     def rows_unjoinable(self, rows: str, why: str) -> None:
         """The rows of a job or table cannot be joined with, for this reason in one line."""
+
+    def job_contained(self, app_id: Id, error: BaseException) -> None:
+        """The data of a job has raised this, which ends the job, or this agent's work for it."""
 
     def shown(self, shown: Shown) -> None:
         """The code of a job here shows something."""

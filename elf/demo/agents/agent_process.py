@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elf.demo.errors import DemoError
+from elf.demo.interruption import uninterrupted
 from overlay import Credentials
 
 _LOG_BYTES_MAX = 16 << 20
@@ -91,13 +92,14 @@ class AgentProcess:
         config.write_text(self._config(), encoding="utf-8")
         with self.log.open("ab") as log:
             self._log_offset = log.tell()
-            self._popen = subprocess.Popen(
-                [sys.executable, "-m", "elf.demo.agents", "agent", "--config", str(config)],
-                stdin=subprocess.PIPE,  # its life line
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                process_group=0,  # Ctrl-C is for the starter of the fleet, which stops the agents
-            )
+            with uninterrupted():
+                self._popen = subprocess.Popen(
+                    [sys.executable, "-m", "elf.demo.agents", "agent", "--config", str(config)],
+                    stdin=subprocess.PIPE,  # its life line
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                    process_group=0,  # Ctrl-C is for the starter of the fleet, which stops the agents
+                )
 
     def is_running(self) -> bool:
         return self._popen is not None and self._popen.poll() is None

@@ -17,6 +17,7 @@ from typing import Self
 
 from elf.demo.agents.agent_process import ARCHIVE, AgentProcess, PortTakenError
 from elf.demo.errors import DemoError
+from elf.demo.interruption import uninterrupted
 from overlay import Authority, CreatorFiles, read_public_key
 
 AGENTS_MAX = 64
@@ -178,7 +179,8 @@ class AgentFleet:
     def _prepare(self) -> None:
         """Makes certificates and folders."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._sockets = _sockets_directory(self.directory)
+        with uninterrupted():
+            self._sockets = _sockets_directory(self.directory)
         authority = Authority.create(self.name)
         for agent in self._agents:
             process = AgentProcess(

@@ -8,12 +8,12 @@ from rich.console import Console
 
 from elf.client import SyncClient
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.interruption import run_orderly, undisturbed_end
 from elf.demo.jobs.job_board import JobBoard
 from elf.demo.jobs.job_checks import Finding, check
 from elf.demo.jobs.job_live import JobPerformance, Submission
 from elf.demo.jobs.job_plays import Role
 from elf.demo.shop.fleet import Shop
-from elf.demo.shop.interruption import run_orderly, undisturbed_end
 from elf.demo.story.live import one_error
 from elf.demo.story.screen import screen_for
 from elf.demo.story.show import SERVERS, elf_command, kept, say, temporary_directory

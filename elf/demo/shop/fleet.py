@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from elf.demo.errors import DemoError
+from elf.demo.interruption import uninterrupted
 from elf.demo.load.load import LoadReport, Progress, run_load
 
 SERVERS_MAX = 64
@@ -142,7 +143,8 @@ class Shop:
         try:
             for number in range(self._count):
                 shown = self._shown(number) if self._shown is not None else None
-                self._processes.append(_Process(number, self.directory, shown))
+                with uninterrupted():
+                    self._processes.append(_Process(number, self.directory, shown))
         except OSError as error:
             raise DemoError(f"shop-{len(self._processes)} did not start: {error}") from error
         deadline = time.monotonic() + _START_TIMEOUT_S

@@ -12,9 +12,9 @@ from rich.markup import escape
 
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 from elf.demo.errors import DemoError
+from elf.demo.interruption import run_orderly, undisturbed_end
 from elf.demo.load.load import LoadReport
 from elf.demo.shop.fleet import Server, Shop
-from elf.demo.shop.interruption import run_orderly, undisturbed_end
 from elf.demo.story.acts import WINDOW_S, ActSchedule
 from elf.demo.story.board import Board
 from elf.demo.story.live import Performance, one_error

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -37,6 +38,22 @@ def orderly_end() -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Postpones Ctrl-C to the end of the block, so that what the block starts is also noted and will be ended."""
+    if threading.current_thread() is not threading.main_thread():  # only that one is interrupted
+        yield
+        return
+    postponed: list[int] = []
+    previous = signal.signal(signal.SIGINT, lambda number, _: postponed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    if postponed:
+        signal.raise_signal(signal.SIGINT)
 
 
 def run_orderly(work: Callable[..., Awaitable[Result]], *arguments: object) -> Result:
