@@ -127,17 +127,17 @@ class AgentProcess:
 
         A taken port is no fault: the agent then gets another.
         """
-        lines = (line for line in self._lines(0) if (_structured(line) or _FAULT)["level"] in _FAULT_LEVELS)
-        return [line for line in lines if _PORT_TAKEN not in line]
+        return [line for line in self._lines(0) if _is_fault(line) and _PORT_TAKEN not in line]
 
     def last_words(self) -> str:
-        """The reason of its end, as far as it is known."""
+        """The reason of its end, as far as it is known: the last fault in its log, or else the last line."""
         assert self._popen is not None
         lines = self._lines(self._log_offset)
         code = self._popen.poll()
         if code is not None and code < 0:
             return f"killed by signal {-code}"
-        return lines[-1] if lines else f"exit code {code}, nothing on stderr"
+        faults = [line for line in lines if _is_fault(line)]
+        return (faults or lines or [f"exit code {code}, nothing on stderr"])[-1]
 
     def kill(self) -> None:
         if self._popen is not None:
@@ -185,6 +185,10 @@ class AgentProcess:
         tables += ["[[streams]]\n" + _table(stream) for stream in self._streams]
         tables += ["[archive]\n" + _table({"directory": ARCHIVE})] if self._archives else []
         return "\n".join(tables)
+
+
+def _is_fault(line: str) -> bool:
+    return (_structured(line) or _FAULT)["level"] in _FAULT_LEVELS
 
 
 def _structured(line: str) -> dict[str, Any] | None:
