@@ -155,8 +155,9 @@ class SimulatedAgents:
 
     def _tick_at(self, at: float, agent: Agent) -> None:
         def tick() -> None:
-            self._give(agent, self._tick)
-            self._tick_at(self.now + TICK_S, agent)
+            if agent.node.peer.node_id in self._agents:
+                self._give(agent, self._tick)
+                self._tick_at(self.now + TICK_S, agent)
 
         self._simulator.call(at, tick)
 
@@ -168,6 +169,11 @@ class SimulatedAgents:
     def _read_on(self, agent: Agent) -> None:
         for feed in agent.ingest.feeds():
             agent.ingest.caught_up(feed.key, self.now, self.wall_ms)
+
+    def kill(self, agent: Agent) -> None:
+        """Ends an agent's process as a power failure does, which the network does not report."""
+        del self._agents[agent.node.peer.node_id]
+        self._population.kill([agent.node], is_silent=True)
 
     # Time.
 

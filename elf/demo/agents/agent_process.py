@@ -144,6 +144,11 @@ class AgentProcess:
             self._popen.kill()
             self._popen.wait()
 
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process, if it runs."""
+        if self._popen is not None:
+            self._popen.send_signal(number)
+
     def terminate(self) -> None:
         if self._popen is not None:
             self._popen.terminate()
