@@ -313,6 +313,8 @@ class LocalJobs:
         self.advance(job, now)
         if not job.is_needed:
             self.drop(job.app_id, now)
+        elif job.is_installed and not job.works:
+            self._trees.join(job, now)  # leaves this tree if nothing goes up from here any more
 
     def parent_changed(self, group: Id, now: float) -> None:
         """Sends the snapshots that are not committed to the node's new parent in a tree, if it has one."""
