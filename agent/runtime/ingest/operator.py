@@ -26,6 +26,7 @@ from agent.runtime.ingest.pane_log import PaneLog
 from agent.runtime.ingest.pane_store import PaneStore
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Run, add_counted, closed_ms
+from overlay import Id
 
 SELF = 1
 """Stands for the agent in `Run.contributors` until its number in the job is known."""
@@ -35,8 +36,9 @@ class PaneConsumer:
     """A cursor on an operator. Its panes are known from `begin_after` on; `on_sealed` gets each run of them."""
 
     def __init__(
-        self, function: JobFunction, operator: Operator, on_sealed: Callable[[PaneConsumer, Run], None]
+        self, app_id: Id, function: JobFunction, operator: Operator, on_sealed: Callable[[PaneConsumer, Run], None]
     ) -> None:
+        self.app_id = app_id
         self.function = function
         self.operator = operator
         self.log = PaneLog()
@@ -314,6 +316,7 @@ class Operator:
         self._takers: list[PaneConsumer] = []
         self._is_owing = False
         """Whether a consumer that was blocked lacks closed panes."""
+        self._is_given_up = False
 
     @property
     def pane_ms(self) -> int | None:
@@ -334,6 +337,11 @@ class Operator:
             self._takers.remove(consumer)
         self.trim()
 
+    def give_up(self) -> None:
+        """Computes no more: something was raised in the midst of it, and its jobs end."""
+        self._is_given_up, self.is_reading, self._sealing = True, False, None
+        self._waiting.clear()
+
     def can_serve(self, consumer: PaneConsumer) -> bool:
         """Whether a consumer of an operator with an equal key gets the same runs from this one."""
         other = consumer.operator
@@ -345,7 +353,7 @@ class Operator:
 
     def trim(self) -> None:
         """Drops the panes that all consumers have, and closes those that none of them needs."""
-        if self.consumers and self._sealing is None:
+        if self.consumers and self._sealing is None and not self._is_given_up:
             self.closed = max(self.closed, min(consumer.closed for consumer in self.consumers))
             self._empty(min(max(consumer.frontier, consumer.first_pane - 1) for consumer in self.consumers))
 
@@ -453,7 +461,7 @@ class Operator:
     def start_sealing(self) -> None:
         """Closes what the watermark allows, if anything, and begins to seal it for all with room in their logs."""
         upto = self._sealable_upto()
-        if self._sealing is not None or (upto <= self.closed and not self._is_owing):
+        if self._is_given_up or self._sealing is not None or (upto <= self.closed and not self._is_owing):
             return
         behind = [consumer for consumer in self.consumers if consumer.is_behind(upto)]
         if not behind or not all(consumer.is_begun for consumer in self.consumers):
