@@ -308,6 +308,10 @@ class Operator:
         """Counts of the panes that are being sealed, in order."""
         self._waiting: list[pl.DataFrame] = []
         self._waiting_rows = 0
+        self._due: list[pl.DataFrame] = []
+        """Events that came before the sealing under way began."""
+        self._due_closed = FIRST_PANE
+        """The last closed pane when they came."""
         self._incomplete: set[int] = set()
         """Panes that lack some events."""
         self._early: int | None = None
@@ -340,7 +344,7 @@ class Operator:
     def give_up(self) -> None:
         """Computes no more: something was raised in the midst of it, and its jobs end."""
         self._is_given_up, self.is_reading, self._sealing = True, False, None
-        self._waiting.clear()
+        self._waiting, self._due = [], []
 
     def can_serve(self, consumer: PaneConsumer) -> bool:
         """Whether a consumer of an operator with an equal key gets the same runs from this one."""
@@ -416,7 +420,19 @@ class Operator:
 
     def insert_waiting(self) -> None:
         """Counts and stores the waiting events."""
+        self._insert_due()
         waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
+        self._insert(waiting)
+
+    def _insert_due(self) -> None:
+        """Counts and stores the events that waited when the sealing began, for the panes that were open then."""
+        if self._due:
+            due, self._due = self._due, []
+            closed, self.closed = self.closed, self._due_closed
+            self._insert(due)
+            self.closed = closed
+
+    def _insert(self, waiting: list[pl.DataFrame]) -> None:
         for batch in self._batches.of(waiting, self.function) if waiting else ():
             open_batch = self._still_open(batch)
             if self.function.lacks_rows:
@@ -466,9 +482,13 @@ class Operator:
         behind = [consumer for consumer in self.consumers if consumer.is_behind(upto)]
         if not behind or not all(consumer.is_begun for consumer in self.consumers):
             return
-        self.insert_waiting()
-        self.closed = max(self.closed, upto)
         takers = [consumer for consumer in behind if not consumer.log.is_full]
+        if takers:  # inserted in the first step: where many jobs' panes end together, nothing waits for all of them
+            self._due, self._due_closed = self._waiting, self.closed
+            self._waiting, self._waiting_rows = [], 0
+        else:
+            self.insert_waiting()
+        self.closed = max(self.closed, upto)
         self._is_owing = len(takers) < len(behind)
         if takers:
             self._begin_sealing(takers)
@@ -528,6 +548,7 @@ class Operator:
     def _runs(self, upto: int) -> Iterator[Run]:
         """Everything up to a pane, in pane order, as runs of about `ROWS_PER_RUN` rows; holds one run at a time, and
         of a pane with too many groups no more than twice as many as are kept."""
+        self._insert_due()
         for consumer in self._takers:
             consumer.begin_run(upto)
         counted = self._store.counted

@@ -14,11 +14,14 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
-from agent.runtime.ingest.operator import ROWS_PER_RUN, ColumnNames, Operator, OperatorKey, PaneConsumer
+from agent.runtime.ingest.operator import ColumnNames, Operator, OperatorKey, PaneConsumer
 from agent.runtime.ingest.watermark import FUTURE_MS, Watermark, believed, come_to
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.panes import FIRST_PANE, Run
 from overlay import Id
+
+SEALED_ROWS = 10_000
+"""Number of events that pay as much work as sealing a run may take."""
 
 
 class FeedConsumer(Protocol):
@@ -264,7 +267,7 @@ class OperatorPool:
         operator = self.turn()
         assert operator is not None
         del self._sealing[operator]
-        with self._evaluating(operator, ROWS_PER_RUN, now):
+        with self._evaluating(operator, SEALED_ROWS, now):
             operator.seal_next()
             if operator.is_sealing:
                 self._begin_sealing(operator)
