@@ -160,7 +160,8 @@ class Daemon(AgentObserver):
         self._room = SpillArea(config.job_memory_bytes, spill_directory, self._warnings.warn)
         self._agent = agent = self._new_agent(node, options)
         self._shown_files = shown
-        self._programs = ProgramSupervisor(program, ProgramLimits(), self._told)
+        limits = ProgramLimits(all_memory_bytes=config.program_memory_bytes)
+        self._programs = ProgramSupervisor(program, limits, self._told)
         self._pump = pump = CoreDriver(
             node,
             agent,
