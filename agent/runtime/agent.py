@@ -124,13 +124,13 @@ class Agent:
         self.commands = JobCommands(sender, directory, self.following, jobs.functions)
         self.questions = JobQuestions(self.pending, directory)
         self.discovery = StreamDiscovery(node.peer, sender, self.observer.stream_asked)
-        self.upstream = UpstreamJobs(directory, jobs, self.following, self._clock)
+        self.upstream = UpstreamJobs(directory, jobs, self.following, self._clock, containment)
         unjoinable = self.observer.rows_unjoinable
         self.tables = FileTables(tables, unjoinable)
-        self.joins = JoinCache(node.peer.node_id, directory, jobs, self.pending, self.tables, unjoinable)
+        self.joins = JoinCache(node.peer.node_id, directory, jobs, self.pending, self.tables, unjoinable, containment)
         self.rpc = JobRpc(self.pending, directory, programs)
-        self.subscriptions = ProgramSubscriptions(self.following, directory, programs, jobs)
-        self.stages = Stages(self.masters, directory, self.subscriptions)
+        self.subscriptions = ProgramSubscriptions(self.following, directory, programs, jobs, containment)
+        self.stages = Stages(self.masters, directory, self.subscriptions, containment)
         self.program_host = ProgramHost(
             name, sender, programs, jobs, self.deployments, self.masters, self.rpc, self.subscriptions,
             self.observer.shown,

@@ -13,7 +13,9 @@ from agent.runtime.ingest.operator import Operator
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.messages.programs import Log
+from agent.runtime.program_host.stages import Stages
 from agent.runtime.requests.events import AgentObserver
+from agent.runtime.upstream.app_source import UpstreamJobs
 from overlay import Id, app_id
 
 GOOD, BAD = app_id("good", b""), app_id("bad", b"")
@@ -108,6 +110,27 @@ def test_a_master_ends_its_job(told: list[tuple[Id, str]], monkeypatch: pytest.M
         tick(master, now)
 
     monkeypatch.setattr(JobMaster, "tick", fail)
+    feed(fleet)
+    check_good(fleet, told)
+
+
+def test_a_job_that_reads_another_ends_alone(told: list[tuple[Id, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_upstream: UpstreamJobs, *_arguments: object) -> None:
+        raise KeyError("no such column")
+
+    fleet = live_fleet(bad="SELECT SUM(n) AS n FROM app('good') WINDOWING 1 SECOND")
+    monkeypatch.setattr(UpstreamJobs, "_take_all", fail)
+    feed(fleet)
+    check_good(fleet, told)
+
+
+def test_a_job_with_stages_ends_alone(told: list[tuple[Id, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_stages: Stages, master: JobMaster, *_arguments: object) -> None:
+        if master.state.job.app_id == BAD:
+            raise KeyError("no such stage")
+
+    fleet = live_fleet()
+    monkeypatch.setattr(Stages, "_follow_stages", fail)
     feed(fleet)
     check_good(fleet, told)
 
