@@ -24,6 +24,9 @@ Action = Callable[[float], object]
 BUSY_GRID_S, IDLE_GRID_S = 0.01, 0.25
 """Grid on the wall clock at which timers are handled, busy and idle. Timers close to each other cost one wake-up, and
 idle agents probe each other at the same moments: a few wake-ups a second, not a dozen."""
+TURNS = 4
+"""Number of turns that all other tasks get between two slices of work: a client's request, such as to stop a job, takes
+a dozen of them, and a turn without anything to do far less time than a slice."""
 STUCK_TIMER_S = 0.05
 """Shortest interval between two wake-ups for a timer that is always due."""
 SUSPENDED_S = 3.0
@@ -172,12 +175,13 @@ class CoreDriver:
                 await trio.sleep(STUCK_TIMER_S)
 
     async def run_work(self) -> None:
-        """Goes on with long work of the core, a slice at a time, with the loop's other tasks in between."""
+        """Goes on with long work of the core, a slice at a time, with turns of the loop's other tasks in between."""
         while True:
             await self._work.wait()
             self._work = trio.Event()
             self.do(lambda now: self.core.work(now, self._wall_ms()))
-            await trio.lowlevel.checkpoint()
+            for _ in range(TURNS):
+                await trio.lowlevel.checkpoint()
 
     def _handle_timers(self, now: float) -> None:
         timer = self.node.next_timer()

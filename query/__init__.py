@@ -14,6 +14,7 @@ from query.model.streams import patterns, selects
 from query.model.timestamps import format_timestamp
 from query.model.types import Schema
 from query.optimizer import Rewriting
+from query.plan.operations import regex_size
 from query.plan.plan import Plan, PlanColumn, PlanJoin, PlanKey, output_names
 from query.plan.windows import tumbling
 from query.plan.wire import BeyondGroups, PlanError
@@ -62,6 +63,7 @@ __all__ = [
     "output_names",
     "parse",
     "patterns",
+    "regex_size",
     "relative_error",
     "selects",
     "signatures",

@@ -21,6 +21,7 @@ from agent.configuration.rules import (
     DISK_FREE_MIN,
     EVERY_INTERFACE,
     JOB_MEMORY,
+    PROGRAM_MEMORY,
     check_address,
     check_choice,
     check_days,
@@ -105,6 +106,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     seeds: Annotated[list[Seed], msgspec.Meta(max_length=64)] = []
     control_socket: PathText | None = None
     job_memory: Memory = JOB_MEMORY
+    program_memory: Memory = PROGRAM_MEMORY
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     streams: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=256)] = []
     tables: Annotated[dict[TableName, _Table], msgspec.Meta(max_length=64)] = {}
@@ -167,6 +169,7 @@ class Config:
     data_directory: Path
     control_socket: Path
     job_memory_bytes: int
+    program_memory_bytes: int
     log_level: str
     identity: IdentityConfig
     streams: tuple[StreamConfig, ...]
@@ -248,6 +251,7 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         data_directory=data_directory,
         control_socket=socket,
         job_memory_bytes=memory_bytes(file.job_memory),
+        program_memory_bytes=memory_bytes(file.program_memory),
         log_level=file.log_level,
         identity=_resolved_identity(base, file.identity),
         streams=tuple(_resolved_stream(base, stream) for stream in file.streams),

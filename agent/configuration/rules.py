@@ -13,6 +13,8 @@ AUTO = "auto"
 MEMORY_BYTES_MIN = 1 << 20
 JOB_MEMORY = "256 MiB"
 """Default memory of each job."""
+PROGRAM_MEMORY = "1 GiB"
+"""Default memory of all programs together."""
 DISK_FREE_MIN = "1 GiB"
 """Default disk space that an archive leaves free."""
 DAYS_MAX = 36_500

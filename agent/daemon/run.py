@@ -72,6 +72,22 @@ RESTART_PAUSE_S = 1.0
 """Delay before a failed part is restarted."""
 
 
+class WorkClock:
+    """Seconds for which the process has worked. It stands still while others have the processor or the machine sleeps,
+    and goes no faster than time however many threads work.
+    """
+
+    def __init__(self) -> None:
+        self._elapsed, self._used = time.monotonic(), time.process_time()
+        self._worked_s = 0.0
+
+    def __call__(self) -> float:
+        elapsed, used = time.monotonic(), time.process_time()
+        self._worked_s += min(elapsed - self._elapsed, used - self._used)
+        self._elapsed, self._used = elapsed, used
+        return self._worked_s
+
+
 def run_agent(config: Config, identity: Identity, program: Sequence[str]) -> int:
     """Runs one agent until it is told to end; returns the exit code. StartError, one line, when it cannot start.
 
@@ -142,11 +158,10 @@ class Daemon(AgentObserver):
         self._epochs = epochs
         self._warnings = DiskWarnings(trio.current_time)
         self._room = SpillArea(config.job_memory_bytes, spill_directory, self._warnings.warn)
-        self._agent = agent = Agent(
-            config.name, node, options, room=self._room, tables=[table.name for table in config.tables], observer=self
-        )
+        self._agent = agent = self._new_agent(node, options)
         self._shown_files = shown
-        self._programs = ProgramSupervisor(program, ProgramLimits(), self._told)
+        limits = ProgramLimits(all_memory_bytes=config.program_memory_bytes)
+        self._programs = ProgramSupervisor(program, limits, self._told)
         self._pump = pump = CoreDriver(
             node,
             agent,
@@ -203,6 +218,10 @@ class Daemon(AgentObserver):
         return self._exit_code
 
     # Parts.
+
+    def _new_agent(self, node: Node, streams: Mapping[str, StreamOptions]) -> Agent:
+        tables = [table.name for table in self._config.tables]
+        return Agent(self._config.name, node, streams, room=self._room, tables=tables, observer=self, clock=WorkClock())
 
     def _result_files(self) -> ResultFiles:
         """The files of published results; masters write to them if there is an archive."""

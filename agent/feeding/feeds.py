@@ -73,7 +73,7 @@ class Feeds:
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> None:
-        """Reads until it is cancelled. No thread is left behind."""
+        """Reads until it is cancelled. A thread that is stuck then is left to itself, and closes what it reads."""
         async with trio.open_nursery() as self._nursery:
             try:
                 while True:
@@ -123,7 +123,7 @@ class Feeds:
                 found = reading.reader.quiet_batch(now, wall_ms)  # a thread costs more than a look at a few files
                 if found is None:
                     found = await trio.to_thread.run_sync(
-                        reading.reader.read, columns, now, wall_ms, limiter=self._threads
+                        reading.reader.read, columns, now, wall_ms, limiter=self._threads, abandon_on_cancel=True
                     )  # fmt: skip
                 await send.send(found)
                 if found.at_end and reading.feed.bounded:
@@ -162,7 +162,9 @@ class Feeds:
         """
         columns = self._columns(reading)
         if columns is not None and not batch.covers(columns):
-            batch = await trio.to_thread.run_sync(reading.reader.reparse, batch, columns, limiter=self._threads)
+            batch = await trio.to_thread.run_sync(
+                reading.reader.reparse, batch, columns, limiter=self._threads, abandon_on_cancel=True
+            )
         for part in slices(batch.parsed):
             await trio.lowlevel.checkpoint()
             if self._columns(reading) is None:

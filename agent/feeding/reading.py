@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -50,7 +51,10 @@ class ReadBatch:
 
 
 class FeedReader:
-    """Reads and parses for one feed. Calls block; one `read` may run at a time, and `reparse` beside it."""
+    """Reads and parses for one feed. Calls block; one `read` may run at a time, and `reparse` and `close` beside it.
+
+    The source is closed by `close`, or at its end by the `read` that was under way then, which nobody may wait for.
+    """
 
     def __init__(self, feed: Feed, stream: StreamConfig) -> None:
         recognise = partial(sniff, kind=stream.format, time_field=stream.time_field)
@@ -60,9 +64,24 @@ class FeedReader:
         self._newest_ms = NO_WATERMARK_MS
         self._watermark_ms = NO_WATERMARK_MS
         self._faults: list[str] = []
+        self._closing = threading.Lock()
+        self._is_reading = self._is_closed = False
 
     def read(self, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
-        """Reads up to a few MiB. `wall_ms` is the time of events that carry none."""
+        """Reads up to a few MiB; nothing once it is closed. `wall_ms` is the time of events that carry none."""
+        with self._closing:
+            if self._is_closed:
+                return ReadBatch((), True, wall_ms, (), self._reader.statistics())
+            self._is_reading = True
+        try:
+            return self._read(columns, now, wall_ms)
+        finally:
+            with self._closing:
+                self._is_reading = False
+                if self._is_closed:
+                    self._reader.close()
+
+    def _read(self, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
         blocks = []
         for piece in self._reader.poll(now):
             parsed = self._parse(piece, columns, wall_ms)
@@ -98,7 +117,11 @@ class FeedReader:
         return replace(parsed, malformed=parsed.malformed + piece.block.overlong)
 
     def close(self) -> None:
-        self._reader.close()
+        """Closes the source, now or when the `read` under way is over. Does not wait for it."""
+        with self._closing:
+            self._is_closed = True
+            if not self._is_reading:
+                self._reader.close()
 
     def _parser(self, form: Format, columns: Columns) -> Parser:
         key = form.parsing_key, columns

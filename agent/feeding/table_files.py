@@ -97,7 +97,7 @@ class TableFiles:
             return
         self._read[table.name] = state
         try:
-            found = await trio.to_thread.run_sync(read_table, table.path, table.format)
+            found = await trio.to_thread.run_sync(read_table, table.path, table.format, abandon_on_cancel=True)
         except SourceError as error:
             _LOG.warning("table", extra={"fields": {"table": table.name, "fault": str(error)}})
             found = None

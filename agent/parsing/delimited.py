@@ -22,12 +22,16 @@ SEPARATORS = {"csv": b",", "tsv": b"\t"}
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANK_LINE = re.compile(rb"^\r?\n", re.MULTILINE)
+_HOLE = re.compile(rb"^\0+\r?$", re.MULTILINE)
+_BLANKS = b"\0 \t\r\n\v\f"
 _NEWLINE, _RETURN = b"\n\r"
 _NO_NAME = re.compile(r"^\d|\d:\d\d|.{101}|[{}<>]", re.DOTALL)
 
 
 class DelimitedParser:
-    """Parses CSV, or TSV, which has no quoting. Blank lines are nothing; rows may be short or long."""
+    """Parses CSV, or TSV, which has no quoting. Blank lines are nothing, holes of NULs malformed; rows may be short or
+    long.
+    """
 
     def __init__(self, form: Format, columns: Sequence[SourceColumn]) -> None:
         self._columns = tuple(columns)
@@ -83,6 +87,10 @@ class DelimitedParser:
     def _read(self, data: bytes) -> tuple[pl.DataFrame, list[int]]:
         """The needed columns of whole lines whose quotes are in place, and which lines were refused."""
         data, count = _without_blank_lines(data)
+        if not count:
+            return self._frame(()), []
+        if b"\0" in data and _HOLE.search(data):
+            return self._read_singly(data)
         frame = self._read_csv(data, count)
         if frame is None:
             frame = self._read_csv(data.decode("utf-8", "replace").encode(), count)
@@ -125,12 +133,12 @@ class DelimitedParser:
 
 
 def header_record(data: bytes, separator: bytes) -> Record:
-    """The first record that is not blank, without a byte order mark; an empty one if there is none."""
+    """The first record that is not blank or a hole, without a byte order mark; an empty one if there is none."""
     start = len(_BYTE_ORDER_MARK) if data.startswith(_BYTE_ORDER_MARK) else 0
     while start < len(data):
         end = data.find(b"\n", start) + 1 or len(data)
         line = data[start:end]
-        if not line.isspace():
+        if line.strip(_BLANKS):
             record = read_record(data, start, LINE_BYTES_MAX) if separator == b"," else None
             if record is not None and record.fields is not None:
                 return record
@@ -141,6 +149,8 @@ def header_record(data: bytes, separator: bytes) -> Record:
 
 def _fields(line: bytes, separator: bytes) -> Sequence[bytes] | None:
     line = line.removesuffix(b"\r")
+    if not line.strip(b"\0"):
+        return None
     return read_record(line, 0, LINE_BYTES_MAX).fields if separator == b"," else line.split(separator)
 
 

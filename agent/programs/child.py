@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 from agent.programs import kernel
@@ -20,6 +21,8 @@ from agent.programs.confinement import ConfinementError, confine
 from agent.programs.frames import EXIT_EXCEPTION, EXIT_MEMORY, EXIT_UNCONTAINED, TERMS_BYTES_MAX, read_terms
 
 TIME_ZONES = "/usr/share/zoneinfo"
+OOM_SCORE = "1000"
+"""The kernel's highest score of processes to end."""
 Runner = Callable[[bytes], None]
 
 
@@ -38,12 +41,19 @@ def serve(make_runner: Callable[[AgentPipe], Runner], readable: Iterable[str] = 
     if os.getppid() != agent_pid:
         os._exit(0)
     os.nice(limits.nice)
+    _go_first()
     wire.frame_bytes_max = limits.frame_bytes
     try:
         confine(limits, [*_import_paths(), TIME_ZONES, *readable])
     except ConfinementError as error:
         _leave(EXIT_UNCONTAINED, str(error))
     _leave(_work(wire, make_runner))
+
+
+def _go_first() -> None:
+    """Has the kernel end this process, before any agent, where the machine has no memory left."""
+    with suppress(OSError):  # no /proc
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
 
 
 def _work(wire: AgentPipe, make_runner: Callable[[AgentPipe], Runner]) -> int:

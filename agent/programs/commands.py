@@ -87,6 +87,9 @@ class ProgramLimits:
     """Niceness of programs, which yield to the agent and other processes."""
     programs: int = 64
     """Upper bound on the programs of one agent."""
+    all_memory_bytes: int = 1024 * MIB
+    """Upper bound on the memory in use by all programs of one agent, without what they share; past it the largest
+    ends."""
 
     def to_text(self) -> str:
         return " ".join(map(str, astuple(self)))

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import IO
 
 import trio
@@ -20,6 +21,7 @@ from agent.programs.frames import Frames, FrameTooLargeError, framed, terms
 from agent.programs.watchdog import Watchdog, size
 
 READ_BYTES = 1 << 16
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 FRAME_COST = 64
 """Approximate memory of a waiting frame besides its bytes."""
 LAST_WORDS_S = 0.5
@@ -87,6 +89,17 @@ class ProgramProcess:
     def next_check(self) -> float:
         """The time, on trio's clock, at which to call `check`."""
         return math.inf if self._condemned.is_set() else self._watchdog.next_check()
+
+    def memory_bytes(self) -> int:
+        """The memory it uses, without what it shares with others; 0 if it does not run."""
+        process = self._process
+        if process is None or process.returncode is not None or self._condemned.is_set():
+            return 0
+        try:
+            _, resident, shared, *_ = _statm(process.pid)
+        except (OSError, ValueError):
+            return 0
+        return (resident - shared) * PAGE_BYTES
 
     def check(self) -> None:
         """Checks elapsed and CPU time against the limits."""
@@ -213,6 +226,10 @@ def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream:
     stream = trio.lowlevel.FdStream(os.dup(pipe.fileno()))
     pipe.close()
     return stream
+
+
+def _statm(pid: int) -> list[int]:
+    return [int(pages) for pages in Path(f"/proc/{pid}/statm").read_text().split()]
 
 
 def _cpu_seconds(pid: int) -> float:

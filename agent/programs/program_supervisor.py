@@ -19,6 +19,7 @@ from agent.programs.commands import (
 )
 from agent.programs.confinement import unsupported
 from agent.programs.process import ProgramProcess
+from agent.programs.watchdog import size
 
 
 class ProgramSupervisor:
@@ -91,13 +92,27 @@ class ProgramSupervisor:
         if program.next_check() < self._next_check:
             self._stirred.set()
 
+    def _bound_memory(self) -> None:
+        """Ends the largest programs until the others use no more memory together than all may."""
+        used = {program: program.memory_bytes() for program in self._programs.values()}
+        most = self._limits.all_memory_bytes
+        for program in sorted(used, key=lambda one: used[one], reverse=True):
+            if sum(used.values()) <= most:
+                return
+            program.condemn(
+                f"the programs of this agent used more than {size(most)} of memory together, and this one most:"
+                f" {size(used.pop(program))}"
+            )
+
     async def _watch(self) -> None:
         """Checks programs when they are due: busy ones each second, idle ones seldom."""
         while True:
             now = trio.current_time()
-            for program in list(self._programs.values()):
-                if program.next_check() <= now:
-                    program.check()
+            due = [program for program in self._programs.values() if program.next_check() <= now]
+            for program in due:
+                program.check()
+            if due:
+                self._bound_memory()
             self._next_check = min((program.next_check() for program in self._programs.values()), default=math.inf)
             with trio.move_on_at(self._next_check):
                 await self._stirred.wait()

@@ -28,7 +28,7 @@ from agent.runtime.master.failover import Failover
 from agent.runtime.master.job_masters import JobMasters
 from agent.runtime.messages.handlers import Handlers
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
-from agent.runtime.model.containment import JobContainment
+from agent.runtime.model.containment import Clock, JobContainment
 from agent.runtime.model.wall_clock import WallClock
 from agent.runtime.program_host.handler import ProgramHost
 from agent.runtime.program_host.rpc import JobRpc
@@ -85,7 +85,8 @@ class Agent:
 
     `replicas`: the number of agents that hold the descriptor of each job whose master is here. The states of jobs stay
     in memory, or spill to disk if there is a `room` for them. `tables`: the names of the look-up tables whose rows will
-    be given to it. `observer` gets the events that no client has requested.
+    be given to it. `observer` gets the events that no client has requested. `clock`
+    tells the seconds of work that the process has done.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Agent:
         room: SpillArea | None = None,
         tables: Collection[str] = (),
         observer: AgentObserver | None = None,
+        clock: Clock = lambda: 0.0,
     ) -> None:
         self.name = name
         self.node = node
@@ -108,27 +110,27 @@ class Agent:
         self.directory = directory = JobDirectory()
         self.programs = programs = Programs(name, node)
         self.code = code = CodeRegistry(programs, NoCreators())
-        self.ingest = OperatorPool(room)
-        containment = JobContainment(self.observer.job_contained)
+        containment = JobContainment(self.observer.job_contained, clock)
+        self.ingest = OperatorPool(containment, room)
         self.jobs = jobs = LocalJobs(
             name, node, sender, dict(streams), directory, self.ingest, programs, code, containment
         )
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)
-        self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, replicas)
+        self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, containment, replicas)
         self.failover = Failover(node, sender, directory, self.masters)
         self.drain = Drain(jobs, self.masters, self.failover, sender)
         self.pending = PendingRequests(sender)
         self.following = JobSubscriptions(sender, directory)
-        self.commands = JobCommands(sender, directory, self.following)
+        self.commands = JobCommands(sender, directory, self.following, jobs.functions)
         self.questions = JobQuestions(self.pending, directory)
         self.discovery = StreamDiscovery(node.peer, sender, self.observer.stream_asked)
-        self.upstream = UpstreamJobs(directory, jobs, self.following, self._clock)
+        self.upstream = UpstreamJobs(directory, jobs, self.following, self._clock, containment)
         unjoinable = self.observer.rows_unjoinable
         self.tables = FileTables(tables, unjoinable)
-        self.joins = JoinCache(node.peer.node_id, directory, jobs, self.pending, self.tables, unjoinable)
+        self.joins = JoinCache(node.peer.node_id, directory, jobs, self.pending, self.tables, unjoinable, containment)
         self.rpc = JobRpc(self.pending, directory, programs)
-        self.subscriptions = ProgramSubscriptions(self.following, directory, programs, jobs)
-        self.stages = Stages(self.masters, directory, self.subscriptions)
+        self.subscriptions = ProgramSubscriptions(self.following, directory, programs, jobs, containment)
+        self.stages = Stages(self.masters, directory, self.subscriptions, containment)
         self.program_host = ProgramHost(
             name, sender, programs, jobs, self.deployments, self.masters, self.rpc, self.subscriptions,
             self.observer.shown,
@@ -151,7 +153,7 @@ class Agent:
         self.directory.on_announced(
             self.masters.announced, self.failover.announced, self.jobs.announced, self.following.announced,
         )  # fmt: skip
-        self.directory.on_gone(self.masters.close, self.jobs.drop, self.failover.forget)
+        self.directory.on_gone(self.masters.close, self.jobs.drop, self.failover.forget, containment.forget)
         containment.on_raised(self.masters.fail, self.jobs.abandon)
 
     def _handlers(self) -> Iterator[Handlers]:

@@ -52,6 +52,7 @@ class EmbeddedFleet:
             agent = Agent(name, node, options, replicas=0, room=room)
             agent.masters.on_result = self._results.append
             agent.jobs.run_bytes_max = None  # messages are handed over as they are
+            agent.jobs.functions.regex_size_max = None  # no other job would wait
             for table, rows in tables.items():
                 agent.tables.hold(table, rows)
             self._agents.append(agent)

@@ -18,7 +18,7 @@ REGEXES_MAX = 100
 """Upper bound on regular expressions in one query: patterns of the largest size take a few seconds to compile."""
 _CLASS_SIZE = 15
 REPLACEMENT_CHARACTERS_MAX = 1_000
-_TOKENS = re.compile(r"\\.|\[(?:\\.|\[:|:\]|[^\]\\])*\]|\{(\d*),?(\d*)\}|.", re.DOTALL)
+_TOKENS = re.compile(r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\.|\[(?:\\.|\[:|:\]|[^\]\\])*\]|\{(\d*),?(\d*)\}|.", re.DOTALL)
 _REFERENCE = re.compile(r"\$(\$|\d+|\{\d+\})?")
 _REASON = re.compile(r"^error: (.+)", re.MULTILINE)
 
@@ -28,7 +28,7 @@ def check_regex(pattern: str) -> None:
     """Raises ConstantError unless Polars can run the pattern within bounds. Linear, except for compiling it once."""
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise ConstantError(f"a regular expression may have at most {PATTERN_CHARACTERS_MAX:,} characters")
-    if _size(pattern) > SIZE_MAX:
+    if compiled_size(pattern) > SIZE_MAX:
         raise ConstantError("this regular expression is too large with its repetitions written out")
     try:
         pl.select(pl.lit("").str.contains(pattern))
@@ -38,7 +38,7 @@ def check_regex(pattern: str) -> None:
         raise ConstantError(f"this regular expression cannot be used: {told}") from None
 
 
-def _size(pattern: str) -> int:
+def compiled_size(pattern: str) -> int:
     """The approximate size of a pattern once counted repetitions are written out; a class of characters counts more."""
     # For each open group, and the whole: its size so far, and the size of its last part.
     stack = [[0, 0]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from query.functions import FUNCTIONS, ConstantError
-from query.functions.regexes import NAMES, REGEXES_MAX, check_regex
+from query.functions.regexes import NAMES, REGEXES_MAX, check_regex, compiled_size
 from query.model.expression import Constant, Operation
 from query.model.like import PatternError, check_pattern
 from query.model.types import result_type
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
     from query.model.expression import Expression
 
-__all__ = ["REGEXES_MAX", "is_regex", "operation"]
+__all__ = ["REGEXES_MAX", "is_regex", "operation", "regex_size"]
 
 LIKES = ("like", "ilike", "rlike")
+_REGEX_SIZE = 10
+"""Size of a regular expression besides its characters: what it takes to compile an empty one."""
 
 
 def operation(operator: str, operands: Sequence[Expression]) -> Operation:
@@ -33,6 +35,22 @@ def operation(operator: str, operands: Sequence[Expression]) -> Operation:
 def is_regex(operator: str) -> bool:
     """Whether an operator compiles a regular expression, of which a query has at most REGEXES_MAX."""
     return operator == "rlike" or operator in NAMES
+
+
+def regex_size(plan: object) -> int:
+    """The size of all different regular expressions of a plan as it travels, compiled. Compiles none: linear."""
+    patterns: set[str] = set()
+    pending = [plan]
+    while pending:
+        match pending.pop():
+            case dict() as fields:
+                pending += fields.values()
+            case [str(operator), text, ["value", _, str(pattern)], *others] if is_regex(operator) or operator in LIKES:
+                patterns.add(pattern)
+                pending += [text, *others]
+            case list() | tuple() as parts:
+                pending += parts
+    return sum(_REGEX_SIZE + compiled_size(pattern) for pattern in patterns)
 
 
 def _check_pattern(operator: str, pattern: Expression) -> None:

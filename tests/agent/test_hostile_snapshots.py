@@ -26,6 +26,7 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.keyed.placement import KeyPlacement
 from agent.runtime.messages.jobs import CODEC, PANES_COUNTED_MAX, Announce, Enrolled, Snapshot
 from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import COUNT_MAX, END, FIRST_PANE, Counts, Run, add_counted
 from agent.runtime.reduce import snapshot as held_snapshots
@@ -56,6 +57,10 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
+def raise_again(_job: Id, error: BaseException) -> None:
+    raise error
+
+
 def function_of(part: LocalJob) -> JobFunction:
     assert part.versions is not None
     return part.versions.newest.function
@@ -66,7 +71,7 @@ class Root:
 
     def __init__(self, sql: str = SQL[0], max_groups: int = query.GROUPS_DEFAULT) -> None:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)}, max_groups=max_groups)
-        self.operators = OperatorPool()
+        self.operators = OperatorPool(JobContainment(raise_again, lambda: 0.0))
         self.part = LocalJob(APP, ROOT, self.operators, FunctionCache(), AckLatency(), lambda _job: None)
         self.master = JobState(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
         self.part.begin_epoch(EPOCH, Peer(ROOT, "root"), self.master.trees)
@@ -109,7 +114,7 @@ class Root:
         """The agent's own panes are sealed; the child, if it has not come to its end, leaves."""
         self.part.opened(self.feed.key, 0)
         self.operators.end_of_feed(self.feed.key, 0.0, 0)
-        self.operators.seal_next()
+        self.operators.seal_next(0.0)
         results = self._publish()
         self.part.nodes.remove_child(CHILD)
         return results + self._publish()

@@ -20,8 +20,9 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.ingest import pane_log
 from agent.runtime.ingest.operator import PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
+from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.panes import FIRST_PANE, Run
-from overlay import app_id
+from overlay import Id, app_id
 
 FEW = COUNT.replace("GROUP BY", "WHERE page = '/' GROUP BY")
 EQUAL = (
@@ -38,6 +39,10 @@ QUERIES = (
     "SELECT product, page FROM web ORDER BY page, product LIMIT 3 WINDOWING 1 SECOND",
 )
 GRACES_MS = (0, 1000)
+
+
+def raise_again(_job: Id, error: BaseException) -> None:
+    raise error
 
 
 @dataclass(frozen=True)
@@ -152,12 +157,12 @@ class Desk:
     """Workers of one agent on one feed, whose panes are of a second and close as soon as events are later."""
 
     def __init__(self) -> None:
-        self.operators = OperatorPool()
+        self.operators = OperatorPool(JobContainment(raise_again, lambda: 0.0))
         self._runs: dict[PaneConsumer, list[Run]] = {}
 
     def employ(self, text: str = COUNT, *, first_pane: int, code: bytes | None = None) -> PaneConsumer:
         function = JobFunction(plan_of(text), code=code)
-        worker = self.operators.attach(function, NAMES, self._sealed, grace_ms=0, bounded=False)
+        worker = self.operators.attach(Id(1), function, NAMES, self._sealed, grace_ms=0, bounded=False)
         worker.begin_after(FIRST_PANE, FIRST_PANE)
         worker.begin_at(first_pane)
         self.operators.try_share(worker)
@@ -175,9 +180,9 @@ class Desk:
         self.seal()
 
     def seal(self) -> None:
-        self.operators.start_sealing()
+        self.operators.start_sealing(0.0)
         while self.operators.turn() is not None:
-            self.operators.seal_next()
+            self.operators.seal_next(0.0)
 
 
 def counted(runs: Sequence[Run]) -> dict[int, int]:

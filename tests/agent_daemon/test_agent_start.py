@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from agent_process import AgentProcess, eventually
+from test_agent_fleet import Conversation
 
-from agent.control.messages import GetJobs, GetStatus, Jobs, Refused
+from agent.control.messages import GetJobs, GetStatus, Jobs, QueryRequest, Refused
 from overlay import Authority
 
 FLEET = "shop"
@@ -240,4 +241,20 @@ main()
         assert answer.kind == "unavailable"
         assert agent.event("a request failed")["error"] == "RuntimeError: cannot be told"
         assert agent.ask(GetJobs()) == Jobs([])
+        assert agent.stop() == 0
+
+
+def test_an_end_does_not_wait_for_a_read_that_is_stuck(agent: AgentProcess) -> None:
+    agent.program = """
+import sys, time
+from agent.feeding.reading import FeedReader
+from elf.cli import main
+def stuck(self, columns, now, wall_ms):
+    print('{"event": "stuck"}', file=sys.stderr)
+    time.sleep(900)
+FeedReader._read = stuck
+main()
+"""
+    with agent.start().ready(), Conversation(agent, QueryRequest("SELECT COUNT(*) AS n FROM web WINDOWING 1 SECOND")):
+        agent.event("stuck")
         assert agent.stop() == 0

@@ -100,7 +100,7 @@ async def test_a_timer_that_stays_due_does_not_take_the_whole_loop(
         nursery.cancel_scope.cancel()
 
 
-async def test_long_work_leaves_room_for_others() -> None:
+async def test_long_work_leaves_others_several_turns_for_each_slice() -> None:
     class Working(IdleCore):
         slices = 0
 
@@ -122,5 +122,5 @@ async def test_long_work_leaves_room_for_others() -> None:
             while core.slices < 100:
                 turns += 1
                 await trio.lowlevel.checkpoint()
-        assert turns > 50
+        assert turns >= 350, "a request that takes a dozen turns waits for a few slices"
         nursery.cancel_scope.cancel()

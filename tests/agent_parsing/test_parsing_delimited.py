@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seeds import seeds
 
-from agent.parsing import Format
+from agent.parsing import Format, Parsed, parser, sniff
+from agent.parsing.formats import LINE_FORMATS
+from agent.sources import Block, Origin
 
 CSV = Format("csv", None, ("a", "b", "c"))
 TSV = Format("tsv", None, ("a", "b", "c"))
@@ -180,3 +182,25 @@ def test_real_tables(column: Any, parse: Any, real_logs: Path, file: str, form: 
     found = parse(data, Format(form, name, tuple(header)), [column(amount, "number")], block_bytes=1 << 21)
     assert (len(found.rows), found.malformed) == (events, 0)
     assert Counter((values[0], coerced) for _, values, coerced in found.rows) == expected
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\0" * 300, b"\0" * 300 + b"\n", (b"\0" * 300 + b"\r\n") * 2])
+def test_a_file_of_nothing_or_of_nuls_has_no_events(kind: str, content: bytes) -> None:
+    form = sniff(content, "log", kind)
+    block = Block(content, Origin("log", 0), 0)
+    assert parser(form, ()).parse(block, 7) == Parsed((), 0)
+    records = LINE_FORMATS[kind].records(form).read(block, 7)
+    assert len(records.owners) == 0, "nor has its archive"
+    assert records.is_nothing.all()
+
+
+def test_a_hole_among_rows_is_malformed(column: Any, parse: Any) -> None:
+    data = b"\0\0\0\n" + HEADER + b"1,2,3\n\0\0\0\n4,5,6\n" + b"\0" * 9
+    found = parse(data, CSV, [column("c", "number")])
+    assert [row[1] for row in found.rows] == [("3",), ("6",)]
+    assert found.malformed == 2
+    block = Block(data, Origin("log", 0), 0)
+    records = LINE_FORMATS["csv"].records(CSV).read(block, 7)
+    assert len(records.owners) == 2
+    assert records.is_nothing.tolist() == [True, False, False, False, False]

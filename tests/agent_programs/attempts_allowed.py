@@ -11,10 +11,25 @@ from pathlib import Path
 
 from attempts import WIRES, tried
 
+HELD: list[bytes] = []
+
 
 @tried
 def echo(text: str) -> str:
     return text
+
+
+@tried
+def hold(mib: str) -> str:
+    """Keeps so much memory for good, all of it in use."""
+    HELD.append(b"x" * (int(mib) << 20))
+    return mib
+
+
+@tried
+def hold_and_wait(mib: str) -> None:
+    hold(mib)
+    time.sleep(300)
 
 
 @tried

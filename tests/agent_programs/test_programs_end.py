@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from programs_run import PATIENT, TRIED, beside_a_good_one, needs_containment
+from programs_run import GOOD, PATIENT, TRIED, beside_a_good_one, needs_containment
 
 from agent.programs.commands import MIB
 
@@ -100,3 +101,22 @@ async def test_a_program_that_is_told_nothing_many_times() -> None:
         for _ in range(20_000):
             programs.answer(TRIED, b"")
         assert (await programs.ended(TRIED)).reason == "does not keep up: more than 1 MiB wait for it"
+
+
+async def test_the_largest_ends_where_all_use_too_much_memory() -> None:
+    """Neither uses more than one may."""
+    async with beside_a_good_one(replace(LIMITS, all_memory_bytes=60 << 20)) as programs:
+        assert await programs.said(GOOD, "hold 20") == "20"
+        programs.call(TRIED, "hold_and_wait 50")
+        reason = (await programs.ended(TRIED)).reason
+        assert reason.startswith(
+            "the programs of this agent used more than 60 MiB of memory together, and this one most"
+        )
+        assert await programs.said(GOOD, "echo here") == "here"
+
+
+async def test_the_kernel_ends_programs_before_their_agent() -> None:
+    async with beside_a_good_one() as programs:
+        pid = int(await programs.said(TRIED, "pid"))
+        assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
+        assert int(Path("/proc/self/oom_score_adj").read_text()) < 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -312,7 +313,7 @@ async def test_the_event_loop_goes_on_while_a_backlog_is_read(tmp_path: Path, nu
     assert beats > 10 * len(agent.rows_at_once), "while a thread reads, the loop does not wait for it"
 
 
-async def test_cancelling_leaves_no_thread_and_no_file(tmp_path: Path) -> None:
+async def test_soon_after_the_end_there_is_no_thread_and_no_file(tmp_path: Path) -> None:
     log = tmp_path / "access.log"
     write(log, range(300_000))
     agent = FakeAgent(bounded(), live(), live(start="beginning", app_id=7))
@@ -322,7 +323,7 @@ async def test_cancelling_leaves_no_thread_and_no_file(tmp_path: Path) -> None:
         await until(lambda: len(agent.rows_at_once) > 1)
         nursery.cancel_scope.cancel()
     inserted = len(agent.rows_at_once)
-    assert feeds._threads.borrowed_tokens == 0
+    await until(lambda: feeds._threads.borrowed_tokens == 0)
     await trio.sleep(0.05)
     assert len(agent.rows_at_once) == inserted
     open_files = []
@@ -394,3 +395,57 @@ async def test_a_block_that_breaks_its_parser_costs_only_itself(
     write(log, [5])
     await until(lambda: agent.numbers(("web", 7)) == [5])
     assert "5 lines cannot be parsed: RuntimeError('no way')" in caplog.records[0].fields["fault"]  # type: ignore[attr-defined]
+
+
+class StuckReader:
+    """A reader whose `poll` does not come back until it is released."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self.is_stuck, self.released, self.is_closed = threading.Event(), threading.Event(), threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def is_quiet(self, _now: float) -> bool:
+        return False
+
+    def poll(self, _now: float) -> list[Any]:
+        self.is_stuck.set()
+        self.released.wait(60)
+        assert not self.is_closed.is_set(), "nothing is closed under the thread that reads"
+        return []
+
+    def close(self) -> None:
+        self._reader.close()
+        self.is_closed.set()
+
+
+async def test_the_end_does_not_wait_for_a_thread_that_is_stuck(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers: list[StuckReader] = []
+    opened = FileSource.open
+
+    def stuck(*arguments: Any, **options: Any) -> StuckReader:
+        readers.append(StuckReader(opened(*arguments, **options)))
+        return readers[-1]
+
+    monkeypatch.setattr(FileSource, "open", stuck)
+    feeds = make_feeds(FakeAgent(live()), stream(tmp_path / "access.log"))
+    with trio.fail_after(120):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(feeds.run)
+            await until(lambda: bool(readers) and readers[0].is_stuck.is_set())
+            nursery.cancel_scope.cancel()
+    assert not readers[0].is_closed.is_set()
+    readers[0].released.set()
+    await until(readers[0].is_closed.is_set)
+
+
+async def test_a_closed_reader_reads_no_more(tmp_path: Path) -> None:
+    write(tmp_path / "access.log", [1])
+    feed = live(start="beginning")
+    reader = FeedReader(feed, stream(tmp_path / "access.log"))
+    reader.close()
+    assert reader.read(feed.columns, 0.0, DAY_MS).blocks == ()

@@ -111,6 +111,11 @@ class JobFunction:
         return self._stages[size_ms]
 
     @cached_property
+    def regex_size(self) -> int:
+        """The size of its regular expressions, compiled."""
+        return query.regex_size(self.plan.to_wire())
+
+    @cached_property
     def texts(self) -> dict[str, str]:
         """The aggregates as people write them, by their names in the plan."""
         return query.aggregate_texts(self.plan)

@@ -37,10 +37,23 @@ class InForce:
         return self.version.after
 
 
+REGEX_SIZE_MAX = 10_000
+"""Upper bound on the compiled size of one query's regular expressions. The engine keeps a few dozen of all queries, and
+compiles others again for each block: this size in 0.15 s."""
+TOO_LARGE = (
+    "its regular expressions and LIKE patterns are too large together, with repetitions written out: their size is"
+    f" {{size:,}}, and at most {REGEX_SIZE_MAX:,} is for one query. Use fewer or simpler ones, such as [a-z] for \\w"
+)
+
+
 class FunctionCache:
-    """Decodes each version of an agent's jobs once, for its master and its worker alike, while either needs it."""
+    """Decodes each version of an agent's jobs once, for its master and its worker alike, while either needs it.
+
+    A plan's regular expressions may have at most `regex_size_max`; None: only who asks waits for them.
+    """
 
     def __init__(self) -> None:
+        self.regex_size_max: int | None = REGEX_SIZE_MAX
         self._made: WeakValueDictionary[tuple[Id, int, bytes], JobFunction] = WeakValueDictionary()
 
     def get(self, job: Submit, number: int, plan: dict[str, Any], bundle: Bundle | None) -> JobFunction:
@@ -50,8 +63,14 @@ class FunctionCache:
         key = (job.app_id, number, content)
         function = self._made.get(key)
         if function is None:
+            self.check(plan)
             function = self._made[key] = JobFunction.from_wire(plan, job.since_ms, job.until_ms, bundle)
         return function
+
+    def check(self, plan: dict[str, Any]) -> None:
+        """Raises `query.PlanError` for a plan with too large regular expressions, which are not even compiled."""
+        if self.regex_size_max is not None and (size := query.regex_size(plan)) > self.regex_size_max:
+            raise query.PlanError(TOO_LARGE.format(size=size))
 
 
 class Versions:

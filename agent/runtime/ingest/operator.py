@@ -26,6 +26,7 @@ from agent.runtime.ingest.pane_log import PaneLog
 from agent.runtime.ingest.pane_store import PaneStore
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Run, add_counted, closed_ms
+from overlay import Id
 
 SELF = 1
 """Stands for the agent in `Run.contributors` until its number in the job is known."""
@@ -35,8 +36,9 @@ class PaneConsumer:
     """A cursor on an operator. Its panes are known from `begin_after` on; `on_sealed` gets each run of them."""
 
     def __init__(
-        self, function: JobFunction, operator: Operator, on_sealed: Callable[[PaneConsumer, Run], None]
+        self, app_id: Id, function: JobFunction, operator: Operator, on_sealed: Callable[[PaneConsumer, Run], None]
     ) -> None:
+        self.app_id = app_id
         self.function = function
         self.operator = operator
         self.log = PaneLog()
@@ -306,6 +308,10 @@ class Operator:
         """Counts of the panes that are being sealed, in order."""
         self._waiting: list[pl.DataFrame] = []
         self._waiting_rows = 0
+        self._due: list[pl.DataFrame] = []
+        """Events that came before the sealing under way began."""
+        self._due_closed = FIRST_PANE
+        """The last closed pane when they came."""
         self._incomplete: set[int] = set()
         """Panes that lack some events."""
         self._early: int | None = None
@@ -314,6 +320,7 @@ class Operator:
         self._takers: list[PaneConsumer] = []
         self._is_owing = False
         """Whether a consumer that was blocked lacks closed panes."""
+        self._is_given_up = False
 
     @property
     def pane_ms(self) -> int | None:
@@ -334,6 +341,11 @@ class Operator:
             self._takers.remove(consumer)
         self.trim()
 
+    def give_up(self) -> None:
+        """Computes no more: something was raised in the midst of it, and its jobs end."""
+        self._is_given_up, self.is_reading, self._sealing = True, False, None
+        self._waiting, self._due = [], []
+
     def can_serve(self, consumer: PaneConsumer) -> bool:
         """Whether a consumer of an operator with an equal key gets the same runs from this one."""
         other = consumer.operator
@@ -345,7 +357,7 @@ class Operator:
 
     def trim(self) -> None:
         """Drops the panes that all consumers have, and closes those that none of them needs."""
-        if self.consumers and self._sealing is None:
+        if self.consumers and self._sealing is None and not self._is_given_up:
             self.closed = max(self.closed, min(consumer.closed for consumer in self.consumers))
             self._empty(min(max(consumer.frontier, consumer.first_pane - 1) for consumer in self.consumers))
 
@@ -408,7 +420,19 @@ class Operator:
 
     def insert_waiting(self) -> None:
         """Counts and stores the waiting events."""
+        self._insert_due()
         waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
+        self._insert(waiting)
+
+    def _insert_due(self) -> None:
+        """Counts and stores the events that waited when the sealing began, for the panes that were open then."""
+        if self._due:
+            due, self._due = self._due, []
+            closed, self.closed = self.closed, self._due_closed
+            self._insert(due)
+            self.closed = closed
+
+    def _insert(self, waiting: list[pl.DataFrame]) -> None:
         for batch in self._batches.of(waiting, self.function) if waiting else ():
             open_batch = self._still_open(batch)
             if self.function.lacks_rows:
@@ -453,14 +477,18 @@ class Operator:
     def start_sealing(self) -> None:
         """Closes what the watermark allows, if anything, and begins to seal it for all with room in their logs."""
         upto = self._sealable_upto()
-        if self._sealing is not None or (upto <= self.closed and not self._is_owing):
+        if self._is_given_up or self._sealing is not None or (upto <= self.closed and not self._is_owing):
             return
         behind = [consumer for consumer in self.consumers if consumer.is_behind(upto)]
         if not behind or not all(consumer.is_begun for consumer in self.consumers):
             return
-        self.insert_waiting()
-        self.closed = max(self.closed, upto)
         takers = [consumer for consumer in behind if not consumer.log.is_full]
+        if takers:  # inserted in the first step: where many jobs' panes end together, nothing waits for all of them
+            self._due, self._due_closed = self._waiting, self.closed
+            self._waiting, self._waiting_rows = [], 0
+        else:
+            self.insert_waiting()
+        self.closed = max(self.closed, upto)
         self._is_owing = len(takers) < len(behind)
         if takers:
             self._begin_sealing(takers)
@@ -520,6 +548,7 @@ class Operator:
     def _runs(self, upto: int) -> Iterator[Run]:
         """Everything up to a pane, in pane order, as runs of about `ROWS_PER_RUN` rows; holds one run at a time, and
         of a pane with too many groups no more than twice as many as are kept."""
+        self._insert_due()
         for consumer in self._takers:
             consumer.begin_run(upto)
         counted = self._store.counted

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from agent.parsing import Parsed
@@ -15,12 +16,19 @@ from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
 from agent.runtime.ingest.operator import ColumnNames, Operator, OperatorKey, PaneConsumer
 from agent.runtime.ingest.watermark import FUTURE_MS, Watermark, believed, come_to
+from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.panes import FIRST_PANE, Run
+from overlay import Id
+
+SEALED_ROWS = 10_000
+"""Number of events that pay as much work as sealing a run may take."""
 
 
 class FeedConsumer(Protocol):
     """Takes the blocks of feeds without an operator, for a job whose code gets the events first."""
 
+    @property
+    def app_id(self) -> Id: ...
     def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None: ...
     def caught_up(self, key: FeedKey, wall_ms: int) -> None: ...
     def end_of_feed(self, key: FeedKey) -> None: ...
@@ -44,13 +52,15 @@ class FeedListener(Protocol):
 
 
 class OperatorPool:
-    """The ingest service: all operators of one agent, whose stores spill to `area`.
+    """The ingest service: all operators of one agent, whose stores spill to `area`. `containment` ends the jobs of an
+    operator that raises, or takes too long.
 
     A consumer begins with an operator of its own, and switches to an older one with `try_share`.
     """
 
-    def __init__(self, area: SpillArea | None = None) -> None:
+    def __init__(self, containment: JobContainment, area: SpillArea | None = None) -> None:
         self.area = area
+        self._containment = containment
         self.demand = FeedDemand()
         self.listener: FeedListener | None = None
         self._batches = EventBatches()
@@ -70,6 +80,7 @@ class OperatorPool:
 
     def attach(
         self,
+        app_id: Id,
         function: JobFunction,
         names: ColumnNames,
         on_sealed: Callable[[PaneConsumer, Run], None],
@@ -95,7 +106,7 @@ class OperatorPool:
         self._alike.setdefault(operator.key, []).append(operator)
         for key in names:
             self._reading.setdefault(key, []).append(operator)
-        return PaneConsumer(function, operator, on_sealed)
+        return PaneConsumer(app_id, function, operator, on_sealed)
 
     def _begin_sealing(self, operator: Operator) -> None:
         self._sealing[operator] = None
@@ -156,10 +167,22 @@ class OperatorPool:
         """Gives a feed's parsed block to every job on it."""
         self._opened(key, now, wall_ms)
         if operators := self._reading_now(key):
-            self._insert(operators, key, parsed, wall_ms)
+            self._insert(operators, key, parsed, now, wall_ms)
+        rows = sum(frame.height for frame in parsed.frames)
         for consumer in self._consumers_of(key):
-            consumer.insert(key, parsed, wall_ms)
+            with self._containment.evaluating((consumer.app_id,), rows, now):
+                consumer.insert(key, parsed, wall_ms)
         self._read(now)
+
+    @contextmanager
+    def _evaluating(self, operator: Operator, rows: int, now: float) -> Iterator[None]:
+        """Runs a block in which an operator computes, for all jobs that it serves."""
+        with self._containment.evaluating([consumer.app_id for consumer in operator.consumers], rows, now):
+            try:
+                yield
+            except BaseException:
+                operator.give_up()
+                raise
 
     def _opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
         if self.listener is not None:
@@ -170,7 +193,7 @@ class OperatorPool:
         if self.listener is not None:
             self.listener.feed_read(now)
 
-    def _insert(self, operators: list[Operator], key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
+    def _insert(self, operators: list[Operator], key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
         malformed, newest = parsed.malformed, None
         latest_ms = None if operators[0].is_bounded else wall_ms + FUTURE_MS
         for frame in parsed.frames:
@@ -181,28 +204,34 @@ class OperatorPool:
             newest = last if newest is None else max(last, newest)
             columns = frozenset(events.columns)
             for operator in operators:
-                operator.insert(key, events, columns, last)
+                with self._evaluating(operator, events.height, now):
+                    operator.insert(key, events, columns, last)
         if newest is not None:
             self._newest[key] = max(newest, self._newest.get(key, FIRST_PANE))
         for operator in operators:
-            operator.saw(key, malformed, come_to(parsed.watermark_ms, newest, wall_ms))
+            with self._evaluating(operator, 0, now):
+                operator.saw(key, malformed, come_to(parsed.watermark_ms, newest, wall_ms))
 
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
         """Notes that a feed has been read to its end for now, also one that was just opened there."""
         self._opened(key, now, wall_ms)
         for operator in self._reading_now(key):
-            operator.caught_up(key, wall_ms)
+            with self._evaluating(operator, 0, now):
+                operator.caught_up(key, wall_ms)
         for consumer in self._consumers_of(key):
-            consumer.caught_up(key, wall_ms)
+            with self._containment.evaluating((consumer.app_id,), 0, now):
+                consumer.caught_up(key, wall_ms)
         self._read(now)
 
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
         """Notes that a bounded feed has been read to its end."""
         self._opened(key, now, wall_ms)
         for operator in self._reading_now(key):
-            operator.end_of_feed(key)
+            with self._evaluating(operator, 0, now):
+                operator.end_of_feed(key)
         for consumer in self._consumers_of(key):
-            consumer.end_of_feed(key)
+            with self._containment.evaluating((consumer.app_id,), 0, now):
+                consumer.end_of_feed(key)
         self._read(now)
 
     def lacks(self, key: FeedKey, some: bool) -> None:
@@ -221,10 +250,11 @@ class OperatorPool:
 
     # Sealing.
 
-    def start_sealing(self) -> None:
+    def start_sealing(self, now: float) -> None:
         """Begins to seal panes that had to wait because logs were full."""
-        for operator in self:
-            operator.start_sealing()
+        for operator in list(self):
+            with self._evaluating(operator, 0, now):
+                operator.start_sealing()
 
     def turn(self) -> Operator | None:
         """The operator whose turn it is to seal a run, if any can."""
@@ -232,17 +262,18 @@ class OperatorPool:
             del self._sealing[operator]
         return next((operator for operator in self._sealing if operator.can_seal), None)
 
-    def seal_next(self) -> None:
+    def seal_next(self, now: float) -> None:
         """Seals one run; the next turn is another operator's."""
         operator = self.turn()
         assert operator is not None
         del self._sealing[operator]
-        operator.seal_next()
-        if operator.is_sealing:
-            self._begin_sealing(operator)
-        else:
-            operator.start_sealing()
-            self._share_alike(operator.key)
+        with self._evaluating(operator, SEALED_ROWS, now):
+            operator.seal_next()
+            if operator.is_sealing:
+                self._begin_sealing(operator)
+            else:
+                operator.start_sealing()
+                self._share_alike(operator.key)
 
     def _share_alike(self, key: OperatorKey) -> None:
         for operator in self._alike[key][1:]:

@@ -20,6 +20,7 @@ from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.panes import FIRST_PANE, Run
+from overlay import Id
 
 OnSealed = Callable[[Run], None]
 """Takes each sealed run, with `SELF` for its contributor."""
@@ -61,6 +62,10 @@ class Pipeline:
         self._begin(begins, wall_ms)
         self._want_feeds()
         self.get_ready()
+
+    @property
+    def app_id(self) -> Id:
+        return self._job.app_id
 
     @property
     def consumer(self) -> PaneConsumer:
@@ -161,7 +166,7 @@ class Pipeline:
         bounded, grace_ms = self._job.bounded, self._grace_ms(function)
         names, watermark = self._names(function), self._watermark
         consumer = self._ingest.attach(
-            function, names, self._sealed, grace_ms=grace_ms, bounded=bounded, watermark=watermark
+            self.app_id, function, names, self._sealed, grace_ms=grace_ms, bounded=bounded, watermark=watermark
         )
         consumer.operator.is_reading = self._is_ready
         return consumer

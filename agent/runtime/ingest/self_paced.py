@@ -54,7 +54,7 @@ class SelfPacedPipeline:
         self.late = 0
         self.frontier = FIRST_PANE if begins == FIRST_PANE else begins - 1
         self.first_pane = max(begins, wall_ms)
-        self._app_id = app_id
+        self.app_id = app_id
         self._ingest = ingest
         self._function = versions.newest.function
         self._store = PaneStore(self._function, ingest.area)
@@ -77,7 +77,7 @@ class SelfPacedPipeline:
 
     def close(self) -> None:
         """Leaves the ingest service: the job is over here."""
-        self._ingest.demand.drop(self._app_id)
+        self._ingest.demand.drop(self.app_id)
         self._ingest.remove_feed_consumer(self)
 
     # Versions: a further one begins from nothing, and needs no preparation.

@@ -25,6 +25,8 @@ from agent.runtime.messages.versions import AbortVersion, ActivateVersion, Prepa
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Peer
 
+TOO_MANY_REGEXES = "the regular expressions and LIKE patterns of its other queries leave no room for those of this one"
+
 
 class Deployments:
     """Deploys the functions of all local jobs of the agent `agent_name`."""
@@ -70,6 +72,7 @@ class Deployments:
             return False
         try:
             self._code.authorize(job.app_id, message.job.name, (one.bundle for one in message.versions))
+            self._check_regexes(job, message)
             is_there = all(self._code.is_there(job, message.job.name, one.bundle) for one in message.versions)
         except (NotAuthorizedError, CannotRunError) as error:
             return self._install_without_working(job, message, sender, str(error), now, wall_ms)
@@ -79,6 +82,13 @@ class Deployments:
         job.pending = None
         self._code.keep(job, message.versions, job.versions.proposed_code if job.versions is not None else None)
         return self._install(job, message, sender, now, wall_ms)
+
+    def _check_regexes(self, job: LocalJob, message: Enrolled) -> None:
+        """Raises CannotRunError if there is no room for the regular expressions of a new worker."""
+        is_new = message.number is not None and job.number is None
+        size = max(query.regex_size(one.plan) for one in message.versions)
+        if is_new and not self._jobs.has_regex_room(size):
+            raise CannotRunError(TOO_MANY_REGEXES)
 
     def _install_without_working(
         self, job: LocalJob, message: Enrolled, sender: Peer, reason: str, now: float, wall_ms: int

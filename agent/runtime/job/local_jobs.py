@@ -8,6 +8,7 @@ from itertools import islice
 import msgspec
 
 import query
+from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.fleet.job_directory import JOBS_MAX, SILENCE_S, JobDirectory
 from agent.runtime.function.versions import FunctionCache
 from agent.runtime.ingest.feed import FeedKey, StreamOptions
@@ -18,16 +19,19 @@ from agent.runtime.job.program_table import Programs
 from agent.runtime.job.topology import TreeTopology
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Announce, Commit, Enrol, Snapshot, SnapshotAck
-from agent.runtime.messages.programs import ProgramMulticast
+from agent.runtime.messages.programs import Line, LogLines, ProgramFailed, ProgramMulticast
 from agent.runtime.messages.sender import MessageSender
-from agent.runtime.model.containment import JobContainment
+from agent.runtime.model.containment import JobContainment, reason_of
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message
 from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.model.work_budget import OverBudgetError
 from agent.runtime.reduce.retransmit import AckLatency
 from agent.runtime.reduce.snapshot import SNAPSHOT_BYTES_MAX
 from overlay import Id, Node, Peer
 
+AGENT_REGEX_SIZE_MAX = 50_000
+"""Upper bound on the compiled size of all queries' regular expressions, as of `REGEX_SIZE_MAX`, on one agent."""
 JOBS_AT_ONCE = 4
 """Number of jobs that combine and send before the rest of the agent gets its turn."""
 
@@ -155,11 +159,20 @@ class LocalJobs:
         if not job.is_needed:
             self.drop(job.app_id, now)
 
-    def abandon(self, app_id: Id, _reason: str, now: float) -> bool:
-        """Works no more on a job whose state cannot be trusted; False if this agent has no part in it."""
+    def abandon(self, app_id: Id, error: BaseException, now: float) -> bool:
+        """Works no more on a job whose state cannot be trusted, or that takes too long, and tells its master; False if
+        this agent has no part in it.
+        """
         job = self._jobs.get(app_id)
         if job is None or job.epoch is None:
             return False
+        reason = reason_of(error)[:TEXT_CHARACTERS_MAX]
+        if isinstance(error, OverBudgetError):
+            self.send_to_master(job, ProgramFailed(app_id, job.epoch, self._name, reason, ""), now)
+        else:
+            text = f"this agent works for the job no more: {reason}"[:TEXT_CHARACTERS_MAX]
+            line = Line(self._programs.wall_ms, self._name, text)
+            self.send_to_master(job, LogLines(app_id, job.epoch, [line]), now)
         self.work_no_more(job, now)
         return True
 
@@ -179,6 +192,14 @@ class LocalJobs:
             self.refused += job.refused
             self.oversized += job.oversized
             self._trees.leave(job, now)
+
+    def has_regex_room(self, size: int) -> bool:
+        """Whether there is room for one more query with regular expressions of this size; of equal ones, one counts."""
+        if self.functions.regex_size_max is None:
+            return True
+        functions = (one.function for job in self if job.works and job.versions is not None for one in job.versions)
+        sizes = {function.operator: function.regex_size for function in functions}
+        return size + sum(sizes.values()) <= AGENT_REGEX_SIZE_MAX
 
     @property
     def has_room(self) -> bool:
@@ -310,7 +331,8 @@ class LocalJobs:
         job, tree = place
         job.nodes.remove_child(child.node_id, tree)
         job.forwards = job.nodes.has_children
-        self.advance(job, now)
+        with self._containment.around(job.app_id, now):
+            self.advance(job, now)
         if not job.is_needed:
             self.drop(job.app_id, now)
         elif job.is_installed and not job.works:
@@ -321,7 +343,8 @@ class LocalJobs:
         if (place := self._place(group)) is not None:
             job, tree = place
             job.nodes.parent_changed(tree)
-            self.send_up(job, now)
+            with self._containment.around(job.app_id, now):
+                self.send_up(job, now)
 
     def advance(self, job: LocalJob, now: float) -> None:
         """Combines and sends complete runs; at the root, lets the master publish them."""
@@ -358,8 +381,10 @@ class LocalJobs:
     def feed_opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
         """Notes that a feed is open, for which some jobs may wait."""
         for app_id in list(self._awaiting):
-            job = self._jobs.get(app_id)
-            if job is not None and job.pipeline is not None and job.pipeline.get_ready():
+            with self._containment.around(app_id, now):
+                job = self._jobs.get(app_id)
+                if job is None or job.pipeline is None or not job.pipeline.get_ready():
+                    continue
                 ready = job.opened(key, wall_ms)
                 if ready is not None:
                     self.send_to_master(job, ready, now)
@@ -370,7 +395,8 @@ class LocalJobs:
         for app_id in list(self._awaiting):
             job = self._jobs.get(app_id)
             if job is not None:
-                self.send_prepared(job, now)
+                with self._containment.around(app_id, now):
+                    self.send_prepared(job, now)
             if job is None or job.pipeline is None or not job.pipeline.awaits_feeds:
                 del self._awaiting[app_id]
 
@@ -388,7 +414,7 @@ class LocalJobs:
     def seal_next(self, now: float) -> None:
         """Lets some jobs combine and send; if none has anything, first seals a run of the operator whose turn it is."""
         if not self._working:
-            self.ingest.seal_next()
+            self.ingest.seal_next(now)
         for app_id in list(islice(self._working, JOBS_AT_ONCE)):
             del self._working[app_id]
             if (job := self._jobs.get(app_id)) is not None:
@@ -397,7 +423,7 @@ class LocalJobs:
 
     def tick(self, now: float) -> None:
         """Retransmits unacknowledged snapshots, skips stragglers, and seals blocked runs."""
-        self.ingest.start_sealing()
+        self.ingest.start_sealing(now)
         for job in self:
             if job.epoch is None:
                 self._doubt(job, now)

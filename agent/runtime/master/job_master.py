@@ -247,10 +247,11 @@ class JobMaster:
         return True
 
     def code_failed(self, sender: Peer, message: ProgramFailed, now: float) -> bool:
-        """Ends the job, whose code has failed on an agent."""
+        """Ends the job, whose code has failed on an agent, or which has taken too long there."""
         if not self._runs_code(sender):
             return False
-        failure = f"its code has failed on {message.agent}: {message.reason}"
+        what = "its code has failed" if self.state.versions.newest.version.bundle is not None else "it has failed"
+        failure = f"{what} on {message.agent}: {message.reason}"
         self._fail(message.agent, failure, (*message.text.splitlines(), f"this ends the job: {message.reason}"), now)
         return True
 

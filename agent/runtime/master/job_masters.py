@@ -40,6 +40,7 @@ from agent.runtime.messages.jobs import (
 from agent.runtime.messages.programs import CannotRun, LogLines, LogRequest, ProgramFailed
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
+from agent.runtime.model.containment import JobContainment, reason_of
 from agent.runtime.model.epoch import JobEpoch
 from overlay import Id, Node, Peer, Requested
 
@@ -50,6 +51,10 @@ BATCH_CHARACTERS = 1 << 16
 RUNNING = "a job named {name} is running already: follow it, stop it, or give this one another name"
 LOGS_MAX = 64
 """Upper bound on logs of jobs that are over; past it the oldest are dropped."""
+TOO_MANY_REGEXES = (
+    "the queries that run have too many regular expressions and LIKE patterns for one more with such ones: stop one of"
+    " them, or use fewer"
+)
 FULL = "this agent cannot be master of another job: it has a part in too many"
 
 
@@ -67,8 +72,10 @@ class JobMasters:
         directory: JobDirectory,
         programs: Programs,
         code: CodeRegistry,
+        containment: JobContainment,
         replicas: int,
     ) -> None:
+        self._containment = containment
         self.on_result: Callable[[WindowResult], None] | None = None
         self.record: Callable[[ResultRecord], None] | None = None
         self.refused = 0
@@ -144,7 +151,9 @@ class JobMasters:
         here = master is not None and master.ended is None and not self._is_running(job, submitter)
         if here or elsewhere:
             return RUNNING.format(name=job.name)
-        return None if self._jobs.has_room else FULL
+        if not self._jobs.has_room:
+            return FULL
+        return None if self._jobs.has_regex_room(query.regex_size(job.plan)) else TOO_MANY_REGEXES
 
     def take_over(self, takeover: Takeover, now: float) -> None:
         """Takes over from a master that has failed or leaves."""
@@ -182,12 +191,12 @@ class JobMasters:
             del self._masters[announce.app_id]
             self._jobs.depose(announce.app_id)
 
-    def fail(self, app_id: Id, reason: str, now: float) -> bool:
-        """Ends a job whose master is here and has raised; False if it is not."""
+    def fail(self, app_id: Id, error: BaseException, now: float) -> bool:
+        """Ends a job whose master is here and has raised, or takes too long; False if it is not."""
         master = self._masters.get(app_id)
         if master is None:
             return False
-        master.fail(reason, now)
+        master.fail(reason_of(error), now)
         return True
 
     def resign(self, now: float) -> None:
@@ -232,7 +241,8 @@ class JobMasters:
     def tick(self, now: float) -> None:
         self._announce(now)
         for app_id, master in list(self._masters.items()):
-            master.tick(now)
+            with self._containment.around(app_id, now):
+                master.tick(now)
             if master.ended is None:
                 self._directory.refresh(app_id, now)
             if master.has_lingered(now):

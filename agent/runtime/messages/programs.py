@@ -49,7 +49,7 @@ class CannotRun(Message, frozen=True, tag=True):
 
 
 class ProgramFailed(Message, frozen=True, tag=True):
-    """Agent → master: the job's code has failed here. `text`: its traceback."""
+    """Agent → master: the job's code has failed here, or the job takes too long. `text`: the code's traceback."""
 
     epoch: JobEpoch
     agent: Name

@@ -1,23 +1,30 @@
-"""Contains what the data of one job raises: that job ends, and all others of the agent go on."""
+"""Contains what the data of one job raises, or how long it takes: that job ends, and all others of the agent go on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import polars as pl
 
+from agent.runtime.model.work_budget import OverBudgetError, WorkBudgets
 from overlay import Id
 
-EndJob = Callable[[Id, str, float], bool]
-"""Ends an agent's part in a job, for a reason; False if it has none."""
+EndJob = Callable[[Id, BaseException, float], bool]
+"""Ends an agent's part in a job for what it has raised; False if it has none."""
+Clock = Callable[[], float]
+"""Seconds of work that the process has done."""
 
 
 class JobContainment:
-    """Ends a job whose work raises. `tell` gets each such job with the exception."""
+    """Ends a job whose work raises. `tell` gets each such job with the exception. `clock` is the shell's: where it
+    stands still, work is never too long.
+    """
 
-    def __init__(self, tell: Callable[[Id, BaseException], None]) -> None:
+    def __init__(self, tell: Callable[[Id, BaseException], None], clock: Clock) -> None:
         self._tell = tell
+        self._clock = clock
+        self._budgets = WorkBudgets()
         self._ends: tuple[EndJob, ...] = ()
 
     def on_raised(self, *ends: EndJob) -> None:
@@ -34,5 +41,35 @@ class JobContainment:
         try:
             yield
         except (Exception, pl.exceptions.PanicException) as error:
-            self._tell(app_id, error)
-            any(end(app_id, f"{type(error).__name__}: {error}", now) for end in self._ends)
+            self._end(app_id, error, now)
+
+    @contextmanager
+    def evaluating(self, jobs: Sequence[Id], rows: int, now: float) -> Iterator[None]:
+        """Runs a block that evaluates events, `rows` of them new, for these jobs together. What it raises ends them
+        all; a job that goes over its budget of work ends everywhere.
+        """
+        begun = self._clock()
+        try:
+            yield
+        except (Exception, pl.exceptions.PanicException) as error:
+            for app_id in jobs:
+                self._end(app_id, error, now)
+            return
+        work_s = self._clock() - begun
+        for app_id in jobs:
+            with self.around(app_id, now):
+                self._budgets.charge(app_id, work_s, rows, now)
+
+    def _end(self, app_id: Id, error: BaseException, now: float) -> None:
+        self._tell(app_id, error)
+        self.forget(app_id, now)
+        any(end(app_id, error, now) for end in self._ends)
+
+    def forget(self, app_id: Id, _now: float) -> None:
+        """Forgets the work of a job that is over."""
+        self._budgets.close(app_id)
+
+
+def reason_of(error: BaseException) -> str:
+    """The reason for people why a job ends."""
+    return str(error) if isinstance(error, OverBudgetError) else f"{type(error).__name__}: {error}"

@@ -9,6 +9,7 @@ from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_named, stage_app
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.job_masters import JobMasters
+from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.program_host.subscriptions import ProgramSubscriptions
 from overlay import Id
@@ -41,7 +42,14 @@ class Stages:
 
     name = "stages"
 
-    def __init__(self, masters: JobMasters, directory: JobDirectory, subscriptions: ProgramSubscriptions) -> None:
+    def __init__(
+        self,
+        masters: JobMasters,
+        directory: JobDirectory,
+        subscriptions: ProgramSubscriptions,
+        containment: JobContainment,
+    ) -> None:
+        self._containment = containment
         self._masters = masters
         self._directory = directory
         self._subscriptions = subscriptions
@@ -54,10 +62,11 @@ class Stages:
             return
         self._look_at = now + LOOK_S
         before, self._bonds = self._bonds, {}
-        for master in self._masters.held.values():
+        for app_id, master in self._masters.held.items():
             if master.ended is None:
-                self._follow_stages(master, before, now)
-                self._end_with_job(master, before, now)
+                with self._containment.around(app_id, now):
+                    self._follow_stages(master, before, now)
+                    self._end_with_job(master, before, now)
 
     def _bond(self, master: JobMaster, name: str, before: _Bonds, now: float) -> tuple[_Bond, Id | None]:
         """The bond with another job of the same creator, and the other job's id, if it is known to run."""

@@ -12,6 +12,7 @@ from agent.runtime.fleet.job_names import AmbiguousNameError, app_of, stage_app
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Program, Programs
 from agent.runtime.messages.client_events import Ended, JobEvent, PublishedWindow
+from agent.runtime.model.containment import JobContainment
 from agent.runtime.requests.following import EventSink, JobSubscriptions
 from overlay import Id
 
@@ -37,8 +38,14 @@ class ProgramSubscriptions:
     name = "program_subscriptions"
 
     def __init__(
-        self, following: JobSubscriptions, directory: JobDirectory, programs: Programs, jobs: LocalJobs
+        self,
+        following: JobSubscriptions,
+        directory: JobDirectory,
+        programs: Programs,
+        jobs: LocalJobs,
+        containment: JobContainment,
     ) -> None:
+        self._containment = containment
         self._following = following
         self._directory = directory
         self._programs = programs
@@ -90,17 +97,18 @@ class ProgramSubscriptions:
                 case PublishedWindow(pane=pane, result=result):
                     if subscription.last_pane is None or pane > subscription.last_pane:
                         subscription.last_pane = pane
-                        self._publish(subscription, bytes(result))
+                        self._publish(subscription, bytes(result), now)
                 case Ended():
                     del self._subscriptions[app_id]
         self._let_go(now)
 
-    def _publish(self, subscription: _Subscription, json: bytes) -> None:
+    def _publish(self, subscription: _Subscription, json: bytes, now: float) -> None:
         for key, stage in subscription.programs.items():
             program = self._programs.get(key)
             if program is not None and self._may_get(program, stage):
-                place = self._programs.place(program)
-                self._programs.call(program, WindowPublished(place, subscription.app, json, stage))
+                with self._containment.around(program.app_id, now):
+                    place = self._programs.place(program)
+                    self._programs.call(program, WindowPublished(place, subscription.app, json, stage))
 
     def _may_get(self, program: Program, stage: str) -> bool:
         """Whether a program is at a root; a stage's windows only go to the code of the newest version."""

@@ -10,6 +10,7 @@ import msgspec
 import query
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import unreadable
+from agent.runtime.function.versions import FunctionCache
 from agent.runtime.messages.client_events import Accepted
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import NoJob, Stop, StopAnswer, Submit, Submitted, Update, Updated
@@ -58,7 +59,10 @@ class JobCommands:
 
     name = "commands"
 
-    def __init__(self, sender: MessageSender, directory: JobDirectory, following: JobSubscriptions) -> None:
+    def __init__(
+        self, sender: MessageSender, directory: JobDirectory, following: JobSubscriptions, functions: FunctionCache
+    ) -> None:
+        self._functions = functions
         self._sender = sender
         self._directory = directory
         self._following = following
@@ -77,6 +81,7 @@ class JobCommands:
     def submit(self, job: Submit, reply: Callable[[SubmitReply], None], now: float, wall_ms: int) -> None:
         """Starts a job, on whichever agent its master will be."""
         try:
+            self._functions.check(job.plan)
             plan = query.Plan.from_wire(job.plan)
             self._check_apps(plan, job.name)
         except query.PlanError as error:
@@ -103,6 +108,7 @@ class JobCommands:
         update = msgspec.structs.replace(update, updated_ms=max(0, wall_ms))
         known = self._directory.get(update.app_id)
         try:
+            self._functions.check(update.plan)
             self._check_apps(query.Plan.from_wire(update.plan), known.name if known else None)
         except query.PlanError as error:
             reply(UpdateRefused(update.app_id, str(error), "usage"))

@@ -18,6 +18,7 @@ from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.client_events import Accepted, Ended, JobEvent, PublishedWindow
+from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.model.wall_clock import WallClock
 from agent.runtime.requests.following import LOST_S, JobSubscriptions
@@ -55,8 +56,16 @@ class UpstreamJobs:
 
     name = "upstream"
 
-    def __init__(self, directory: JobDirectory, jobs: LocalJobs, following: JobSubscriptions, clock: WallClock) -> None:
+    def __init__(
+        self,
+        directory: JobDirectory,
+        jobs: LocalJobs,
+        following: JobSubscriptions,
+        clock: WallClock,
+        containment: JobContainment,
+    ) -> None:
         self.refused = 0
+        self._containment = containment
         self._directory = directory
         self._jobs = jobs
         self._following = following
@@ -81,9 +90,10 @@ class UpstreamJobs:
         for reader, pipeline in wanted.items():
             if reader not in self._upstream and pipeline.get_ready():
                 self._upstream[reader] = _upstream_job(reader, pipeline, now)
-        for upstream in self._upstream.values():
+        for upstream in list(self._upstream.values()):
             if upstream.app_id is None and not upstream.is_over:
-                self._seek(upstream, now)
+                with self._containment.around(upstream.reader, now):
+                    self._seek(upstream, now)
         self.take(now)
 
     def _seek(self, upstream: _UpstreamJob, now: float) -> None:
@@ -96,17 +106,21 @@ class UpstreamJobs:
     def take(self, now: float) -> None:
         """Gives the readers the events that have arrived."""
         for upstream in list(self._upstream.values()):
-            if upstream.app_id is None or upstream.key not in upstream.pipeline.feeds:
-                continue  # an agent that leaves reads no further
-            if (gap := self._following.take_gap(upstream.app_id, upstream.reader)) is not None:
-                for instant in gap:
-                    upstream.pipeline.lacks_some_at(instant)
-            closed_ms = self._following.closed_ms(upstream.app_id, upstream.reader)
-            events, upstream.events = upstream.events, []
-            for event in events:
-                self._take(upstream, event, now)
-            if closed_ms is not None and not upstream.is_over:
-                self._closed(upstream, closed_ms, now)
+            with self._containment.around(upstream.reader, now):
+                self._take_all(upstream, now)
+
+    def _take_all(self, upstream: _UpstreamJob, now: float) -> None:
+        if upstream.app_id is None or upstream.key not in upstream.pipeline.feeds:
+            return  # an agent that leaves reads no further
+        if (gap := self._following.take_gap(upstream.app_id, upstream.reader)) is not None:
+            for instant in gap:
+                upstream.pipeline.lacks_some_at(instant)
+        closed_ms = self._following.closed_ms(upstream.app_id, upstream.reader)
+        events, upstream.events = upstream.events, []
+        for event in events:
+            self._take(upstream, event, now)
+        if closed_ms is not None and not upstream.is_over:
+            self._closed(upstream, closed_ms, now)
 
     def _take(self, upstream: _UpstreamJob, event: JobEvent, now: float) -> None:
         match event:

@@ -18,6 +18,7 @@ from agent.runtime.function.upstream_rows import RESULT_BYTES_MAX, ResultError
 from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.jobs import Answer, Ask
+from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import END
 from agent.runtime.requests.asks import JobQuestions
@@ -72,7 +73,9 @@ class JoinCache:
         pending: PendingRequests,
         tables: FileTables,
         warn: Callable[[str, str], None],
+        containment: JobContainment,
     ) -> None:
+        self._containment = containment
         self._node_id = node_id
         self._directory = directory
         self._jobs = jobs
@@ -81,14 +84,20 @@ class JoinCache:
         self._questions = JobQuestions(pending, directory)
         self._cached: dict[str, _CachedResult] = {}
         self._joined: dict[JoinTable, str] = {}
+        self._owners: dict[JoinTable, Id] = {}
+        """The job that joins with each table."""
 
     def tick(self, now: float) -> None:
         """Asks for the results that jobs join with, and gives them the results that have arrived."""
-        pipelines = [job.pipeline for job in self._jobs if job.reads_rows and isinstance(job.pipeline, Pipeline)]
-        functions = [function for pipeline in pipelines for function in pipeline.functions()]
-        every = [function.lookup for function in functions if function.lookup is not None]
-        self._file_tables.update(every)
-        self._joined = {table: table.app for table in every if table.app is not None}
+        pipelines = {job.app_id: job.pipeline for job in self._jobs if job.reads_rows}
+        self._joined, self._owners = {}, {}
+        for app_id, pipeline in pipelines.items():
+            functions = pipeline.functions() if isinstance(pipeline, Pipeline) else ()
+            tables = [function.lookup for function in functions if function.lookup is not None]
+            with self._containment.around(app_id, now):
+                self._file_tables.update(tables)
+                self._joined |= {table: table.app for table in tables if table.app is not None}
+                self._owners |= dict.fromkeys(tables, app_id)
         wanted = set(self._joined.values())
         self._cached = {name: cached for name, cached in self._cached.items() if name in wanted}
         for name in wanted:
@@ -147,7 +156,8 @@ class JoinCache:
     def _update_all(self, now: float) -> None:
         for table, app in self._joined.items():
             cached = self._cached[app]
-            self._update(table, app, cached)
+            with self._containment.around(self._owners[table], now):
+                self._update(table, app, cached)
             table.is_settled |= now - cached.wanted_since > TIMEOUT_S
             table.lacks |= cached.behind_since is not None and now - cached.behind_since > STALE_S
 
