@@ -29,6 +29,8 @@ from agent.daemon.archiving import ArchiveSupervisor
 from agent.daemon.data_directory import DataDirectory, DiskWarnings, ShownFiles
 from agent.daemon.epochs_file import EpochsFile
 from agent.daemon.identity_watch import IdentityWatch
+from agent.daemon.job_files import JobFiles
+from agent.daemon.job_journal import JobJournal
 from agent.daemon.result_files import ResultFiles
 from agent.daemon.seeds import Seeds
 from agent.daemon.trust import FleetCreators, kept_revocations
@@ -41,6 +43,7 @@ from agent.programs.program_supervisor import ProgramSupervisor
 from agent.runtime.agent import Agent
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
+from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.requests.events import AgentObserver, Shown, StreamAsked
 from overlay import (
     CreatorTrust,
@@ -99,7 +102,10 @@ async def _run(
         revocations = kept_revocations(directory, identity)
         spill_directory, epochs = directory.empty_spill_directory(), directory.epochs()
         shown = ShownFiles(directory.shown_directory())
-        daemon = Daemon(config, identity, revocations, incarnation, spill_directory, epochs, shown, program, started)
+        daemon = Daemon(
+            config, identity, revocations, incarnation, spill_directory, epochs, directory.job_files(), shown, program,
+            started,
+        )  # fmt: skip
         return await daemon.run(signals)
 
 
@@ -127,6 +133,7 @@ class Daemon(AgentObserver):
         incarnation: int,
         spill_directory: Path,
         epochs: EpochsFile,
+        job_files: JobFiles,
         shown: ShownFiles,
         program: Sequence[str],
         started: float,
@@ -145,6 +152,8 @@ class Daemon(AgentObserver):
         self._agent = agent = Agent(
             config.name, node, options, room=self._room, tables=[table.name for table in config.tables], observer=self
         )
+        self._journal = JobJournal(job_files, self._jobs_stored, self._repeat_jobs, self._warnings.warn)
+        agent.restore(job_files.read(), trio.current_time())
         self._shown_files = shown
         self._programs = ProgramSupervisor(program, ProgramLimits(), self._told)
         self._pump = pump = CoreDriver(
@@ -197,6 +206,7 @@ class Daemon(AgentObserver):
             nursery.start_soon(self._again_and_again, "descriptions of streams", self._witness.run)
             nursery.start_soon(self._again_and_again, "archive", self._archiving.run)
             nursery.start_soon(self._again_and_again, "results", self._results.run)
+            nursery.start_soon(self._again_and_again, "jobs on disk", self._journal.run)
             nursery.start_soon(self._again_and_again, "identity", self._identity_watch.run)
             nursery.start_soon(self._necessary, "start", self._say_ready)
         log.info("ended", exit_code=self._exit_code)
@@ -260,6 +270,19 @@ class Daemon(AgentObserver):
         except OSError as error:
             self._warnings.warn("epochs are not kept", error.strerror or str(error))
 
+    @property
+    def keeps_jobs(self) -> bool:
+        return True
+
+    def job_recorded(self, record: JobRecord) -> None:
+        self._journal.add(record)
+
+    def _jobs_stored(self, count: int) -> None:
+        self._pump.do(lambda now: self._agent.jobs_stored(count, now, wall_ms()))
+
+    def _repeat_jobs(self) -> None:
+        self._pump.do(self._agent.recorder.repeat)
+
     def _is_idle(self) -> bool:
         """Whether this agent is in the fleet, and the fleet has no jobs."""
         return self._pump.node.is_active and not self._agent.ingest.feeds() and not self._agent.directory.all()
@@ -281,6 +304,7 @@ class Daemon(AgentObserver):
             control_socket=self._config.control_socket,
             seconds=round(time.monotonic() - self._started, 3),
             memory_mb=round(memory_bytes() / 1e6),
+            jobs=len(self._agent.failover.jobs),
         )
 
     async def _end_on_failure(self, everything: trio.CancelScope) -> None:
