@@ -25,7 +25,7 @@ LAZY_S = 1.0
 
 class JobJournal:
     """Writes records beside the event loop. `stored` is called with the number of records that are done with, `repeat`
-    when all is to be written again.
+    when all is to be written again. `unwritten` counts records that the disk did not take.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class JobJournal:
         self._stored = stored
         self._repeat = repeat
         self._warn = warn
+        self.unwritten = 0
         self._waiting: list[JobRecord] = []
         self._waiting_bytes = 0
         self._has_lost = False
@@ -49,7 +50,7 @@ class JobJournal:
         """Takes a record, which will be written soon."""
         if self._waiting_bytes > WAITING_BYTES_MAX:
             self._has_lost = True
-            self._stored(1)
+            self._lost(1)
             return
         self._waiting.append(record)
         self._waiting_bytes += RECORD_BYTES
@@ -68,11 +69,14 @@ class JobJournal:
                     await self._is_urgent.wait()
                 records = self._taken()
                 fault = await trio.to_thread.run_sync(self._write, records)
-                self._stored(len(records))
                 if isinstance(fault, OSError):
+                    self._lost(len(records))
                     self._warn("jobs are not kept", fault.strerror or str(fault))
                     await self._pause()
-                elif fault:
+                    continue
+                self._stored(len(records))
+                if fault:
+                    self.unwritten += fault
                     self._warn("a job is not kept", f"its descriptor takes more than {RECORD_BYTES_MAX >> 20} MiB")
                 elif self._has_lost:
                     self._has_lost = False
@@ -86,8 +90,12 @@ class JobJournal:
         with trio.move_on_after(RETRY_S):
             while True:
                 await self._came.wait()
-                self._stored(len(self._taken()))
+                self._lost(len(self._taken()))
         self._repeat()
+
+    def _lost(self, count: int) -> None:
+        self.unwritten += count
+        self._stored(count)
 
     def _taken(self) -> list[JobRecord]:
         taken, self._waiting, self._waiting_bytes = self._waiting, [], 0

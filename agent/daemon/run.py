@@ -67,7 +67,7 @@ DESCRIPTORS_WANTED = 8192
 """Open files an agent may need: links to 1,024 peers, and files of a few streams."""
 SWEEP_S = 5.0
 """Interval at which the transport looks for idle and stuck links; long, so that an idle agent seldom wakes up."""
-SHOWN_PARTS = ("agent", "results", "spill", "control", "node")
+SHOWN_PARTS = ("agent", "results", "jobs", "spill", "control", "node")
 """Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 2.0
@@ -341,6 +341,7 @@ class Daemon(AgentObserver):
         return {
             "agent": {"refused": self._agent.status().refused},
             "results": self._results.statistics(),
+            "jobs": {"unwritten": self._journal.unwritten},
             "spill": {"unwritten": self._room.unwritten, "unread": self._room.unread},
             "control": self._control.counters,
             "node": {name: getattr(node, name) for name in node.__slots__},

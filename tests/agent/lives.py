@@ -133,8 +133,9 @@ def fall(life: Life, server: Server) -> None:
 
 
 def come_back(life: Life, server: Server) -> None:
-    life.note(f"{server.name} is back")
-    life.fleet.restart(server)
+    if not server.is_up:
+        life.note(f"{server.name} is back")
+        life.fleet.restart(server)
 
 
 def stall(life: Life) -> None:

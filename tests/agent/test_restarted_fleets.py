@@ -6,10 +6,12 @@ import json
 from collections import Counter
 
 import pytest
-from lives import JOB, Life, begin
+from lives import JOB, Life, begin, crash, crash_master, leave, stall
 from recording_client import client_of
 from seeds import seeds
 from simulated_fleet import Server, SimulatedFleet, key_of, sql
+from test_hopping_simulated import HOPPING
+from test_hopping_simulated import check_windows as check_hopping
 from window_checks import check_windows
 
 from agent.runtime.messages.jobs import Answer
@@ -30,7 +32,8 @@ def kill_all(fleet: SimulatedFleet) -> list[Server]:
 def start_again(fleet: SimulatedFleet, servers: list[Server], *, pause_s: float = 1.0) -> None:
     """One after another, in any order."""
     for server in fleet.random.sample(servers, len(servers)):
-        fleet.restart(server)
+        if not server.is_up:
+            fleet.restart(server)
         fleet.run(fleet.now + fleet.random.uniform(0, 2) * pause_s)
 
 
@@ -112,6 +115,44 @@ def test_the_job_comes_back_although_its_master_and_another_have_lost_their_disk
     fleet.run(fleet.now + AGAIN_S)
     assert fleet.of(JOB)[-1].contributors == set(fleet.servers)
     check_once(life)
+
+
+@pytest.mark.parametrize("seed", seeds(5, slow=range(6, 30)))
+def test_faults_before_and_after_the_fleet_is_killed(seed: int) -> None:
+    """Agents crash, return with what their disks had then, stand still and leave; disks are of different age."""
+    life = begin(seed, size=4 + seed % 3, disks=True)
+    fleet = life.fleet
+    acts = fleet.random.choices((crash, crash_master, stall, leave), k=3)
+    for act in acts:
+        fleet.at(fleet.now + fleet.random.uniform(0, 8), lambda act=act: act(life))  # type: ignore[misc]
+    fleet.run(fleet.now + fleet.random.uniform(8, 14))
+    kill_all(fleet)
+    down = [server for server in fleet.servers.values() if server.writes]
+    life.note("all are killed")
+    start_again(fleet, down)
+    for act in fleet.random.choices((crash, crash_master, stall), k=2):
+        fleet.at(fleet.now + fleet.random.uniform(0, 12), lambda act=act: act(life))  # type: ignore[misc]
+    fleet.run(fleet.now + 20.0)
+    for server in down:
+        if not server.is_up:
+            fleet.restart(server)
+    fleet.run(fleet.now + AGAIN_S)
+    assert len(fleet.masters(JOB)) == 1, life.about()
+    assert fleet.of(JOB)[-1].contributors == {server.name for server in down}, life.about()
+    check_once(life)
+
+
+@pytest.mark.parametrize("seed", seeds(1, slow=range(2, 12)))
+def test_windows_of_several_panes_are_out_once_and_honest_after_a_restart(seed: int) -> None:
+    life = begin(seed, size=4, sql=HOPPING, disks=True)
+    fleet = life.fleet
+    fleet.run(fleet.now + fleet.random.uniform(9, 15))
+    before = len(fleet.of(JOB))
+    start_again(fleet, kill_all(fleet))
+    fleet.run(fleet.now + AGAIN_S)
+    assert before < len(fleet.of(JOB)) - 3
+    check_hopping(life)
+    assert fleet.of(JOB)[-1].result.missing == []
 
 
 def test_the_version_in_force_comes_back() -> None:
