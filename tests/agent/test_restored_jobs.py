@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from memory_fleet import KEY, WALL_MS, Fleet, events
 from program_fleet import TEN_LINES, Make, feed
 from recording_client import client_of
@@ -149,3 +150,41 @@ def test_an_attached_job_is_not_kept() -> None:
     kept = disks()
     Fleet(3, disks=kept).submit(bounded=False, attached=True)
     assert all(not disk.durable for disk in kept.values())
+
+
+def stick(kept: dict[str, SimulatedDisk], *names: str, stuck: bool) -> None:
+    for name in names or kept:
+        kept[name].is_stuck = stuck
+
+
+def test_no_epoch_is_announced_before_it_is_on_disk() -> None:
+    kept = disks()
+    fleet = Fleet(3, disks=kept)
+    stick(kept, stuck=True)
+    fleet.submit(bounded=False)
+    fleet.wait_long(1.0)
+    assert [agent.directory.all() for agent in fleet.agents] == [[]] * 3
+    assert fleet.notices(0) == [], "whoever has submitted it waits"
+    stick(kept, stuck=False)
+    fleet.settle()
+    assert [len(agent.directory.all()) for agent in fleet.agents] == [1] * 3
+    assert [RECORDS.decode(disk.durable[0]).app_id for disk in kept.values() if disk.durable] == [KEY] * 3
+
+
+@pytest.mark.parametrize("whose", ["the master's", "a replica's"])
+def test_no_window_is_out_before_the_disks_have_it(whose: str) -> None:
+    kept = disks()
+    fleet = Fleet(3, disks=kept)
+    fleet.submit(bounded=False)
+    (name,) = masters(fleet)
+    stuck = name if whose == "the master's" else next(other for other in kept if other != name)
+    stick(kept, stuck, stuck=True)
+    fleet.catch_up()
+    for number in range(3):
+        fleet.insert(number, events("a", "b", at_ms=WALL_MS + 1200))
+        fleet.insert(number, events("a", at_ms=WALL_MS + 8500))
+    fleet.work()
+    assert fleet.results == []
+    stick(kept, stuck, stuck=False)
+    fleet.settle()
+    assert len(fleet.results) == 1
