@@ -222,3 +222,24 @@ def test_windows_come_although_disks_are_stuck() -> None:
     fleet.run(fleet.now + 12.0)
     assert fleet.of("another") != []
     check_once(life)
+
+
+@pytest.mark.parametrize("seed", seeds(1, slow=range(2, 12)))
+def test_a_fleet_that_is_stopped_in_good_order_has_its_jobs_again(seed: int) -> None:
+    """All agents get SIGTERM, at once or one after another: they hand over to agents that leave themselves."""
+    life = begin(seed, size=4, disks=True)
+    fleet = life.fleet
+    servers = list(fleet.servers.values())
+    for server in servers:
+        fleet.leave(server)
+        fleet.run(fleet.now + fleet.random.choice((0.0, 0.2, 3.0)))
+    fleet.run(fleet.now + 10.0)
+    assert not any(server.is_up for server in servers)
+    start_again(fleet, servers)
+    for server in servers:
+        server.writes = True
+    fleet.run(fleet.now + AGAIN_S)
+    assert len(fleet.masters(JOB)) == 1
+    assert fleet.of(JOB)[-1].contributors == set(fleet.servers)
+    twice = [pane for pane, count in Counter(panes(fleet)).items() if count > 1]
+    assert twice == [], life.about()
