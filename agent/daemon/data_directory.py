@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from agent import log
 from agent.daemon.epochs_file import EpochsFile
+from agent.daemon.job_files import JobFiles
 from agent.errors import StartError
 
 DIRECTORY_MODE = 0o750
@@ -23,6 +24,7 @@ LOCK_FILE = "lock"
 REVOCATIONS_FILE = "revoked.pem"
 REVOCATIONS_BYTES_MAX = 16 << 20
 EPOCHS_FILE = "epochs"
+JOBS_DIRECTORY = "jobs"
 SPILL_DIRECTORY = "spill"
 SHOWN_DIRECTORY = "shown"
 INCARNATION_MAX = 1 << 62
@@ -95,6 +97,10 @@ class DataDirectory:
             return EpochsFile(self.path / EPOCHS_FILE)
         except OSError as error:
             raise self._unusable(error) from None
+
+    def job_files(self) -> JobFiles:
+        """The jobs whose descriptors are on this agent, over all its starts."""
+        return JobFiles(self.path / JOBS_DIRECTORY)
 
     def empty_spill_directory(self) -> Path:
         """An empty folder for files of this process alone; those a killed process left are removed."""

@@ -29,6 +29,8 @@ from agent.daemon.archiving import ArchiveSupervisor
 from agent.daemon.data_directory import DataDirectory, DiskWarnings, ShownFiles
 from agent.daemon.epochs_file import EpochsFile
 from agent.daemon.identity_watch import IdentityWatch
+from agent.daemon.job_files import JobFiles
+from agent.daemon.job_journal import JobJournal
 from agent.daemon.result_files import ResultFiles
 from agent.daemon.seeds import Seeds
 from agent.daemon.trust import FleetCreators, kept_revocations
@@ -41,6 +43,7 @@ from agent.programs.program_supervisor import ProgramSupervisor
 from agent.runtime.agent import Agent
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
+from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.requests.events import AgentObserver, Shown, StreamAsked
 from overlay import (
     CreatorTrust,
@@ -64,7 +67,7 @@ DESCRIPTORS_WANTED = 8192
 """Open files an agent may need: links to 1,024 peers, and files of a few streams."""
 SWEEP_S = 5.0
 """Interval at which the transport looks for idle and stuck links; long, so that an idle agent seldom wakes up."""
-SHOWN_PARTS = ("agent", "results", "spill", "control", "node")
+SHOWN_PARTS = ("agent", "results", "jobs", "spill", "control", "node")
 """Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 2.0
@@ -115,7 +118,10 @@ async def _run(
         revocations = kept_revocations(directory, identity)
         spill_directory, epochs = directory.empty_spill_directory(), directory.epochs()
         shown = ShownFiles(directory.shown_directory())
-        daemon = Daemon(config, identity, revocations, incarnation, spill_directory, epochs, shown, program, started)
+        daemon = Daemon(
+            config, identity, revocations, incarnation, spill_directory, epochs, directory.job_files(), shown, program,
+            started,
+        )  # fmt: skip
         return await daemon.run(signals)
 
 
@@ -143,6 +149,7 @@ class Daemon(AgentObserver):
         incarnation: int,
         spill_directory: Path,
         epochs: EpochsFile,
+        job_files: JobFiles,
         shown: ShownFiles,
         program: Sequence[str],
         started: float,
@@ -159,6 +166,8 @@ class Daemon(AgentObserver):
         self._warnings = DiskWarnings(trio.current_time)
         self._room = SpillArea(config.job_memory_bytes, spill_directory, self._warnings.warn)
         self._agent = agent = self._new_agent(node, options)
+        self._journal = JobJournal(job_files, self._jobs_stored, self._repeat_jobs, self._warnings.warn)
+        agent.restore(job_files.read(), trio.current_time())
         self._shown_files = shown
         limits = ProgramLimits(all_memory_bytes=config.program_memory_bytes)
         self._programs = ProgramSupervisor(program, limits, self._told)
@@ -212,6 +221,7 @@ class Daemon(AgentObserver):
             nursery.start_soon(self._again_and_again, "descriptions of streams", self._witness.run)
             nursery.start_soon(self._again_and_again, "archive", self._archiving.run)
             nursery.start_soon(self._again_and_again, "results", self._results.run)
+            nursery.start_soon(self._again_and_again, "jobs on disk", self._journal.run)
             nursery.start_soon(self._again_and_again, "identity", self._identity_watch.run)
             nursery.start_soon(self._necessary, "start", self._say_ready)
         log.info("ended", exit_code=self._exit_code)
@@ -279,6 +289,19 @@ class Daemon(AgentObserver):
         except OSError as error:
             self._warnings.warn("epochs are not kept", error.strerror or str(error))
 
+    @property
+    def keeps_jobs(self) -> bool:
+        return True
+
+    def job_recorded(self, record: JobRecord) -> None:
+        self._journal.add(record)
+
+    def _jobs_stored(self, count: int) -> None:
+        self._pump.do(lambda now: self._agent.jobs_stored(count, now, wall_ms()))
+
+    def _repeat_jobs(self) -> None:
+        self._pump.do(self._agent.recorder.repeat)
+
     def _is_idle(self) -> bool:
         """Whether this agent is in the fleet, and the fleet has no jobs."""
         return self._pump.node.is_active and not self._agent.ingest.feeds() and not self._agent.directory.all()
@@ -300,6 +323,7 @@ class Daemon(AgentObserver):
             control_socket=self._config.control_socket,
             seconds=round(time.monotonic() - self._started, 3),
             memory_mb=round(memory_bytes() / 1e6),
+            jobs=len(self._agent.failover.jobs),
         )
 
     async def _end_on_failure(self, everything: trio.CancelScope) -> None:
@@ -336,6 +360,7 @@ class Daemon(AgentObserver):
         return {
             "agent": {"refused": self._agent.status().refused},
             "results": self._results.statistics(),
+            "jobs": {"unwritten": self._journal.unwritten},
             "spill": {"unwritten": self._room.unwritten, "unread": self._room.unread},
             "control": self._control.counters,
             "node": {name: getattr(node, name) for name in node.__slots__},

@@ -26,6 +26,8 @@ from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
 from agent.runtime.master.failover import Failover
 from agent.runtime.master.job_masters import JobMasters
+from agent.runtime.master.job_recorder import JobRecorder
+from agent.runtime.master.kept_jobs import KeptJobs
 from agent.runtime.messages.handlers import Handlers
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.model.containment import Clock, JobContainment
@@ -116,8 +118,9 @@ class Agent:
             name, node, sender, dict(streams), directory, self.ingest, programs, code, containment
         )
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)
-        self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, containment, replicas)
-        self.failover = Failover(node, sender, directory, self.masters)
+        self.recorder = recorder = JobRecorder(self.observer, containment)
+        self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, containment, recorder, replicas)
+        self.failover = Failover(node, sender, directory, self.masters, recorder)
         self.drain = Drain(jobs, self.masters, self.failover, sender)
         self.pending = PendingRequests(sender)
         self.following = JobSubscriptions(sender, directory)
@@ -139,13 +142,13 @@ class Agent:
         self.router = Router(self._handlers(), containment)
         self._timers = (
             jobs.tick, self.masters.tick, self.stages.tick, programs.tick, self.drain.step, self.failover.tick,
-            self.commands.tick, self.following.tick, self.questions.tick, self.discovery.tick, self.joins.tick,
-            self.upstream.tick, directory.tick,
+            recorder.tick, self.commands.tick, self.following.tick, self.questions.tick, self.discovery.tick,
+            self.joins.tick, self.upstream.tick, directory.tick,
         )  # fmt: skip
         self._services: tuple[Service, ...] = (
-            self.router, directory, jobs, self.deployments, self.masters, self.failover, self.drain, self.pending,
-            self.following, self.commands, self.questions, self.discovery, self.upstream, self.joins, self.rpc,
-            self.subscriptions, self.stages, self.program_host,
+            self.router, directory, jobs, self.deployments, self.masters, self.failover, recorder, self.drain,
+            self.pending, self.following, self.commands, self.questions, self.discovery, self.upstream, self.joins,
+            self.rpc, self.subscriptions, self.stages, self.program_host,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -154,6 +157,7 @@ class Agent:
             self.masters.announced, self.failover.announced, self.jobs.announced, self.following.announced,
         )  # fmt: skip
         self.directory.on_gone(self.masters.close, self.jobs.drop, self.failover.forget, containment.forget)
+        self.directory.on_over(self.failover.answer_over)
         containment.on_raised(self.masters.fail, self.jobs.abandon)
 
     def _handlers(self) -> Iterator[Handlers]:
@@ -164,9 +168,22 @@ class Agent:
         )  # fmt: skip
         return (service.handlers() for service in services)
 
+    def restore(self, kept: KeptJobs, now: float) -> None:
+        """Takes the jobs that its disk has kept, before its node joins the overlay."""
+        self.directory.restore_ended(kept.ended)
+        self.recorder.restore(kept.jobs.values())
+        self.failover.restore(kept.jobs.values(), now)
+
+    def jobs_stored(self, count: int, now: float, wall_ms: int) -> None:
+        """The oldest so many records of jobs are on disk, or will never be."""
+        self._begin_step(now, wall_ms)
+        self.recorder.stored(count, now)
+        self.process_events(now, wall_ms)
+
     def start(self, now: float) -> None:
         """Joins the group in which jobs are announced."""
         self.node.subscribe(FLEET_GROUP, now)
+        self.failover.begin(now)
         self._tick_at = now
 
     def orders(self) -> list[ProgramCommand]:

@@ -44,9 +44,18 @@ class Life:
         return [one for one in self.fleet.servers.values() if one.is_up and one is not self.follower and one.writes]
 
 
-def begin(seed: int, size: int, bystanders: int = 0, *, loss: float = 0.0, trees: int = 1, sql: str = SQL) -> Life:
+def begin(
+    seed: int,
+    size: int,
+    bystanders: int = 0,
+    *,
+    loss: float = 0.0,
+    trees: int = 1,
+    sql: str = SQL,
+    disks: bool = False,
+) -> Life:
     """A fleet in which everybody runs the job and windows come."""
-    fleet = SimulatedFleet(seed)
+    fleet = SimulatedFleet(seed, disks=disks)
     for number in range(size + bystanders):
         # Who is far from the root routes by prefix: where many share the root's first digit, trees are deep.
         crowded = size >= DEEP and number % 2 == 0
@@ -124,8 +133,9 @@ def fall(life: Life, server: Server) -> None:
 
 
 def come_back(life: Life, server: Server) -> None:
-    life.note(f"{server.name} is back")
-    life.fleet.restart(server)
+    if not server.is_up:
+        life.note(f"{server.name} is back")
+        life.fleet.restart(server)
 
 
 def stall(life: Life) -> None:

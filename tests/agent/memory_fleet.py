@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 from recording_client import RecordingClient, client_of
+from simulated_disk import SimulatedDisk
 
 import query
 from agent import Agent, Feed, SpillArea, StreamOptions, Submit, WindowResult
@@ -33,8 +34,10 @@ class Fleet:
         salt: str = "",
         streams: Mapping[str, StreamOptions] = WEB,
         rooms: Mapping[str, SpillArea] | None = None,
+        disks: Mapping[str, SimulatedDisk] | None = None,
     ) -> None:
         self.rooms = rooms or {}
+        self.disks = disks or {}
         self.network = MemoryNetwork()
         self.agents: list[Agent] = []
         self.results: list[WindowResult] = []
@@ -48,6 +51,8 @@ class Fleet:
         agent = self.new_agent(name, node, streams)
         agent.masters.on_result = self.results.append
         self.agents.append(agent)
+        if (disk := self.disks.get(name)) is not None:
+            agent.restore(disk.kept(), self.now)
         if len(self.agents) > 1:
             node.join(self.agents[0].node.peer, self.now)
         else:
@@ -59,7 +64,7 @@ class Fleet:
         return agent
 
     def new_agent(self, name: str, node: Node, streams: Mapping[str, StreamOptions]) -> Agent:
-        return Agent(name, node, streams, room=self.rooms.get(name), observer=RecordingClient())
+        return Agent(name, node, streams, room=self.rooms.get(name), observer=RecordingClient(self.disks.get(name)))
 
     @property
     def now(self) -> float:
@@ -78,6 +83,9 @@ class Fleet:
             for agent in self.agents:
                 while agent.has_work:
                     agent.work(self.now, self.wall_ms)
+                    busy = True
+                if (disk := self.disks.get(agent.name)) is not None and (count := disk.write()):
+                    agent.jobs_stored(count, self.now, self.wall_ms)
                     busy = True
 
     def wait(self, seconds: float) -> None:

@@ -104,8 +104,8 @@ class Person:
 class ProgramFleet(Fleet):
     """`maria` is trusted by all of them. `meanwhile` is called after each thing that a program has said."""
 
-    def __init__(self, directory: Path, size: int, **options: Any) -> None:
-        self.authority = Authority.create(FLEET)
+    def __init__(self, directory: Path, size: int, authority: Authority | None = None, **options: Any) -> None:
+        self.authority = authority or Authority.create(FLEET)
         trust = trust_in(directory / "identity", self.authority)
         self.creators = FleetCreators(CreatorTrust(trust), FLEET)
         self.maria = Person(self.authority, "maria")

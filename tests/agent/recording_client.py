@@ -6,8 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from simulated_disk import SimulatedDisk
+
 from agent import Agent, AgentObserver, Submit, Update
 from agent.runtime.messages.client_events import JobEvent
+from agent.runtime.messages.job_records import RECORDS, JobRecord
 from agent.runtime.messages.jobs import Ask
 from agent.runtime.messages.programs import LogRequest
 from agent.runtime.model.bundle import Signature
@@ -18,7 +21,8 @@ from overlay import Id
 class RecordingClient(AgentObserver):
     """Asks an agent whose observer it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, disk: SimulatedDisk | None = None) -> None:
+        self.disk = disk
         self.agent: Agent | None = None
         self._new: list[tuple[int | None, Any]] = []
         self._sinks: dict[int, Callable[[JobEvent], None]] = {}
@@ -31,6 +35,14 @@ class RecordingClient(AgentObserver):
         """The same, with the id of the job that an event is of."""
         new, self._new = self._new, []
         return new
+
+    @property
+    def keeps_jobs(self) -> bool:
+        return self.disk is not None
+
+    def job_recorded(self, record: JobRecord) -> None:
+        assert self.disk is not None
+        self.disk.waiting.append(RECORDS.encode(record))
 
     def rows_unjoinable(self, rows: str, why: str) -> None:
         self._new.append((None, (rows, why)))

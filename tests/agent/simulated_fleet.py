@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 from memory_fleet import as_read
 from recording_client import RecordingClient, client_of
+from simulated_disk import SimulatedDisk
 from simulated_links import LinkLatency
 
 import query
@@ -100,6 +101,8 @@ class Server:
     stalled_until: float = 0.0
     writes: bool = True
     sealing_from: float = 0.0
+    disk: SimulatedDisk | None = None
+    is_to_start: bool = False
     read_bounded: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     def counted(self, pane: int, size_ms: int) -> Counter[str]:
@@ -126,8 +129,9 @@ class Window:
 class SimulatedFleet:
     """Agents in virtual time. `at` schedules, `run` lets time pass; everything follows from the seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, disks: bool = False) -> None:
         self.seed = seed
+        self.disks = disks
         self.random = random.Random(seed)
         self.simulator = Simulator(
             self.random,
@@ -196,6 +200,7 @@ class SimulatedFleet:
     def _drive(self, server: Server) -> None:
         if not server.is_up or self.now < server.stalled_until:
             return
+        self._use_disk(server)
         timer = server.agent.next_timer()
         if timer is not None and timer <= self.now:
             server.agent.handle_timer(self.now, self.wall_ms)
@@ -206,6 +211,15 @@ class SimulatedFleet:
                 if not server.agent.work(self.now, self.wall_ms):
                     break
         self._observe(server)
+
+    def _use_disk(self, server: Server) -> None:
+        if server.disk is None:
+            return
+        if server.is_to_start and server.node.is_active:
+            server.is_to_start = False
+            server.agent.start(self.now)
+        elif self.random.random() < 0.7 and (count := server.disk.write()):
+            server.agent.jobs_stored(count, self.now, self.wall_ms)
 
     def _read(self, server: Server) -> None:
         wanted = {feed.key: feed for feed in server.agent.ingest.feeds()}
@@ -246,13 +260,17 @@ class SimulatedFleet:
         name = f"agent-{len(self.servers)}"
         options = {stream: StreamOptions(read_from) for stream in streams}  # type: ignore[arg-type]
         node = self.simulator.add_node(node_id)
-        server = self.servers[name] = Server(name, self._agent(name, node, options), node, options)
+        disk = SimulatedDisk() if self.disks else None
+        agent = self._agent(name, node, options, disk)
+        server = self.servers[name] = Server(name, agent, node, options, disk=disk)
         self._by_node[node.peer.node_id] = server
         self._join(server)
         return server
 
-    def _agent(self, name: str, node: Node, streams: dict[str, StreamOptions]) -> Agent:
-        agent = Agent(name, node, streams, observer=RecordingClient())
+    def _agent(
+        self, name: str, node: Node, streams: dict[str, StreamOptions], disk: SimulatedDisk | None = None
+    ) -> Agent:
+        agent = Agent(name, node, streams, observer=RecordingClient(disk))
         agent.masters.on_result = lambda result: self._published(agent, result)
         return agent
 
@@ -262,7 +280,11 @@ class SimulatedFleet:
             self._ask_to_join(server, server.node)
         else:
             server.node.start(self.now)
-        server.agent.start(self.now)
+        server.is_to_start = server.disk is not None
+        if server.disk is not None:
+            server.agent.restore(server.disk.kept(), self.now)
+        else:
+            server.agent.start(self.now)
 
     def _ask_to_join(self, server: Server, node: Node) -> None:
         """As an agent with several seeds does: who does not answer may be dead, so another one is asked."""
@@ -277,11 +299,13 @@ class SimulatedFleet:
         self.simulator.crash(server.node)
         server.is_up = False
         server.readers.clear()
+        if server.disk is not None:
+            server.disk.lose_power(self.random.randint(0, len(server.disk.waiting)))
 
     def restart(self, server: Server) -> None:
-        """The same agent, as a new process that knows nothing."""
+        """The same agent, as a new process that knows what is on its disk, if it has one."""
         server.node = self.simulator.restart(server.node)
-        server.agent = self._agent(server.name, server.node, server.streams)
+        server.agent = self._agent(server.name, server.node, server.streams, server.disk)
         server.is_up = True
         server.readers.clear()
         self._join(server)

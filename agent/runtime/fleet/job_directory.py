@@ -38,12 +38,13 @@ class JobDirectory:
         self._past: dict[Id, Announce] = {}
         self._on_announced: tuple[Callable[[Announce, float], object], ...] = ()
         self._on_gone: tuple[Callable[[Id, float], object], ...] = ()
+        self._on_over: Callable[[Announce, float], object] = lambda _announce, _now: None
 
     def handlers(self) -> Handlers:
         return {
             Announce: Handler(Via.FLEET, self._announced),
             AnnouncementBatch: Handler(Via.FLEET, self._all_announced),
-            Stopped: Handler(Via.FLEET, self._stopped),
+            Stopped: Handler(Via.FLEET, self.stopped),
         }
 
     def on_announced(self, *listeners: Callable[[Announce, float], object]) -> None:
@@ -54,8 +55,18 @@ class JobDirectory:
         """Calls these listeners in order when a job is over, or has not been announced for too long."""
         self._on_gone = listeners
 
+    def on_over(self, listener: Callable[[Announce, float], object]) -> None:
+        """Calls this with announcements of jobs that are over."""
+        self._on_over = listener
+
+    def restore_ended(self, ended: Mapping[Id, JobEpoch]) -> None:
+        """Takes the jobs that ended before this agent was started."""
+        self._ended.update(ended)
+
     def _announced(self, announce: Announce, now: float) -> bool:
         if not self.add(announce, now):
+            if self.is_over(announce.app_id, announce.epoch):
+                self._on_over(announce, now)
             return False
         for listener in self._on_announced:
             listener(announce, now)
@@ -64,7 +75,8 @@ class JobDirectory:
     def _all_announced(self, batch: AnnouncementBatch, now: float) -> bool:
         return sum(self._announced(announce, now) for announce in batch.jobs) == len(batch.jobs)
 
-    def _stopped(self, stopped: Stopped, now: float) -> bool:
+    def stopped(self, stopped: Stopped, now: float) -> bool:
+        """Marks a job as over, and tells the listeners; False if the message is of an older epoch."""
         if not self.end(stopped):
             return False
         self._notify_gone(stopped.app_id, now)

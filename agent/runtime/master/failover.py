@@ -5,21 +5,29 @@ When it fails, the agents that hold a descriptor forward it to the node that is 
 moment for the newest revision and becomes master, with the next epoch. The overlay reports failed nodes; as no node may
 be probing a master, its silence counts too: it announces its job every 3 s. A live master that is no longer the closest
 node hands over by itself, and so does one whose agent leaves.
+
+A fleet that starts again as a whole has no master for its jobs, and descriptors on the disks of agents (`JobRecorder`).
+Each agent restores its own, listens for a while whether their masters live or their jobs have ended, and then does as
+above. Where disks differ, the master hears of what is newer than its own, and begins again with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from agent.runtime.fleet.job_directory import JobDirectory
+from agent.runtime.master.job_recorder import JobRecorder, Then
+from agent.runtime.master.kept_jobs import KeptJob
 from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.handlers import Handler, Handlers, Via
-from agent.runtime.messages.jobs import Announce, Replica, Replicated
+from agent.runtime.messages.jobs import Announce, Replica, Replicated, Stopped
+from agent.runtime.messages.programs import Line
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
@@ -34,10 +42,24 @@ class _Replica:
 
 
 class StateReplicator:
-    """Replicates one master in one epoch to `wanted` agents."""
+    """Replicates one master in one epoch to `wanted` agents, and to this agent's disk; calls `on_stored` when that has
+    a revision.
+    """
 
-    def __init__(self, state: JobState, log: ResultLog, sender: MessageSender, node: Node, wanted: int) -> None:
+    def __init__(
+        self,
+        state: JobState,
+        log: ResultLog,
+        sender: MessageSender,
+        node: Node,
+        wanted: int,
+        recorder: JobRecorder,
+        on_stored: Then,
+    ) -> None:
         self._state = state
+        self._recorder = recorder
+        self._on_stored = on_stored
+        self._stored = 0
         self._sender = sender
         self._node = node
         self._wanted = wanted
@@ -67,12 +89,17 @@ class StateReplicator:
             held.upto = max(held.upto, message.upto)
 
     def is_held(self, revision: int) -> bool:
-        """Whether all agents that are to hold this revision do."""
-        return all(held.revision >= revision for held in self._held.values())
+        """Whether this agent's disk and all agents that are to hold this revision do."""
+        return self._stored >= revision and all(held.revision >= revision for held in self._held.values())
 
     def hand_over(self, peer: Peer, attempt: int, now: float, *, leaving: bool) -> None:
         """Asks another agent to take over as master."""
-        self._sender.send(peer, self._descriptor(FIRST_PANE, take_over=attempt, leaving=leaving), now)
+        descriptor = self._descriptor(FIRST_PANE)
+        self._sender.send(peer, msgspec.structs.replace(descriptor, take_over=attempt, leaving=leaving), now)
+
+    def offer(self, peer: Peer, now: float) -> None:
+        """Tells another master, whose epoch is higher, what this one has."""
+        self._sender.send(peer, msgspec.structs.replace(self._descriptor(FIRST_PANE), restored=True), now)
 
     def successor(self) -> Peer | None:
         """The agent to hand over to when this one leaves: a different one with each attempt."""
@@ -95,26 +122,35 @@ class StateReplicator:
             alike.setdefault(self._held[peer.node_id].upto, []).append(peer)
         for upto, peers in alike.items():
             self._sender.send_all(peers, self._descriptor(upto), now)
+        stored = partial(self._revision_stored, self._revision)
+        if not self._recorder.keep(descriptor_of(self._state, self._revision), self._results, now, stored):
+            self._stored = self._revision
 
-    def _descriptor(self, upto: int, *, take_over: int = 0, leaving: bool = False) -> Replica:
-        """Everything that another master needs to continue from here; `upto`: the last result that it has."""
-        state = self._state
-        return Replica(
-            app_id=state.job.app_id,
-            epoch=state.epoch,
-            revision=self._revision,
-            job=state.job,
-            submitter=state.submitter,
-            members=state.roster.entries(),
-            next_number=state.roster.next_number,
-            frontier=state.published_upto,
-            totals=list(state.totals),
-            written_off=contributors.to_bytes(state.written_off),
-            results=self._results.to_give(upto),
-            versions=state.versions.all(),
-            take_over=take_over,
-            leaving=leaving,
-        )
+    def _revision_stored(self, revision: int, now: float) -> None:
+        self._stored = max(self._stored, revision)
+        self._on_stored(now)
+
+    def _descriptor(self, upto: int) -> Replica:
+        """The descriptor with the results after `upto`, the last one that its receiver has."""
+        return descriptor_of(self._state, self._revision, self._results.to_give(upto))
+
+
+def descriptor_of(state: JobState, revision: int, results: Sequence[tuple[int, bytes]] = ()) -> Replica:
+    """Everything that another master needs to continue from here."""
+    return Replica(
+        app_id=state.job.app_id,
+        epoch=state.epoch,
+        revision=revision,
+        job=state.job,
+        submitter=state.submitter,
+        members=state.roster.entries(),
+        next_number=state.roster.next_number,
+        frontier=state.published_upto,
+        totals=list(state.totals),
+        written_off=contributors.to_bytes(state.written_off),
+        results=list(results),
+        versions=state.versions.all(),
+    )
 
 
 REPLICAS_MAX = 1024
@@ -125,6 +161,8 @@ FORWARD_S = 1.0
 CANVASS_S = 0.5
 """Time for which a successor waits for a newer descriptor than its own."""
 FORGET_S = 60.0
+RESTORE_S = 5.0
+"""Time without an announcement, one of which is due in it, after which a descriptor from a disk has no live master."""
 STOOD_STILL_S = 1.0
 """Time after a standstill in which an agent reads the messages it has missed, and does not take over."""
 
@@ -137,27 +175,54 @@ class _Held:
     doubted_at: float | None = None
     forward_at: float = 0.0
     pause_s: float = FORWARD_S
+    restored: bool = False
+    """Whether a disk has had it, here or elsewhere, and no master of the job has been heard since."""
+    lines: tuple[Line, ...] = ()
+    behind_since: float | None = None
 
     def heard(self, now: float) -> None:
         """Notes a sign of life of the job's master."""
-        self.heard_at, self.doubted_at, self.pause_s = now, None, FORWARD_S
+        self.heard_at, self.doubted_at, self.pause_s, self.restored = now, None, FORWARD_S, False
+
+    def notice_progress(self, announce: Announce, now: float) -> None:
+        """Notes since when the job's master has published more than this descriptor has."""
+        epoch = self.replica.epoch
+        if epoch.born_ms >= announce.epoch.born_ms and self.replica.frontier >= announce.frontier:
+            self.behind_since = None
+        elif self.behind_since is None:
+            self.behind_since = now
+
+    def is_stale(self, now: float) -> bool:
+        """Whether nothing has been heard of the master for long, or it has replicated to others instead for long."""
+        return now - self.heard_at > FORGET_S or (self.behind_since is not None and now - self.behind_since > FORGET_S)
+
+    def whole(self) -> Replica:
+        """The descriptor with all its results."""
+        return msgspec.structs.replace(
+            self.replica, results=self.log.to_give(FIRST_PANE), restored=self.restored, take_over=0, leaving=False
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """A job whose master this agent has to become, in this epoch."""
+    """A job whose master this agent has to become, in this epoch. `restored`: it comes from a disk, with the `lines` of
+    its log.
+    """
 
     replica: Replica
     log: ResultLog
     epoch: JobEpoch
+    restored: bool = False
+    lines: tuple[Line, ...] = ()
 
 
 class Successors(Protocol):
     """The masters on this agent, which take over jobs."""
 
-    @property
-    def held(self) -> Mapping[Id, object]: ...
+    def leads(self, app_id: Id) -> bool: ...
     def take_over(self, takeover: Takeover, now: float) -> None: ...
+    def learn(self, replica: Replica, now: float) -> None: ...
+    def end_restored(self, stopped: Stopped, now: float) -> bool: ...
 
 
 class Failover:
@@ -165,8 +230,11 @@ class Failover:
 
     name = "failover"
 
-    def __init__(self, node: Node, sender: MessageSender, directory: JobDirectory, masters: Successors) -> None:
+    def __init__(
+        self, node: Node, sender: MessageSender, directory: JobDirectory, masters: Successors, recorder: JobRecorder
+    ) -> None:
         self.refused = 0
+        self._recorder = recorder
         self.takes_over = True
         self._node = node
         self._sender = sender
@@ -177,12 +245,59 @@ class Failover:
         self._stood_still_at = -STOOD_STILL_S
 
     def handlers(self) -> Handlers:
-        return {Replica: Handler(Via.DIRECT, self._replicated)}
+        return {
+            Replica: Handler(Via.DIRECT, self._replicated),
+            Stopped: Handler(Via.DIRECT, self._told_over),
+        }
 
     def statistics(self) -> Mapping[str, int]:
         return {"refused": self.refused, "held": len(self._held)}
 
+    # Descriptors from disks.
+
+    def restore(self, jobs: Iterable[KeptJob], now: float) -> None:
+        """Takes the descriptors that this agent's disk has kept, before its node joins the overlay."""
+        for job in jobs:
+            app_id, epoch = job.replica.app_id, job.replica.epoch
+            if len(self._held) < REPLICAS_MAX and not self._directory.is_over(app_id, epoch):
+                lines = tuple(job.log.lines)
+                self._held[app_id] = _Held(job.replica, job.results, now, restored=True, lines=lines)
+
+    def begin(self, now: float) -> None:
+        """Begins to listen for the masters of jobs, as the agent has joined the fleet."""
+        for held in self._held.values():
+            held.heard_at = now
+
+    def answer_over(self, announce: Announce, now: float) -> None:
+        """Tells a master that its job has ended: it may have it from a disk."""
+        if announce.master.node_id != self._node.peer.node_id:
+            self._sender.send(announce.master, Stopped(announce.app_id, announce.epoch, "stopped"), now)
+
+    def _told_over(self, stopped: Stopped, _sender: Peer, now: float) -> bool:
+        """Ends a job that has come from a disk, and from nowhere else."""
+        held = self._held.get(stopped.app_id)
+        if held is not None and held.restored and held.replica.epoch.is_same_job(stopped.epoch):
+            return self._directory.stopped(stopped, now)
+        return self._masters.end_restored(stopped, now)
+
+    def _offer(self, held: _Held, announce: Announce, now: float) -> None:
+        """Tells a master what this agent's disk had: the master's may have had less."""
+        if announce.master.node_id == self._node.peer.node_id:
+            self._masters.learn(held.whole(), now)
+        elif now >= held.forward_at:
+            held.forward_at = now + FORWARD_S
+            self._sender.send(announce.master, held.whole(), now)
+
+    # Descriptors of other masters.
+
     def _replicated(self, replica: Replica, sender: Peer, now: float) -> None:
+        if replica.restored:
+            if self._directory.is_over(replica.app_id, replica.epoch):
+                self._sender.send(sender, Stopped(replica.app_id, replica.epoch, "stopped"), now)
+                return
+            if self._masters.leads(replica.app_id):
+                self._masters.learn(replica, now)
+                return
         if (takeover := self.hold(sender, replica, now)) is not None:
             self._masters.take_over(takeover, now)
 
@@ -198,22 +313,29 @@ class Failover:
         if not has_room or not self.takes_over or (known and replica.epoch < known.epoch):
             self.refused += 1
             return None
+        if held is not None and held.restored and not replica.restored:
+            self._sender.send(sender, held.whole(), now)
         if held is None or not replica.epoch.is_same_job(held.replica.epoch):
-            held = self._held[app_id] = _Held(replica, ResultLog(replica.results), now)
+            held = self._held[app_id] = _Held(replica, ResultLog(replica.results), now, restored=replica.restored)
         elif (replica.epoch, replica.revision) >= (held.replica.epoch, held.replica.revision):
             held.replica = replica
             for pane, json in replica.results:
                 held.log.append(pane, json)
-        if sender.node_id == replica.epoch.master:
+        if sender.node_id == replica.epoch.master and not replica.restored:
             held.heard(now)
+            held.behind_since = None
             self._failed.pop(sender.node_id, None)
             # Only the announced master may hand over; one that was never announced is not the master.
             is_master = known is not None and known.epoch == replica.epoch
             takes_over = is_master and (replica.leaving or (replica.take_over > 0 and self._is_successor(app_id, now)))
             declined = 0 if takes_over else replica.take_over
-            self._sender.send(sender, Replicated(app_id, replica.epoch, replica.revision, held.log.last, declined), now)
+            confirmation = Replicated(app_id, replica.epoch, replica.revision, held.log.last, declined)
+            confirm = partial(self._sender.send, sender, confirmation)
             if takes_over:
+                confirm(now)
                 return self._take_over(app_id)
+            if held.replica is not replica or not self._recorder.keep(replica, held.log, now, confirm):
+                confirm(now)
         return None
 
     def _is_successor(self, app_id: Id, now: float) -> bool:
@@ -230,9 +352,14 @@ class Failover:
     def announced(self, announce: Announce, now: float) -> None:
         """Notes that a master has announced its job."""
         held = self._held.get(announce.app_id)
-        if held is not None and announce.epoch >= held.replica.epoch:
+        if held is None:
+            return
+        if held.restored:
+            self._offer(held, announce, now)
+        if announce.epoch >= held.replica.epoch:
             held.heard(now)
             self._failed.pop(announce.epoch.master, None)
+            held.notice_progress(announce, now)
 
     def extend_deadlines(self, seconds: float, now: float) -> None:
         """Makes up for a standstill of this agent: masters may have announced their jobs meanwhile."""
@@ -240,20 +367,23 @@ class Failover:
         for held in self._held.values():
             held.heard_at += seconds
 
-    def forget(self, app_id: Id, _now: float) -> None:
-        """Drops the descriptor of a job that is over."""
-        self._held.pop(app_id, None)
+    def forget(self, app_id: Id, now: float) -> None:
+        """Drops the descriptor of a job that is over, or has not been announced for too long."""
+        held = self._held.pop(app_id, None)
+        if held is not None and self._directory.is_over(app_id, held.replica.epoch):
+            self._recorder.end(app_id, now)
+        elif held is not None:
+            self._recorder.drop(app_id, held.replica.epoch, now)
 
     def tick(self, now: float) -> None:
         """Takes over the jobs whose masters have failed, unless their new master is here already."""
         if not self.takes_over:
             return
         takeovers: list[Takeover] = []
-        masters = self._masters.held
         for app_id, held in list(self._held.items()):
-            if now - held.heard_at > FORGET_S:
-                del self._held[app_id]
-            elif app_id not in masters and self._is_orphaned(app_id, held, now):
+            if held.is_stale(now):
+                self.forget(app_id, now)
+            elif not self._masters.leads(app_id) and self._is_orphaned(app_id, held, now):
                 if held.doubted_at is None:
                     held.doubted_at = now
                 if not self._node.is_root(app_id):
@@ -268,6 +398,8 @@ class Failover:
         master = max(known.epoch, held.replica.epoch).master if known else held.replica.epoch.master
         if not self._node.is_active or (known and held.replica.epoch > known.epoch):
             return False
+        if held.restored:
+            return now - held.heard_at > RESTORE_S
         # The master may be this agent itself, in its previous process.
         is_self = master == self._node.peer.node_id
         return is_self or master in self._failed or now - held.heard_at > SILENCE_S
@@ -276,11 +408,10 @@ class Failover:
         nearest = self._node.closest(app_id)
         if nearest.node_id != self._node.peer.node_id and now >= held.forward_at:
             held.forward_at, held.pause_s = now + held.pause_s, 2 * held.pause_s
-            replica = msgspec.structs.replace(held.replica, results=held.log.to_give(FIRST_PANE))
-            self._sender.send(nearest, replica, now)
+            self._sender.send(nearest, held.whole(), now)
 
     def _take_over(self, app_id: Id) -> Takeover:
         held = self._held.pop(app_id)
         known = self._directory.get(app_id)
         last = max(known.epoch, held.replica.epoch) if known else held.replica.epoch
-        return Takeover(held.replica, held.log, last.next(self._node.peer.node_id))
+        return Takeover(held.replica, held.log, last.next(self._node.peer.node_id), held.restored, held.lines)

@@ -21,7 +21,8 @@ class JobLog:
     ['hello']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
         self._lines: deque[Line] = deque()
         self._bytes = 0
         self._dropped = 0
@@ -31,9 +32,14 @@ class JobLog:
         for line in lines:
             self._lines.append(line)
             self._bytes += _bytes_of(line)
-        while len(self._lines) > LOG_LINES_MAX or self._bytes > BYTES_MAX:
+        while len(self._lines) > LOG_LINES_MAX or self._bytes > self._bytes_max:
             self._bytes -= _bytes_of(self._lines.popleft())
             self._dropped += 1
+
+    @property
+    def lines(self) -> list[Line]:
+        """All lines it has."""
+        return list(self._lines)
 
     def answer(self, app_id: Id, name: str, lines: int) -> Log:
         """The last lines, at most this number."""

@@ -18,6 +18,7 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.job_log import JobLog
+from agent.runtime.master.job_recorder import JobRecorder
 from agent.runtime.master.result_archive import ResultRecord, ResultRecords
 from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.rollout import Rollout
@@ -157,6 +158,7 @@ class JobMaster:
         now: float,
         *,
         replicas: int,
+        recorder: JobRecorder,
     ) -> None:
         self.state = state
         self.local = local
@@ -166,7 +168,8 @@ class JobMaster:
         self.ended: Reason | None = None
         self.subscribers = Subscribers(state, log, sender, name)
         self.subscribers.frontier = state.published_upto
-        self._replication = StateReplicator(state, log, sender, node, replicas)
+        self._recorder = recorder
+        self._replication = StateReplicator(state, log, sender, node, replicas, recorder, self._stored)
         self._sender = sender
         self._node = node
         self._name = name
@@ -227,7 +230,7 @@ class JobMaster:
         """Adds lines to the job's log."""
         if not self._runs_code(sender):
             return False
-        self.log.add(message.lines)
+        self._add_lines(message.lines)
         return True
 
     def _runs_code(self, sender: Peer) -> bool:
@@ -273,7 +276,11 @@ class JobMaster:
         self._note(self._name, text)
 
     def _note(self, agent: str, text: str) -> None:
-        self.log.add([Line(self._programs.wall_ms, agent, text)])
+        self._add_lines([Line(self._programs.wall_ms, agent, text)])
+
+    def _add_lines(self, lines: list[Line]) -> None:
+        self.log.add(lines)
+        self._recorder.keep_lines(self._app_id, lines)
 
     def _replicate(self, now: float) -> int:
         return self._replication.publish((), now)
@@ -313,6 +320,10 @@ class JobMaster:
         self._replication.confirmed(sender, message)
         if message.declined and message.declined == self._attempts:
             self._silent_until = now
+        self._stored(now)
+
+    def _stored(self, now: float) -> None:
+        """Goes on with what a replica or the disk has confirmed."""
         self._release(now)
         self.rollout.tick(now)
 
@@ -459,8 +470,14 @@ class JobMaster:
         if (program := self.local.program) is not None:
             self._programs.call(program, WindowPublished(self._programs.place(program), program.app, json))
 
-    def depose(self, now: float) -> None:
-        """Makes way for the new master, which has taken over the results that wait here as published."""
+    def depose(self, announce: Announce | None, now: float) -> None:
+        """Makes way for the new master, which has taken over the results that wait here as published.
+
+        One that is behind, as it comes from a disk, is told what this one has.
+        """
+        is_same = announce is not None and self.state.epoch.is_same_job(announce.epoch)
+        if announce is not None and is_same and announce.frontier < self.state.published_upto:
+            self._replication.offer(announce.master, now)
         for outcome in self._outcomes:
             self.subscribers.publish(outcome.json, now)
             self._archive(outcome)

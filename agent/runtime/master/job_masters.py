@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
 
 import query
 from agent.runtime.fleet.authorization import NotAuthorizedError
@@ -11,9 +15,10 @@ from agent.runtime.function.result import WindowResult
 from agent.runtime.job.code import CodeRegistry
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
-from agent.runtime.master.failover import Takeover
+from agent.runtime.master.failover import Takeover, descriptor_of
 from agent.runtime.master.job_log import JobLog
 from agent.runtime.master.job_master import JobMaster
+from agent.runtime.master.job_recorder import JobRecorder
 from agent.runtime.master.result_archive import ResultRecord
 from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.state import JobState
@@ -28,16 +33,18 @@ from agent.runtime.messages.jobs import (
     Leave,
     NoJob,
     Ready,
+    Replica,
     Replicated,
     Stop,
     StopAnswer,
+    Stopped,
     Submit,
     Submitted,
     Unfollow,
     Update,
     Updated,
 )
-from agent.runtime.messages.programs import CannotRun, LogLines, LogRequest, ProgramFailed
+from agent.runtime.messages.programs import CannotRun, Line, LogLines, LogRequest, ProgramFailed
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
 from agent.runtime.model.containment import JobContainment, reason_of
@@ -55,7 +62,17 @@ TOO_MANY_REGEXES = (
     "the queries that run have too many regular expressions and LIKE patterns for one more with such ones: stop one of"
     " them, or use fewer"
 )
+RESTORED_S = 3600.0
+"""Time for which the master of a job from a disk hears from other agents what their disks have of it."""
 FULL = "this agent cannot be master of another job: it has a part in too many"
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """The descriptor from a disk with which a master has begun."""
+
+    revision: tuple[JobEpoch, int]
+    since: float
 
 
 class JobMasters:
@@ -73,6 +90,7 @@ class JobMasters:
         programs: Programs,
         code: CodeRegistry,
         containment: JobContainment,
+        recorder: JobRecorder,
         replicas: int,
     ) -> None:
         self._containment = containment
@@ -87,8 +105,11 @@ class JobMasters:
         self._programs = programs
         self._code = code
         self._logs: dict[Id, tuple[str, JobLog]] = {}
+        self._recorder = recorder
         self._replicas = replicas
         self._masters: dict[Id, JobMaster] = {}
+        self._beginning: dict[Id, JobState] = {}
+        self._restored: dict[Id, _Base] = {}
 
     def handlers(self) -> Handlers:
         anyhow = Via.ROUTED | Via.DIRECT
@@ -113,6 +134,10 @@ class JobMasters:
         """The masters of running jobs, and of jobs that have just ended."""
         return self._masters
 
+    def leads(self, app_id: Id) -> bool:
+        """Whether the job's master is here, or is about to be."""
+        return app_id in self._masters or app_id in self._beginning
+
     def get(self, app_id: Id) -> JobMaster | None:
         return self._masters.get(app_id)
 
@@ -126,29 +151,33 @@ class JobMasters:
         if not self._jobs.takes_work:
             return
         refusal = self._refusal(job, submitter)
+        answer = partial(self._sender.send, submitter)
         if refusal is None and not self._is_running(job, submitter):
             born_ms = max(job.submitted_ms, self._directory.born_after(job.app_id) + 1)
             epoch = JobEpoch(born_ms, 1, self._node.peer.node_id)
             try:
                 state = JobState(job, epoch, submitter.node_id, functions=self._jobs.functions)
                 state.creator = self._code.authorize(job.app_id, job.name, (job.bundle,))
-                self._begin(state, ResultLog(), now)
             except (query.PlanError, NotAuthorizedError) as error:
                 refusal = str(error)
-        self._sender.send(submitter, Submitted(job.app_id, job.submitted_ms, refusal), now)
+            else:
+                self._prepare(state, ResultLog(), now, partial(answer, Submitted(job.app_id, job.submitted_ms, None)))
+                return
+        if refusal is not None or job.app_id not in self._beginning:
+            answer(Submitted(job.app_id, job.submitted_ms, refusal), now)
 
     def _is_running(self, job: Submit, submitter: Peer) -> bool:
         """Whether this very submission runs already."""
-        master = self._masters.get(job.app_id)
-        if master is None:
+        state = self._beginning.get(job.app_id) or self.state(job.app_id)
+        if state is None:
             return False
-        state = master.state
         return (state.submitter, state.job.submitted_ms) == (submitter.node_id, job.submitted_ms)
 
     def _refusal(self, job: Submit, submitter: Peer) -> str | None:
         master = self._masters.get(job.app_id)
         elsewhere = self._directory.get(job.app_id) is not None and master is None
-        here = master is not None and master.ended is None and not self._is_running(job, submitter)
+        is_here = job.app_id in self._beginning or (master is not None and master.ended is None)
+        here = is_here and not self._is_running(job, submitter)
         if here or elsewhere:
             return RUNNING.format(name=job.name)
         if not self._jobs.has_room:
@@ -165,13 +194,77 @@ class JobMasters:
             self.refused += 1
             return
         if self._jobs.has_room or self._jobs.get(state.job.app_id) is not None:
-            self._begin(state, takeover.log, now)
+            if takeover.restored:
+                base = (takeover.replica.epoch, takeover.replica.revision)
+                self._restored[state.job.app_id] = _Base(base, now)
+            self._prepare(state, takeover.log, now, lines=takeover.lines)
 
-    def _begin(self, state: JobState, log: ResultLog, now: float) -> None:
+    def learn(self, replica: Replica, now: float) -> None:
+        """Begins again with what another agent's disk has of a job, if the master here comes from a disk that had
+        less."""
+        app_id = replica.app_id
+        master, base = self._masters.get(app_id), self._restored.get(app_id)
+        if master is None or base is None or master.ended is not None or now - base.since > RESTORED_S:
+            return
+        state, is_possible = master.state, replica.job.bounded or replica.frontier <= self._programs.wall_ms
+        if (replica.epoch, replica.revision) <= base.revision or not is_possible:
+            return
+        results = dict(replica.results)
+        if replica.epoch.is_same_job(state.epoch):
+            results |= dict(master.subscribers.log)
+            newer = state.version > replica.versions[-1].number
+            replica = msgspec.structs.replace(
+                replica,
+                frontier=max(replica.frontier, state.published_upto),
+                versions=state.versions.all() if newer else replica.versions,
+            )
+        lines = tuple(master.log.lines)
+        self._depose(master, None, now)
+        succeeding = max(replica.epoch, state.epoch).next(self._node.peer.node_id)
+        log = ResultLog(sorted(results.items()))
+        self.take_over(Takeover(msgspec.structs.replace(replica, results=[]), log, succeeding, True, lines), now)
+
+    def end_restored(self, stopped: Stopped, now: float) -> bool:
+        """Ends a job that was brought back from a disk and has ended before; False if no such job's master is here."""
+        master = self._masters.get(stopped.app_id)
+        if master is None or stopped.app_id not in self._restored or master.state.epoch != stopped.epoch:
+            return False
+        master.stop(now)
+        return True
+
+    def _prepare(
+        self,
+        state: JobState,
+        log: ResultLog,
+        now: float,
+        begun: Callable[[float], None] = lambda _now: None,
+        lines: Sequence[Line] = (),
+    ) -> None:
+        """Begins an epoch once it is on disk, so that it is never used twice; `begun` is called then."""
+        app_id = state.job.app_id
+        self._beginning[app_id] = state
+
+        def begin(now: float) -> None:
+            if self._beginning.get(app_id) is not state:
+                return
+            del self._beginning[app_id]
+            known = self._directory.get(app_id)
+            if self._directory.is_over(app_id, state.epoch) or (known and known.epoch > state.epoch):
+                self._recorder.drop(app_id, state.epoch, now)
+            else:
+                self._begin(state, log, lines, now)
+                begun(now)
+
+        if not self._recorder.keep(descriptor_of(state, 0), log, now, begin):
+            begin(now)
+
+    def _begin(self, state: JobState, log: ResultLog, lines: Sequence[Line], now: float) -> None:
         job = self._jobs.lead(state.job.app_id, state.epoch, state.trees, now)
         job.root = master = JobMaster(
-            state, job, log, self._sender, self._node, self._name, self._programs, now, replicas=self._replicas
-        )
+            state, job, log, self._sender, self._node, self._name, self._programs, now,
+            replicas=self._replicas, recorder=self._recorder,
+        )  # fmt: skip
+        master.log.add(lines)
         master.on_result = self.on_result
         if self.record is not None:
             master.record(self.record)
@@ -187,9 +280,15 @@ class JobMasters:
         """Deposes this agent's master of a job if another announces it with a higher epoch."""
         master = self._masters.get(announce.app_id)
         if master is not None and announce.epoch > master.state.epoch:
-            master.depose(now)
-            del self._masters[announce.app_id]
-            self._jobs.depose(announce.app_id)
+            self._depose(master, announce, now)
+            self._recorder.drop(announce.app_id, master.state.epoch, now)
+
+    def _depose(self, master: JobMaster, announce: Announce | None, now: float) -> None:
+        app_id = master.state.job.app_id
+        master.depose(announce, now)
+        del self._masters[app_id]
+        self._restored.pop(app_id, None)
+        self._jobs.depose(app_id)
 
     def fail(self, app_id: Id, error: BaseException, now: float) -> bool:
         """Ends a job whose master is here and has raised, or takes too long; False if it is not."""
@@ -209,8 +308,11 @@ class JobMasters:
         """Whether every job whose master is here has ended, or there is no other agent to hand over to."""
         return not self._node.neighbours(1) or all(master.ended for master in self._masters.values())
 
-    def close(self, app_id: Id, _now: float) -> None:
+    def close(self, app_id: Id, now: float) -> None:
         """Takes a master whose job is over from its tree; it lingers to answer subscribers."""
+        self._restored.pop(app_id, None)
+        if app_id in self._masters:
+            self._recorder.end(app_id, now)
         self._jobs.depose(app_id)
 
     def failed(self, peer: Peer, now: float) -> None:

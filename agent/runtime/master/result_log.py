@@ -51,12 +51,12 @@ class ResultLog:
         """The results after a pane, in order."""
         return (result for result in self._results if result[0] > pane)
 
-    def to_give(self, after: int) -> list[tuple[int, bytes]]:
+    def to_give(self, after: int, bytes_max: int = GIVEN_BYTES_MAX) -> list[tuple[int, bytes]]:
         """The results after a pane that fit a message, led by an empty one in place of the newest that does not."""
         lost, results = self.lost, []
         for pane, json in self.after(after):
             results.append((pane, json if len(json) <= GIVEN_RESULT_BYTES_MAX else b""))
-        while sum(len(json) for _, json in results) > GIVEN_BYTES_MAX:
+        while sum(len(json) for _, json in results) > bytes_max:
             lost, _ = results.pop(0)
         return [(lost, b""), *results] if lost > after else results
 

@@ -207,27 +207,33 @@ class MemberEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     last_pane: Time | None
 
 
+Members = Annotated[list[MemberEntry], msgspec.Meta(max_length=4096)]
+Totals = Annotated[list[Count], msgspec.Meta(min_length=6, max_length=6)]
+GivenResults = Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=256)]
+
+
 class Replica(Message, frozen=True, tag=True):
     """Master → the nodes nearest to it: everything that a successor needs.
 
     `written_off`: the agents that no pane waits for. `results`: the results that the receiver lacks, by pane, as JSON.
     `take_over`: become the master if you are the root by now; the number of this attempt, 0 if there is none.
-    `leaving`: become the master in any case.
+    `leaving`: become the master in any case. `restored`: sent by an agent that has it from its disk, not by its master.
     """
 
     epoch: JobEpoch
     revision: Count
     job: Submit
     submitter: Id
-    members: Annotated[list[MemberEntry], msgspec.Meta(max_length=4096)]
+    members: Members
     next_number: Count
     frontier: Time
-    totals: Annotated[list[Count], msgspec.Meta(min_length=6, max_length=6)]
+    totals: Totals
     written_off: Bitmap
-    results: Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=256)]
+    results: GivenResults
     versions: VersionList
     take_over: Count = 0
     leaving: bool = False
+    restored: bool = False
 
 
 class Replicated(Message, frozen=True, tag=True):
@@ -380,7 +386,10 @@ class StopAnswer(Message, frozen=True, tag=True):
 
 
 class Stopped(Message, frozen=True, tag=True):
-    """Master → every agent, multicast: this job is over, drop it."""
+    """Master → every agent, multicast: this job is over, drop it.
+
+    Any agent → one that brings a job back from its disk: it has ended meanwhile.
+    """
 
     epoch: JobEpoch
     reason: Reason

@@ -7,6 +7,7 @@ from typing import Literal
 
 from agent.runtime.messages.client_events import Accepted
 from agent.runtime.messages.descriptions import StreamDescription
+from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.messages.jobs import Answer, StopAnswer, Updated
 from agent.runtime.messages.programs import Log
 from overlay import EpochTaken, Id, Peer, PeerFailed, PeerLeft
@@ -76,6 +77,14 @@ class AgentObserver:
 
     def epochs_taken(self, epochs: list[EpochTaken]) -> None:
         """The node has taken these epochs; called before a message that names them is sent."""
+
+    @property
+    def keeps_jobs(self) -> bool:
+        """Whether a disk keeps the descriptors of jobs."""
+        return False
+
+    def job_recorded(self, record: JobRecord) -> None:
+        """The disk is to have this record, after those before; `Agent.jobs_stored` is to be called when it does."""
 
     def rows_unjoinable(self, rows: str, why: str) -> None:
         """The rows of a job or table cannot be joined with, for this reason in one line."""
