@@ -23,6 +23,7 @@ LOCK_FILE = "lock"
 REVOCATIONS_FILE = "revoked.pem"
 REVOCATIONS_BYTES_MAX = 16 << 20
 EPOCHS_FILE = "epochs"
+POSITIONS_FILE = "positions"
 SPILL_DIRECTORY = "spill"
 SHOWN_DIRECTORY = "shown"
 INCARNATION_MAX = 1 << 62

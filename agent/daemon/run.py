@@ -26,9 +26,11 @@ from agent.control.server import ControlServer
 from agent.control.status_report import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.stream_sampler import StreamSampler
 from agent.daemon.archiving import ArchiveSupervisor
-from agent.daemon.data_directory import DataDirectory, DiskWarnings, ShownFiles
+from agent.daemon.data_directory import POSITIONS_FILE, DataDirectory, DiskWarnings, ShownFiles
 from agent.daemon.epochs_file import EpochsFile
 from agent.daemon.identity_watch import IdentityWatch
+from agent.daemon.position_keeper import PositionKeeper
+from agent.daemon.positions_file import PositionsFile
 from agent.daemon.result_files import ResultFiles
 from agent.daemon.seeds import Seeds
 from agent.daemon.trust import FleetCreators, kept_revocations
@@ -67,6 +69,8 @@ SWEEP_S = 5.0
 SHOWN_PARTS = ("agent", "results", "spill", "control", "node")
 """Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0
+PAUSE_TIMEOUT_S = 2.0
+"""Time that an agent that leaves takes to insert what its feeds have read."""
 CLOSE_TIMEOUT_S = 2.0
 RESTART_PAUSE_S = 1.0
 """Delay before a failed part is restarted."""
@@ -170,7 +174,13 @@ class Daemon(AgentObserver):
         self._witness = StreamSampler(config.streams, self._pump, agent)
         self._requests = ControlService(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
-        self._feeds = Feeds(agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle)
+        warn = self._warnings.warn
+        positions = PositionsFile(config.data_directory / POSITIONS_FILE, incarnation, warn)
+        self._positions = PositionKeeper(positions, agent.ingest.memory, config.streams, warn)
+        self._feeds = Feeds(
+            agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle,
+            remembered=self._positions.remembered,
+        )  # fmt: skip
         self._tables = TableFiles(agent.tables, config.tables, pump=pump.settle)
         self._archiving = ArchiveSupervisor(config)
         self._results = self._result_files()
@@ -192,6 +202,7 @@ class Daemon(AgentObserver):
                                ("programs", self._programs.run)):  # fmt: skip
                 nursery.start_soon(self._necessary, name, part)
             nursery.start_soon(self._again_and_again, "control socket", self._control.serve)
+            nursery.start_soon(self._again_and_again, "positions", partial(self._positions.run, self._feeds))
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
             nursery.start_soon(self._again_and_again, "tables", self._tables.run)
             nursery.start_soon(self._again_and_again, "descriptions of streams", self._witness.run)
@@ -301,11 +312,14 @@ class Daemon(AgentObserver):
     async def _leave(self, everything: trio.CancelScope) -> None:
         """Hands over masters and roots, takes leave of the fleet, and ends all tasks."""
         agent, pump = self._agent, self._pump
-        pump.do(agent.drain.begin)
         with trio.move_on_after(LEAVE_TIMEOUT_S) as patience:
+            await self._positions.pause(self._feeds, PAUSE_TIMEOUT_S)
+            pump.do(agent.drain.begin)
             await pump.until(lambda: agent.drain.is_complete)
         if patience.cancelled_caught:
             log.warn("left before everything was handed over", after_s=LEAVE_TIMEOUT_S)
+        else:
+            await self._positions.left()
         pump.do(pump.node.leave)
         await self._transport.close(CLOSE_TIMEOUT_S)
         everything.cancel()

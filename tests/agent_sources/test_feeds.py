@@ -19,6 +19,7 @@ from agent.feeding.feeds import Feeds
 from agent.feeding.reading import ROWS_PER_INSERT, Columns, FeedReader, ReadBatch
 from agent.parsing import Parsed, Parser, SourceColumn
 from agent.runtime.ingest.feed import Feed, FeedKey
+from agent.runtime.ingest.feed_memory import FeedNeeds
 from agent.sources.file.source import FileSource
 
 pytestmark = pytest.mark.trio
@@ -39,6 +40,7 @@ class FakeAgent:
         self.said: list[tuple[str, FeedKey]] = []
         self.caught_up_ms: list[int] = []
         self.lacking: dict[FeedKey, bool] = {}
+        self.needed: dict[FeedKey, FeedNeeds] = {}
         self.clock = 0.0
         self.on_insert: Callable[[], None] = lambda: None
 
@@ -66,6 +68,13 @@ class FakeAgent:
 
     def lacks(self, key: FeedKey, some: bool) -> None:
         self.lacking[key] = some
+
+    def lost(self, key: FeedKey, upto_ms: int) -> None:
+        assert upto_ms > DAY_MS
+        self.said.append(("lost", key))
+
+    def needs(self, key: FeedKey) -> FeedNeeds | None:
+        return self.needed.get(key)
 
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
         self._note_time(now, wall_ms)

@@ -395,6 +395,7 @@ class LocalJobs:
 
     def tick(self, now: float) -> None:
         """Retransmits unacknowledged snapshots, skips stragglers, and seals blocked runs."""
+        self.ingest.memory.tick(now)
         self.ingest.start_sealing()
         for job in self:
             if job.epoch is None:

@@ -194,6 +194,10 @@ class JobMaster:
         enrolled = self.state.enrol(sender.node_id, message.agent, works=message.works, before=message.number)
         if enrolled is None:
             return False
+        if enrolled.number is not None:
+            # What it has read again of panes that are not published is worth the holdback.
+            self._holdback.contributed(1 << enrolled.number)
+            self.state.written_off = self._holdback.written_off
         self._sender.send(sender, msgspec.structs.replace(enrolled, versions=self.rollout.begun()), now)
         self.subscribers.acknowledge(now)
         return True

@@ -121,7 +121,8 @@ class Enrol(Message, frozen=True, tag=True):
 class Enrolled(Message, frozen=True, tag=True):
     """Master → agent: the job, the frontier after which panes are needed and, for a worker, its number on the roster.
 
-    `begins`: the first pane to which the worker can still contribute. `versions`: the versions in force.
+    `begins`: the first pane to which the worker can still contribute. `versions`: the versions in force. `contributed`:
+    the last published pane to which this agent may have contributed.
     """
 
     epoch: JobEpoch
@@ -130,6 +131,7 @@ class Enrolled(Message, frozen=True, tag=True):
     frontier: Time
     begins: Time
     job: Submit
+    contributed: Time = -(2**63)
 
 
 class Ready(Message, frozen=True, tag=True):

@@ -37,6 +37,8 @@ LOOK_S = 1.0
 GONE_S = 30.0
 """Time a file without a name is followed after its last change: a server writes on until it reopens its log."""
 POLL_BYTES = 4 << 20
+MISSED_MAX = 64
+"""Upper bound on known files in `positions` that have not been found so far."""
 
 _QUIET_S = 10.0
 _LOOKED_AT_MAX = 64  # files that are looked at in every poll; of more, only those that changed lately
@@ -75,6 +77,7 @@ class TailReader(Generic[F]):
         self._compressed: dict[Identity, str] = {}  # with their names: numbers are used again
         self._faults = Faults()
         self._next_look = _EARLIEST
+        self._replaced = 0
         self._done = ReaderStatistics()  # by files that are closed
 
     @property
@@ -93,6 +96,12 @@ class TailReader(Generic[F]):
     def missed(self) -> Sequence[ReadUpTo]:
         """Known files that have not been found so far."""
         return list(self._known.values())
+
+    @property
+    def positions(self) -> tuple[ReadUpTo, ...]:
+        """The positions up to which lines were returned, for a later reading; of known files that are missed, as they
+        were."""
+        return (*(file.read_up_to for file in self._files.values()), *islice(self._known.values(), MISSED_MAX))
 
     def drop_deleted(self) -> tuple[int, int]:
         """Closes files that were deleted before they were read to their ends; returns the lines and bytes lost.
@@ -131,7 +140,8 @@ class TailReader(Generic[F]):
         statistics = self._done
         for file in self._files.values():
             statistics = _with(statistics, file)
-        return replace(statistics, files=len(self._files), unreadable=len(self._faults))
+        gone = len(self._known) + self._replaced
+        return replace(statistics, files=len(self._files), unreadable=len(self._faults), gone=gone)
 
     def close(self) -> None:
         for file in self._files.values():
@@ -265,6 +275,7 @@ class TailReader(Generic[F]):
         )
         known = self._known.pop(identity, None)
         if known is not None and not file.resume(known):
+            self._replaced += 1
             self._faults.report(found.path, f"is not what was read as {known.path}: it is read from its beginning")
         from_end = is_first and self._read_from == "end" and known is None
         start = status.st_size if from_end else self._left_out.pop(identity, 0)
