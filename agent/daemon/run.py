@@ -174,9 +174,7 @@ class Daemon(AgentObserver):
         self._witness = StreamSampler(config.streams, self._pump, agent)
         self._requests = ControlService(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
-        warn = self._warnings.warn
-        positions = PositionsFile(config.data_directory / POSITIONS_FILE, incarnation, warn)
-        self._positions = PositionKeeper(positions, agent.ingest.memory, config.streams, warn)
+        self._positions = self._position_keeper()
         self._feeds = Feeds(
             agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle,
             remembered=self._positions.remembered,
@@ -214,6 +212,12 @@ class Daemon(AgentObserver):
         return self._exit_code
 
     # Parts.
+
+    def _position_keeper(self) -> PositionKeeper:
+        """The places in logs where jobs go on that were begun before this start."""
+        warn = self._warnings.warn
+        file = PositionsFile(self._config.data_directory / POSITIONS_FILE, self._incarnation, warn)
+        return PositionKeeper(file, self._agent.ingest.memory, self._config.streams, warn)
 
     def _result_files(self) -> ResultFiles:
         """The files of published results; masters write to them if there is an archive."""

@@ -29,7 +29,7 @@ class FeedPosition:
     exact: bool = False
 
     def memories(self) -> dict[JobTerm, JobMemory]:
-        """What the agent's core has to know of each job."""
+        """The memory of each job, for the agent's core."""
         complete = self.complete_from_ms
         return {job: JobMemory(max(complete, begins), self.exact) for job, begins in self.jobs.items()}
 

@@ -34,7 +34,7 @@ class JobTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobMemory:
-    """What is remembered of a job on one stream.
+    """The memory of a job on one stream.
 
     `exact`: every event before the position was counted in a sealed pane or as late, and none after it.
     """
@@ -68,7 +68,7 @@ class Replayer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FeedNeeds:
-    """What the jobs of a feed would need again: events from `from_ms` on. `jobs`: where each of them begins."""
+    """The need of a feed's jobs after a restart: events from `from_ms` on. `jobs`: where each of them begins."""
 
     from_ms: int
     jobs: Mapping[JobTerm, int]
@@ -96,6 +96,10 @@ class FeedMemory:
     def jobs(self) -> Collection[JobTerm]:
         """The remembered jobs that are not known to be over."""
         return self._jobs.keys()
+
+    def awaits(self, job: JobTerm) -> bool:
+        """Whether a remembered job is to go on."""
+        return job in self._jobs and job not in self._replayers
 
     def knows(self, message: Enrolled, streams: Iterable[str]) -> bool:
         """Whether a job may go on with all of these streams."""
@@ -139,7 +143,7 @@ class FeedMemory:
         self._jobs.pop(job, None)
 
     def needs(self, key: tuple[str, int | None]) -> FeedNeeds | None:
-        """What the jobs of a feed would need after a restart; None if there is no such job."""
+        """The need of a feed's jobs after a restart; None if there is no such job."""
         readers = {job: one for job, one in self._replayers.items() if key in one.feed_keys}
         if not readers:
             return None

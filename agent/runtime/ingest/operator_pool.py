@@ -221,7 +221,7 @@ class OperatorPool:
             operator.lost_upto = max(operator.lost_upto, upto_ms)
 
     def needs(self, key: FeedKey) -> FeedNeeds | None:
-        """What the jobs of a feed would need to read again after a restart."""
+        """The need of a feed's jobs after a restart."""
         return self.memory.needs(key)
 
     def _reading_now(self, key: FeedKey) -> list[Operator]:

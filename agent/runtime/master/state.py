@@ -66,10 +66,12 @@ class JobState:
         """The last pane published, by this master or the one before."""
         return max(self.frontier, self._published_before)
 
-    def enrol(self, node_id: int, name: str, *, works: bool, before: int | None = None) -> Enrolled | None:
+    def enrol(
+        self, node_id: int, name: str, *, works: bool, before: int | None = None, resumes: bool = False
+    ) -> Enrolled | None:
         """Puts a worker on the roster, and gives it or a forwarder the function in force. None: the roster is full.
 
-        `before`: its number under the master before.
+        `before`: its number under the master before. `resumes`: it has the events of all panes that are not published.
         """
         number, begins, contributed = None, FIRST_PANE, FIRST_PANE
         if works and (self.app is None or node_id == self.epoch.master):
@@ -79,7 +81,7 @@ class JobState:
             if member is None:
                 return None
             number = member.number
-            if self.job.bounded:
+            if self.job.bounded or (resumes and begins > FIRST_PANE):
                 self.roster.begin(number, begins)
         versions, job = self.versions.all(), self.job
         return Enrolled(job.app_id, self.epoch, number, versions, self.frontier, begins, job, contributed)

@@ -110,12 +110,14 @@ class Enrol(Message, frozen=True, tag=True):
     """Agent → master: I take part in this epoch, as a worker or only by combining what others send.
 
     `number`: this worker's number on the roster so far. A worker that comes back after leaving is given another one.
+    `resumes`: this worker was started again, and reads on where it was.
     """
 
     epoch: JobEpoch
     agent: Name
     works: bool
     number: Number | None = None
+    resumes: bool = False
 
 
 class Enrolled(Message, frozen=True, tag=True):
