@@ -14,7 +14,7 @@ from typing import Literal
 import polars as pl
 
 from agent.parsing import COERCED, TIME, SourceColumn
-from agent.runtime.ingest.feed_memory import REMEMBERED, FeedMemory
+from agent.runtime.ingest.feed_memory import FeedMemory
 from agent.runtime.messages.jobs import Enrolled
 from agent.runtime.model.panes import FIRST_PANE
 
@@ -33,7 +33,7 @@ class StreamOptions:
 class Feed:
     """One reading of a stream, while `Agent.ingest.feeds()` names it. `columns` may change from call to call.
 
-    `app_id`: the one job it is for; None: all live jobs that start at the stream's end; REMEMBERED: those that go on
+    `app_id`: the one job it is for; None: all live jobs that start at the stream's end; negative: some that go on
     where they were before the agent was started again. `bounded`: it ends where the
     stream's files ended when it was opened. `app`: it brings the results of the job of this name, and nothing is read
     from files.
@@ -100,11 +100,11 @@ def feeds_of_job(
     shared: Iterable[Feed],
     *,
     bounded: bool,
-    remembered: Literal["shared", "own"] | None = None,
+    remembered: int | None = None,
 ) -> list[Feed]:
     """The feeds a job wants of its streams, with the `columns` of each; `shared`: those of this agent's other jobs.
 
-    `remembered`: it goes on where it was, with other jobs or by itself.
+    `remembered`: it goes on where it was; its feeds have this id.
     """
     shared = tuple(shared)
     feeds = []
@@ -112,7 +112,7 @@ def feeds_of_job(
         shares = not bounded and options.read_from == "end"
         feed = Feed(stream, None if shares else app_id, "beginning" if bounded else options.read_from, bounded, ())
         if remembered is not None:
-            feed = Feed(stream, REMEMBERED if remembered == "shared" else app_id, "remembered", bounded, ())
+            feed = Feed(stream, remembered, "remembered", bounded, ())
         feeds.append(replace(feed, columns=placed(columns(stream), columns_of_feed(feed.key, shared))))
     return feeds
 
@@ -131,8 +131,7 @@ def feeds_of_worker(
     if app is not None:
         return [Feed(job.stream, job.app_id, "end", job.bounded, placed(columns(job.stream), ()), app)]
     if memory is not None and memory.knows(message, streams):
-        way: Literal["shared", "own"] = "own" if memory.is_open else "shared"
-        return feeds_of_job(job.app_id, columns, streams, shared, bounded=False, remembered=way)
+        return feeds_of_job(job.app_id, columns, streams, shared, bounded=False, remembered=memory.next_feed_id())
     if message.begins > FIRST_PANE and not job.bounded:
         # Published panes are final, so a late worker starts at the end of the stream.
         streams = dict.fromkeys(streams, StreamOptions("end"))

@@ -7,7 +7,7 @@ the master's frontier on. Events of panes that were published before are counted
 that this agent has contributed to them: then they are in a window already.
 
 Remembered jobs of one stream share a feed. It opens when all of them are ready or, as jobs may have ended meanwhile, a
-little after the first one is. A job that is enrolled later has a feed of its own.
+little after the first one is. Jobs that are enrolled later share another one, which opens in the same way.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from agent.runtime.messages.jobs import Enrolled
 from agent.runtime.model.panes import FIRST_PANE
 
 REMEMBERED = -1
-"""Takes the place of the appId in the key of the feed that remembered jobs share."""
-WAIT_S = 4.0
-"""Time for which a ready job waits for other remembered jobs: masters announce jobs every 3 s."""
+"""Takes the place of the appId in the key of the feed that the first remembered jobs share; later ones count down."""
+WAIT_S = 1.5
+"""Time for which a ready job waits for other remembered jobs; less than masters hold windows back."""
 
 
 class JobTerm(NamedTuple):
@@ -46,13 +46,13 @@ class JobMemory:
 @dataclass(frozen=True, slots=True)
 class Resumption:
     """The point from which a pipeline goes on: it has every event from `complete_from_ms` on, and those of panes up to
-    `counted_upto` were counted before. `shares`: its feeds are those of all remembered jobs.
+    `counted_upto` were counted before. `feed_id` is in the keys of its feeds.
     """
 
     job: JobTerm
     complete_from_ms: int
     counted_upto: int
-    shares: bool
+    feed_id: int
 
 
 class Replayer(Protocol):
@@ -79,10 +79,11 @@ class FeedMemory:
 
     def __init__(self) -> None:
         self._jobs: dict[JobTerm, dict[str, JobMemory]] = {}
-        self._ready: set[JobTerm] = set()
+        self._joined: dict[JobTerm, int] = {}
+        """Jobs that get all that is read of the feeds with this id."""
+        self._feed_id = REMEMBERED
+        self._has_opened = False
         self._opens_at: float | None = None
-        self.is_open = True
-        """Whether the shared feeds of remembered jobs are read."""
         self._replayers: dict[JobTerm, Replayer] = {}
 
     def remember(self, streams: Mapping[str, Mapping[JobTerm, JobMemory]]) -> None:
@@ -90,7 +91,6 @@ class FeedMemory:
         for stream, jobs in streams.items():
             for job, memory in jobs.items():
                 self._jobs.setdefault(job, {})[stream] = memory
-        self.is_open = not self._jobs
 
     @property
     def jobs(self) -> Collection[JobTerm]:
@@ -106,7 +106,13 @@ class FeedMemory:
         remembered = self._jobs.get(_term(message), {})
         return not message.job.bounded and bool(remembered) and all(stream in remembered for stream in streams)
 
-    def resumption(self, message: Enrolled, streams: Iterable[str], *, shares: bool) -> Resumption:
+    def next_feed_id(self) -> int:
+        """The id of the feeds that the next remembered job shares."""
+        if self._has_opened:
+            self._feed_id, self._has_opened, self._opens_at = self._feed_id - 1, False, None
+        return self._feed_id
+
+    def resumption(self, message: Enrolled, streams: Iterable[str], feed_id: int) -> Resumption:
         """The point from which a known job goes on."""
         memories = [self._jobs[_term(message)][stream] for stream in streams]
         exact = all(memory.exact for memory in memories)
@@ -114,22 +120,29 @@ class FeedMemory:
             _term(message),
             max(memory.complete_from_ms for memory in memories),
             FIRST_PANE if exact else message.contributed,
-            shares,
+            feed_id,
         )
 
-    def joins(self, resumption: Resumption) -> bool:
-        """Notes that a job with shared feeds is ready; whether it gets all that is read of them."""
-        if not self.is_open:
-            self._ready.add(resumption.job)
-            self.is_open = self._ready >= self._jobs.keys()
-        return resumption.job in self._ready
+    def join(self, resumption: Resumption) -> bool:
+        """Notes that a job is ready; whether its feeds may be opened by now."""
+        if not self._is_open(resumption.feed_id):
+            self._joined[resumption.job] = resumption.feed_id
+            self._has_opened = self._joined.keys() >= self._jobs.keys()
+        return self._is_open(resumption.feed_id)
+
+    def has_joined(self, resumption: Resumption) -> bool:
+        """Whether a job was ready before its feeds were opened, so that it gets all that is read of them."""
+        return self._joined.get(resumption.job) == resumption.feed_id
+
+    def _is_open(self, feed_id: int) -> bool:
+        return feed_id > self._feed_id or self._has_opened
 
     def tick(self, now: float) -> None:
         """Opens the shared feeds where jobs do not come."""
-        if self._ready and not self.is_open:
+        if not self._has_opened and self._feed_id in self._joined.values():
             if self._opens_at is None:
                 self._opens_at = now + WAIT_S
-            self.is_open = now >= self._opens_at
+            self._has_opened = now >= self._opens_at
 
     # What has to be stored.
 
@@ -141,6 +154,7 @@ class FeedMemory:
         """Forgets a job that is over here."""
         self._replayers.pop(job, None)
         self._jobs.pop(job, None)
+        self._joined.pop(job, None)
 
     def needs(self, key: tuple[str, int | None]) -> FeedNeeds | None:
         """The need of a feed's jobs after a restart; None if there is no such job."""

@@ -101,12 +101,11 @@ class Pipeline:
 
     def _has_its_turn(self) -> bool:
         """Whether its feeds may be opened. One that comes too late for the feeds it shares begins anew."""
-        if self._resumption is None or not self._resumption.shares:
+        if self._resumption is None:
             return True
-        has_joined = self._ingest.memory.joins(self._resumption)
-        if not self._ingest.memory.is_open:
+        if not self._ingest.memory.join(self._resumption):
             return False
-        if not has_joined:
+        if not self._ingest.memory.has_joined(self._resumption):
             self._resumption = None
         return True
 
