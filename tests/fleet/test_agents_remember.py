@@ -23,6 +23,7 @@ pytestmark = pytest.mark.live
 APP = "ids"
 MASTER = int(app_id(APP, b""))
 QUERY = "SELECT id, COUNT(*) AS n FROM web GROUP BY id WINDOWING 1 SECOND GRACE 2 SECONDS"
+LONG = QUERY.replace("1 SECOND ", "8 SECONDS ")
 PATIENCE_S = 60.0
 PAUSE_S = 0.01
 Rotate = Callable[[Path], None]
@@ -64,13 +65,14 @@ class Windows:
     def __init__(self) -> None:
         self.ids: Counter[int] = Counter()
         self.late = 0
-        self.missing = 0
+        self.incomplete = 0
+        """Windows that name an agent as missing or partial."""
 
     def add(self, window: Any) -> None:
         for row in window.rows:
             self.ids[int(row["id"])] += int(row["n"])
         self.late += window.late
-        self.missing += bool(window.missing)
+        self.incomplete += bool(window.missing or window.partial)
 
     def counted(self) -> int:
         """The number of lines that are in windows, late, or written before the job's first window."""
@@ -90,6 +92,12 @@ def rename_and_create(log: Path) -> None:
     log.touch()
 
 
+def truncate(log: Path) -> None:
+    """As `copytruncate` does: what was not read by then is gone."""
+    with log.open("r+") as file:
+        file.truncate()
+
+
 @contextmanager
 def remembering(folder: Path) -> Iterator[tuple[AgentFleet, Writer]]:
     """Two agents; the job's master is on the first, and the second's server writes."""
@@ -105,9 +113,9 @@ def remembering(folder: Path) -> Iterator[tuple[AgentFleet, Writer]]:
         assert fleet.faults() == []
 
 
-async def follow(fleet: AgentFleet, windows: Windows, body: Callable[[], None]) -> None:
+async def follow(fleet: AgentFleet, query: str, windows: Windows, body: Callable[[], None]) -> None:
     """Runs what restarts agents in a thread, while the job is followed; then waits until all is counted."""
-    async with elf.connect(fleet.socket("agent-1")) as client, client.query(QUERY, app=APP, max_groups=10_000) as job:
+    async with elf.connect(fleet.socket("agent-1")) as client, client.query(query, app=APP, max_groups=10_000) as job:
         while job.acknowledged is None or job.acknowledged.agents < 2:
             await job.wait()
         async with trio.open_nursery() as nursery:
@@ -127,8 +135,9 @@ def until(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> None
         time.sleep(0.05)
 
 
-def lived(folder: Path, rounds: list[tuple[str, Rotate]]) -> tuple[Writer, Windows]:
+def lived(folder: Path, rounds: list[tuple[str, Rotate]], query: str = QUERY) -> tuple[Writer, Windows]:
     chance, windows = random.Random(len(rounds)), Windows()
+    has_lost = any(rotate is truncate for _, rotate in rounds)
     with remembering(folder) as (fleet, writer):
 
         def restarts() -> None:
@@ -144,10 +153,10 @@ def lived(folder: Path, rounds: list[tuple[str, Rotate]]) -> tuple[Writer, Windo
                     fleet.restart("agent-2")
                     before = windows.counted()
                     until(lambda before=before: windows.counted() > before + 20)  # type: ignore[misc]
-            until(lambda: windows.counted() >= writer.written, 20.0)
-            time.sleep(1.0)
+            until(lambda: windows.counted() >= writer.written or has_lost, 20.0)
+            until(lambda: max(windows.ids) >= writer.written - 1)
 
-        trio.run(follow, fleet, windows, restarts)
+        trio.run(follow, fleet, query, windows, restarts)
     return writer, windows
 
 
@@ -159,11 +168,21 @@ def check(writer: Writer, windows: Windows) -> None:
 
 
 def test_what_was_written_while_an_agent_was_killed_is_in_its_windows(tmp_path: Path) -> None:
-    writer, windows = lived(tmp_path, [("SIGKILL", nothing)])
+    writer, windows = lived(tmp_path, [("SIGKILL", rename)], LONG)
     check(writer, windows)
+    assert windows.late == 0 or windows.incomplete
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
 def test_restarts_and_rotations(tmp_path: Path, how: str) -> None:
     rounds = [(how, rotate) for rotate in (nothing, rename, rename_and_create) for _ in range(2)]
     check(*lived(tmp_path, rounds))
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
+def test_what_truncation_has_taken_is_said(tmp_path: Path, how: str) -> None:
+    writer, windows = lived(tmp_path, [(how, truncate)])
+    lost = set(range(min(windows.ids), writer.written)) - set(windows.ids)
+    assert max(windows.ids.values()) == 1, "nobody counts twice"
+    assert len(lost) >= windows.late
+    assert windows.incomplete, "and windows name the agent"

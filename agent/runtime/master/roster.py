@@ -36,7 +36,7 @@ class Roster:
     _unknown_upto: int = FIRST_PANE
 
     @classmethod
-    def of(cls, members: Iterable[MemberEntry], next_number: int, published_upto: int = FIRST_PANE) -> Roster:
+    def of(cls, members: Iterable[MemberEntry], next_number: int, published_upto: int) -> Roster:
         """The roster of another master, which has published panes up to this one."""
         roster = cls(next_number)
         roster._unknown_upto = published_upto
