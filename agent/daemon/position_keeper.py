@@ -39,7 +39,7 @@ class PositionKeeper:
         self._file = file
         self._memory = memory
         self._warn = warn
-        self._stored: list[FeedPosition] | None = None
+        self._stored: list[FeedPosition] | None = None if file.found else []
         self._leaves = False
         self._last: list[FeedPosition] | None = None
         self._began = trio.current_time()
@@ -84,7 +84,7 @@ class PositionKeeper:
 
     async def _store(self, positions: list[FeedPosition]) -> None:
         async with self._writing:
-            if positions == (self._stored or []):
+            if positions == self._stored:
                 return
             try:
                 await trio.to_thread.run_sync(self._file.store, positions)
