@@ -13,7 +13,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 
 import trio
 
@@ -26,11 +25,11 @@ from agent.control.server import ControlServer
 from agent.control.status_report import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.stream_sampler import StreamSampler
 from agent.daemon.archiving import ArchiveSupervisor
-from agent.daemon.data_directory import DataDirectory, DiskWarnings, ShownFiles
-from agent.daemon.epochs_file import EpochsFile
+from agent.daemon.data_directory import POSITIONS_FILE, DataDirectory, DiskWarnings, ShownFiles
 from agent.daemon.identity_watch import IdentityWatch
-from agent.daemon.job_files import JobFiles
 from agent.daemon.job_journal import JobJournal
+from agent.daemon.position_keeper import PositionKeeper
+from agent.daemon.positions_file import PositionsFile
 from agent.daemon.result_files import ResultFiles
 from agent.daemon.seeds import Seeds
 from agent.daemon.trust import FleetCreators, kept_revocations
@@ -55,7 +54,6 @@ from overlay import (
     Peer,
     PeerFailed,
     PeerLeft,
-    Revocations,
     Transport,
     TransportLimits,
     format_id,
@@ -70,6 +68,8 @@ SWEEP_S = 5.0
 SHOWN_PARTS = ("agent", "results", "jobs", "spill", "control", "node")
 """Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0
+PAUSE_TIMEOUT_S = 2.0
+"""Time that an agent that leaves takes to insert what its feeds have read."""
 CLOSE_TIMEOUT_S = 2.0
 RESTART_PAUSE_S = 1.0
 """Delay before a failed part is restarted."""
@@ -114,14 +114,7 @@ async def _run(
     config: Config, identity: Identity, directory: DataDirectory, program: Sequence[str], started: float
 ) -> int:
     with trio.open_signal_receiver(*ENDING_SIGNALS) as signals:
-        incarnation = directory.next_incarnation(int(time.time()))
-        revocations = kept_revocations(directory, identity)
-        spill_directory, epochs = directory.empty_spill_directory(), directory.epochs()
-        shown = ShownFiles(directory.shown_directory())
-        daemon = Daemon(
-            config, identity, revocations, incarnation, spill_directory, epochs, directory.job_files(), shown, program,
-            started,
-        )  # fmt: skip
+        daemon = Daemon(config, identity, directory, program, started)
         return await daemon.run(signals)
 
 
@@ -145,30 +138,27 @@ class Daemon(AgentObserver):
         self,
         config: Config,
         identity: Identity,
-        revocations: Revocations,
-        incarnation: int,
-        spill_directory: Path,
-        epochs: EpochsFile,
-        job_files: JobFiles,
-        shown: ShownFiles,
+        directory: DataDirectory,
         program: Sequence[str],
         started: float,
     ) -> None:
         self._config = config
-        self._incarnation = incarnation
+        self._incarnation = incarnation = directory.next_incarnation(int(time.time()))
+        self._epochs, job_files = directory.epochs(), directory.job_files()
         self._started = started
         self._exit_code = 0
         address = config.advertise or config.listen
         chance = random.Random()
-        node = Node(Peer(identity.node_id, address), random=chance, start_number=incarnation, epochs=epochs.counters)
+        node = Node(
+            Peer(identity.node_id, address), random=chance, start_number=incarnation, epochs=self._epochs.counters
+        )
         options = {stream.name: StreamOptions(stream.read_from) for stream in config.streams}
-        self._epochs = epochs
         self._warnings = DiskWarnings(trio.current_time)
-        self._room = SpillArea(config.job_memory_bytes, spill_directory, self._warnings.warn)
+        self._room = SpillArea(config.job_memory_bytes, directory.empty_spill_directory(), self._warnings.warn)
         self._agent = agent = self._new_agent(node, options)
         self._journal = JobJournal(job_files, self._jobs_stored, self._repeat_jobs, self._warnings.warn)
         agent.restore(job_files.read(), trio.current_time())
-        self._shown_files = shown
+        self._shown_files = ShownFiles(directory.shown_directory())
         limits = ProgramLimits(all_memory_bytes=config.program_memory_bytes)
         self._programs = ProgramSupervisor(program, limits, self._told)
         self._pump = pump = CoreDriver(
@@ -187,14 +177,18 @@ class Daemon(AgentObserver):
             incarnation=incarnation,
             receiver=self._pump,
             limits=TransportLimits(sweep_s=SWEEP_S),
-            revocations=revocations,
+            revocations=kept_revocations(directory, identity),
         )
         agent.code.creators = FleetCreators(CreatorTrust(self._transport.admission.trust), identity.fleet)
         self._identity_watch = IdentityWatch(config, self._transport)
         self._witness = StreamSampler(config.streams, self._pump, agent)
         self._requests = ControlService(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
-        self._feeds = Feeds(agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle)
+        self._positions = self._position_keeper()
+        self._feeds = Feeds(
+            agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle,
+            remembered=self._positions.remembered,
+        )  # fmt: skip
         self._tables = TableFiles(agent.tables, config.tables, pump=pump.settle)
         self._archiving = ArchiveSupervisor(config)
         self._results = self._result_files()
@@ -216,6 +210,7 @@ class Daemon(AgentObserver):
                                ("programs", self._programs.run)):  # fmt: skip
                 nursery.start_soon(self._necessary, name, part)
             nursery.start_soon(self._again_and_again, "control socket", self._control.serve)
+            nursery.start_soon(self._again_and_again, "positions", partial(self._positions.run, self._feeds))
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
             nursery.start_soon(self._again_and_again, "tables", self._tables.run)
             nursery.start_soon(self._again_and_again, "descriptions of streams", self._witness.run)
@@ -232,6 +227,12 @@ class Daemon(AgentObserver):
     def _new_agent(self, node: Node, streams: Mapping[str, StreamOptions]) -> Agent:
         tables = [table.name for table in self._config.tables]
         return Agent(self._config.name, node, streams, room=self._room, tables=tables, observer=self, clock=WorkClock())
+
+    def _position_keeper(self) -> PositionKeeper:
+        """The places in logs where jobs go on that were begun before this start."""
+        warn = self._warnings.warn
+        file = PositionsFile(self._config.data_directory / POSITIONS_FILE, self._incarnation, warn)
+        return PositionKeeper(file, self._agent.ingest.memory, self._config.streams, warn)
 
     def _result_files(self) -> ResultFiles:
         """The files of published results; masters write to them if there is an archive."""
@@ -344,11 +345,14 @@ class Daemon(AgentObserver):
     async def _leave(self, everything: trio.CancelScope) -> None:
         """Hands over masters and roots, takes leave of the fleet, and ends all tasks."""
         agent, pump = self._agent, self._pump
-        pump.do(agent.drain.begin)
         with trio.move_on_after(LEAVE_TIMEOUT_S) as patience:
+            await self._positions.pause(self._feeds, PAUSE_TIMEOUT_S)
+            pump.do(agent.drain.begin)
             await pump.until(lambda: agent.drain.is_complete)
         if patience.cancelled_caught:
             log.warn("left before everything was handed over", after_s=LEAVE_TIMEOUT_S)
+        else:
+            await self._positions.left()
         pump.do(pump.node.leave)
         await self._transport.close(CLOSE_TIMEOUT_S)
         everything.cancel()

@@ -10,15 +10,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Protocol
 
 import trio
 
 from agent.configuration.config import StreamConfig
 from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, slices
+from agent.feeding.reading_ledger import FeedPosition, ReadingLedger
 from agent.feeding.statistics import StreamMeter, StreamStatistics
 from agent.parsing import Parsed
 from agent.runtime.ingest.feed import Feed, FeedKey
+from agent.runtime.ingest.feed_memory import FeedNeeds
+from agent.runtime.model.panes import FIRST_PANE
 
 POLL_S = 0.1
 """Interval at which sources without new lines are polled."""
@@ -29,6 +33,8 @@ RECONCILE_POLLS = 10
 THREADS = 2
 """Upper bound on batches read at once by all feeds: parsing holds the interpreter's lock most of the time."""
 
+NOTHING_REMEMBERED: Mapping[str, FeedPosition] = MappingProxyType({})
+
 _LOG = logging.getLogger("elf.agent")
 
 
@@ -36,13 +42,16 @@ class EventSink(Protocol):
     """Receiver of events: see `agent.Agent.ingest`. `now` is monotonic, in seconds.
 
     `lacks`: some of the feed's files cannot be read, or all can.
-    `caught_up`: all that had been written at `wall_ms` has been inserted.
+    `caught_up`: all that had been written at `wall_ms` has been inserted. `lost`: some events up to `upto_ms` are gone
+    for good. `needs`: what the feed's jobs would need to read again after a restart.
     """
 
     def feeds(self) -> tuple[Feed, ...]: ...
     def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None: ...
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
     def lacks(self, key: FeedKey, some: bool) -> None: ...
+    def lost(self, key: FeedKey, upto_ms: int) -> None: ...
+    def needs(self, key: FeedKey) -> FeedNeeds | None: ...
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
 
 
@@ -50,7 +59,7 @@ class Feeds:
     """Keeps one reading running for every feed the agent wants, and no other.
 
     `clock` (seconds, monotonic) and `wall_ms` (epoch milliseconds) tell the time; `pump` is called whenever the agent
-    was given events, so that its messages are sent.
+    was given events, so that its messages are sent. `remembered`: the positions of remembered feeds, by stream.
     """
 
     def __init__(
@@ -62,7 +71,10 @@ class Feeds:
         wall_ms: Callable[[], int],
         pump: Callable[[], None],
         poll_s: float = POLL_S,
+        remembered: Mapping[str, FeedPosition] = NOTHING_REMEMBERED,
     ) -> None:
+        self._remembered = remembered
+        self._is_paused = False
         self._sink = sink
         self._streams = {stream.name: stream for stream in streams}
         self._clock, self._wall_ms, self._pump, self._poll_s = clock, wall_ms, pump, poll_s
@@ -85,7 +97,7 @@ class Feeds:
     def reconcile(self) -> None:
         """Starts and stops readings to match the feeds the agent wants now. Cheap enough to be called often."""
         feeds = self._sink.feeds()
-        if self._nursery is None or feeds is self._reconciled:
+        if self._nursery is None or feeds is self._reconciled or self._is_paused:
             return
         self._reconciled = feeds
         wanted = {feed.key: feed for feed in feeds}
@@ -95,8 +107,30 @@ class Feeds:
                 del self._readings[key]
         for key, feed in wanted.items():
             if key not in self._readings:
-                self._readings[key] = _FeedTask(feed, FeedReader(feed, self._streams[feed.stream]))
+                self._readings[key] = self._reading(feed)
                 self._nursery.start_soon(self._run, self._readings[key])
+
+    def _reading(self, feed: Feed) -> _FeedTask:
+        position = self._remembered.get(feed.stream) if feed.start == "remembered" else None
+        return _FeedTask(feed, FeedReader(feed, self._streams[feed.stream], position.files if position else ()))
+
+    async def pause(self) -> None:
+        """Reads no more, and returns once all that was read is inserted."""
+        self._is_paused = True
+        for reading in list(self._readings.values()):
+            await reading.ended.wait()
+
+    def positions(self) -> list[FeedPosition]:
+        """The positions from which live feeds have to be read after a restart."""
+        needs = ((reading, self._sink.needs(key)) for key, reading in self._readings.items())
+        found = [reading.ledger.needed(need) for reading, need in needs if need is not None]
+        return [position for position in found if position is not None]
+
+    def last_positions(self) -> list[FeedPosition]:
+        """The positions that paused feeds have reached."""
+        needs = ((reading, self._sink.needs(key)) for key, reading in self._readings.items())
+        found = [reading.ledger.reached(need, self._wall_ms()) for reading, need in needs if need is not None]
+        return [position for position in found if position is not None]
 
     def statistics(self) -> Mapping[str, StreamStatistics]:
         """Statistics of reading, by stream."""
@@ -111,13 +145,14 @@ class Feeds:
                     nursery.start_soon(self._read_batches, reading, send)
                     await self._insert_batches(reading, receive)
         finally:
+            reading.ended.set()
             reading.reader.close()
             self._meters[reading.feed.stream].end(reading)
 
     async def _read_batches(self, reading: _FeedTask, send: trio.MemorySendChannel[ReadBatch]) -> None:
         async with send:
             last_line = self._clock()
-            while True:
+            while not self._is_paused:
                 columns = self._columns(reading) or ()
                 now, wall_ms = self._clock(), self._wall_ms()
                 found = reading.reader.quiet_batch(now, wall_ms)  # a thread costs more than a look at a few files
@@ -145,15 +180,31 @@ class Feeds:
             for fault in found.faults:
                 _LOG.warning("source", extra={"fields": {"stream": feed.stream, "fault": fault}})
             statistics = found.statistics
+            if is_first:
+                self._note_beginning(reading, found)
             self._sink.lacks(feed.key, statistics.unreadable > 0 or (feed.bounded and statistics.broken > 0))
             for parsed in found.blocks:
                 await self._insert(reading, parsed)
+            if found.files is not None:
+                reading.ledger.note(found.files, found.newest_ms + 1)
             if found.at_end and self._columns(reading) is not None:
                 tell = self._sink.end_of_feed if feed.bounded else self._sink.caught_up
                 # Only from now on is nothing missed of a file that is read from its end.
                 tell(feed.key, self._clock(), self._wall_ms() if is_first else found.wall_ms)
                 self._pump()
             is_first = False
+
+    def _note_beginning(self, reading: _FeedTask, found: ReadBatch) -> None:
+        """Notes where a reading begins, and whether some of what a remembered one should begin with is lost."""
+        feed, began, now_ms = reading.feed, reading.reader.began, self._wall_ms()
+        if began is None:
+            return
+        complete_from_ms = now_ms if feed.start == "end" else FIRST_PANE
+        if feed.start == "remembered" and feed.stream in self._remembered:
+            complete_from_ms = self._remembered[feed.stream].complete_from_ms
+        reading.ledger.note(began, complete_from_ms)
+        if found.statistics.gone:
+            self._sink.lost(feed.key, now_ms)
 
     async def _insert(self, reading: _FeedTask, batch: ParsedBlock) -> None:
         """Inserts a block with at least the columns of all jobs that existed when it was read.
@@ -186,7 +237,9 @@ class _FeedTask:
     def __init__(self, feed: Feed, reader: FeedReader) -> None:
         self.feed = feed
         self.reader = reader
+        self.ledger = ReadingLedger(feed.stream)
         self.scope = trio.CancelScope()
+        self.ended = trio.Event()
 
     def serves(self, feed: Feed | None) -> bool:
         """Whether the reading serves a feed, whatever its columns are by now."""

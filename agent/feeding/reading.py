@@ -10,8 +10,11 @@ from functools import partial
 import polars as pl
 
 from agent.configuration.config import StreamConfig
+from agent.feeding.reading_ledger import Files
 from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
 from agent.runtime.ingest.feed import Feed
+from agent.sources.file.source import FileSource
+from agent.sources.file.tail import TailReader
 from agent.sources.reader import ReaderStatistics, SourceBlock, StreamReader
 
 ROWS_PER_INSERT = 1 << 15
@@ -41,24 +44,40 @@ class ParsedBlock:
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """The blocks that one call has read. `at_end`: they are all that was there at `wall_ms`."""
+    """The blocks that one call has read. `at_end`: they are all that was there at `wall_ms`.
+
+    `files`: the position after them, and `newest_ms` the time of the newest event before it; None: the source has no
+    positions.
+    """
 
     blocks: tuple[ParsedBlock, ...]
     at_end: bool
     wall_ms: int
     faults: tuple[str, ...]
     statistics: ReaderStatistics
+    files: Files | None = None
+    newest_ms: int = NO_WATERMARK_MS
 
 
 class FeedReader:
     """Reads and parses for one feed. Calls block; one `read` may run at a time, and `reparse` and `close` beside it.
 
     The source is closed by `close`, or at its end by the `read` that was under way then, which nobody may wait for.
+
+    `known`: the position of a remembered feed. `began`: the position at which the reading has begun, once it has.
     """
 
-    def __init__(self, feed: Feed, stream: StreamConfig) -> None:
+    def __init__(self, feed: Feed, stream: StreamConfig, known: Files = ()) -> None:
         recognise = partial(sniff, kind=stream.format, time_field=stream.time_field)
-        self._reader: StreamReader[Format] = stream.source.open(recognise, bounded=feed.bounded, read_from=feed.start)
+        self._reader: StreamReader[Format]
+        if feed.start == "remembered":
+            assert isinstance(stream.source, FileSource), "only files have positions"
+            self._reader = stream.source.tail(recognise, "beginning", known)
+        else:
+            self._reader = stream.source.open(recognise, bounded=feed.bounded, read_from=feed.start)
+        self._tail = self._reader if isinstance(self._reader, TailReader) else None
+        self.began: Files | None = None
+        self._seen_ms = NO_WATERMARK_MS
         self._is_live = not feed.bounded
         self._parsers: dict[tuple[Format, Columns], Parser] = {}
         self._newest_ms = NO_WATERMARK_MS
@@ -83,6 +102,9 @@ class FeedReader:
 
     def _read(self, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
         blocks = []
+        if self.began is None and self._tail is not None:
+            self._tail.look(now)
+            self.began = self._tail.positions
         for piece in self._reader.poll(now):
             parsed = self._parse(piece, columns, wall_ms)
             self._note_times(piece, parsed, wall_ms)
@@ -93,7 +115,9 @@ class FeedReader:
             last = blocks[-1]
             blocks[-1] = replace(last, parsed=replace(last.parsed, watermark_ms=self._watermark()))
         faults, self._faults = (*self._reader.faults(), *self._faults), []
-        return ReadBatch(tuple(blocks), self._reader.at_end, wall_ms, faults, self._reader.statistics())
+        files = self._tail.positions if self._tail is not None and blocks else None
+        statistics = self._reader.statistics()
+        return ReadBatch(tuple(blocks), self._reader.at_end, wall_ms, faults, statistics, files, self._seen_ms)
 
     def quiet_batch(self, now: float, wall_ms: int) -> ReadBatch | None:
         """The result of `read` if it would certainly find nothing, else None. Does not block."""
@@ -135,6 +159,9 @@ class FeedReader:
     def _note_times(self, piece: SourceBlock[Format], parsed: Parsed, wall_ms: int) -> None:
         """Advances a file to its newest event, apart from events too far in the future."""
         limit = wall_ms + AHEAD_MS_MAX
+        # An event that is not believed yet may be, by the time it is inserted.
+        seen = (_newest(frame[TIME], limit + AHEAD_MS_MAX) for frame in parsed.frames)
+        self._seen_ms = max(self._seen_ms, *(time for time in seen if time is not None), NO_WATERMARK_MS)
         newest = [time for frame in parsed.frames if (time := _newest(frame[TIME], limit)) is not None]
         reached = piece.part.reached_ms
         if newest:

@@ -28,6 +28,7 @@ class StreamStatistics:
     bytes_read: int = 0
     truncated: int = 0
     broken: int = 0
+    gone: int = 0
     events_per_s: float = 0.0
     at_end: bool = True
 
@@ -75,6 +76,7 @@ class StreamMeter:
             bytes_read=total.bytes_read,
             truncated=total.truncated,
             broken=total.broken,
+            gone=total.gone,
             events_per_s=self._rate(now),
             at_end=all(at_end for _, at_end in self._readings.values()),
         )
@@ -95,4 +97,5 @@ def _sum(one: ReaderStatistics, other: ReaderStatistics) -> ReaderStatistics:
         bytes_read=one.bytes_read + other.bytes_read,
         truncated=one.truncated + other.truncated,
         broken=one.broken + other.broken,
+        gone=one.gone + other.gone,
     )

@@ -57,7 +57,7 @@ class ReaderStatistics:
     """Totals of a reader; `files` and `unreadable` are numbers at the moment.
 
     `truncated` counts files cut off under their reader, `broken` reads that failed and compressed files that ended
-    too soon.
+    too soon, `gone` files of an earlier reading whose rest cannot be read.
     """
 
     files: int = 0
@@ -65,6 +65,7 @@ class ReaderStatistics:
     bytes_read: int = 0
     truncated: int = 0
     broken: int = 0
+    gone: int = 0
 
 
 class StreamReader(Protocol[F]):

@@ -166,7 +166,7 @@ def test_who_comes_back_after_a_farewell_has_a_new_number() -> None:
     assert (members.last_pane(7), members.present(), members.numbers_of(7)) == (3000, 0b10, 0b11)
     members.forget_left(3000)
     assert (members.known(), members.expected(1000)) == (0b10, 0)
-    copy = Roster.of(members.entries(), members.next_number)
+    copy = Roster.of(members.entries(), members.next_number, FIRST_PANE)
     assert copy.enrol(7, "agent-7") == members.member(again.number)
     assert copy.entries() == [MemberEntry(1, "agent-7", Id(7), 5000, None)]
 

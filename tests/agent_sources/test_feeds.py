@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,20 @@ import trio
 
 from agent.configuration.config import StreamConfig
 from agent.control.status_report import stream_counters
-from agent.feeding.feeds import Feeds
+from agent.feeding.feeds import NOTHING_REMEMBERED, Feeds
 from agent.feeding.reading import ROWS_PER_INSERT, Columns, FeedReader, ReadBatch
+from agent.feeding.reading_ledger import FeedPosition
 from agent.parsing import Parsed, Parser, SourceColumn
 from agent.runtime.ingest.feed import Feed, FeedKey
+from agent.runtime.ingest.feed_memory import REMEMBERED, FeedNeeds, JobTerm
+from agent.sources.file.followed_file import ReadUpTo
 from agent.sources.file.source import FileSource
 
 pytestmark = pytest.mark.trio
 NUMBER = SourceColumn("number", ("number",), "any")
 WORD = SourceColumn("word", ("word",), "any")
 DAY_MS = 1_767_225_600_000  # 2026-01-01
+JOB = JobTerm(1, 2)
 
 
 class FakeAgent:
@@ -40,6 +44,7 @@ class FakeAgent:
         self.said: list[tuple[str, FeedKey]] = []
         self.caught_up_ms: list[int] = []
         self.lacking: dict[FeedKey, bool] = {}
+        self.needed: dict[FeedKey, FeedNeeds] = {}
         self.clock = 0.0
         self.on_insert: Callable[[], None] = lambda: None
 
@@ -67,6 +72,13 @@ class FakeAgent:
 
     def lacks(self, key: FeedKey, some: bool) -> None:
         self.lacking[key] = some
+
+    def lost(self, key: FeedKey, upto_ms: int) -> None:
+        assert upto_ms > DAY_MS
+        self.said.append(("lost", key))
+
+    def needs(self, key: FeedKey) -> FeedNeeds | None:
+        return self.needed.get(key)
 
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
         self._note_time(now, wall_ms)
@@ -105,9 +117,15 @@ async def until(condition: Callable[[], bool]) -> None:
             await trio.sleep(0.002)
 
 
-def make_feeds(agent: FakeAgent, *streams: StreamConfig, pump: Callable[[], None] = lambda: None) -> Feeds:
+def make_feeds(
+    agent: FakeAgent,
+    *streams: StreamConfig,
+    pump: Callable[[], None] = lambda: None,
+    remembered: Mapping[str, FeedPosition] = NOTHING_REMEMBERED,
+) -> Feeds:
     return Feeds(
-        agent, streams, clock=time.monotonic, wall_ms=lambda: int(time.time() * 1000), pump=pump, poll_s=0.005
+        agent, streams, clock=time.monotonic, wall_ms=lambda: int(time.time() * 1000), pump=pump, poll_s=0.005,
+        remembered=remembered,
     )  # fmt: skip
 
 
@@ -449,3 +467,47 @@ async def test_a_closed_reader_reads_no_more(tmp_path: Path) -> None:
     reader = FeedReader(feed, stream(tmp_path / "access.log"))
     reader.close()
     assert reader.read(feed.columns, 0.0, DAY_MS).blocks == ()
+
+
+async def test_a_feed_goes_on_where_the_one_of_an_earlier_process_is_needed(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    log = tmp_path / "access.log"
+    write(log, [0])
+    agent = FakeAgent(live())
+    agent.needed[live().key] = FeedNeeds(DAY_MS + 3, {JOB: DAY_MS})
+    feeds = make_feeds(agent, stream(log))
+    nursery.start_soon(feeds.run)
+    await until(lambda: len(agent.said) > 2)
+    for number in range(1, 6):
+        write(log, [number], time_ms=int(time.time() * 1000) + 1000)
+        await until(lambda number=number: len(agent.numbers(live().key)) == number)  # type: ignore[misc]
+    (stored,) = feeds.positions()
+    assert stored.complete_from_ms > DAY_MS
+    await feeds.pause()
+    write(log, [6])
+    (last,) = feeds.last_positions()
+    assert last.exact
+    remembered = live(start="remembered", app_id=REMEMBERED)
+    again = FakeAgent(remembered)
+    nursery.start_soon(make_feeds(again, stream(log), remembered={"web": last}).run)
+    await until(lambda: again.numbers(remembered.key) == [6])
+    older = FakeAgent(remembered)
+    nursery.start_soon(make_feeds(older, stream(log), remembered={"web": stored}).run)
+    await until(lambda: older.numbers(remembered.key)[-1:] == [6])
+    assert older.numbers(remembered.key) == [1, 2, 3, 4, 5, 6], "all that may be needed"
+    assert ("lost", remembered.key) not in older.said
+
+
+async def test_what_cannot_be_read_again_is_said(tmp_path: Path, nursery: trio.Nursery) -> None:
+    log = tmp_path / "access.log"
+    write(log, [0])
+    gone = ReadUpTo(str(tmp_path / "gone.log"), (1, 1), 0, "", 10)
+    remembered = live(start="remembered", app_id=REMEMBERED)
+    agent = FakeAgent(remembered)
+    feeds = make_feeds(agent, stream(log), remembered={"web": FeedPosition("web", (gone,), DAY_MS, {JOB: DAY_MS})})
+    nursery.start_soon(feeds.run)
+    await until(lambda: agent.numbers(remembered.key) == [0])
+    assert ("lost", remembered.key) in agent.said
+    assert feeds.statistics()["web"].gone == 1
+    assert stream_counters(feeds.statistics())["stream.web.gone"] == 1

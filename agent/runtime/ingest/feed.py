@@ -14,10 +14,11 @@ from typing import Literal
 import polars as pl
 
 from agent.parsing import COERCED, TIME, SourceColumn
+from agent.runtime.ingest.feed_memory import FeedMemory
 from agent.runtime.messages.jobs import Enrolled
 from agent.runtime.model.panes import FIRST_PANE
 
-Start = Literal["end", "beginning"]
+Start = Literal["end", "beginning", "remembered"]
 FeedKey = tuple[str, int | None]
 
 
@@ -25,14 +26,15 @@ FeedKey = tuple[str, int | None]
 class StreamOptions:
     """The place where live jobs begin to read a stream."""
 
-    read_from: Start = "end"
+    read_from: Literal["end", "beginning"] = "end"
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
     """One reading of a stream, while `Agent.ingest.feeds()` names it. `columns` may change from call to call.
 
-    `app_id`: the one job it is for; None: all live jobs that start at the stream's end. `bounded`: it ends where the
+    `app_id`: the one job it is for; None: all live jobs that start at the stream's end; negative: some that go on
+    where they were before the agent was started again. `bounded`: it ends where the
     stream's files ended when it was opened. `app`: it brings the results of the job of this name, and nothing is read
     from files.
     """
@@ -98,14 +100,19 @@ def feeds_of_job(
     shared: Iterable[Feed],
     *,
     bounded: bool,
+    remembered: int | None = None,
 ) -> list[Feed]:
-    """The feeds a job wants of its streams, with the `columns` of each; `shared`: those of this agent's other jobs."""
+    """The feeds a job wants of its streams, with the `columns` of each; `shared`: those of this agent's other jobs.
+
+    `remembered`: it goes on where it was; its feeds have this id.
+    """
     shared = tuple(shared)
     feeds = []
     for stream, options in streams.items():
         shares = not bounded and options.read_from == "end"
-        start: Start = "beginning" if bounded else options.read_from
-        feed = Feed(stream, None if shares else app_id, start, bounded, ())
+        feed = Feed(stream, None if shares else app_id, "beginning" if bounded else options.read_from, bounded, ())
+        if remembered is not None:
+            feed = Feed(stream, remembered, "remembered", bounded, ())
         feeds.append(replace(feed, columns=placed(columns(stream), columns_of_feed(feed.key, shared))))
     return feeds
 
@@ -116,11 +123,15 @@ def feeds_of_worker(
     columns: Callable[[str], Iterable[SourceColumn]],
     streams: Mapping[str, StreamOptions],
     shared: Iterable[Feed],
+    memory: FeedMemory | None = None,
 ) -> list[Feed]:
-    """The feeds of a new worker: of its agent's streams, or of the `app` whose results the job reads."""
+    """The feeds of a new worker: of its agent's streams, or of the `app` whose results the job reads. `memory`: it may
+    go on where it was."""
     job = message.job
     if app is not None:
         return [Feed(job.stream, job.app_id, "end", job.bounded, placed(columns(job.stream), ()), app)]
+    if memory is not None and memory.knows(message, streams):
+        return feeds_of_job(job.app_id, columns, streams, shared, bounded=False, remembered=memory.next_feed_id())
     if message.begins > FIRST_PANE and not job.bounded:
         # Published panes are final, so a late worker starts at the end of the stream.
         streams = dict.fromkeys(streams, StreamOptions("end"))

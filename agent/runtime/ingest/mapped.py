@@ -18,6 +18,7 @@ from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, parsed_rows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import Feed, FeedKey
+from agent.runtime.ingest.feed_memory import JobTerm, Resumption
 from agent.runtime.ingest.operator import ColumnNames, Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import OnSealed, Pipeline, columns_of
@@ -62,6 +63,8 @@ class MappedPipeline(Pipeline):
         wall_ms: int,
         ingest: OperatorPool,
         on_sealed: OnSealed,
+        term: JobTerm,
+        resumption: Resumption | None,
         send: Send,
     ) -> None:
         self.unmapped = 0
@@ -71,7 +74,7 @@ class MappedPipeline(Pipeline):
         self._rows = 0
         self._numbers = 0
         self._lost_upto = FIRST_PANE
-        super().__init__(versions, job, feeds, begins, wall_ms, ingest, on_sealed)
+        super().__init__(versions, job, feeds, begins, wall_ms, ingest, on_sealed, term, resumption)
 
     def _want_columns(self, function: JobFunction) -> None:
         """The code decides what is read, not the query."""

@@ -109,6 +109,11 @@ class PaneConsumer:
         self._emit(nothing)
         self.operator.trim()
 
+    def expect_after(self, counted_upto: int) -> None:
+        """Counts events of all panes after this one that come too late, also of panes before its first: they are in no
+        window yet."""
+        self._late_from = min(self._late_from, counted_upto + 1)
+
     def lacks_upto(self, time_ms: int) -> None:
         """Events up to this time were read without the columns it needs: it begins after them."""
         if self.is_begun:

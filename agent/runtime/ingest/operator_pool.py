@@ -14,6 +14,7 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
+from agent.runtime.ingest.feed_memory import FeedMemory, FeedNeeds
 from agent.runtime.ingest.operator import ColumnNames, Operator, OperatorKey, PaneConsumer
 from agent.runtime.ingest.watermark import FUTURE_MS, Watermark, believed, come_to
 from agent.runtime.model.containment import JobContainment
@@ -62,6 +63,7 @@ class OperatorPool:
         self.area = area
         self._containment = containment
         self.demand = FeedDemand()
+        self.memory = FeedMemory()
         self.listener: FeedListener | None = None
         self._batches = EventBatches()
         self._alike: dict[OperatorKey, list[Operator]] = {}
@@ -241,6 +243,15 @@ class OperatorPool:
             operator.is_partial = not self._incomplete.isdisjoint(operator.names)
         for consumer in self._consumers_of(key):
             consumer.lacks(key, some)
+
+    def lost(self, key: FeedKey, upto_ms: int) -> None:
+        """Notes that some events of a feed up to a time (epoch ms) are gone for good: panes up to then are partial."""
+        for operator in self._reading.get(key, ()):
+            operator.lost_upto = max(operator.lost_upto, upto_ms)
+
+    def needs(self, key: FeedKey) -> FeedNeeds | None:
+        """The need of a feed's jobs after a restart."""
+        return self.memory.needs(key)
 
     def _reading_now(self, key: FeedKey) -> list[Operator]:
         return [operator for operator in self._reading.get(key, ()) if operator.is_reading]

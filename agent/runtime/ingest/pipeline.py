@@ -15,11 +15,12 @@ from agent.parsing import SourceColumn, parsed_rows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import InForce, Versions
 from agent.runtime.ingest.feed import Feed, FeedKey, columns_of_feed, merged_columns, placed
+from agent.runtime.ingest.feed_memory import JobTerm, Resumption
 from agent.runtime.ingest.operator import ColumnNames, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
-from agent.runtime.model.panes import FIRST_PANE, Run
+from agent.runtime.model.panes import FIRST_PANE, Run, closed_ms
 from overlay import Id
 
 OnSealed = Callable[[Run], None]
@@ -27,7 +28,8 @@ OnSealed = Callable[[Run], None]
 
 
 class Pipeline:
-    """Goes on through all epochs of a job. `begins`: the first pane that the master can still use.
+    """Goes on through all epochs of a job. `begins`: the first pane that the master can still use. `resumption`: an
+    earlier process of this agent has begun the job.
 
     `ingest` is that of all of the agent's jobs; `close` leaves it.
     """
@@ -41,6 +43,8 @@ class Pipeline:
         wall_ms: int,
         ingest: OperatorPool,
         on_sealed: OnSealed,
+        term: JobTerm,
+        resumption: Resumption | None = None,
     ) -> None:
         self.feeds = {feed.key: feed for feed in feeds}
         self.last_pane: int | None = None
@@ -49,6 +53,9 @@ class Pipeline:
         self._ingest = ingest
         self._on_sealed = on_sealed
         self._unopened = set(self.feeds)
+        self._term = term
+        self._resumption = resumption
+        self._committed = FIRST_PANE
         self._ended: list[PaneConsumer] = []
         """Consumers whose panes are all sealed, and not all committed."""
         self._consumers: list[PaneConsumer] = []
@@ -61,6 +68,8 @@ class Pipeline:
         self.change_to(versions)
         self._begin(begins, wall_ms)
         self._want_feeds()
+        if self._can_replay:
+            ingest.memory.follow(term, self)
         self.get_ready()
 
     @property
@@ -88,10 +97,22 @@ class Pipeline:
     def get_ready(self) -> bool:
         """Whether its feeds may be opened: everything it needs besides events has come. Wants them as soon as so."""
         if not self._is_ready and all(consumer.function.is_ready for consumer in self._consumers):
+            if not self._has_its_turn():
+                return False
             self._is_ready = True
             self._want_feeds()
             self._begin_to_read()
         return self._is_ready
+
+    def _has_its_turn(self) -> bool:
+        """Whether its feeds may be opened. One that comes too late for the feeds it shares begins anew."""
+        if self._resumption is None:
+            return True
+        if not self._ingest.memory.join(self._resumption):
+            return False
+        if not self._ingest.memory.has_joined(self._resumption):
+            self._resumption = None
+        return True
 
     def _want_feeds(self) -> None:
         self._ingest.demand.want(self._job.app_id, self.feeds.values(), now=self._is_ready)
@@ -105,15 +126,20 @@ class Pipeline:
         not from before the job: its server's clock is wrong, and its window must not look complete."""
         for consumer in self._consumers:
             first = self._first_pane(consumer, wall_ms)
-            from_now = first != FIRST_PANE
+            from_now = first != FIRST_PANE and self._resumption is None
             expected_from = wall_ms - (consumer.pane_ms or 0) - self._grace_ms(consumer.function)
             consumer.begin_at(max(earliest, first), expected_from if from_now else FIRST_PANE)
+            if self._resumption is not None:
+                consumer.expect_after(self._resumption.counted_upto)
         self.advance()
 
     def _first_pane(self, consumer: PaneConsumer, wall_ms: int) -> int:
         """The first pane with every event: the next one to start where feeds begin at the end of their streams."""
         if any(feed.bounded or feed.start == "beginning" for feed in self.feeds.values()):
             return FIRST_PANE
+        if self._resumption is not None:
+            complete_from_ms = self._resumption.complete_from_ms
+            return FIRST_PANE if complete_from_ms == FIRST_PANE else consumer.next_pane(complete_from_ms - 1)
         return consumer.next_pane(wall_ms)
 
     @property
@@ -141,9 +167,26 @@ class Pipeline:
 
     def close(self) -> None:
         """Leaves the ingest service: the job is over here."""
+        self._ingest.memory.forget(self._term)
         self._stop_reading()
         for consumer in self._consumers:
             self._ingest.detach(consumer)
+
+    @property
+    def _can_replay(self) -> bool:
+        return not self._job.bounded and self.app_feed is None
+
+    @property
+    def feed_keys(self) -> Iterable[FeedKey]:
+        """The keys of its feeds."""
+        return self.feeds.keys()
+
+    @property
+    def needed_from_ms(self) -> int:
+        """The time (epoch ms) from which on events would have to be read again after a restart."""
+        every = (*self._ended, *self._consumers)
+        pane_ms = next((one.pane_ms for one in every if self._committed <= one.last_pane), every[-1].pane_ms)
+        return max(closed_ms(self._committed, pane_ms) + 1, self.first_pane)
 
     def _stop_reading(self) -> None:
         self._ingest.demand.drop(self._job.app_id)
@@ -334,6 +377,7 @@ class Pipeline:
 
     def commit(self, frontier: int, retention_pane: int) -> None:
         """Frees published runs, except those that unpublished windows still need."""
+        self._committed = max(self._committed, frontier)
         self._ended = [consumer for consumer in self._ended if consumer.last_pane > frontier]
         for consumer in (*self._ended, self.consumer):
             consumer.log.commit(frontier, retention_pane)

@@ -8,6 +8,7 @@ from agent.parsing import SourceColumn
 from agent.programs.calls import JobDescription
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import Feed, merged_columns
+from agent.runtime.ingest.feed_memory import JobTerm
 from agent.runtime.ingest.mapped import MappedPipeline, Send
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pao_handles import PaoHandles
@@ -32,7 +33,12 @@ def new_pipeline(
     if versions.newest.function.self_paced:
         paced = (message.app_id, versions, feeds, message.begins, wall_ms, ingest, on_sealed, handles)
         return SelfPacedPipeline(*paced) if map_events is None else SelfPacedMappedPipeline(*paced, map_events)
-    clocked = (versions, message.job, feeds, message.begins, wall_ms, ingest, on_sealed)
+    feeds = tuple(feeds)
+    term, streams = JobTerm(message.app_id, message.epoch.born_ms), [feed.stream for feed in feeds]
+    resumption = None
+    if feeds and feeds[0].start == "remembered" and feeds[0].app_id is not None:
+        resumption = ingest.memory.resumption(message, streams, feeds[0].app_id)
+    clocked = (versions, message.job, feeds, message.begins, wall_ms, ingest, on_sealed, term, resumption)
     return Pipeline(*clocked) if map_events is None else MappedPipeline(*clocked, map_events)
 
 

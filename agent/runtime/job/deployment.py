@@ -126,7 +126,8 @@ class Deployments:
         about = job.program.about if job.program is not None else None
         columns, app = partial(columns_read, job.versions, about), job.versions.newest.function.plan.app
         streams = self._jobs.streams_of(message.job.stream)
-        return feeds_of_worker(message, app, columns, streams, self._jobs.ingest.demand.all())
+        ingest, paced = self._jobs.ingest, job.versions.newest.function.self_paced
+        return feeds_of_worker(message, app, columns, streams, ingest.demand.all(), None if paced else ingest.memory)
 
     def change(self, message: PrepareVersion | ActivateVersion | AbortVersion, now: float) -> bool:
         """Prepares, activates or withdraws a further version of a job's function."""

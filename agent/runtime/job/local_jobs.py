@@ -12,6 +12,7 @@ from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.fleet.job_directory import JOBS_MAX, SILENCE_S, JobDirectory
 from agent.runtime.function.versions import FunctionCache
 from agent.runtime.ingest.feed import FeedKey, StreamOptions
+from agent.runtime.ingest.feed_memory import JobTerm
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.job.code import CodeRegistry, call_received, deliver_multicast, mapper
 from agent.runtime.job.local_job import LocalJob
@@ -224,7 +225,8 @@ class LocalJobs:
         if job.epoch is None or job.master_peer is None:
             return
         if not job.is_installed or (job.works and job.number is None) or behind:
-            enrol = Enrol(job.app_id, job.epoch, self._name, job.works, job.number_before)
+            resumes = job.works and self.ingest.memory.awaits(JobTerm(job.app_id, job.epoch.born_ms))
+            enrol = Enrol(job.app_id, job.epoch, self._name, job.works, job.number_before, resumes)
             self._sender.send(job.master_peer, enrol, now)
 
     def streams_of(self, stream: str) -> dict[str, StreamOptions]:
@@ -423,6 +425,7 @@ class LocalJobs:
 
     def tick(self, now: float) -> None:
         """Retransmits unacknowledged snapshots, skips stragglers, and seals blocked runs."""
+        self.ingest.memory.tick(now)
         self.ingest.start_sealing(now)
         for job in self:
             if job.epoch is None:

@@ -194,9 +194,14 @@ class JobMaster:
 
     def enrol(self, sender: Peer, message: Enrol, now: float) -> bool:
         """Answers an agent that takes part in the job; False if the roster is full."""
-        enrolled = self.state.enrol(sender.node_id, message.agent, works=message.works, before=message.number)
+        works, before, resumes = message.works, message.number, message.resumes
+        enrolled = self.state.enrol(sender.node_id, message.agent, works=works, before=before, resumes=resumes)
         if enrolled is None:
             return False
+        if enrolled.number is not None and resumes:
+            # What it has read again of panes that are not published is worth the holdback.
+            self._holdback.contributed(1 << enrolled.number)
+            self.state.written_off = self._holdback.written_off
         self._sender.send(sender, msgspec.structs.replace(enrolled, versions=self.rollout.begun()), now)
         self.subscribers.acknowledge(now)
         return True

@@ -31,11 +31,15 @@ class Roster:
     _steady: tuple[int, int, int] = (0, 0, 0)
     _by_node: dict[int, list[int]] = field(default_factory=dict)
     _present: tuple[int, int] = (0, 0)
+    _contributing: int = 0
+    _contributed: dict[int, int] = field(default_factory=dict)
+    _unknown_upto: int = FIRST_PANE
 
     @classmethod
-    def of(cls, members: Iterable[MemberEntry], next_number: int) -> Roster:
-        """The roster of another master."""
+    def of(cls, members: Iterable[MemberEntry], next_number: int, published_upto: int) -> Roster:
+        """The roster of another master, which has published panes up to this one."""
         roster = cls(next_number)
+        roster._unknown_upto = published_upto
         for member in sorted(members, key=lambda member: member.number):
             roster._put(member)
             roster.next_number = max(roster.next_number, member.number + 1)
@@ -57,6 +61,24 @@ class Roster:
         """The last pane of an agent that enrols again after leaving; None if it has not left."""
         left = (member.last_pane for member in self._of(node_id))
         return max((pane for pane in left if pane is not None), default=None)
+
+    def contribute(self, numbers: int, after: int) -> None:
+        """Notes who is in the panes after this one. O(agents that are not in them, and were before)."""
+        for number in contributors.members(self._contributing & ~numbers):
+            self._contributed[number] = after
+        self._contributing = numbers
+
+    def contributed(self, node_id: int, frontier: int) -> int:
+        """The last of the panes up to a frontier to which an agent has, or may have, contributed."""
+        last, known = self._unknown_upto, self._of(node_id)
+        if not known:
+            return frontier  # it may have left, and be forgotten
+        for member in known:
+            if self._contributing >> member.number & 1:
+                return frontier
+            left = FIRST_PANE if member.last_pane is None else member.last_pane
+            last = max(last, left, self._contributed.get(member.number, FIRST_PANE))
+        return last
 
     def _of(self, node_id: int) -> list[MemberEntry]:
         """An agent's entries, the oldest first: there are several if it has left and come back."""
@@ -93,6 +115,7 @@ class Roster:
         self._steady = (0, 0, 0)
         for member in gone:
             del self._members[member.number]
+            self._contributed.pop(member.number, None)
             self._by_node[member.node_id].remove(member.number)
             if not self._by_node[member.node_id]:
                 del self._by_node[member.node_id]

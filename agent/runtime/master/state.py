@@ -66,21 +66,25 @@ class JobState:
         """The last pane published, by this master or the one before."""
         return max(self.frontier, self._published_before)
 
-    def enrol(self, node_id: int, name: str, *, works: bool, before: int | None = None) -> Enrolled | None:
+    def enrol(
+        self, node_id: int, name: str, *, works: bool, before: int | None = None, resumes: bool = False
+    ) -> Enrolled | None:
         """Puts a worker on the roster, and gives it or a forwarder the function in force. None: the roster is full.
 
-        `before`: its number under the master before.
+        `before`: its number under the master before. `resumes`: it has the events of all panes that are not published.
         """
-        number, begins = None, FIRST_PANE
+        number, begins, contributed = None, FIRST_PANE, FIRST_PANE
         if works and (self.app is None or node_id == self.epoch.master):
             begins = self._earliest_pane(node_id)
+            contributed = self.roster.contributed(node_id, self.published_upto)
             member = self.roster.enrol(node_id, name, before)
             if member is None:
                 return None
             number = member.number
-            if self.job.bounded:
+            if self.job.bounded or (resumes and begins > FIRST_PANE):
                 self.roster.begin(number, begins)
-        return Enrolled(self.job.app_id, self.epoch, number, self.versions.all(), self.frontier, begins, self.job)
+        versions, job = self.versions.all(), self.job
+        return Enrolled(job.app_id, self.epoch, number, versions, self.frontier, begins, job, contributed)
 
     def _earliest_pane(self, node_id: int) -> int:
         """The first pane to which an agent can still contribute, or contribute again after it has left."""
@@ -166,6 +170,7 @@ class JobState:
             self.failure = _too_many_groups(function.plan, crowded, others[crowded])
             run = run.within(run.after, crowded - 1)
         self.frontier = run.upto
+        self.roster.contribute(run.contributors, run.after)
         self.roster.include(run.contributors, run.after + 1)
         counted = dict(run.counted)
         self.totals = total(
@@ -231,7 +236,7 @@ class JobState:
         state = cls(replica.job, epoch, replica.submitter, replica.versions, functions)
         # Only the master's agent reads another job's results: from now on this one does.
         members = replica.members if state.app is None else ()
-        state.roster = Roster.of(members, replica.next_number)
+        state.roster = Roster.of(members, replica.next_number, replica.frontier)
         state.frontier, state._published_before = state.versions.retention_pane(replica.frontier), replica.frontier
         state.written_off = contributors.from_bytes(replica.written_off)
         state.totals = Counts(*replica.totals)

@@ -110,18 +110,21 @@ class Enrol(Message, frozen=True, tag=True):
     """Agent → master: I take part in this epoch, as a worker or only by combining what others send.
 
     `number`: this worker's number on the roster so far. A worker that comes back after leaving is given another one.
+    `resumes`: this worker was started again, and reads on where it was.
     """
 
     epoch: JobEpoch
     agent: Name
     works: bool
     number: Number | None = None
+    resumes: bool = False
 
 
 class Enrolled(Message, frozen=True, tag=True):
     """Master → agent: the job, the frontier after which panes are needed and, for a worker, its number on the roster.
 
-    `begins`: the first pane to which the worker can still contribute. `versions`: the versions in force.
+    `begins`: the first pane to which the worker can still contribute. `versions`: the versions in force. `contributed`:
+    the last published pane to which this agent may have contributed.
     """
 
     epoch: JobEpoch
@@ -130,6 +133,7 @@ class Enrolled(Message, frozen=True, tag=True):
     frontier: Time
     begins: Time
     job: Submit
+    contributed: Time = -(2**63)
 
 
 class Ready(Message, frozen=True, tag=True):

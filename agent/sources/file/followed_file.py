@@ -73,6 +73,7 @@ class FollowedFile(SourcePart, Generic[F]):
         self._size = 0
         self._modified_ns = 0
         self._held_since: float | None = None  # lines after an open CSV quote
+        self._read_up_to: ReadUpTo | None = None
         self._begin(0)
 
     @property
@@ -113,9 +114,11 @@ class FollowedFile(SourcePart, Generic[F]):
     @property
     def read_up_to(self) -> ReadUpTo:
         """The position up to which lines were returned, for a later reading."""
-        return ReadUpTo(
-            self.path, self.identity, len(self._fingerprint), digest(self._fingerprint), self._cutter.offset
-        )
+        known, size, offset = self._read_up_to, len(self._fingerprint), self._cutter.offset
+        if known is None or (known.path, known.fingerprint_bytes, known.offset) != (self.path, size, offset):
+            known = ReadUpTo(self.path, self.identity, size, digest(self._fingerprint), offset)
+            self._read_up_to = known
+        return known
 
     @property
     def size(self) -> int:
@@ -214,6 +217,7 @@ class FollowedFile(SourcePart, Generic[F]):
         self._head = FormatProbe(self.path, self._descriptor, self._recognise, content_start)
         self._read_upto = offset
         self._fingerprint = b""
+        self._read_up_to = None
         self._held_since = None
 
     def _first_data(self) -> int:

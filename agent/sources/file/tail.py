@@ -8,8 +8,9 @@ takes over a name is found at once; patterns are checked about once a second.
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -37,6 +38,8 @@ LOOK_S = 1.0
 GONE_S = 30.0
 """Time a file without a name is followed after its last change: a server writes on until it reopens its log."""
 POLL_BYTES = 4 << 20
+MISSED_MAX = 64
+"""Upper bound on known files in `positions` that have not been found so far."""
 
 _QUIET_S = 10.0
 _LOOKED_AT_MAX = 64  # files that are looked at in every poll; of more, only those that changed lately
@@ -75,6 +78,7 @@ class TailReader(Generic[F]):
         self._compressed: dict[Identity, str] = {}  # with their names: numbers are used again
         self._faults = Faults()
         self._next_look = _EARLIEST
+        self._replaced = 0
         self._done = ReaderStatistics()  # by files that are closed
 
     @property
@@ -93,6 +97,12 @@ class TailReader(Generic[F]):
     def missed(self) -> Sequence[ReadUpTo]:
         """Known files that have not been found so far."""
         return list(self._known.values())
+
+    @property
+    def positions(self) -> tuple[ReadUpTo, ...]:
+        """The positions up to which lines were returned, for a later reading; of known files that are missed, as they
+        were."""
+        return (*(file.read_up_to for file in self._files.values()), *islice(self._known.values(), MISSED_MAX))
 
     def drop_deleted(self) -> tuple[int, int]:
         """Closes files that were deleted before they were read to their ends; returns the lines and bytes lost.
@@ -131,7 +141,8 @@ class TailReader(Generic[F]):
         statistics = self._done
         for file in self._files.values():
             statistics = _with(statistics, file)
-        return replace(statistics, files=len(self._files), unreadable=len(self._faults))
+        gone = len(self._known) + self._replaced
+        return replace(statistics, files=len(self._files), unreadable=len(self._faults), gone=gone)
 
     def close(self) -> None:
         for file in self._files.values():
@@ -191,7 +202,8 @@ class TailReader(Generic[F]):
         self._left_out = {key: size for key, size in self._left_out.items() if key in found.files}
         fresh = [file for identity, file in found.files.items() if self._is_new(identity, file.path)]
         if is_first:
-            fresh += self._renamed(found)
+            renamed = self._renamed(found)
+            fresh += [*renamed, *self._rotated_after(renamed, found)]
         fresh.sort(key=lambda file: file.status.st_mtime_ns, reverse=True)
         for new in fresh:
             if not self._take(new, standing, now, is_first) and is_first and self._read_from == "end":
@@ -210,6 +222,18 @@ class TailReader(Generic[F]):
                 what = f"is gone: what it may have held from byte {known.offset:,} on is not read unless it comes back"
                 self._faults.report(known.path, what)
         return renamed
+
+    def _rotated_after(self, renamed: Sequence[FoundFile], found: FoundFiles) -> list[FoundFile]:
+        """Files that took over the name of a renamed known file, and were renamed as well before this reading."""
+        taken = {*found.files, *self._known}
+        later: dict[Identity, FoundFile] = {}
+        for file in renamed:
+            before = self._known[file.identity].path
+            for sibling in _rotations_of(before):
+                is_later = sibling.status.st_mtime_ns > file.status.st_mtime_ns
+                if is_later and sibling.identity not in taken:
+                    later[sibling.identity] = sibling
+        return list(later.values())
 
     def _note_name(self, file: FollowedFile[F], match: FoundFile | None, standing: dict[str, str], now: float) -> None:
         if match is not None:
@@ -265,6 +289,7 @@ class TailReader(Generic[F]):
         )
         known = self._known.pop(identity, None)
         if known is not None and not file.resume(known):
+            self._replaced += 1
             self._faults.report(found.path, f"is not what was read as {known.path}: it is read from its beginning")
         from_end = is_first and self._read_from == "end" and known is None
         start = status.st_size if from_end else self._left_out.pop(identity, 0)
@@ -326,10 +351,21 @@ def _renamed_files(known: Sequence[ReadUpTo]) -> list[FoundFile]:
 
 
 def _files_with(folder: str, inodes: set[int]) -> list[FoundFile]:
+    return _files_in(folder, lambda entry: entry.inode() in inodes)
+
+
+def _rotations_of(path: str) -> list[FoundFile]:
+    """The files named like rotated ones of a log: `access.log.1`, `access.log-20260102`."""
+    name = Path(path).name
+    rotated = re.compile(re.escape(name) + r"[.-][0-9][0-9T_.:-]*")
+    return _files_in(str(Path(path).parent), lambda entry: rotated.fullmatch(entry.name) is not None)
+
+
+def _files_in(folder: str, is_wanted: Callable[[os.DirEntry[str]], bool]) -> list[FoundFile]:
     found: list[FoundFile] = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in islice(entries, NAMES_MAX):
             with suppress(OSError):  # it has just vanished
-                if entry.inode() in inodes and entry.is_file(follow_symlinks=False):
+                if is_wanted(entry) and entry.is_file(follow_symlinks=False):
                     found.append(FoundFile(entry.path, entry.stat(follow_symlinks=False)))
     return found

@@ -1,0 +1,188 @@
+"""Agents that are killed or ended while their servers write on: each line is in one window, or counted late."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import elf
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
+from overlay import app_id
+
+pytestmark = pytest.mark.live
+APP = "ids"
+MASTER = int(app_id(APP, b""))
+QUERY = "SELECT id, COUNT(*) AS n FROM web GROUP BY id WINDOWING 1 SECOND GRACE 2 SECONDS"
+LONG = QUERY.replace("1 SECOND ", "8 SECONDS ")
+PATIENCE_S = 60.0
+PAUSE_S = 0.01
+Rotate = Callable[[Path], None]
+
+
+class Writer:
+    """A web server that writes lines with ids, and reopens its log when it is told to."""
+
+    def __init__(self, log: Path) -> None:
+        self.written = 0
+        self.log = log
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def _write(self) -> None:
+        while not self._over.wait(PAUSE_S):
+            with self._lock, self.log.open("a") as file:
+                file.write(json.dumps({"time": time.time(), "id": self.written}) + "\n")
+                self.written += 1
+
+    def rotate(self, rotate: Rotate) -> None:
+        with self._lock:
+            rotate(self.log)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            self._thread.join()
+
+
+class Windows:
+    """What a job has published."""
+
+    def __init__(self) -> None:
+        self.ids: Counter[int] = Counter()
+        self.late = 0
+        self.incomplete = 0
+        """Windows that name an agent as missing or partial."""
+
+    def add(self, window: Any) -> None:
+        for row in window.rows:
+            self.ids[int(row["id"])] += int(row["n"])
+        self.late += window.late
+        self.incomplete += bool(window.missing or window.partial)
+
+    def counted(self) -> int:
+        """The number of lines that are in windows, late, or written before the job's first window."""
+        return self.ids.total() + self.late + min(self.ids, default=0)
+
+
+def nothing(_log: Path) -> None:
+    """The log stays."""
+
+
+def rename(log: Path) -> None:
+    log.rename(log.with_name(f"{log.name}.{time.monotonic_ns()}"))
+
+
+def rename_and_create(log: Path) -> None:
+    rename(log)
+    log.touch()
+
+
+def truncate(log: Path) -> None:
+    """As `copytruncate` does: what was not read by then is gone."""
+    with log.open("r+") as file:
+        file.truncate()
+
+
+@contextmanager
+def remembering(folder: Path) -> Iterator[tuple[AgentFleet, Writer]]:
+    """Two agents; the job's master is on the first, and the second's server writes."""
+    log = folder / "web.json"
+    log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
+    (folder / "quiet.json").write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
+    specs = [
+        AgentSpec("agent-1", (StreamFiles("web", (str(folder / "quiet.json"),)),), MASTER),
+        AgentSpec("agent-2", (StreamFiles("web", (str(log),)),), MASTER ^ (1 << 127)),
+    ]
+    with AgentFleet(folder / "agents", specs) as fleet:
+        yield fleet, Writer(log)
+        assert fleet.faults() == []
+
+
+async def follow(fleet: AgentFleet, query: str, windows: Windows, body: Callable[[], None]) -> None:
+    """Runs what restarts agents in a thread, while the job is followed; then waits until all is counted."""
+    async with elf.connect(fleet.socket("agent-1")) as client, client.query(query, app=APP, max_groups=10_000) as job:
+        while job.acknowledged is None or job.acknowledged.agents < 2:
+            await job.wait()
+        async with trio.open_nursery() as nursery:
+
+            async def take() -> None:
+                async for window in job:
+                    windows.add(window)
+
+            nursery.start_soon(take)
+            await trio.to_thread.run_sync(body)
+            nursery.cancel_scope.cancel()
+
+
+def until(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def lived(folder: Path, rounds: list[tuple[str, Rotate]], query: str = QUERY) -> tuple[Writer, Windows]:
+    chance, windows = random.Random(len(rounds)), Windows()
+    has_lost = any(rotate is truncate for _, rotate in rounds)
+    with remembering(folder) as (fleet, writer):
+
+        def restarts() -> None:
+            with writer.writing():
+                until(lambda: windows.counted() > 0)
+                for how, rotate in rounds:
+                    time.sleep(chance.uniform(0.2, 2.0))
+                    if how == "SIGKILL":
+                        fleet.kill("agent-2")
+                    else:
+                        assert fleet.terminate("agent-2") == 0
+                    writer.rotate(rotate)
+                    fleet.restart("agent-2")
+                    before = windows.counted()
+                    until(lambda before=before: windows.counted() > before + 20)  # type: ignore[misc]
+            until(lambda: windows.counted() >= writer.written or has_lost, 20.0)
+            until(lambda: max(windows.ids) >= writer.written - 1)
+
+        trio.run(follow, fleet, query, windows, restarts)
+    return writer, windows
+
+
+def check(writer: Writer, windows: Windows) -> None:
+    lost = set(range(min(windows.ids), writer.written)) - set(windows.ids)
+    print(f"{writer.written} written, {windows.late} late, {len(lost)} in no window")
+    assert max(windows.ids.values()) == 1, "nobody counts twice"
+    assert len(lost) == windows.late, "nothing is lost"
+
+
+def test_what_was_written_while_an_agent_was_killed_is_in_its_windows(tmp_path: Path) -> None:
+    writer, windows = lived(tmp_path, [("SIGKILL", rename)], LONG)
+    check(writer, windows)
+    assert windows.late == 0 or windows.incomplete
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
+def test_restarts_and_rotations(tmp_path: Path, how: str) -> None:
+    rounds = [(how, rotate) for rotate in (nothing, rename, rename_and_create) for _ in range(2)]
+    check(*lived(tmp_path, rounds))
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
+def test_what_truncation_has_taken_is_said(tmp_path: Path, how: str) -> None:
+    writer, windows = lived(tmp_path, [(how, truncate)])
+    lost = set(range(min(windows.ids), writer.written)) - set(windows.ids)
+    assert max(windows.ids.values()) == 1, "nobody counts twice"
+    assert len(lost) >= windows.late
+    assert windows.incomplete, "and windows name the agent"
