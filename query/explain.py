@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from query.model.expression import Expression
     from query.optimizer import Rule
     from query.plan.plan import Plan, PlanAggregate
+    from query.plan.stragglers import Stragglers
     from query.plan.windows import PlanWindowSize, Windowing
 
 
@@ -105,6 +106,21 @@ def publishing_step(windowing: Windowing | None) -> str:
     if windowing.session is not None:
         return "publish sessions once they are over"
     return "publish each window after each of its panes" if windowing.changes else "publish each window"
+
+
+def straggler_steps(stated: Stragglers) -> Iterator[str]:
+    """The steps of a live job with agents that are late, where its query says something of them.
+
+    >>> from query.plan.stragglers import Stragglers
+    >>> list(straggler_steps(Stragglers(leap_panes=2, recover_ms=0)))
+    ['go on without agents that are 2 panes behind', 'wait 0 ms for the part of a dead agent']
+    """
+    if stated.waits:
+        yield "wait for agents that are late as long as they live"
+    if stated.leap_panes is not None:
+        yield f"go on without agents that are {stated.leap_panes:,} panes behind"
+    if stated.recover_ms is not None:
+        yield f"wait {duration(stated.recover_ms)} for the part of a dead agent"
 
 
 def duration(milliseconds: int) -> str:
@@ -188,6 +204,7 @@ def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
             *making_steps(plan.windowing),
             *_shown_steps(plan, shown, groups, order),
             *_outer_steps(plan),
+            *straggler_steps(plan.stragglers),
             publishing_step(plan.windowing),
         ),
         rules=tuple(rule.description for rule in rules),
