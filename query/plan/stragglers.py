@@ -18,8 +18,8 @@ RECOVER_MS_MAX = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Stragglers:
-    """The clauses of a query: it `waits` for them as long as they live, or leaps over those `leap_panes` behind; neither
-    leaves it to the job. `recover_ms`: how long a window waits for the part of a dead agent.
+    """The clauses of a query: it `waits` for them as long as they live, or leaps over those `leap_panes` behind;
+    neither leaves it to the job. `recover_ms`: how long a window waits for the part of a dead agent.
     """
 
     waits: bool = False

@@ -80,10 +80,12 @@ def in_pane(state: pl.DataFrame, pane: int) -> pl.DataFrame:
 
 
 class Members(NamedTuple):
-    """The agents that contribute to any of some panes, and those that are whole in all of them."""
+    """The agents that contribute to any of some panes, those that are whole in all of them, and those that were leaped
+    over in any."""
 
     contributors: int
     whole: int
+    leaped: int = 0
 
 
 @dataclass(slots=True)
@@ -94,6 +96,7 @@ class _Stretch:
     upto: int
     contributors: int
     partial: int
+    leaped: int = 0
 
 
 class PaneIndex:
@@ -111,10 +114,11 @@ class PaneIndex:
             self._sums.append(tuple(map(add, self._sums[-1], counted[pane])))
         last = self._stretches[-1] if self._stretches else None
         goes_on = last is not None and last.upto == run.after
-        if last is not None and goes_on and (last.contributors, last.partial) == (run.contributors, run.partial):
+        now = (run.contributors, run.partial, run.leaped)
+        if last is not None and goes_on and (last.contributors, last.partial, last.leaped) == now:
             last.upto = run.upto
         else:
-            self._stretches.append(_Stretch(run.after, run.upto, run.contributors, run.partial))
+            self._stretches.append(_Stretch(run.after, run.upto, *now))
 
     def counted(self, first: int, last: int) -> Counts:
         """The counts of the panes from `first` to `last`."""
@@ -126,12 +130,13 @@ class PaneIndex:
         inside = [one for one in self._stretches if one.after < last and one.upto >= first]
         if not inside:
             return Members(0, 0)
-        contributors, whole = 0, -1
+        contributors, whole, leaped = 0, -1, 0
         for one in inside:
             contributors |= one.contributors
+            leaped |= one.leaped
             whole &= one.contributors & ~one.partial
         is_covered = inside[0].after < first and inside[-1].upto >= last
-        return Members(contributors, whole if is_covered else 0)
+        return Members(contributors, whole if is_covered else 0, leaped)
 
     def forget(self, before: int) -> None:
         """Frees panes before a time, once there are many of them."""
@@ -191,7 +196,7 @@ LOOK_PANES = 64
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
     """A window that can be published. `pane`: its newest. `position` grows from window to window: the pane, and some
-    ms more if several windows come with it. `expected`, `contributors`, `partial`: bitmaps of agents.
+    ms more if several windows come with it. `expected`, `contributors`, `partial`, `leaped`: bitmaps of agents.
     """
 
     pane: int
@@ -203,6 +208,7 @@ class ClosedWindow:
     contributors: int
     partial: int
     is_final: bool = True
+    leaped: int = 0
 
 
 Expected = Callable[[int, int], int]
@@ -268,6 +274,7 @@ class WindowAssembler:
             contributors=belong & members.contributors,
             partial=belong & members.contributors & ~members.whole,
             is_final=update.is_final,
+            leaped=belong & members.leaped,
         )
 
 
