@@ -123,6 +123,12 @@ def straggler_steps(stated: Stragglers) -> Iterator[str]:
         yield f"wait {duration(stated.recover_ms)} for the part of a dead agent"
 
 
+def unused_straggler_steps(stated: Stragglers) -> Iterator[str]:
+    """The step that says why clauses on agents that are late mean nothing to a job that ends with its input."""
+    if stated.waits or stated.leap_panes is not None or stated.recover_ms is not None:
+        yield "wait for every agent: ON STRAGGLER and RECOVER FOR are for live jobs"
+
+
 def duration(milliseconds: int) -> str:
     """A duration in the largest unit that leaves no fraction: 90 s, 5 min."""
     if not milliseconds:
@@ -160,10 +166,10 @@ class Explanation:
     rules: tuple[str, ...]
 
 
-def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
+def explain(plan: Plan, rules: Sequence[Rule] = (), *, live: bool = True) -> Explanation:
     """The steps that each part of a fleet runs for a plan, which these rewrite rules have changed.
 
-    A column named `*` stands for all columns, if they are not known yet.
+    `live`: as a live job. A column named `*` stands for all columns, if they are not known yet.
 
     >>> from query import Schema, analyze, parse
     >>> text = "SELECT store, SUM(hits) FROM web WHERE hits > 0 GROUP BY store WINDOWING 90 SECONDS"
@@ -204,7 +210,7 @@ def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
             *making_steps(plan.windowing),
             *_shown_steps(plan, shown, groups, order),
             *_outer_steps(plan),
-            *straggler_steps(plan.stragglers),
+            *(straggler_steps(plan.stragglers) if live else unused_straggler_steps(plan.stragglers)),
             publishing_step(plan.windowing),
         ),
         rules=tuple(rule.description for rule in rules),

@@ -90,3 +90,6 @@ def test_explaining_says_for_whom_a_job_waits():
     waiting = explain(planned(f"{COUNT} ON STRAGGLER WAIT")).master
     assert "wait for agents that are late as long as they live" in waiting
     assert not any("agents" in step for step in explain(planned(COUNT)).master)
+    bounded = explain(planned(f"{COUNT} ON STRAGGLER LEAP"), live=False).master
+    assert bounded[-2] == "wait for every agent: ON STRAGGLER and RECOVER FOR are for live jobs"
+    assert explain(planned(COUNT), live=False).master == explain(planned(COUNT)).master

@@ -205,8 +205,7 @@ class Combiner:
         return self._watch.look(self._progress, self.frontier, policy, now)
 
     def lag(self, policy: StragglerPolicy) -> tuple[int, bool] | None:
-        """How far the source that is farthest has come where others are stragglers, and whether there is no room for
-        more runs."""
+        """The pane to which the farthest source has come where others are stragglers; whether too many runs wait."""
         most = max(self._progress.values(), default=self.frontier)
         runs = max(map(len, self._waiting.values()), default=0)
         is_behind = policy.leap_to(self._limit(), most, runs) is not None

@@ -1,10 +1,15 @@
 """Decides how long a job waits for stragglers, and when it leaps over them.
 
-Two places ask. A tree node asks about each of its sources: a source that lags behind others and stands still for
-`straggler_timeout_s` is skipped, and waited for again once it has come up. The master asks about the agents that a
-complete pane lacks. Whoever loses its parent is back within about a second, with what it has sealed; publishing
-meanwhile would report agents as missing that are well. So a pane is held back a little, once for each agent that is
-away: agents that were written off are not waited for again until they have contributed again.
+Tree nodes see who lags: where sources are stragglers by the policy of the job's query, they report it to the master,
+and the master decides once for all trees up to which pane nobody is waited for (*leap*). It multicasts that to all. A
+worker that has not sealed these panes passes over them, and says so in its run; so nobody leaps whose part is stuck
+elsewhere. Sources that do not answer are given up a moment later. Where code cuts the panes, a node skips sources
+that stand still.
+
+The master also asks about the agents that a complete pane lacks. Whoever loses its parent is back within about a
+second, with what it has sealed; publishing meanwhile would report agents as missing that are well. So a pane is held
+back a little, once for each agent that is away: agents that were written off are not waited for again until they have
+contributed again.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class TreeNodes:
         return sum(one.skip_stragglers(policy, now) for one in self._combiners()) > 0
 
     def lag(self, versions: Versions) -> tuple[int, bool] | None:
-        """How far others have come where sources are stragglers, in any tree, and whether no more runs may wait."""
+        """The pane to which others have come where sources are stragglers, in any tree; whether too many runs wait."""
         policy = StragglerPolicy.of_sources(versions)
         lags = [lag for one in self._combiners() if (lag := one.lag(policy)) is not None]
         return max(lags, default=None)
