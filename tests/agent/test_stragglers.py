@@ -220,3 +220,21 @@ def test_a_forged_report_makes_nobody_leap_who_is_on_time() -> None:
         street.go_on(1.0)
     street.go_on(5.0)
     assert all((one.contributors, one.leaped) == (4, 0) for one in street.results()[2:])
+
+
+def test_a_window_of_several_panes_names_who_was_leaped_over_in_some() -> None:
+    street = Street(
+        "SELECT COUNT(*) AS n FROM web WINDOWING 4 SECONDS EVERY 1 SECOND GRACE 0 SECONDS ON STRAGGLER LEAP"
+    )
+    slow = street.slow()
+    street.speed[slow] = 0.0
+    street.go_on(3.0)
+    street.speed[slow] = 8.0
+    street.go_on(10.0)
+    some = [one for one in street.results() if one.leaped]
+    assert some
+    for one in some:
+        assert (one.leaped_over, one.missing) == ([name(street, slow)], [])
+        assert (one.contributors, one.partial) == (4, [name(street, slow)])
+    last = street.results()[-1]
+    assert (last.leaped, last.partial, last.events) == (0, [], 64)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import add, sub
+from functools import reduce
+from operator import add, or_, sub
 from typing import NamedTuple
 
 import polars as pl
@@ -80,12 +81,10 @@ def in_pane(state: pl.DataFrame, pane: int) -> pl.DataFrame:
 
 
 class Members(NamedTuple):
-    """The agents that contribute to any of some panes, those that are whole in all of them, and those that were leaped
-    over in any."""
+    """The agents that contribute to any of some panes, and those that are whole in all of them."""
 
     contributors: int
     whole: int
-    leaped: int = 0
 
 
 @dataclass(slots=True)
@@ -130,13 +129,16 @@ class PaneIndex:
         inside = [one for one in self._stretches if one.after < last and one.upto >= first]
         if not inside:
             return Members(0, 0)
-        contributors, whole, leaped = 0, -1, 0
+        contributors, whole = 0, -1
         for one in inside:
             contributors |= one.contributors
-            leaped |= one.leaped
             whole &= one.contributors & ~one.partial
         is_covered = inside[0].after < first and inside[-1].upto >= last
-        return Members(contributors, whole if is_covered else 0, leaped)
+        return Members(contributors, whole if is_covered else 0)
+
+    def leaped(self, first: int, last: int) -> int:
+        """The agents that were leaped over in any of the panes from `first` to `last`."""
+        return reduce(or_, (one.leaped for one in self._stretches if one.after < last and one.upto >= first), 0)
 
     def forget(self, before: int) -> None:
         """Frees panes before a time, once there are many of them."""
@@ -274,7 +276,7 @@ class WindowAssembler:
             contributors=belong & members.contributors,
             partial=belong & members.contributors & ~members.whole,
             is_final=update.is_final,
-            leaped=belong & members.leaped,
+            leaped=belong & self._index.leaped(update.start_ms, update.pane),
         )
 
 
