@@ -166,11 +166,12 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
     except query.QueryError as error:
         raise UsageError(str(error)) from None
     plan = rewriting.plan
-    parts = query.explain(plan, rewriting.fired)
+    is_once = once or plan.window_ms is None
+    parts = query.explain(plan, rewriting.fired, live=not is_once)
     return Explained(
         query=query.format_query(parsed),
         stream=None if plan.stream == UNNAMED_STREAM else plan.stream,
-        runs="once" if once or plan.window_ms is None else "live",
+        runs="once" if is_once else "live",
         columns={name: kind for name, kind in parts.columns if name != "*"},
         keys=list(parts.keys),
         aggregates=list(parts.aggregates),

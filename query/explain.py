@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from query.model.expression import Expression
     from query.optimizer import Rule
     from query.plan.plan import Plan, PlanAggregate
+    from query.plan.stragglers import Stragglers
     from query.plan.windows import PlanWindowSize, Windowing
 
 
@@ -107,6 +108,27 @@ def publishing_step(windowing: Windowing | None) -> str:
     return "publish each window after each of its panes" if windowing.changes else "publish each window"
 
 
+def straggler_steps(stated: Stragglers) -> Iterator[str]:
+    """The steps of a live job with agents that are late, where its query says something of them.
+
+    >>> from query.plan.stragglers import Stragglers
+    >>> list(straggler_steps(Stragglers(leap_panes=2, recover_ms=0)))
+    ['go on without agents that are 2 panes behind', 'wait 0 ms for the part of a dead agent']
+    """
+    if stated.waits:
+        yield "wait for agents that are late as long as they live"
+    if stated.leap_panes is not None:
+        yield f"go on without agents that are {stated.leap_panes:,} panes behind"
+    if stated.recover_ms is not None:
+        yield f"wait {duration(stated.recover_ms)} for the part of a dead agent"
+
+
+def unused_straggler_steps(stated: Stragglers) -> Iterator[str]:
+    """The step that says why clauses on agents that are late mean nothing to a job that ends with its input."""
+    if stated.waits or stated.leap_panes is not None or stated.recover_ms is not None:
+        yield "wait for every agent: ON STRAGGLER and RECOVER FOR are for live jobs"
+
+
 def duration(milliseconds: int) -> str:
     """A duration in the largest unit that leaves no fraction: 90 s, 5 min."""
     if not milliseconds:
@@ -144,10 +166,10 @@ class Explanation:
     rules: tuple[str, ...]
 
 
-def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
+def explain(plan: Plan, rules: Sequence[Rule] = (), *, live: bool = True) -> Explanation:
     """The steps that each part of a fleet runs for a plan, which these rewrite rules have changed.
 
-    A column named `*` stands for all columns, if they are not known yet.
+    `live`: as a live job. A column named `*` stands for all columns, if they are not known yet.
 
     >>> from query import Schema, analyze, parse
     >>> text = "SELECT store, SUM(hits) FROM web WHERE hits > 0 GROUP BY store WINDOWING 90 SECONDS"
@@ -188,6 +210,7 @@ def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
             *making_steps(plan.windowing),
             *_shown_steps(plan, shown, groups, order),
             *_outer_steps(plan),
+            *(straggler_steps(plan.stragglers) if live else unused_straggler_steps(plan.stragglers)),
             publishing_step(plan.windowing),
         ),
         rules=tuple(rule.description for rule in rules),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def completeness(result: WindowResult) -> str:
     """Agents, events, and everything missing in a result."""
     parts = [f"{result.contributors} of {result.expected} agents", f"{result.events:,} events"]
-    for word, names in (("missing", result.missing), ("in part", result.partial)):
+    for word, names in (("missing", result.missing), ("leaped over", result.leaped_over), ("in part", result.partial)):
         if names:
             parts[0] += f" ({word} {', '.join(printable(name) for name in names)})"
     counts = {"late": result.late, "malformed": result.malformed, "coerced": result.coerced}

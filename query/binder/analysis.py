@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from query.binder.clauses import aggregate_of, check_windows, join_keys, parameters_of, windowing_of
+from query.binder.clauses import aggregate_of, check_windows, join_keys, parameters_of, stragglers_of, windowing_of
 from query.binder.inference import Inference
 from query.functions import FUNCTIONS, ConstantError
 from query.functions.aggregates import AGGREGATES, WIDE_MAX, AggregateFunction, Parameters
@@ -102,6 +102,7 @@ class Analysis:
             join=self._join(joined),
             trees=1 if query.trees is None else query.trees,
             trees_stated=query.trees is not None,
+            stragglers=stragglers_of(query),
         )
         self._check_trees(plan)
         return plan

@@ -8,6 +8,7 @@ from query.functions import FUNCTIONS
 from query.functions.aggregates import AGGREGATES, AggregateFunction, ParameterError, Parameters
 from query.model.errors import QueryError, SourceSpan, listed, nearest
 from query.model.limits import DAY_MS, KEYS_MAX
+from query.plan.stragglers import LEAP_PANES_MAX, LEAP_PANES_MIN, RECOVER_MS_MAX, Stragglers
 from query.plan.windows import PlanWindowSize, Windowing, WindowsError, session
 from query.syntax import ast
 from query.syntax.printer import format_name
@@ -144,6 +145,31 @@ def _grace_ms(query: ast.Query, window: WindowClause) -> int | None:
     if _ms(grace) > GRACE_DAYS_MAX * DAY_MS:
         raise QueryError(f"GRACE may be at most {GRACE_DAYS_MAX} day long", query.text, grace.span)
     return _ms(grace)
+
+
+def stragglers_of(query: ast.Query) -> Stragglers:
+    """Reads ON STRAGGLER and RECOVER FOR; raises QueryError where that makes no sense."""
+    straggler, recover = query.straggler, query.recover
+    for name, clause in (("ON STRAGGLER", straggler), ("RECOVER FOR", recover)):
+        if clause is not None and query.window is None:
+            hint = "add windows before it, as in WINDOWING 10 SECONDS"
+            raise QueryError(f"{name} needs WINDOWING", query.text, clause.span, hint=hint)
+        if clause is not None and isinstance(query.source, ast.App):
+            message = f"{name} is for several agents: the results of another job are read by one"
+            raise QueryError(message, query.text, clause.span)
+    after = None if straggler is None else straggler.after
+    if straggler is not None and after is not None and not LEAP_PANES_MIN <= after <= LEAP_PANES_MAX:
+        message = f"an agent is leaped over after {LEAP_PANES_MIN} to {LEAP_PANES_MAX:,} panes"
+        hint = "one pane behind is every agent for a moment: as in LEAP AFTER 2 PANES" if after < LEAP_PANES_MIN else ""
+        raise QueryError(message, query.text, straggler.span, hint=hint)
+    if recover is not None and _ms(recover.time) > RECOVER_MS_MAX:
+        raise QueryError("RECOVER FOR may be at most 1 hour long", query.text, recover.span)
+    leaps = straggler is not None and straggler.leaps
+    return Stragglers(
+        waits=straggler is not None and not leaps,
+        leap_panes=(after or LEAP_PANES_MIN) if leaps else None,
+        recover_ms=None if recover is None else _ms(recover.time),
+    )
 
 
 def _ms(duration: Duration) -> int:

@@ -45,10 +45,15 @@ def _staged(query: ast.Query, source: ast.Subquery, known: Known) -> Plan:
         hint = "count sessions in a job of its own, and read its results with FROM app('its name')"
         raise QueryError("SESSION is not made of rows of a sub-query", query.text, query.window.span, hint=hint)
     (inner,) = source.branches
-    below = _bind(replace(inner, trees=query.trees, trees_span=query.trees_span), known)
+    of_agents = replace(
+        inner, trees=query.trees, trees_span=query.trees_span, straggler=query.straggler, recover=query.recover
+    )
+    below = _bind(of_agents, known)
     rows = rows_of(source, {output.name: output.type for output in below.shown.output})
     scope = Scope((rows,), query.text, windowed=query.window is not None)
-    outer = Analysis(replace(query, trees=None), below.stream, scope, over_rows=True).plan()
+    outer = Analysis(
+        replace(query, trees=None, straggler=None, recover=None), below.stream, scope, over_rows=True
+    ).plan()
     return below.with_outer(outer)
 
 

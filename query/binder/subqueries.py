@@ -203,6 +203,9 @@ def _inside(branch: ast.Query, around: ast.Query) -> ast.Query:
     if branch.trees is not None:
         hint = "write TREES once, at the end of the whole query"
         raise QueryError("a sub-query has no trees of its own", branch.text, branch.trees_span, hint=hint)
+    if (clause := branch.straggler or branch.recover) is not None:
+        hint = "write ON STRAGGLER and RECOVER FOR once, at the end of the whole query"
+        raise QueryError("a sub-query waits for agents as the whole query does", branch.text, clause.span, hint=hint)
     return replace(branch, window=around.window, changes=around.changes, emit_span=around.emit_span)
 
 

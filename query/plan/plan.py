@@ -14,6 +14,7 @@ from query.functions.aggregates import AGGREGATES, WIDE_MAX, ParameterError, agg
 from query.model.expression import encode_expression
 from query.model.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, SUBQUERIES_MAX
 from query.model.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, family
+from query.plan.stragglers import UNSTATED, Stragglers, StragglersMessage
 from query.plan.windows import Windowing, tumbling
 from query.plan.wire import (
     WIRE_VERSION,
@@ -196,6 +197,8 @@ class Plan:
 
     `branches`: the columns are computed from events, by an expression of its own for each of several streams.
 
+    `stragglers`: the patience of a live job with agents that are late.
+
     `outer` reads the rows of each window, once it is finished, as events: its columns are the names of `output`.
     """
 
@@ -219,6 +222,7 @@ class Plan:
     having: Expression | None = None
     outer: Plan | None = None
     branches: tuple[PlanBranch, ...] = ()
+    stragglers: Stragglers = UNSTATED
 
     @property
     def shown(self) -> Plan:
@@ -285,6 +289,7 @@ class Plan:
             trees=1,
             trees_stated=False,
             outer=None,
+            stragglers=UNSTATED,
         )
         if self.windowing is not None and self.windowing.session is None:
             part = replace(part, windowing=tumbling(self.windowing.pane_ms))
@@ -326,6 +331,8 @@ class Plan:
             plan["join"] = encode_join(self.join)
         if self.branches:
             plan["branches"] = list(map(encode_branch, self.branches))
+        if self.stragglers != UNSTATED:
+            plan["stragglers"] = StragglersMessage.of(self.stragglers)
         if self.outer is not None:
             plan["outer"] = self.outer.to_wire()
         return plan
@@ -397,7 +404,9 @@ class _PlanReader:
             having=having,
             outer=self._outer(output),
             branches=self._branches(columns),
+            stragglers=UNSTATED if message.stragglers is None else message.stragglers.read(),
         )
+        _require(not plan.stragglers.waits or plan.stragglers.leap_panes is None, "it waits for stragglers and leaps")
         _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
         return plan
 

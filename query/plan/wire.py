@@ -33,6 +33,7 @@ from query.model.limits import (
 )
 from query.model.types import TypeMismatchError
 from query.plan.operations import REGEXES_MAX, is_regex, operation
+from query.plan.stragglers import StragglersMessage
 from query.plan.windows import SIZES_MAX, PlanWindowSize, Windowing, WindowsError, session
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     branches: Annotated[list[BranchMessage], Meta(max_length=BRANCHES_OF_UNION_MAX)] = []
     nulls_first: Annotated[list[int], Meta(max_length=KEYS_MAX)] = []
     windows: WindowsMessage | None = None
+    stragglers: StragglersMessage | None = None
 
 
 def read_message(data: object) -> PlanMessage:

@@ -40,6 +40,23 @@ class WindowClause:
 
 
 @dataclass(frozen=True, slots=True)
+class StragglerClause:
+    """`ON STRAGGLER WAIT`, or `ON STRAGGLER LEAP [AFTER after PANES]`."""
+
+    leaps: bool
+    after: int | None = None
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverClause:
+    """`RECOVER FOR time`."""
+
+    time: Duration
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Literal:
     """A constant. `type` is integer, number, string, boolean or null; it tells 1, 1.0 and TRUE apart."""
 
@@ -298,6 +315,8 @@ class Query:
     changes: bool = False
     """Whether it has EMIT CHANGES."""
     emit_span: SourceSpan = field(default=SourceSpan(), compare=False)
+    straggler: StragglerClause | None = None
+    recover: RecoverClause | None = None
 
 
 def children(node: Expression | Star) -> tuple[Expression | Star, ...]:

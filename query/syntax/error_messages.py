@@ -36,6 +36,12 @@ _KEYWORDS = {
     "_GRACE": "GRACE",
     "CHANGES": "EMIT CHANGES",
     "FINAL": "EMIT FINAL",
+    "_ON_STRAGGLER": "ON STRAGGLER",
+    "WAIT": "WAIT",
+    "LEAP": "LEAP",
+    "_AFTER": "AFTER",
+    "_PANES": "PANES",
+    "_RECOVER_FOR": "RECOVER FOR",
     "_TREES": "TREES",
     "_UNION_ALL": "UNION ALL",
     "_AS": "AS",
@@ -136,9 +142,11 @@ class _Unexpected:
             return self._error("LIMIT needs a whole number of rows, 0 or more", hint)
         if before == "TREES" and self._accepted == {"INTEGER"}:
             return self._error("TREES needs a whole number, as in TREES 4", "")
+        if before == "AFTER" and self._accepted == {"INTEGER"}:
+            return self._error("AFTER needs a whole number of panes, as in AFTER 2 PANES", "")
         if before == "WINDOWING":
             return self._error("WINDOWING needs a whole number, as in WINDOWING 30 SECONDS", "")
-        if self._accepted == {"INTEGER"} and before in ("EVERY", "SIZE", "GRACE", "SESSION"):
+        if self._accepted == {"INTEGER"} and before in ("EVERY", "SIZE", "GRACE", "SESSION", "FOR"):
             return self._error(f"{before} needs a length of time, as in {before} 30 SECONDS", "")
         if "UNIT" in self._accepted:
             guess = nearest(token, _UNITS)

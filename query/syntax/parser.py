@@ -37,9 +37,11 @@ from query.syntax.ast import (
     Logical,
     OrderItem,
     Query,
+    RecoverClause,
     SelectItem,
     SizeClause,
     Star,
+    StragglerClause,
     Stream,
     Subquery,
     TableRef,
@@ -173,15 +175,19 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return parts[0]
 
     def query(self, _: Meta, parts: list[Any]) -> Query:
-        distinct, select, read, where, group_by, having, order_by, limit, window, emit, trees = parts
+        distinct, select, read, where, group_by, having, order_by, limit, window, emit, straggler, recover, trees = (
+            parts
+        )
         source, join, form = read or (None, None, None)
         if form is not None and window is not None:
             raise QueryError("a query has its windows once", self._text, window.span, hint="leave one of the two out")
         rows, limit_span = limit or (None, SourceSpan())
         count, trees_span = trees or (None, SourceSpan())
+        changes, emit_span = emit or (False, SourceSpan())
         return Query(
             tuple(select), source, where, group_by or (), order_by or (), rows, window or form, join,
-            distinct is not None, having, self._text, limit_span, count, trees_span, *(emit or ()),
+            distinct is not None, having, self._text, limit_span, count, trees_span, changes, emit_span,
+            straggler, recover,
         )  # fmt: skip
 
     def items(self, _: Meta, parts: list[SelectItem]) -> list[SelectItem]:
@@ -304,6 +310,18 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     def emit_clause(self, meta: Meta, parts: list[Token]) -> tuple[bool, SourceSpan]:
         return parts[0].type == "CHANGES", _span(meta)
+
+    def straggler_clause(self, meta: Meta, parts: list[Any]) -> StragglerClause:
+        option, *after = parts
+        if option.type == "MIRROR":
+            message = "there is no ON STRAGGLER MIRROR yet: agents keep no replicas of each other's snapshots"
+            hint = "ON STRAGGLER LEAP goes on without an agent that is late, ON STRAGGLER WAIT waits for it"
+            raise QueryError(message, self._text, _span(meta), hint=hint)
+        stated = next((_integer(token) for token in after if token is not None), None)
+        return StragglerClause(option.type == "LEAP", stated, _span(meta))
+
+    def recover_clause(self, meta: Meta, parts: list[Duration]) -> RecoverClause:
+        return RecoverClause(parts[0], _span(meta))
 
     def trees_clause(self, meta: Meta, parts: list[Token]) -> tuple[int, SourceSpan]:
         return _integer(parts[0]), _span(meta)

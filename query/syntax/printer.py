@@ -27,6 +27,7 @@ from query.syntax.ast import (
     SelectItem,
     SizeClause,
     Star,
+    StragglerClause,
     Stream,
     Subquery,
     TableRef,
@@ -71,6 +72,10 @@ def format_query(query: Query) -> str:
         clauses.append(format_window(query.window))
     if query.changes:
         clauses.append("EMIT CHANGES")
+    if query.straggler is not None:
+        clauses.append(format_straggler(query.straggler))
+    if query.recover is not None:
+        clauses.append(f"RECOVER FOR {_duration(query.recover.time)}")
     if query.trees is not None:
         clauses.append(f"TREES {query.trees}")
     return " ".join(clauses)
@@ -118,6 +123,16 @@ def format_window(window: WindowClause) -> str:
     session = "" if window.gap is None else f"SESSION {_duration(window.gap)}"
     grace = "" if window.grace is None else f" GRACE {_duration(window.grace)}"
     return f"WINDOWING {sizes}{session}{grace}"
+
+
+def format_straggler(clause: StragglerClause) -> str:
+    """The ON STRAGGLER clause.
+
+    >>> format_straggler(StragglerClause(True, 3))
+    'ON STRAGGLER LEAP AFTER 3 PANES'
+    """
+    after = "" if clause.after is None else f" AFTER {clause.after} PANES"
+    return f"ON STRAGGLER {'LEAP' if clause.leaps else 'WAIT'}{after}"
 
 
 def _window_size(size: SizeClause) -> str:

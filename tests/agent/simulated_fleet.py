@@ -53,14 +53,14 @@ STEP_S = 0.1
 
 
 _MADE: dict[int, tuple[WindowResult, list[frozenset[str]], Version]] = {}
-"""Whom the roster expected in each result when it was made, who was in it, and in part, and its version; later this
-may change."""
+"""Whom the roster expected in each result when it was made, who was in it, in part, or leaped over, and its version;
+later this may change."""
 
 
 def _with_roster(make: Callable[..., WindowResult]) -> Callable[..., WindowResult]:
     def made(master: JobState, window: ClosedWindow, *about: Any, **options: Any) -> WindowResult:
         result = make(master, window, *about, **options)
-        agents = (window.expected, window.contributors, window.partial)
+        agents = (window.expected, window.contributors, window.partial, window.leaped)
         names = [frozenset(master.roster.names(numbers)) for numbers in agents]
         _MADE[id(result)] = (result, names, about[-1].version)
         return result
@@ -103,6 +103,10 @@ class Server:
     sealing_from: float = 0.0
     disk: SimulatedDisk | None = None
     is_to_start: bool = False
+    reads_from: float = 0.0
+    """Nothing of its log is read before, although its agent is well."""
+    block: int = 50
+    """Events that are read at once."""
     read_bounded: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     def counted(self, pane: int, size_ms: int) -> Counter[str]:
@@ -112,8 +116,8 @@ class Server:
 
 @dataclass(frozen=True)
 class Window:
-    """A result as it went out: who published it and when, by which version, whom the roster expected, who is in it, and
-    who of them in part."""
+    """A result as it went out: who published it and when, by which version, whom the roster expected, who is in it, who
+    of them in part, and who was leaped over."""
 
     at: float
     app: str
@@ -124,6 +128,7 @@ class Window:
     expected: frozenset[str]
     contributors: frozenset[str]
     partial: frozenset[str]
+    leaped: frozenset[str]
 
 
 class SimulatedFleet:
@@ -204,7 +209,7 @@ class SimulatedFleet:
         timer = server.agent.next_timer()
         if timer is not None and timer <= self.now:
             server.agent.handle_timer(self.now, self.wall_ms)
-        if self.random.random() < 0.7:
+        if self.random.random() < 0.7 and self.now >= server.reads_from:
             self._read(server)
         if self.now >= server.sealing_from:
             for _ in range(self.random.randint(1, 4)):
@@ -237,7 +242,7 @@ class SimulatedFleet:
         if reader.position < 0:
             reader.position = len(server.log) if reader.feed.start == "end" else 0
             reader.end = len(server.log) if reader.feed.bounded else None
-        upto = min(reader.position + 50, len(server.log) if reader.end is None else reader.end)
+        upto = min(reader.position + server.block, len(server.log) if reader.end is None else reader.end)
         events = server.log[reader.position : upto]
         reader.position = upto
         server.read = max(server.read, upto)

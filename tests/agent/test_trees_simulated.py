@@ -109,7 +109,7 @@ def test_a_job_over_what_logs_hold_has_all_of_it(loss: float) -> None:
 
 def test_some_are_in_some_trees_only() -> None:
     """The lives here are worth nothing if that never happens, or if all trees have one root."""
-    found = [restless(seed, TREE_ACTS) for seed in (4, 12)]
+    found = [restless(seed, TREE_ACTS) for seed in (4, 11)]
     assert any(window.partial for life in found for window in life.fleet.of(lives.JOB))
     life = found[0]
     keys = groups_of(key_of(lives.JOB), life.trees)

@@ -28,6 +28,8 @@ QUERIES = [
     "SELECT DISTINCT a, b FROM shop ORDER BY b NULLS FIRST",
     "SELECT TRUE, NULL, 'x', a FROM shop GROUP BY a // 2, a",
     "SELECT a, COUNT(*) FROM shop GROUP BY a TREES 4",
+    "SELECT COUNT(*) FROM shop WINDOWING 1 SECOND ON STRAGGLER LEAP AFTER 3 PANES RECOVER FOR 0 SECONDS",
+    "SELECT COUNT(*) FROM shop WINDOWING 1 SECOND ON STRAGGLER WAIT",
 ]
 PLANS = [analyze(parse(query), CATALOG) for query in QUERIES]
 AGGREGATED = PLANS[4]
@@ -54,6 +56,10 @@ def test_plans_come_back_as_they_were_sent(plan):
         {"kind": "rows"},
         {"limit": -1},
         {"limit": 2.5},
+        {"stragglers": {"leap_panes": 1}},
+        {"stragglers": {"leap_panes": 2, "waits": True}},
+        {"stragglers": {"recover_ms": -1}},
+        {"stragglers": {"mirrors": True}},
         {"trees": 0},
         {"trees": 65},
         {"trees": 2.0},

@@ -20,6 +20,7 @@ class WindowMembership:
     expected: tuple[str, ...]
     missing: tuple[str, ...]
     partial: tuple[str, ...]
+    leaped: tuple[str, ...] = ()
 
 
 class WindowRows(NamedTuple):
@@ -61,12 +62,15 @@ class OtherGroups(msgspec.Struct, frozen=True):
 
 
 NAMES_MAX = 20
-"""Upper bound on the agents that `missing` and `partial` name."""
+"""Upper bound on the agents that `missing`, `partial` and `leaped_over` name."""
 
 
 class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """Rows of one window with everything a reader needs to judge them; counts are integers. Classes of received results
     declare `rows` as dicts and add their own fields.
+
+    `leaped`: the number of agents that live, and were leaped over in some panes of the window for being too slow;
+    `leaped_over` names them. They are not missing; those that are in other panes are partial contributors.
 
     `other`: the groups in no row, where the window has more than its job keeps. `limited`: the number of groups where
     an aggregate has met its limit and left values out. `error`: bound on the error of approximate aggregates in 99 of
@@ -96,6 +100,7 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     epoch: int
     final: bool = True
     more: bool = False
+    leaped_over: list[str] = []
 
     def to_json(self) -> str:
         """One line, keys in the order of the fields."""

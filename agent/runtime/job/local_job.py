@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import query
@@ -15,12 +16,13 @@ from agent.runtime.ingest.pipelines import AnyPipeline, new_pipeline
 from agent.runtime.job.lifecycle import INSTALLED_STATES, LocalJobEvent, LocalJobState, next_state
 from agent.runtime.job.program_table import Program
 from agent.runtime.keyed.placement import KeyPlacement
-from agent.runtime.messages.jobs import Enrolled, Ready, Snapshot
+from agent.runtime.messages.jobs import Enrolled, Lagging, Leap, Ready, Snapshot
 from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
 from agent.runtime.model.epoch import JobEpoch
-from agent.runtime.model.panes import FIRST_PANE, Run, total
+from agent.runtime.model.panes import FIRST_PANE, Counts, Run, total
 from agent.runtime.reduce.retransmit import AckLatency
 from agent.runtime.reduce.snapshot import SNAPSHOT_BYTES_MAX, EarlySnapshots, run_of, snapshot_of, without_content
+from agent.runtime.reduce.straggler import LeapTimer
 from agent.runtime.reduce.tree_node import RootOf, TreeNodes
 from overlay import Id, Peer
 
@@ -95,6 +97,11 @@ class LocalJob:
         """Whether a version of the job, in force or prepared, needs rows of other jobs' results, or of a table."""
         self._is_live = False
         self._early = EarlySnapshots()
+        self._leaps = LeapTimer()
+        self._leaped_upto = FIRST_PANE
+        """The last pane over which this agent's worker was leaped."""
+        self._leaped_events = 0
+        """Events of those panes that came later, to be counted late with the next pane."""
         self._is_prepared = False
         """Whether the proposed version has been reported to the master as prepared."""
 
@@ -145,6 +152,7 @@ class LocalJob:
         self.epoch, self.master_peer, self.pending = epoch, master, None
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
         self.nodes.begin_epoch(trees)
+        self._leaps, self._leaped_upto, self._leaped_events = LeapTimer(), FIRST_PANE, 0
         self._withdraw()
 
     @property
@@ -288,8 +296,18 @@ class LocalJob:
         self._on_work(self)
 
     def _add(self, run: Run) -> None:
-        for late in self.nodes.add(self._in_trees(run)):
-            self._take_detached(late)
+        if run.after < self._leaped_upto:
+            came_late = run.within(run.after, self._leaped_upto).counted
+            self._leaped_events += total(came_late.values()).events
+            run = run.within(self._leaped_upto, max(run.upto, self._leaped_upto))
+        if run.upto <= run.after:
+            return
+        if self._leaped_events and run.counted:
+            first = min(run.counted)
+            late = run.counted[first].plus(Counts(late=self._leaped_events))
+            run, self._leaped_events = replace(run, counted={**run.counted, first: late}), 0
+        for piece in self.nodes.add(self._in_trees(run)):
+            self._take_detached(piece)
 
     def _in_trees(self, run: Run) -> list[Run]:
         assert self.versions is not None
@@ -332,6 +350,9 @@ class LocalJob:
             return self._hold(sender, message)
         source: Hashable = RootOf(message.tree) if message.of_root else sender
         combiner = self.nodes.combiner(0 if message.of_root else message.tree)
+        if combiner.is_full(source):
+            self.refused += 1
+            return False
         if message.detached:
             combiner.move_on(source, message.upto)
             self._pass_on_detached(message)
@@ -422,7 +443,46 @@ class LocalJob:
         """
         if not self.is_installed or self.versions is None or not self._is_live:
             return False
-        return self.nodes.skip_stragglers(self.versions, now)
+        skipped = self.nodes.skip_stragglers(self.versions, now)
+        silent_upto = self._leaps.gives_up(now)
+        return skipped if silent_upto is None else self.nodes.go_on(silent_upto) or skipped
+
+    def lagging(self, now: float) -> Lagging | None:
+        """The report of stragglers that the master is to have now, if there are any."""
+        if not self._leaps.look(now) or not self._leaps_over:
+            return None
+        assert self.versions is not None
+        assert self.epoch is not None
+        lag = self.nodes.lag(self.versions)
+        return Lagging(self.app_id, self.epoch, *lag) if lag is not None and self._leaps.reports(lag[0], now) else None
+
+    def leap(self, message: Leap, now: float) -> None:
+        """Goes on up to a pane. This agent passes over what it has not sealed; it waits a moment for its children, who
+        do the same."""
+        if message.upto <= self.committed or not self._leaps_over:
+            return
+        self._leaps.leap(message.upto, now)
+        if self.state is LocalJobState.WORKING and self.nodes.sealed_upto < message.upto:
+            self._pass_over(self.nodes.sealed_upto, message.upto)
+        self._on_work(self)
+
+    @property
+    def _leaps_over(self) -> bool:
+        """Whether stragglers of this job may be leaped over here: its panes follow from the time of events."""
+        is_timed = self.versions is not None and not self.versions.newest.function.self_paced
+        return is_timed and self.is_installed and self._is_live
+
+    def _pass_over(self, after: int, upto: int) -> None:
+        assert self.versions is not None
+        assert self.number is not None
+        pane_ms = self.versions.at(upto).function.pane_ms or 1
+        last, counted = upto // pane_ms * pane_ms, dict[int, Counts]()
+        if self._leaped_events and last > after:
+            counted, self._leaped_events = {last: Counts(late=self._leaped_events)}, 0
+        empty = (without_content(self.versions, after, upto, node.tree) for node in self.nodes)
+        runs = [replace(run, leaped=1 << self.number, counted={} if run.tree else counted) for run in empty]
+        self.nodes.add(runs)
+        self._leaped_upto = upto
 
     def commit(self, frontier: int) -> None:
         """Frees what the master has published."""

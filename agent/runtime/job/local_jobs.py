@@ -19,7 +19,7 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.topology import TreeTopology
 from agent.runtime.messages.handlers import Handler, Handlers, Via
-from agent.runtime.messages.jobs import Announce, Commit, Enrol, Snapshot, SnapshotAck
+from agent.runtime.messages.jobs import Announce, Commit, Enrol, Leap, Snapshot, SnapshotAck
 from agent.runtime.messages.programs import Line, LogLines, ProgramFailed, ProgramMulticast
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.containment import JobContainment, reason_of
@@ -87,6 +87,7 @@ class LocalJobs:
             SnapshotAck: Handler(Via.DIRECT, self.acknowledged),
             Commit: Handler(Via.JOB, self.commit),
             ProgramMulticast: Handler(Via.JOB, self.multicast),
+            Leap: Handler(Via.JOB, self.leap),
         }
 
     def statistics(self) -> Mapping[str, int]:
@@ -263,6 +264,14 @@ class LocalJobs:
         job.commit(message.frontier)
         return True
 
+    def leap(self, message: Leap, now: float) -> bool:
+        """Goes on without stragglers; False if the message is of another epoch."""
+        job = self._jobs.get(message.app_id)
+        if job is None or message.epoch != job.epoch:
+            return job is None
+        job.leap(message, now)
+        return True
+
     # The trees.
 
     def snapshot(self, message: Snapshot, sender: Peer, now: float) -> bool:
@@ -436,6 +445,8 @@ class LocalJobs:
                     self.advance(job, now)
                 elif not job.nodes.is_acknowledged:
                     self.send_up(job, now)
+                if (lagging := job.lagging(now)) is not None:
+                    self.send_to_master(job, lagging, now)
 
     def _doubt(self, job: LocalJob, now: float) -> None:
         """Drops a job for which a child sends snapshots but no master announcements, after a while: it may be new."""

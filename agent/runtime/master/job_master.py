@@ -31,6 +31,8 @@ from agent.runtime.messages.jobs import (
     Commit,
     Enrol,
     Follow,
+    Lagging,
+    Leap,
     Leave,
     NoJob,
     Ready,
@@ -44,7 +46,7 @@ from agent.runtime.messages.versions import VersionPrepared
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import END, FIRST_PANE, Run
 from agent.runtime.reduce.combiner import PaneSpan
-from agent.runtime.reduce.straggler import HoldbackTimer
+from agent.runtime.reduce.straggler import LEAP_AGAIN_S, RECOVER_S, RUNS_MAX, HoldbackTimer, StragglerPolicy
 from overlay import Node, Peer
 
 ANNOUNCE_S = 3.0
@@ -176,6 +178,8 @@ class JobMaster:
         self._programs = programs
         self._app_id = state.job.app_id
         self._holdback = HoldbackTimer(now, state.written_off, took_over=state.epoch.counter > 1)
+        self._leap: tuple[int, float] = (FIRST_PANE, now)
+        """The pane up to which nobody is waited for, and when that was announced last."""
         self._began_at = now
         self._followed_at = now
         self._ended_at = now
@@ -374,11 +378,10 @@ class JobMaster:
     # Results.
 
     def write_off(self, node_id: int, now: float) -> None:
-        """Stops waiting for an agent that is dead."""
+        """Waits for an agent that is dead no longer than the job says."""
         agents = self.state.roster.numbers_of(node_id)
         if agents and self.ended is None:
-            self._holdback.write_off(agents)
-            self.state.written_off = self._holdback.written_off
+            self._holdback.died(agents)
             self.state.runs(agents, no_longer=True)
             self.subscribers.acknowledge(now)
 
@@ -395,6 +398,7 @@ class JobMaster:
         """Publishes the runs that every source has reached, unless they are held back for missing agents."""
         if self.ended is None and self.state.failure is None:
             spans, written_off = self.local.nodes.complete_spans(), self._holdback.written_off
+            self._holdback.begun(has_parts=bool(spans or self.local.nodes.waiting_runs), now=now)
             if spans and not self._holds_back(spans, now):
                 self._publish(self.local.nodes.complete_runs(), now)
                 self.state.runs(self._holdback.written_off & ~written_off, no_longer=True)
@@ -412,10 +416,38 @@ class JobMaster:
         for span in spans:
             if span.upto < state.versions.at(span.upto).version.starts:
                 continue  # nothing is missing between the last window of one version and the first of the next
-            missing |= state.roster.expected(span.upto) & ~span.whole
-        waits = self._holdback.holds_back(missing, now)
+            if span.upto > self._leap[0]:
+                missing |= state.roster.expected(span.upto) & ~(span.whole | span.leaped)
+        waits = self._holdback.holds_back(missing, self._recover_s, now)
         state.written_off = self._holdback.written_off
         return waits
+
+    @property
+    def _recover_s(self) -> float:
+        """Time for which a pane waits for the part of a dead agent."""
+        newest = self.state.versions.newest.function
+        if self.state.job.bounded or newest.self_paced:
+            return 0.0
+        stated = newest.plan.stragglers.recover_ms
+        return RECOVER_S if stated is None else stated / 1000
+
+    def lagging(self, message: Lagging, now: float) -> None:
+        """Decides for all trees whether to leap over stragglers, of which an agent has reported.
+
+        An agent may be ahead of time: nobody lags behind panes that were not over, by this agent's clock.
+        """
+        newest = self.state.versions.newest.function
+        if self.ended is not None or self.state.job.bounded or newest.plan.windowing is None:
+            return
+        grace_ms, pane_ms = newest.plan.windowing.grace_ms, newest.plan.windowing.pane_ms
+        over_ms = self._programs.wall_ms - (self.state.job.grace_ms if grace_ms is None else grace_ms)
+        most = min(message.most, over_ms // pane_ms * pane_ms - pane_ms)
+        policy = StragglerPolicy.of_sources(self.state.versions)
+        upto = policy.leap_to(self.state.frontier, most, RUNS_MAX if message.is_full else 0)
+        decided, at = self._leap
+        if upto is not None and (upto > decided or now - at >= LEAP_AGAIN_S):
+            self._leap = (max(upto, decided), now)
+            self._sender.multicast(self._app_id, Leap(self._app_id, self.state.epoch, self._leap[0]), now)
 
     def _publish(self, runs: Iterable[Run], now: float) -> None:
         results: list[tuple[int, WindowResult]] = []

@@ -30,6 +30,7 @@ from agent.runtime.messages.jobs import (
     Ask,
     Enrol,
     Follow,
+    Lagging,
     Leave,
     NoJob,
     Ready,
@@ -122,7 +123,9 @@ class JobMasters:
             Updated: Handler(Via.DIRECT, self.updated),
             Ask: Handler(Via.REQUEST, self.answer),
             LogRequest: Handler(Via.REQUEST, self.send_log),
-            **dict.fromkeys((Enrol, Ready, VersionPrepared, Leave, Replicated), Handler(Via.DIRECT, self.receive)),
+            **dict.fromkeys(
+                (Enrol, Ready, VersionPrepared, Leave, Lagging, Replicated), Handler(Via.DIRECT, self.receive)
+            ),
             **dict.fromkeys((LogLines, CannotRun, ProgramFailed), Handler(Via.DIRECT, self.receive_from_code)),
         }
 
@@ -359,7 +362,9 @@ class JobMasters:
 
     # Requests to masters.
 
-    def receive(self, message: Enrol | Ready | VersionPrepared | Leave | Replicated, sender: Peer, now: float) -> bool:
+    def receive(
+        self, message: Enrol | Ready | VersionPrepared | Leave | Lagging | Replicated, sender: Peer, now: float
+    ) -> bool:
         """Passes a message to the job's master in this epoch; False if it is not here, or refuses the message."""
         master = self._masters.get(message.app_id)
         if master is None or master.state.epoch != message.epoch or master.ended is not None:
@@ -373,6 +378,9 @@ class JobMasters:
                 return master.prepared(sender, message, now)
             case Leave():
                 return master.leave(sender, message, now)
+            case Lagging():
+                master.lagging(message, now)
+                return True
             case _:
                 master.replicated(sender, message, now)
                 return True

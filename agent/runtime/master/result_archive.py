@@ -46,6 +46,8 @@ class ResultRecords:
             head["all_missing"] = membership.missing
         if len(membership.partial) > NAMES_MAX:
             head["all_partial"] = membership.partial
+        if len(membership.leaped) > NAMES_MAX:
+            head["all_leaped"] = membership.leaped
         if len(json) > ROWS_BYTES_MAX:
             json = result.to_bytes(ROWS_BYTES_MAX)
             head["rows_cut"] = len(result.rows) - len(msgspec.json.decode(json)["rows"])

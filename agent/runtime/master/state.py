@@ -201,7 +201,8 @@ class JobState:
         for pane in sorted(counted):
             expected = self.roster.expected(pane)
             present = expected & run.contributors
-            window = ClosedWindow(pane, pane, pane, size_ms, counted[pane], expected, present, present & run.partial)
+            partial, leaped = present & run.partial, expected & run.leaped
+            window = ClosedWindow(pane, pane, pane, size_ms, counted[pane], expected, present, partial, leaped=leaped)
             results[pane] = self._result(window, finished[pane], others.get(pane), version)
         return results
 
@@ -252,10 +253,11 @@ class JobState:
         more: bool = False,
     ) -> WindowResult:
         start, size, drives = window.start_ms, window.size_ms, version.function.self_paced
-        missing, counted = window.expected & ~window.contributors, window.counted
+        missing, counted = window.expected & ~(window.contributors | window.leaped), window.counted
         if self.membership is not None:
             names = (
-                tuple(sorted(self.roster.names(numbers))) for numbers in (window.expected, missing, window.partial)
+                tuple(sorted(self.roster.names(numbers)))
+                for numbers in (window.expected, missing, window.partial, window.leaped)
             )
             self.membership[window.position] = WindowMembership(version.version, *names)
         return WindowResult(
@@ -267,7 +269,7 @@ class JobState:
             expected=window.expected.bit_count(),
             missing=self.roster.names(missing)[:NAMES_MAX] if missing else [],
             partial=self.roster.names(window.partial)[:NAMES_MAX],
-            leaped=0,
+            leaped=window.leaped.bit_count(),
             events=counted.events,
             late=counted.late,
             malformed=counted.malformed,
@@ -280,6 +282,7 @@ class JobState:
             epoch=self.epoch.counter,
             final=window.is_final,
             more=more,
+            leaped_over=self.roster.names(window.leaped)[:NAMES_MAX] if window.leaped else [],
         )
 
     @property

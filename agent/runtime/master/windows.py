@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import add, sub
+from functools import reduce
+from operator import add, or_, sub
 from typing import NamedTuple
 
 import polars as pl
@@ -94,6 +95,7 @@ class _Stretch:
     upto: int
     contributors: int
     partial: int
+    leaped: int = 0
 
 
 class PaneIndex:
@@ -111,10 +113,11 @@ class PaneIndex:
             self._sums.append(tuple(map(add, self._sums[-1], counted[pane])))
         last = self._stretches[-1] if self._stretches else None
         goes_on = last is not None and last.upto == run.after
-        if last is not None and goes_on and (last.contributors, last.partial) == (run.contributors, run.partial):
+        now = (run.contributors, run.partial, run.leaped)
+        if last is not None and goes_on and (last.contributors, last.partial, last.leaped) == now:
             last.upto = run.upto
         else:
-            self._stretches.append(_Stretch(run.after, run.upto, run.contributors, run.partial))
+            self._stretches.append(_Stretch(run.after, run.upto, *now))
 
     def counted(self, first: int, last: int) -> Counts:
         """The counts of the panes from `first` to `last`."""
@@ -132,6 +135,10 @@ class PaneIndex:
             whole &= one.contributors & ~one.partial
         is_covered = inside[0].after < first and inside[-1].upto >= last
         return Members(contributors, whole if is_covered else 0)
+
+    def leaped(self, first: int, last: int) -> int:
+        """The agents that were leaped over in any of the panes from `first` to `last`."""
+        return reduce(or_, (one.leaped for one in self._stretches if one.after < last and one.upto >= first), 0)
 
     def forget(self, before: int) -> None:
         """Frees panes before a time, once there are many of them."""
@@ -191,7 +198,7 @@ LOOK_PANES = 64
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
     """A window that can be published. `pane`: its newest. `position` grows from window to window: the pane, and some
-    ms more if several windows come with it. `expected`, `contributors`, `partial`: bitmaps of agents.
+    ms more if several windows come with it. `expected`, `contributors`, `partial`, `leaped`: bitmaps of agents.
     """
 
     pane: int
@@ -203,6 +210,7 @@ class ClosedWindow:
     contributors: int
     partial: int
     is_final: bool = True
+    leaped: int = 0
 
 
 Expected = Callable[[int, int], int]
@@ -268,6 +276,7 @@ class WindowAssembler:
             contributors=belong & members.contributors,
             partial=belong & members.contributors & ~members.whole,
             is_final=update.is_final,
+            leaped=belong & self._index.leaped(update.start_ms, update.pane),
         )
 
 

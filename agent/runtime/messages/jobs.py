@@ -163,7 +163,7 @@ class Snapshot(Message, frozen=True, tag=True):
     `partial`: the contributors that lack some of their events.
     `detached`: it was sent before, to a parent that may have passed it on; it goes up to the root unchanged.
     `tree`: the tree whose range of keys the state has; counts go up tree 0. `of_root`: sent by that tree's root to the
-    master.
+    master. `leaped`: the agents that were leaped over in these panes.
     """
 
     epoch: JobEpoch
@@ -177,6 +177,7 @@ class Snapshot(Message, frozen=True, tag=True):
     detached: bool = False
     tree: Tree = 0
     of_root: bool = False
+    leaped: Bitmap = b""
 
     @property
     def size(self) -> int:
@@ -199,6 +200,24 @@ class Commit(Message, frozen=True, tag=True):
 
     epoch: JobEpoch
     frontier: Time
+
+
+class Lagging(Message, frozen=True, tag=True):
+    """Agent → master: some of my sources lag far behind the one that has come to the pane `most`.
+
+    `is_full`: as many runs wait here as may.
+    """
+
+    epoch: JobEpoch
+    most: Time
+    is_full: bool = False
+
+
+class Leap(Message, frozen=True, tag=True):
+    """Master → all, multicast: go on up to this pane with what there is; whoever has not sealed it passes over it."""
+
+    epoch: JobEpoch
+    upto: Time
 
 
 class MemberEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -401,7 +420,8 @@ class Stopped(Message, frozen=True, tag=True):
 
 CODEC: Codec[Message] = Codec(
     Submit | Submitted | Announce | AnnouncementBatch | Enrol | Enrolled | Ready | Leave | Snapshot | SnapshotAck
-    | Commit | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
+    | Commit | Lagging | Leap
+    | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed
     | DescribeStream | StreamDescription

@@ -48,7 +48,7 @@ class Run:
     """The panes in (after, upto] of some contributors: their state and their counts, both by pane.
 
     `partial`: the contributors that know that they lack some of their events. `tree`: the range of the keys' hashes of
-    the state; the counts go with tree 0.
+    the state; the counts go with tree 0. `leaped`: the agents that were leaped over in these panes.
     """
 
     after: int
@@ -58,6 +58,7 @@ class Run:
     counted: Counted = field(default_factory=dict)
     partial: int = 0
     tree: int = 0
+    leaped: int = 0
 
     def within(self, after: int, upto: int) -> Run:
         """The part of the run in (after, upto]; the run itself when that is all of it."""
@@ -71,8 +72,8 @@ class Run:
 
     def is_like(self, other: Run) -> bool:
         """Whether it covers the same panes of the same contributors, in the same tree."""
-        mine = (self.tree, self.after, self.upto, self.contributors)
-        return mine == (other.tree, other.after, other.upto, other.contributors)
+        mine = (self.tree, self.after, self.upto, self.contributors, self.leaped)
+        return mine == (other.tree, other.after, other.upto, other.contributors, other.leaped)
 
     def by(self, number: int) -> Run:
         """A worker's own run under its number; a run without contributors stays so."""
@@ -82,7 +83,7 @@ class Run:
 
     def is_sound(self, pane_ms: int | None) -> bool:
         """Whether an honest peer could have made it: it has only the job's panes, within its span, and sane counts."""
-        if self.partial & ~self.contributors:
+        if self.partial & ~self.contributors or self.leaped & self.contributors:
             return False
         if not all(self._holds(pane, pane_ms) or pane == END == self.upto for pane in self.counted):
             return False

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.runtime.model.panes import FIRST_PANE, Counted, Run, add_counted, runs_upto
-from agent.runtime.reduce.straggler import SourceWatch, StragglerPolicy
+from agent.runtime.reduce.straggler import RUNS_MAX, SourceWatch, StragglerPolicy
 
 Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
 """Merges the states of a run that ends with a pane."""
@@ -36,12 +36,14 @@ DETACHED_MAX = 4096
 
 
 class PaneSpan(NamedTuple):
-    """The panes in (after, upto] and their contributors; `whole` are those that contribute in all trees."""
+    """The panes in (after, upto] and their contributors; `whole` are those that contribute in all trees, `leaped`
+    those that were leaped over in any."""
 
     after: int
     upto: int
     contributors: int
     whole: int
+    leaped: int = 0
 
 
 @dataclass(slots=True)
@@ -65,6 +67,8 @@ class Combiner:
     _detached: list[Run] = field(default_factory=list)
     _overlapping: int = 0
     _watch: SourceWatch = field(default_factory=SourceWatch)
+    _awaited_from: int = FIRST_PANE
+    """Nobody is waited for up to this pane."""
 
     def add_source(self, source: Hashable) -> None:
         """Adds a source to wait for."""
@@ -94,8 +98,8 @@ class Combiner:
         joined = self._joined[source]
         late = run.within(run.after, joined) if run.contributors and run.after < joined else None
         if run.upto > progress:
-            if run.contributors and run.upto > self.frontier:
-                self._waiting[source].append(run.within(max(progress, self.frontier), run.upto))
+            if (run.contributors or run.leaped) and run.upto > self.frontier:
+                self._wait(source, run.within(max(progress, self.frontier), run.upto))
             if run.after > progress:
                 self._gaps[source] = [*self._gaps.get(source, ()), (progress, run.after)][-GAPS_MAX:]
             self._progress[source] = run.upto
@@ -115,8 +119,20 @@ class Combiner:
         if not run.contributors:
             return None
         if run.upto > self.frontier:
-            self._waiting[source].append(run.within(max(run.after, self.frontier), run.upto))
+            self._wait(source, run.within(max(run.after, self.frontier), run.upto))
         return run.within(run.after, min(run.upto, self.frontier)) if run.after < self.frontier else None
+
+    def _wait(self, source: Hashable, run: Run) -> None:
+        if self.is_full(source):
+            self.refused += 1
+        else:
+            self._waiting[source].append(run)
+
+    def is_full(self, source: Hashable) -> bool:
+        """Whether as many runs of a source wait as may. A child sends more of them later; others are refused, and
+        their agents missing.
+        """
+        return len(self._waiting.get(source, ())) >= RUNS_MAX
 
     def progress(self, source: Hashable) -> int:
         """The last pane that a known source has delivered."""
@@ -131,7 +147,7 @@ class Combiner:
         """At the root: takes a detached run, cut to the panes that are not complete yet."""
         if run.upto <= run.after or len(self._detached) >= DETACHED_MAX * len(self.trees):
             self.refused += 1
-        elif run.contributors and run.upto > self.frontier:
+        elif (run.contributors or run.leaped) and run.upto > self.frontier:
             beyond = run.within(self.frontier, run.upto)
             if any(beyond.is_like(known) for known in self._detached):
                 self.refused += 1
@@ -149,12 +165,12 @@ class Combiner:
         if not cuts:
             return []
         runs = []
-        for (contributors, partial, _), group in groupby(cuts, key=self._kind):
+        for (contributors, partial, leaped, _), group in groupby(cuts, key=self._kind):
             alike = list(group)
             parts = [run.within(span.after, span.upto) for span, chosen in alike for run in chosen]
             state, counted = self._merge(parts, alike[-1][0].upto)
             after, upto = alike[0][0].after, alike[-1][0].upto
-            runs.append(Run(after, upto, contributors, state, counted, partial, self.trees[0]))
+            runs.append(Run(after, upto, contributors, state, counted, partial, self.trees[0], leaped))
         for source, waiting in list(self._waiting.items()):
             self._waiting[source] = _beyond(limit, waiting)
             if source not in self._progress and not self._waiting[source]:
@@ -164,11 +180,11 @@ class Combiner:
         self.frontier = limit
         return runs
 
-    def _kind(self, cut: tuple[PaneSpan, list[Run]]) -> tuple[int, int, int]:
-        """Merge key of a span (contributors, partial, version); neighbours with equal keys form one run."""
+    def _kind(self, cut: tuple[PaneSpan, list[Run]]) -> tuple[int, int, int, int]:
+        """Merge key of a span (contributors, partial, leaped, version); neighbours with equal keys form one run."""
         span, runs = cut
         partial = reduce(or_, (run.partial for run in runs), span.contributors & ~span.whole)
-        return span.contributors, partial, sum(end < span.upto for end in self.ends)
+        return span.contributors, partial, span.leaped, sum(end < span.upto for end in self.ends)
 
     def end_versions_at(self, ends: tuple[int, ...]) -> None:
         """Ends runs at these panes from now on. Panes delivered beyond a new end are of no version in force."""
@@ -188,10 +204,22 @@ class Combiner:
         """Skips stragglers; returns whether their set has changed."""
         return self._watch.look(self._progress, self.frontier, policy, now)
 
+    def lag(self, policy: StragglerPolicy) -> tuple[int, bool] | None:
+        """The pane to which the farthest source has come where others are stragglers; whether too many runs wait."""
+        most = max(self._progress.values(), default=self.frontier)
+        runs = max(map(len, self._waiting.values()), default=0)
+        is_behind = policy.leap_to(self._limit(), most, runs) is not None
+        return (most, policy.is_full(runs)) if is_behind else None
+
+    def go_on(self, upto: int) -> bool:
+        """Waits for nobody up to this pane; returns whether it has waited."""
+        self._awaited_from = max(self._awaited_from, upto)
+        return self.frontier < upto
+
     def _limit(self) -> int:
         skipped = self._watch.skipped
         awaited = (progress for source, progress in self._progress.items() if source not in skipped)
-        return min(awaited, default=self.frontier)
+        return max(min(awaited, default=self.frontier), self._awaited_from)
 
     def _cuts(self, limit: int) -> list[tuple[PaneSpan, list[Run]]]:
         """Cuts (frontier, limit] wherever a run begins or ends, each span with the runs that count in it."""
@@ -203,19 +231,23 @@ class Combiner:
         cuts = []
         after, self._overlapping = self.frontier, 0
         for upto in bounds:
-            inside = [run for run in pending if run.after < upto and run.upto > after]
+            there = [run for run in pending if run.after < upto and run.upto > after]
+            inside = [run for run in there if run.contributors]
             by_tree = [_disjoint([run for run in inside if run.tree == tree]) for tree in self.trees]
             chosen = [run for runs, _ in by_tree for run in runs]
+            counting = [run for run in there if run.leaped and run.counted and not run.contributors]
             members = [contributors for _, contributors in by_tree]
             self._overlapping += len(inside) - len(chosen)
-            cuts.append((PaneSpan(after, upto, reduce(or_, members), reduce(and_, members)), chosen))
+            every, leaped = reduce(or_, members), reduce(or_, (run.leaped for run in there), 0)
+            cuts.append((PaneSpan(after, upto, every, reduce(and_, members), leaped & ~every), [*chosen, *counting]))
             after = upto
         return cuts
 
     def _merge(self, parts: list[Run], upto: int) -> tuple[pl.DataFrame, Counted]:
-        if len(parts) == 1:
+        if len(parts) == 1 and parts[0].contributors:
             return parts[0].state, parts[0].counted
-        return self.combine([part.state for part in parts], upto), add_counted(part.counted for part in parts)
+        states = [part.state for part in parts if part.contributors]
+        return self.combine(states, upto), add_counted(part.counted for part in parts)
 
 
 def _disjoint(runs: list[Run]) -> tuple[list[Run], int]:

@@ -66,6 +66,7 @@ def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, de
         contributors.to_bytes(run.partial),
         detached,
         run.tree,
+        leaped=contributors.to_bytes(run.leaped) if run.leaped else b"",
     )
 
 
@@ -81,7 +82,8 @@ def run_of(message: Snapshot, versions: Versions, placement: KeyPlacement, known
     """
     members = contributors.from_bytes(message.contributors)
     version = versions.of_span(message.version, message.after, message.upto)
-    if version is None or (known is not None and members & ~known):
+    leaped = contributors.from_bytes(message.leaped)
+    if version is None or (known is not None and (members | leaped) & ~known):
         return None
     function = version.function
     try:
@@ -94,6 +96,6 @@ def run_of(message: Snapshot, versions: Versions, placement: KeyPlacement, known
     counted = {pane: Counts(*counts) for pane, *counts in message.counted}
     if len(counted) < len(message.counted) or (counted and message.tree):
         return None  # a pane twice, or what goes up tree 0
-    run = Run(message.after, message.upto, members, state, counted, partial, message.tree)
+    run = Run(message.after, message.upto, members, state, counted, partial, message.tree, leaped)
     is_of_tree = placement.is_on_tree(function, state, message.tree)
     return run if is_of_tree and run.is_sound(function.pane_ms) and function.is_within_limit(state) else None

@@ -1,10 +1,15 @@
 """Decides how long a job waits for stragglers, and when it leaps over them.
 
-Two places ask. A tree node asks about each of its sources: a source that lags behind others and stands still for
-`straggler_timeout_s` is skipped, and waited for again once it has come up. The master asks about the agents that a
-complete pane lacks. Whoever loses its parent is back within about a second, with what it has sealed; publishing
-meanwhile would report agents as missing that are well. So a pane is held back a little, once for each agent that is
-away: agents that were written off are not waited for again until they have contributed again.
+Tree nodes see who lags: where sources are stragglers by the policy of the job's query, they report it to the master,
+and the master decides once for all trees up to which pane nobody is waited for (*leap*). It multicasts that to all. A
+worker that has not sealed these panes passes over them, and says so in its run; so nobody leaps whose part is stuck
+elsewhere. Sources that do not answer are given up a moment later. Where code cuts the panes, a node skips sources
+that stand still.
+
+The master also asks about the agents that a complete pane lacks. Whoever loses its parent is back within about a
+second, with what it has sealed; publishing meanwhile would report agents as missing that are well. So a pane is held
+back a little, once for each agent that is away: agents that were written off are not waited for again until they have
+contributed again.
 """
 
 from __future__ import annotations
@@ -15,16 +20,28 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from agent.runtime.function.versions import Versions
-from agent.runtime.model.panes import END
+from agent.runtime.model.panes import END, FIRST_PANE
 
 STRAGGLER_TIMEOUT_S = 60.0
-"""Time after which a source of a live job that lags behind others and stands still is skipped."""
+"""Pane time by which a source lags before it is leaped over, where the query does not say more."""
 SELF_PACED_STRAGGLER_TIMEOUT_S = 10.0
 """Straggler timeout where the job's code cuts the panes."""
 LAG_PANES = 2
 """Panes (the longest of any version) by which a straggler lags behind the source that is farthest ahead."""
 LOOK_INTERVAL_S = 1.0
 """Time between looks for stragglers among the sources of a tree node."""
+RUNS_MAX = 4096
+"""Upper bound on the runs of one source that wait for others. From half of it on stragglers are leaped over."""
+LEAP_PATIENCE_S = 0.5
+"""Time after a leap for which sources that do not answer are waited for."""
+LEAP_AGAIN_S = 1.0
+"""Least time before a leap is announced again."""
+SLOW_LOOK_S = 1.0
+"""Time between looks past which an agent is slow itself, and judges nobody for as long."""
+SETTLED_S = 5.0
+"""Age of an agent's part in an epoch from which on it judges others: all have to hand in again what they have."""
+RECOVER_S = 5.0
+"""Time for which a window waits for the part of a dead agent, where the query does not say more."""
 HOLDBACK_S = 2.0
 """Time for which a master holds back a pane that lacks agents."""
 TAKE_OVER_HOLDBACK_S = 4.0
@@ -43,26 +60,39 @@ class StragglerDecision(Enum):
 class StragglerView(NamedTuple):
     """The observed state of a source, or of the agents that a pane lacks.
 
-    `still_s`: time since it has moved. `lag_ms`: pane time by which it is behind the farthest one.
+    `still_s`: time since it has moved. `lag_ms`: pane time by which it is behind the farthest one. `runs`: the number
+    of runs of another source that wait for it.
     """
 
     still_s: float
     lag_ms: int = 0
+    runs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class StragglerPolicy:
-    """Leaps over whoever lags by `lag_ms` and has not moved for `straggler_timeout_s`."""
+    """Leaps over whoever lags by `lag_ms` and has not moved for `straggler_timeout_s`, or holds up too many runs.
+
+    `pane_ms`: the longest pane.
+    """
 
     straggler_timeout_s: float
     lag_ms: int = 0
+    pane_ms: int = 0
 
     @classmethod
     def of_sources(cls, versions: Versions) -> StragglerPolicy:
-        """The policy for the sources of a job's tree nodes."""
+        """The policy for the sources of a job's tree nodes: that of its query, for all of its versions' panes."""
+        newest = versions.newest.function
         longest_ms = max(one.function.pane_ms or END for one in versions)
-        self_paced = versions.newest.function.self_paced
-        return cls(SELF_PACED_STRAGGLER_TIMEOUT_S if self_paced else STRAGGLER_TIMEOUT_S, LAG_PANES * longest_ms)
+        if newest.self_paced:
+            return cls(SELF_PACED_STRAGGLER_TIMEOUT_S, LAG_PANES * longest_ms, longest_ms)
+        stated = newest.plan.stragglers
+        if stated.waits:
+            return cls(0.0, END, longest_ms)
+        if stated.leap_panes is not None:
+            return cls(0.0, stated.leap_panes * longest_ms, longest_ms)
+        return cls(0.0, max(LAG_PANES * longest_ms, int(1000 * STRAGGLER_TIMEOUT_S)), longest_ms)
 
     def decide(self, view: StragglerView) -> StragglerDecision:
         """Whether to wait any longer.
@@ -72,7 +102,64 @@ class StragglerPolicy:
         ('WAIT', 'LEAP')
         """
         is_straggler = view.lag_ms >= self.lag_ms and view.still_s >= self.straggler_timeout_s
-        return StragglerDecision.LEAP if is_straggler else StragglerDecision.WAIT
+        return StragglerDecision.LEAP if is_straggler or self.is_full(view.runs) else StragglerDecision.WAIT
+
+    def is_full(self, runs: int) -> bool:
+        """Whether no more runs of a source should wait for others."""
+        return runs >= RUNS_MAX // 2
+
+    def leap_to(self, reached: int, most: int, runs: int = 0) -> int | None:
+        """The pane up to which nobody is waited for who has come to `reached`, where others have come to `most`; None:
+        no leap.
+
+        >>> policy = StragglerPolicy(0.0, 2000, 1000)
+        >>> policy.leap_to(4000, 5000), policy.leap_to(4000, 6000), policy.leap_to(4000, 9000)
+        (None, 5000, 8000)
+        """
+        if self.decide(StragglerView(0.0, most - reached, runs)) is StragglerDecision.WAIT:
+            return None
+        upto = most - self.pane_ms if self.is_full(runs) else most - self.lag_ms + self.pane_ms
+        return upto if upto > reached else None
+
+
+class LeapTimer:
+    """Times the leaps of one agent in one epoch: its reports of stragglers, and its patience with silent sources.
+
+    An agent that looks too rarely is slow itself: it then knows nothing of the others. So does one in a new epoch.
+    """
+
+    def __init__(self) -> None:
+        self._looked_at: float | None = None
+        self._trusted_from = 0.0
+        self._reported: tuple[int, float] = (FIRST_PANE, 0.0)
+        self._leap: tuple[int, float] = (FIRST_PANE, 0.0)
+
+    def look(self, now: float) -> bool:
+        """Notes that the agent has its turn; returns whether it may judge others."""
+        if self._looked_at is None:
+            self._trusted_from = now + SETTLED_S
+        elif now - self._looked_at > SLOW_LOOK_S:
+            self._trusted_from = max(self._trusted_from, now + SLOW_LOOK_S)
+        self._looked_at = now
+        return now >= self._trusted_from
+
+    def reports(self, most: int, now: float) -> bool:
+        """Whether to report stragglers to the master now, or again."""
+        reported, at = self._reported
+        if most <= reported and now - at < LOOK_INTERVAL_S:
+            return False
+        self._reported = (max(most, reported), now)
+        return True
+
+    def leap(self, upto: int, now: float) -> None:
+        """Notes that the master has decided on a leap."""
+        if upto > self._leap[0]:
+            self._leap = (upto, now)
+
+    def gives_up(self, now: float) -> int | None:
+        """The pane up to which silent sources are no longer waited for, once they had time to pass over it."""
+        upto, at = self._leap
+        return upto if upto > FIRST_PANE and now - max(at, self._trusted_from) >= LEAP_PATIENCE_S else None
 
 
 class SourceWatch:
@@ -103,25 +190,47 @@ class SourceWatch:
 
 
 class HoldbackTimer:
-    """Holds back the panes of one master in one epoch. `written_off` are the agents that are not waited for."""
+    """Holds back the panes of one master in one epoch. `written_off` are the agents that are not waited for.
+
+    Agents that are away may have lost their parent alone. Dead ones are waited for as long as the job says, from the
+    first part of the pane on.
+    """
 
     def __init__(self, now: float, written_off: int, *, took_over: bool) -> None:
         self.written_off = written_off
         self._is_new_until = now + NEW_EPOCH_S if took_over else now
+        self._dead = 0
+        self._begun_at: float | None = None
         self._since: float | None = None
 
-    def holds_back(self, missing: int, now: float) -> bool:
+    def begun(self, *, has_parts: bool, now: float) -> None:
+        """Notes whether parts of a pane have come that is not published."""
+        if not has_parts:
+            self._begun_at = None
+        elif self._begun_at is None:
+            self._begun_at = now
+
+    def holds_back(self, missing: int, recover_s: float, now: float) -> bool:
         """Whether to wait (longer) for these agents; writes off the agents over which it leaps."""
-        if not missing & ~self.written_off:
+        awaited = missing & ~self.written_off
+        if not awaited:
             self._since = None
             return False
         if self._since is None:
             self._since = now
-        policy = StragglerPolicy(TAKE_OVER_HOLDBACK_S if self._since < self._is_new_until else HOLDBACK_S)
-        if policy.decide(StragglerView(now - self._since)) is StragglerDecision.WAIT:
+        ends = []
+        if awaited & ~self._dead:
+            ends.append(self._since + (TAKE_OVER_HOLDBACK_S if self._since < self._is_new_until else HOLDBACK_S))
+        if awaited & self._dead:
+            ends.append((self._since if self._begun_at is None else self._begun_at) + recover_s)
+        if now < max(ends):
             return True
         self.write_off(missing)
         return False
+
+    def died(self, agents: int) -> None:
+        """Notes that agents are dead."""
+        self._dead |= agents
 
     def write_off(self, agents: int) -> None:
         """Stops waiting for these agents."""
@@ -131,3 +240,5 @@ class HoldbackTimer:
     def contributed(self, agents: int) -> None:
         """Waits for these agents again, because they have contributed."""
         self.written_off &= ~agents
+        self._dead &= ~agents
+        self._begun_at = None

@@ -133,12 +133,28 @@ class TreeNodes:
         return [run for run in late if run is not None]
 
     def skip_stragglers(self, versions: Versions, now: float) -> bool:
-        """Skips sources that stand still, looking once in a while; returns whether their set has changed."""
-        if now < self._looks_at:
+        """Skips sources that stand still where code cuts the panes, looking once in a while; returns whether their set
+        has changed."""
+        if now < self._looks_at or not versions.newest.function.self_paced:
             return False
         self._looks_at = now + LOOK_INTERVAL_S
         policy = StragglerPolicy.of_sources(versions)
         return sum(one.skip_stragglers(policy, now) for one in self._combiners()) > 0
+
+    def lag(self, versions: Versions) -> tuple[int, bool] | None:
+        """The pane to which others have come where sources are stragglers, in any tree; whether too many runs wait."""
+        policy = StragglerPolicy.of_sources(versions)
+        lags = [lag for one in self._combiners() if (lag := one.lag(policy)) is not None]
+        return max(lags, default=None)
+
+    def go_on(self, upto: int) -> bool:
+        """Waits for nobody up to this pane; returns whether any node has waited."""
+        return sum(one.go_on(upto) for one in self._combiners()) > 0
+
+    @property
+    def sealed_upto(self) -> int:
+        """The last pane that the worker, which has begun, has delivered."""
+        return self.combiner().progress(self._worker)
 
     def end_versions_at(self, ends: tuple[int, ...]) -> None:
         """Lets no run reach across these panes from now on."""

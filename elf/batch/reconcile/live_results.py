@@ -63,6 +63,7 @@ class LiveResult(WindowResult, frozen=True, kw_only=True, tag_field="kind", tag=
     roster: str | None = None
     all_missing: list[str] = msgspec.field(default_factory=list)
     all_partial: list[str] = msgspec.field(default_factory=list)
+    all_leaped: list[str] = msgspec.field(default_factory=list)
     rows_cut: int = 0
 
     @property
@@ -86,8 +87,13 @@ class LiveResult(WindowResult, frozen=True, kw_only=True, tag_field="kind", tag=
 
     @property
     def absent(self) -> frozenset[str]:
-        """Agents that were expected and are missing."""
-        return frozenset(self.all_missing or self.missing)
+        """Agents that were expected and are not in it: missing, or leaped over in all of its panes."""
+        return frozenset(self.all_missing or self.missing) | (self.skipped - self.incomplete)
+
+    @property
+    def skipped(self) -> frozenset[str]:
+        """Agents that were leaped over in some of its panes."""
+        return frozenset(self.all_leaped or self.leaped_over)
 
     @property
     def incomplete(self) -> frozenset[str]:
@@ -173,9 +179,10 @@ def _decoded(lines: Iterable[bytes], decoder: msgspec.json.Decoder[Any]) -> Iter
 
 def _windows(results: Iterable[LiveResult]) -> tuple[LiveResult, ...]:
     """Final results in order. A result that several masters have logged is kept once, if possible with its roster."""
+    names: dict[str, Any] = {"all_missing": [], "all_partial": [], "all_leaped": []}
     known: dict[bytes, LiveResult] = {}
     for one in results:
-        key = msgspec.json.encode(msgspec.structs.replace(one, roster=None, all_missing=[], all_partial=[]))
+        key = msgspec.json.encode(msgspec.structs.replace(one, roster=None, **names))
         if one.final and (key not in known or one.roster is not None):
             known[key] = one
     return tuple(sorted(known.values(), key=lambda one: (one.start_ms or 0, one.end_ms or 0, one.version, one.epoch)))
