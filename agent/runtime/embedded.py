@@ -51,7 +51,6 @@ class EmbeddedFleet:
             # One process lives or dies as a whole: nobody could succeed a master here.
             agent = Agent(name, node, options, replicas=0, room=room)
             agent.masters.on_result = self._results.append
-            agent.jobs.run_bytes_max = None  # messages are handed over as they are
             for table, rows in tables.items():
                 agent.tables.hold(table, rows)
             self._agents.append(agent)
