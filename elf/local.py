@@ -49,6 +49,7 @@ def read_tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, File
     return found
 
 
+LOST = "this is not the whole answer: an agent could not read {:,} parts of it; ask with --agents 1"
 APP = "local"
 BLOCK_BYTES = 4 << 20
 PARSER_THREADS = 1
@@ -190,9 +191,7 @@ class LocalRun:
         if reasons:
             raise ElfError(f"{not_whole(reasons)}; or with --agents 1")
         if fleet.lost_runs:
-            raise ElfError(
-                f"this is not the whole answer: {fleet.lost_runs:,} parts of it are lost; ask with --agents 1"
-            )
+            raise ElfError(LOST.format(fleet.lost_runs))
         if self._broken is not None:
             raise ElfError(str(self._broken))
 

@@ -16,12 +16,15 @@ from agent.runtime.ingest.feed import FeedKey, StreamOptions
 from agent.runtime.master.job_master import SETTLE_S
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Submit
+from agent.runtime.reduce.parts import RunLimits
 from agent.runtime.upstream.tables import FileTable
 from overlay import Id, MemoryNetwork, Node, Peer, RandomSource, group_id
 
 TIMERS_MAX = 10_000
 """Upper bound on the timer rounds that a fleet takes to join; more count as a failure."""
 NO_TABLES: Mapping[str, FileTable] = MappingProxyType({})
+LIMITS = RunLimits(part_bytes=32 << 20, run_bytes=(4 << 30) - (64 << 20), frame_bytes=16 << 30, assembly_bytes=1 << 62)
+"""Bounds on runs where all agents share one memory, and one clock that stands still: nobody could try again later."""
 WALL_MS = 0
 """Bounded jobs do not look at the wall clock."""
 
@@ -51,6 +54,7 @@ class EmbeddedFleet:
             # One process lives or dies as a whole: nobody could succeed a master here.
             agent = Agent(name, node, options, replicas=0, room=room)
             agent.masters.on_result = self._results.append
+            agent.jobs.assembler.limits = LIMITS
             for table, rows in tables.items():
                 agent.tables.hold(table, rows)
             self._agents.append(agent)
