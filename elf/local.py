@@ -25,8 +25,7 @@ from agent.parsing import Format, Parsed, Parser, parser, sniff
 from agent.runtime.upstream.tables import FileTable
 from agent.sources import Block, SourceError
 from agent.sources import SourceFile as SourceFile
-from elf.errors import ElfError, UsageError
-from elf.output.completeness import not_whole
+from elf.errors import ElfError, UsageError, not_whole
 from overlay import app_id
 
 

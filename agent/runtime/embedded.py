@@ -16,7 +16,9 @@ from agent.runtime.ingest.feed import FeedKey, StreamOptions
 from agent.runtime.master.job_master import SETTLE_S
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Submit
+from agent.runtime.model.panes import END
 from agent.runtime.reduce.parts import RunLimits
+from agent.runtime.reduce.straggler import HOLDBACK_S
 from agent.runtime.upstream.tables import FileTable
 from overlay import Id, MemoryNetwork, Node, Peer, RandomSource, group_id
 
@@ -25,6 +27,8 @@ TIMERS_MAX = 10_000
 NO_TABLES: Mapping[str, FileTable] = MappingProxyType({})
 LIMITS = RunLimits(part_bytes=32 << 20, run_bytes=(4 << 30) - (64 << 20), frame_bytes=16 << 30, assembly_bytes=1 << 62)
 """Bounds on runs where all agents share one memory, and one clock that stands still: nobody could try again later."""
+HOLDBACKS = 3
+"""Times that a master may hold a window back, by when it is out."""
 WALL_MS = 0
 """Bounded jobs do not look at the wall clock."""
 
@@ -102,6 +106,19 @@ class EmbeddedFleet:
                 agent.ingest.end_of_feed(feed.key, self._network.now, WALL_MS)
         while behind := [agent for agent in self._agents if agent.jobs.sealed_upto() is not None]:
             min(behind, key=lambda agent: agent.jobs.sealed_upto() or 0).work(self._network.now, WALL_MS)
+            self._settle()
+            yield from self._results
+            self._results.clear()
+        yield from self._held_back(self._find_master(self._app_id))
+
+    def _held_back(self, master: JobState) -> Iterator[WindowResult]:
+        """The windows that lack an agent: their master waits for it first."""
+        for _ in range(HOLDBACKS):
+            if master.frontier == END or master.failure is not None:
+                return
+            self._network.deliver_all(self._network.now + HOLDBACK_S)
+            for agent in self._agents:
+                agent.masters.tick(self._network.now)
             self._settle()
             yield from self._results
             self._results.clear()

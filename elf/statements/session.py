@@ -11,9 +11,8 @@ import click
 
 from elf.client.errors import ClientError, ConnectionLostError, JobEndedError, UnknownJobError
 from elf.client.sync_client import SyncClient, SyncJob
-from elf.errors import ElfError
+from elf.errors import ElfError, not_whole
 from elf.options.fleet import command_line, tell_interrupted
-from elf.output.completeness import not_whole
 from elf.output.view import View, ViewedJob, ViewLimits
 from elf.terminal.terminal import printable, tell
 
@@ -72,7 +71,7 @@ class QuerySession:
             case "stopped" | "nobody" | "lost" | "failed":
                 raise JobEndedError(self._name, reason, self._job.failure)
         if self._job.bounded and shown.reasons:
-            raise ElfError(f"{self._name}: {not_whole(shown.reasons)}")
+            raise ElfError(f"{self._name}: {printable(not_whole(shown.reasons))}")
         return 0
 
     def leave(self) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,10 +18,12 @@ from seeds import seeds
 from simulated_fleet import SimulatedFleet
 from test_trees import told
 
+import cbt
 from agent import Agent, WindowResult
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.jobs import CODEC, Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck
 from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.panes import LOSSES_MAX, merged_losses
 from agent.runtime.reduce.parts import (
     ASSEMBLY_IDLE_S,
     DUPLICATES,
@@ -30,6 +33,7 @@ from agent.runtime.reduce.parts import (
     RunLimits,
 )
 from agent.runtime.reduce.retransmit import AckLatency, RetransmitBuffer
+from agent.runtime.reduce.snapshot import reason_too_large
 from overlay import Id, Node, WireError
 from overlay.core.outbox import CODEC as OVERLAY
 from overlay.wire.messages import Direct
@@ -319,6 +323,23 @@ def test_a_run_at_its_limit_is_passed_on_and_one_beyond_is_named_with_the_reason
     assert list(result.reasons) == result.missing
     assert all(reason.startswith("run too large: ") for reason in result.reasons.values())
     assert ('"reasons"' in result.to_json()) is is_lost
+
+
+@pytest.mark.parametrize(("share", "less", "is_lost"), [(1, 0, False), (1, 1, True), (10, 0, True)])
+def test_a_run_at_its_limit_uncompressed_is_passed_on_and_one_beyond_is_not(
+    share: int, less: int, is_lost: bool
+) -> None:
+    state = cbt.encode_frame(pl.DataFrame({"pane": [0] * 500, "hash": range(500)}))
+    message = snapshot(state)
+    limits = RunLimits(frame_bytes=cbt.frame_bytes(state) // share - less)
+    assert (reason_too_large(message, limits) is not None) is is_lost
+
+
+def test_so_many_reasons_are_told_apart() -> None:
+    for number in (LOSSES_MAX, LOSSES_MAX + 1, 10 * LOSSES_MAX):
+        merged = merged_losses([((1 << agent, f"reason {agent:04}"),) for agent in range(number)])
+        assert len(merged) == LOSSES_MAX
+        assert sum(agents for agents, _ in merged) == (1 << number) - 1, "nobody is forgotten"
 
 
 def test_a_run_of_several_panes_that_is_too_large_goes_pane_by_pane(largest: Callable[[str], int]) -> None:

@@ -19,10 +19,11 @@ from overlay import Id
 
 WHOLE_BYTES_MAX = 8 << 20
 """Upper bound on a snapshot that goes as one message; a longer one goes in parts."""
-PART_BYTES = 1 << 20
+PART_BYTES = 1 << 19
 """Length of a part."""
-WINDOW_PARTS = 8
-"""Parts on their way at a time, of each job and tree: they have to fit the queue to the peer, beside other messages."""
+WINDOW_PARTS = 16
+"""Parts on their way at a time, of all trees of a job together but one of each tree at least: they have to fit the
+queue to the peer, beside other messages."""
 RUN_BYTES_MAX = 512 << 20
 """Upper bound on an encoded snapshot; of a longer one of a single pane only the reason goes up, and its contributors
 are missing."""

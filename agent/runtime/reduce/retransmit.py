@@ -8,7 +8,7 @@ level to level.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -67,7 +67,7 @@ class RetransmitBuffer:
     """
 
     def __init__(self, latency: AckLatency, trees: int = 1, limits: RunLimits = PRODUCTION) -> None:
-        self._limits = limits
+        self._limits = replace(limits, window_parts=max(1, limits.window_parts // trees))
         self._kept_max = limits.kept_bytes // trees
         self._latency = latency
         self._kept: dict[tuple[int, int, bytes], _Kept] = {}
