@@ -507,9 +507,7 @@ class Operator:
             self.finish_sealing()
 
     def seal_next(self) -> None:
-        """Gathers a frame of a run, and seals the run with its last one. O(rows in it), and once per sealing O(rows in
-        the tree).
-        """
+        """Seals one run, or gathers a frame of a large one. O(rows in it), and once per sealing O(rows in the tree)."""
         assert self._sealing is not None
         run = next(self._sealing)
         if run is None:
@@ -548,7 +546,8 @@ class Operator:
                 yield self._run(newest - 1, state.filter(older))
                 held = [state.filter(~older)]
             held = self._folded(held)
-            yield None
+            if _rows(held) > ROWS_PER_RUN:
+                yield None
         yield self._run(upto, self.function.gather(held))
 
     def _runs_by_pane(self, upto: int) -> Iterator[Run]:
