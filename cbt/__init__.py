@@ -5,7 +5,7 @@ from cbt.aggregates.user_defined import ColumnFunction, UserDefinedError, UserFu
 from cbt.algebra.columns import Aggregate, Key, Order
 from cbt.algebra.hashing import key_hash
 from cbt.algebra.scalars import canonical_json
-from cbt.codec.frames import FrameError, decode_frame, encode_frame
+from cbt.codec.frames import FrameError, decode_frame, encode_frame, frame_bytes
 from cbt.layout.layout import Layout
 from cbt.tree.rows import RowBuffer
 from cbt.tree.snapshots import SnapshotError
@@ -37,6 +37,7 @@ __all__ = [
     "canonical_json",
     "decode_frame",
     "encode_frame",
+    "frame_bytes",
     "key_hash",
     "pane_of",
 ]

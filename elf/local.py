@@ -25,7 +25,7 @@ from agent.parsing import Format, Parsed, Parser, parser, sniff
 from agent.runtime.upstream.tables import FileTable
 from agent.sources import Block, SourceError
 from agent.sources import SourceFile as SourceFile
-from elf.errors import ElfError, UsageError
+from elf.errors import ElfError, UsageError, not_whole
 from overlay import app_id
 
 
@@ -48,10 +48,7 @@ def read_tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, File
     return found
 
 
-TOO_LARGE = (
-    "this is not the whole answer: {:,} parts of it are too large for an agent to pass on; ask with --agents 1, "
-    "for fewer groups, or for an estimate such as APPROX_COUNT_DISTINCT"
-)
+LOST = "this is not the whole answer: an agent could not read {:,} parts of it; ask with --agents 1"
 APP = "local"
 BLOCK_BYTES = 4 << 20
 PARSER_THREADS = 1
@@ -183,13 +180,17 @@ class LocalRun:
         self.master = fleet.submit(job)
         self._feed(fleet, progress)
         self._warn_of_silent_columns()
+        reasons: dict[str, str] = {}
         for result in fleet.end_of_input():
             self._windows += 1
+            reasons |= result.reasons
             yield result
         if self.master.failure is not None:
             raise ElfError(self.master.failure)
+        if reasons:
+            raise ElfError(f"{not_whole(reasons)}; or with --agents 1")
         if fleet.lost_runs:
-            raise ElfError(TOO_LARGE.format(fleet.lost_runs))
+            raise ElfError(LOST.format(fleet.lost_runs))
         if self._broken is not None:
             raise ElfError(str(self._broken))
 

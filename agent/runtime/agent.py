@@ -238,7 +238,7 @@ class Agent:
         if due is not None and now - due > STANDSTILL_S:
             self._tick_at = now
             self.failover.extend_deadlines(now - due, now)
-            for service in (self.directory, self.following, self.upstream):
+            for service in (self.directory, self.following, self.upstream, self.masters):
                 service.extend_deadlines(now - due)
 
     def process_events(self, now: float, wall_ms: int) -> bool:

@@ -16,12 +16,19 @@ from agent.runtime.ingest.feed import FeedKey, StreamOptions
 from agent.runtime.master.job_master import SETTLE_S
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Submit
+from agent.runtime.model.panes import END
+from agent.runtime.reduce.parts import RunLimits
+from agent.runtime.reduce.straggler import HOLDBACK_S
 from agent.runtime.upstream.tables import FileTable
 from overlay import Id, MemoryNetwork, Node, Peer, RandomSource, group_id
 
 TIMERS_MAX = 10_000
 """Upper bound on the timer rounds that a fleet takes to join; more count as a failure."""
 NO_TABLES: Mapping[str, FileTable] = MappingProxyType({})
+LIMITS = RunLimits(part_bytes=32 << 20, run_bytes=(4 << 30) - (64 << 20), frame_bytes=16 << 30, assembly_bytes=1 << 62)
+"""Bounds on runs where all agents share one memory, and one clock that stands still: nobody could try again later."""
+HOLDBACKS = 3
+"""Times that a master may hold a window back, by when it is out."""
 WALL_MS = 0
 """Bounded jobs do not look at the wall clock."""
 
@@ -51,7 +58,7 @@ class EmbeddedFleet:
             # One process lives or dies as a whole: nobody could succeed a master here.
             agent = Agent(name, node, options, replicas=0, room=room)
             agent.masters.on_result = self._results.append
-            agent.jobs.run_bytes_max = None  # messages are handed over as they are
+            agent.jobs.assembler.limits = LIMITS
             agent.jobs.functions.regex_size_max = None  # no other job would wait
             for table, rows in tables.items():
                 agent.tables.hold(table, rows)
@@ -100,6 +107,19 @@ class EmbeddedFleet:
                 agent.ingest.end_of_feed(feed.key, self._network.now, WALL_MS)
         while behind := [agent for agent in self._agents if agent.jobs.sealed_upto() is not None]:
             min(behind, key=lambda agent: agent.jobs.sealed_upto() or 0).work(self._network.now, WALL_MS)
+            self._settle()
+            yield from self._results
+            self._results.clear()
+        yield from self._held_back(self._find_master(self._app_id))
+
+    def _held_back(self, master: JobState) -> Iterator[WindowResult]:
+        """The windows that lack an agent: their master waits for it first."""
+        for _ in range(HOLDBACKS):
+            if master.frontier == END or master.failure is not None:
+                return
+            self._network.deliver_all(self._network.now + HOLDBACK_S)
+            for agent in self._agents:
+                agent.masters.tick(self._network.now)
             self._settle()
             yield from self._results
             self._results.clear()

@@ -48,6 +48,11 @@ def decode_frame(data: bytes, schema: pl.Schema, *, bytes_max: int) -> pl.DataFr
     return frame
 
 
+def frame_bytes(data: bytes) -> int:
+    """The size of an encoded frame once it is decompressed, as its head says."""
+    return zstandard.frame_content_size(data)
+
+
 def _decompress(data: bytes, bytes_max: int) -> bytes:
     size = zstandard.frame_content_size(data)
     if not 0 <= size <= bytes_max:

@@ -92,6 +92,8 @@ class JobView:
         self._readiness = ReadinessReporter(job.app)
         self._name = printable(job.app)
         self._windows = 0
+        self.reasons: dict[str, str] = {}
+        """Reasons of agents that are missing in some window, or in part, by their names."""
         self._reported_reason = ""
         self._report_again_at = 0.0
 
@@ -130,6 +132,7 @@ class JobView:
         self._writer.write(result)
         sys.stdout.flush()
         self._windows += 1
+        self.reasons |= result.reasons
 
     def _report_loss(self, lost: Disconnected) -> None:
         """Reports a lost connection at once, when its reason changes, and then once a minute."""

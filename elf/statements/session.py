@@ -11,6 +11,7 @@ import click
 
 from elf.client.errors import ClientError, ConnectionLostError, JobEndedError, UnknownJobError
 from elf.client.sync_client import SyncClient, SyncJob
+from elf.errors import ElfError, not_whole
 from elf.options.fleet import command_line, tell_interrupted
 from elf.output.view import View, ViewedJob, ViewLimits
 from elf.terminal.terminal import printable, tell
@@ -52,7 +53,8 @@ class QuerySession:
         from elf.output.job_view import JobView  # tables take their time to load, and the job runs by now
 
         try:
-            reason = JobView(self._job, view, limits).show()
+            shown = JobView(self._job, view, limits)
+            reason = shown.show()
         except KeyboardInterrupt:
             tell_interrupted(f"{self._name}: interrupted")
             self._end()
@@ -68,6 +70,8 @@ class QuerySession:
                 return 124
             case "stopped" | "nobody" | "lost" | "failed":
                 raise JobEndedError(self._name, reason, self._job.failure)
+        if self._job.bounded and shown.reasons:
+            raise ElfError(f"{self._name}: {printable(not_whole(shown.reasons))}")
         return 0
 
     def leave(self) -> int:

@@ -51,7 +51,7 @@ class Codec(Generic[Message]):
         """Return the bytes of a message. The decoder's limits are not checked."""
         return _ENCODER.encode(message)
 
-    def decode(self, data: bytes, bytes_max: int = WIRE_BYTES_MAX) -> Message:
+    def decode(self, data: bytes | bytearray, bytes_max: int = WIRE_BYTES_MAX) -> Message:
         """Decode one message; WireError when the frame is over a limit, malformed or of other types."""
         if len(data) > bytes_max:
             raise WireError(f"a frame of {len(data)} bytes is over the limit of {bytes_max}")
@@ -65,7 +65,7 @@ class Codec(Generic[Message]):
             raise WireError(f"not a message: {str(error) or type(error).__name__}") from error
         return message
 
-    def _decode_long(self, data: bytes) -> Any:
+    def _decode_long(self, data: bytes | bytearray) -> Any:
         unpacked = msgpack.unpackb(
             data,
             strict_map_key=True,
@@ -111,7 +111,7 @@ _FIXED = {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2
 _LENGTH_FIELD = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xC7: 1, 0xC8: 2, 0xC9: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
 
 
-def _check_token_count(data: bytes) -> None:
+def _check_token_count(data: bytes | bytearray) -> None:
     """Refuse a frame of more than TOKENS_MAX values before objects are made of them. O(tokens)."""
     position, tokens = 0, 0
     while position < len(data):

@@ -233,6 +233,23 @@ def test_an_attached_job_ends_when_nobody_has_followed_it_for_long() -> None:
     assert [agent.directory.all() for agent in fleet.agents] == [[]] * 4
 
 
+def test_an_attached_job_outlives_a_standstill_of_its_masters_agent() -> None:
+    """It takes that long over a large result; who follows on another agent has asked on meanwhile."""
+    fleet = live(attached=True)
+    (master,) = [agent for agent in fleet.agents if agent.masters.state(KEY)]
+    follower = next(agent for agent in fleet.agents if agent is not master)
+    client_of(follower).follow(KEY, None, fleet.now)
+    fleet.wait_long(2.0)
+    still_until = fleet.now + UNFOLLOWED_S + 5.0
+    fleet.agents.remove(master)
+    while fleet.now < still_until:
+        fleet.wait(0.5)
+    fleet.agents.append(master)
+    fleet.wait(0.5)
+    assert master.masters.state(KEY) is not None
+    assert len(master.directory.all()) == 1
+
+
 def test_a_detached_job_goes_on_without_followers() -> None:
     fleet = live()
     fleet.wait_long(UNFOLLOWED_S + 5)

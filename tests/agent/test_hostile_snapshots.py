@@ -30,6 +30,7 @@ from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import COUNT_MAX, END, FIRST_PANE, Counts, Run, add_counted
 from agent.runtime.reduce import snapshot as held_snapshots
+from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from agent.runtime.reduce.retransmit import AckLatency
 from agent.runtime.reduce.snapshot import run_of, snapshot_of
 from cbt.layout.group_limit import GroupLimit
@@ -69,10 +70,12 @@ def function_of(part: LocalJob) -> JobFunction:
 class Root:
     """A job's master, whose agent works as well, and one child that is on the roster with number 1."""
 
-    def __init__(self, sql: str = SQL[0], max_groups: int = query.GROUPS_DEFAULT) -> None:
+    def __init__(
+        self, sql: str = SQL[0], max_groups: int = query.GROUPS_DEFAULT, limits: RunLimits = PRODUCTION
+    ) -> None:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)}, max_groups=max_groups)
         self.operators = OperatorPool(JobContainment(raise_again, lambda: 0.0))
-        self.part = LocalJob(APP, ROOT, self.operators, FunctionCache(), AckLatency(), lambda _job: None)
+        self.part = LocalJob(APP, ROOT, self.operators, FunctionCache(), AckLatency(), lambda _job: None, limits)
         self.master = JobState(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
         self.part.begin_epoch(EPOCH, Peer(ROOT, "root"), self.master.trees)
         self.part.root, self.part.works = self, True
@@ -265,20 +268,28 @@ def test_counts_stay_within_what_can_be_added() -> None:
     assert add_counted([{0: Counts(COUNT_MAX)}] * 4097) == {0: Counts(COUNT_MAX)}
 
 
-def test_a_run_too_large_for_a_message_goes_without_content_and_is_counted() -> None:
-    root = Root()
-    root.part.run_bytes_max = 10
-    message = root.part._message(Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), {0: Counts(5)}))
+def test_a_pane_too_large_to_be_passed_on_goes_without_content_and_says_so() -> None:
+    root = Root(limits=RunLimits(run_bytes=10))
+    run = Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), {0: Counts(5)})
+    (message,) = root.part._messages(run)
     assert (message.contributors, message.after, message.upto) == (b"", FIRST_PANE, END)
+    assert message.counted == [(0, *Counts())], "its windows are there all the same"
+    ((lost, reason),) = message.losses
+    assert (lost, reason.endswith("the limit is 10")) == (b"\3", True)
     assert root.part.oversized == 1
 
 
-def test_a_run_with_more_panes_than_a_message_may_have_goes_without_content() -> None:
-    """Else its parent could not read it, and it would be sent for ever."""
+@pytest.mark.parametrize("number", [PANES_COUNTED_MAX, PANES_COUNTED_MAX + 1, 10 * PANES_COUNTED_MAX])
+def test_a_run_of_any_number_of_panes_can_be_read_by_its_parent(number: int) -> None:
+    """Else it would be sent for ever."""
     root = Root()
-    panes = dict.fromkeys(range(PANES_COUNTED_MAX + 1), Counts(5))
-    message = root.part._message(Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), panes))
-    assert (message.contributors, message.counted) == (b"", [])
+    panes = dict.fromkeys(range(0, number * 1000, 1000), Counts(5))
+    messages = list(root.part._messages(Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), panes)))
+    assert len(messages) == -(-number // PANES_COUNTED_MAX)
+    assert [CODEC.decode(CODEC.encode(one)) for one in messages] == messages
+    assert {pane: Counts(*counts) for one in messages for pane, *counts in one.counted} == panes
+    assert {one.contributors for one in messages} == {b"\3"}
+    assert [one.after for one in messages[1:]] == [one.upto for one in messages[:-1]]
 
 
 @pytest.mark.parametrize("field", ["after", "upto"])

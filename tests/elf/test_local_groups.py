@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 from elf_process import elf, local
 
+from agent.runtime import embedded
 from agent.runtime.function.result import OtherGroups
+from agent.runtime.reduce.parts import RunLimits
+from elf.errors import ElfError
+from elf.local import LocalOptions, LocalRun, LocalSource
 
 BY_PATH = "SELECT path, COUNT(*) AS hits, SUM(size) AS bytes FROM logs GROUP BY path ORDER BY hits DESC"
 
@@ -87,14 +91,31 @@ DISTINCT = "SELECT COUNT(DISTINCT path) AS paths, SUM(size) AS bytes FROM logs"
 
 def test_what_no_message_could_hold_is_counted_all_the_same(visits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     (expected,) = local(DISTINCT, *visits).results
-    monkeypatch.setattr("agent.runtime.job.local_jobs.SNAPSHOT_BYTES_MAX", 10)
+    monkeypatch.setattr(embedded, "LIMITS", RunLimits(whole_bytes=10, part_bytes=100))
     (found,) = local(DISTINCT, "--agents", "3", *visits).results
     assert found["rows"] == expected["rows"] == [{"paths": 200, "bytes": sum(n % 200 for n in range(700))}]
 
 
 def test_parts_that_nobody_can_read_are_no_silent_end(visits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.runtime.reduce.snapshot.FRAME_BYTES_MAX", 100)
+    monkeypatch.setattr(embedded, "LIMITS", RunLimits(frame_bytes=100))
     finished = elf("local", DISTINCT, "--agents", "3", *visits)
     assert finished.code == 1
     assert "this is not the whole answer: " in finished.err
     assert "--agents 1" in finished.err
+
+
+def test_an_agent_that_cannot_pass_its_part_on_makes_it_an_error(
+    visits: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "LIMITS", RunLimits(run_bytes=1000))
+    run = LocalRun(BY_PATH, [LocalSource("logs", tuple(visits))], LocalOptions(arrival_ms=0, agents=2))
+    with pytest.raises(ElfError, match=r"not the whole answer: agent-\d: run too large: .* bytes, the limit is"):
+        list(run.results())
+    with pytest.raises(ElfError, match="ask for fewer groups"):
+        list(LocalRun(BY_PATH, [LocalSource("logs", tuple(visits))], LocalOptions(0, agents=2)).results())
+
+
+def test_one_agent_has_nobody_to_pass_it_on_to(visits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "LIMITS", RunLimits(run_bytes=1000))
+    (result,) = LocalRun(BY_PATH, [LocalSource("logs", tuple(visits))], LocalOptions(arrival_ms=0)).results()
+    assert (len(result.rows), result.reasons) == (200, {})

@@ -13,6 +13,7 @@ import pytest
 from asking_process import PATIENCE_S, Terminal, ask, asking
 from scripted_agent import (
     ACCEPTED,
+    COLUMNS,
     ClientGoneError,
     Conversation,
     ScriptedAgent,
@@ -76,6 +77,23 @@ def test_a_window_without_data_prints_nothing(agent: Start) -> None:
     for output in ("table", "json", "csv"):
         finished = ask("query", "--output", output, QUERY, socket=server.path)
         assert (finished.code, finished.out) == (0, "")
+
+
+@pytest.mark.parametrize(("bounded", "code"), [(True, 1), (False, 0)])
+def test_an_answer_that_could_not_be_passed_on_in_full_is_an_error(agent: Start, bounded: bool, code: int) -> None:
+    """Of a live job it is told with the window, and the next one may be whole."""
+    why = "run too large: 2,000,000,000 bytes, the limit is 1,073,741,824"
+    accepted = Accepted("shop", ACCEPTED.query, COLUMNS, bounded)
+
+    def script(conversation: Conversation) -> None:
+        conversation.send(accepted, window(1000, missing=["web-3"], contributors=1, reasons={"web-3": why}))
+        conversation.send(Ended("finished"))
+
+    finished = ask("query", "--once", QUERY, socket=agent(script).path)
+    assert finished.code == code
+    assert f"web-3: {why}" in " ".join(finished.out.split())
+    error = f"elf: shop: this is not the whole answer: web-3: {why}; ask for fewer groups"
+    assert (error in finished.err) is bounded
 
 
 def test_only_counts_that_last_are_said_where_nobody_watches(agent: Start) -> None:

@@ -76,7 +76,8 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     an aggregate has met its limit and left values out. `error`: bound on the error of approximate aggregates in 99 of
     100 cases, as a part of a count or of all values; None where all is exact. `final`: left out where true; false in
     results of windows that are still open (EMIT CHANGES). `more`: the next result is of a window that ends, or grows,
-    at the same moment.
+    at the same moment. `reasons`: why agents are missing or in part, by their names, where that is known; left out
+    where it is empty.
     """
 
     app: str
@@ -101,6 +102,7 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     final: bool = True
     more: bool = False
     leaped_over: list[str] = []
+    reasons: dict[str, str] = {}
 
     def to_json(self) -> str:
         """One line, keys in the order of the fields."""

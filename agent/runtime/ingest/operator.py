@@ -320,7 +320,7 @@ class Operator:
         self._incomplete: set[int] = set()
         """Panes that lack some events."""
         self._early: int | None = None
-        self._sealing: Iterator[Run] | None = None
+        self._sealing: Iterator[Run | None] | None = None
         self._sealing_upto = self._sealed_upto = self._emptied_upto = FIRST_PANE
         self._takers: list[PaneConsumer] = []
         self._is_owing = False
@@ -540,9 +540,11 @@ class Operator:
             self.finish_sealing()
 
     def seal_next(self) -> None:
-        """Seals one run. O(rows in it), and once per sealing O(rows in the tree)."""
+        """Seals one run, or gathers a frame of a large one. O(rows in it), and once per sealing O(rows in the tree)."""
         assert self._sealing is not None
         run = next(self._sealing)
+        if run is None:
+            return
         self._sealed_upto = run.upto
         for consumer in self._takers:
             consumer.take(run)
@@ -550,9 +552,9 @@ class Operator:
             self._sealing = None
             self.trim()
 
-    def _runs(self, upto: int) -> Iterator[Run]:
+    def _runs(self, upto: int) -> Iterator[Run | None]:
         """Everything up to a pane, in pane order, as runs of about `ROWS_PER_RUN` rows; holds one run at a time, and
-        of a pane with too many groups no more than twice as many as are kept."""
+        of a pane with too many groups no more than twice as many as are kept. None: a run goes on, after a pause."""
         self._insert_due()
         for consumer in self._takers:
             consumer.begin_run(upto)
@@ -578,6 +580,8 @@ class Operator:
                 yield self._run(newest - 1, state.filter(older))
                 held = [state.filter(~older)]
             held = self._folded(held)
+            if _rows(held) > ROWS_PER_RUN:
+                yield None
         yield self._run(upto, self.function.gather(held))
 
     def _runs_by_pane(self, upto: int) -> Iterator[Run]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -16,12 +16,13 @@ from agent.runtime.ingest.pipelines import AnyPipeline, new_pipeline
 from agent.runtime.job.lifecycle import INSTALLED_STATES, LocalJobEvent, LocalJobState, next_state
 from agent.runtime.job.program_table import Program
 from agent.runtime.keyed.placement import KeyPlacement
-from agent.runtime.messages.jobs import Enrolled, Lagging, Leap, Ready, Snapshot
+from agent.runtime.messages.jobs import PANES_COUNTED_MAX, Enrolled, Lagging, Leap, Ready, Snapshot
 from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import FIRST_PANE, Counts, Run, total
+from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from agent.runtime.reduce.retransmit import AckLatency
-from agent.runtime.reduce.snapshot import SNAPSHOT_BYTES_MAX, EarlySnapshots, run_of, snapshot_of, without_content
+from agent.runtime.reduce.snapshot import EarlySnapshots, reason_too_large, run_of, snapshot_of, without_content
 from agent.runtime.reduce.straggler import LeapTimer
 from agent.runtime.reduce.tree_node import RootOf, TreeNodes
 from overlay import Id, Peer
@@ -58,10 +59,12 @@ class LocalJob:
         functions: FunctionCache,
         latency: AckLatency,
         on_work: Callable[[LocalJob], None],
+        limits: RunLimits = PRODUCTION,
     ) -> None:
         self.app_id = app_id
         self.state = LocalJobState.UNANNOUNCED
-        self.nodes = TreeNodes(node_id, latency)
+        self.nodes = TreeNodes(node_id, latency, limits)
+        self._limits = limits
         self._ingest = ingest
         self._functions = functions
         self._on_work = on_work
@@ -79,8 +82,6 @@ class LocalJob:
         self.number_before: int | None = None
         """The worker's number in the epoch before."""
         self.refused = 0
-        self.run_bytes_max: int | None = SNAPSHOT_BYTES_MAX
-        """Upper bound on a run in a message; None where messages do not travel."""
         self.oversized = 0
         """Runs that went without their content for being larger."""
         self.pipeline: AnyPipeline | None = None
@@ -176,7 +177,7 @@ class LocalJob:
             raise query.PlanError("the job has not as many trees as were announced")
         self.versions = versions
         self._is_live = not message.job.bounded
-        self.nodes.install(versions.combine, message.frontier, self._message, at_master=self.root is not None)
+        self.nodes.install(versions.combine, message.frontier, self._messages, at_master=self.root is not None)
         self._on(LocalJobEvent.INSTALLED)
         self._change_to(message.versions)
 
@@ -325,7 +326,7 @@ class LocalJob:
         self.nodes.end_worker()
         for run in self.pipeline.after(self.committed):
             for piece in self._in_trees(run) if run.contributors else ():
-                self.nodes.keep(self._message(piece, detached=True))
+                self._keep_detached(piece)
         return True
 
     @property
@@ -354,6 +355,8 @@ class LocalJob:
             self.refused += 1
             return False
         if message.detached:
+            if self.root is None and not self.nodes.has_room(message.tree):
+                return False
             combiner.move_on(source, message.upto)
             self._pass_on_detached(message)
             return True
@@ -416,24 +419,37 @@ class LocalJob:
 
     def _take_detached(self, run: Run) -> None:
         if self.root is None:
-            self.nodes.keep(self._message(run, detached=True))
+            self._keep_detached(run)
         else:
             self.nodes.combiner().add_detached(run)
 
     def _sound_run(self, message: Snapshot) -> Run | None:
         assert self.versions is not None
         known = self.root.known() if self.root is not None else None
-        return run_of(message, self.versions, self._placement, known)
+        return run_of(message, self.versions, self._placement, known, self._limits)
 
-    def _message(self, run: Run, *, detached: bool = False) -> Snapshot:
+    def _keep_detached(self, run: Run) -> None:
+        for message in self._messages(run, detached=True):
+            self.nodes.keep(message)
+
+    def _messages(self, run: Run, *, detached: bool = False) -> Iterator[Snapshot]:
+        """The snapshots that carry a run: several where it has too many panes, or all of them are too large together.
+
+        Of a single pane that is too large only the reason goes.
+        """
         assert self.epoch is not None
         assert self.versions is not None
-        message = snapshot_of(run, self.versions, self.app_id, self.epoch, detached=detached)
-        if self.run_bytes_max is None or message.size <= self.run_bytes_max:
-            return message
-        self.oversized += 1
-        nothing = without_content(self.versions, run.after, run.upto, run.tree)
-        return snapshot_of(nothing, self.versions, self.app_id, self.epoch, detached=detached)
+        for piece in run.pieces(PANES_COUNTED_MAX):
+            message = snapshot_of(piece, self.versions, self.app_id, self.epoch, detached=detached)
+            if (reason := reason_too_large(message, self._limits)) is None:
+                yield message
+            elif (halves := piece.halves()) is not None:
+                for half in halves:
+                    yield from self._messages(half, detached=detached)
+            else:
+                self.oversized += 1
+                nothing = piece.without_content(self.versions.combine([], piece.upto), reason)
+                yield snapshot_of(nothing, self.versions, self.app_id, self.epoch, detached=detached)
 
     # Time.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -19,7 +19,17 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.topology import TreeTopology
 from agent.runtime.messages.handlers import Handler, Handlers, Via
-from agent.runtime.messages.jobs import Announce, Commit, Enrol, Leap, Snapshot, SnapshotAck
+from agent.runtime.messages.jobs import (
+    CODEC,
+    Announce,
+    Commit,
+    Enrol,
+    Leap,
+    Snapshot,
+    SnapshotAck,
+    SnapshotPart,
+    SnapshotPartAck,
+)
 from agent.runtime.messages.programs import Line, LogLines, ProgramFailed, ProgramMulticast
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.containment import JobContainment, reason_of
@@ -27,9 +37,9 @@ from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message
 from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.model.work_budget import OverBudgetError
+from agent.runtime.reduce.parts import RunAssembler
 from agent.runtime.reduce.retransmit import AckLatency
-from agent.runtime.reduce.snapshot import SNAPSHOT_BYTES_MAX
-from overlay import Id, Node, Peer
+from overlay import Id, Node, Peer, WireError
 
 AGENT_REGEX_SIZE_MAX = 50_000
 """Upper bound on the compiled size of all queries' regular expressions, as of `REGEX_SIZE_MAX`, on one agent."""
@@ -57,7 +67,7 @@ class LocalJobs:
         self._containment = containment
         self.refused = 0
         self.oversized = 0
-        self.run_bytes_max: int | None = SNAPSHOT_BYTES_MAX
+        self.assembler = RunAssembler()
         self.takes_work = True
         """False once the agent leaves."""
         self.ingest = ingest
@@ -85,6 +95,8 @@ class LocalJobs:
         return {
             Snapshot: Handler(Via.DIRECT, self.snapshot),
             SnapshotAck: Handler(Via.DIRECT, self.acknowledged),
+            SnapshotPart: Handler(Via.DIRECT, self.part),
+            SnapshotPartAck: Handler(Via.DIRECT, self.part_acknowledged),
             Commit: Handler(Via.JOB, self.commit),
             ProgramMulticast: Handler(Via.JOB, self.multicast),
             Leap: Handler(Via.JOB, self.leap),
@@ -191,6 +203,7 @@ class LocalJobs:
         if (job := self._jobs.pop(app_id, None)) is not None:
             self._code.keep(job, ())
             job.close()
+            self.assembler.forget(app_id)
             self.refused += job.refused
             self.oversized += job.oversized
             self._trees.leave(job, now)
@@ -211,9 +224,8 @@ class LocalJobs:
         if not self.has_room:
             return None
         shared = (self.ingest, self.functions, self._latency, self._has_work)
-        job = self._jobs[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared)
+        job = self._jobs[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared, self.assembler.limits)
         job.map_events = mapper(job, self._programs)
-        job.run_bytes_max = self.run_bytes_max
         self._trees.watch(job)
         return job
 
@@ -295,7 +307,43 @@ class LocalJobs:
         self._has_work(job)
         return taken
 
-    def _forward(self, message: Snapshot, now: float) -> LocalJob | None:
+    def part(self, message: SnapshotPart, sender: Peer, now: float) -> bool:
+        """Takes a part of a run, and the run once all parts are there; False if it is of no use, or there is no room.
+
+        Parts are taken for the current epoch only: a snapshot that had to wait for its function would take room twice.
+        """
+        is_source = self._trees.is_source(message, sender)
+        job = self._jobs.get(message.app_id)
+        if job is None and is_source and not message.of_root:
+            job = self._forward(message, now)
+        if job is None or job.epoch != message.epoch or not (job.is_installed and (is_source or job.root is not None)):
+            return False
+        source = (sender.node_id, message.tree, message.of_root)
+        answer: SnapshotAck | SnapshotPartAck | None = self.assembler.answer(source, message)
+        if answer is None:
+            arrived = self.assembler.add(source, message, now)
+            if arrived is None:
+                return False
+            if not isinstance(arrived, int):
+                return self._whole(source, message, arrived, sender, now)
+            answer = SnapshotPartAck(message.app_id, message.epoch, message.tree, message.digest, arrived)
+        self._sender.send(sender, answer, now)
+        return True
+
+    def _whole(self, source: Hashable, part: SnapshotPart, data: bytearray, sender: Peer, now: float) -> bool:
+        """Takes a snapshot that came in parts."""
+        try:
+            message = CODEC.decode(data, self.assembler.limits.assembly_bytes)
+        except WireError:
+            return False
+        if not isinstance(message, Snapshot) or (message.app_id, message.tree) != (part.app_id, part.tree):
+            return False
+        taken = self.snapshot(msgspec.structs.replace(message, of_root=part.of_root), sender, now)
+        if taken:
+            self.assembler.taken(source, part.digest, _acknowledgement(message))
+        return taken
+
+    def _forward(self, message: Snapshot | SnapshotPart, now: float) -> LocalJob | None:
         """Makes a job that this agent only forwards: to combine for the child, it needs the function, and commits."""
         if self._directory.is_over(message.app_id, message.epoch):
             return None
@@ -311,13 +359,25 @@ class LocalJobs:
         job = self._jobs.get(message.app_id)
         if job is None or message.epoch != job.epoch:
             return job is None
-        if message.tree >= len(job.nodes):
+        if not self._is_uplink(job, message.tree, sender):
             return False
-        parent = self._uplink(job, message.tree)
-        if parent is None or parent.node_id != sender.node_id:
-            return False
-        job.nodes.acknowledged(message, now)
+        if job.nodes.acknowledged(message, now):
+            self._has_work(job)
         return True
+
+    def part_acknowledged(self, message: SnapshotPartAck, sender: Peer, now: float) -> bool:
+        """Notes how far the parent has a snapshot, and sends the next parts."""
+        job = self._jobs.get(message.app_id)
+        if job is None or message.epoch != job.epoch:
+            return job is None
+        if not self._is_uplink(job, message.tree, sender):
+            return False
+        self._send(job, message.tree, sender, job.nodes.part_acknowledged(message, now), now)
+        return True
+
+    def _is_uplink(self, job: LocalJob, tree: int, sender: Peer) -> bool:
+        parent = self._uplink(job, tree) if tree < len(job.nodes) else None
+        return parent is not None and parent.node_id == sender.node_id
 
     def _uplink(self, job: LocalJob, tree: int) -> Peer | None:
         return self._trees.uplink(job, tree, leaves=not self.takes_work)
@@ -373,12 +433,14 @@ class LocalJobs:
             if (parent := self._uplink(job, node.tree)) is not None:
                 self._send(job, node.tree, parent, node.buffer.due(now), now)
 
-    def _send(self, job: LocalJob, tree: int, parent: Peer | None, snapshots: list[Snapshot], now: float) -> None:
-        if parent is None or not snapshots:
+    def _send(
+        self, job: LocalJob, tree: int, parent: Peer | None, messages: Sequence[Snapshot | SnapshotPart], now: float
+    ) -> None:
+        if parent is None or not messages:
             return
         of_root = tree > 0 and self._trees.is_root(job.app_id, tree)
-        for snapshot in snapshots:
-            self._sender.send(parent, msgspec.structs.replace(snapshot, of_root=of_root), now)
+        for message in messages:
+            self._sender.send(parent, msgspec.structs.replace(message, of_root=of_root), now)
 
     # Feeds: see `FeedListener`.
 
@@ -436,6 +498,7 @@ class LocalJobs:
         """Retransmits unacknowledged snapshots, skips stragglers, and seals blocked runs."""
         self.ingest.memory.tick(now)
         self.ingest.start_sealing(now)
+        self.assembler.expire(now)
         for job in self:
             if job.epoch is None:
                 self._doubt(job, now)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from agent.runtime.fleet.job_directory import JOBS_MAX
 from agent.runtime.job.local_job import LocalJob
-from agent.runtime.messages.jobs import Snapshot
+from agent.runtime.messages.jobs import Snapshot, SnapshotPart
 from overlay import Id, Node, Peer, distance, tree_id
 
 
@@ -57,7 +57,7 @@ class TreeTopology:
         """Whether this agent has children in any of a job's trees."""
         return any(self._node.children(group) for group in groups_of(app_id, trees))
 
-    def is_source(self, message: Snapshot, sender: Peer) -> bool:
+    def is_source(self, message: Snapshot | SnapshotPart, sender: Peer) -> bool:
         """Whether a snapshot comes from a child or, if it claims so, from a tree's root."""
         if message.of_root:
             return self.may_be_root(message.app_id, message.tree, sender)

@@ -338,6 +338,11 @@ class JobMaster:
 
     # Time.
 
+    def extend_deadlines(self, seconds: float) -> None:
+        """Makes up for a standstill of this agent."""
+        self._followed_at += seconds
+        self.subscribers.extend_leases(seconds)
+
     def tick(self, now: float) -> None:
         """Does what is due; to be called a few times a second."""
         self.subscribers.expire(now)

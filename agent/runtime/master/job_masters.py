@@ -343,6 +343,11 @@ class JobMasters:
         elif jobs:
             self._sender.multicast(FLEET_GROUP, AnnouncementBatch(FLEET_GROUP, jobs), now)
 
+    def extend_deadlines(self, seconds: float) -> None:
+        """Makes up for a standstill of this agent: followers may have repeated their requests meanwhile."""
+        for master in self._masters.values():
+            master.extend_deadlines(seconds)
+
     def tick(self, now: float) -> None:
         self._announce(now)
         for app_id, master in list(self._masters.items()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 import polars as pl
@@ -17,7 +18,7 @@ from agent.runtime.messages.jobs import Enrolled, Ready, Replica, Submit
 from agent.runtime.messages.versions import Version
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
-from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Run, total
+from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Losses, Run, total
 from overlay import Id
 
 TOO_LARGE = f"its open windows take more than {BYTES_MAX >> 30} GiB: choose shorter ones, or group by fewer columns"
@@ -56,6 +57,8 @@ class JobState:
         """The reason why the job cannot continue beyond the frontier."""
         self.membership: dict[int, WindowMembership] | None = None
         """Members of the windows that `publish` returned last, by position; None if nobody needs them."""
+        self._losses: list[tuple[int, int, Losses]] = []
+        """Runs that were not passed on: their first and last pane, and whose they were."""
         self._ready = 0
         self._open: WindowAssembler | None = None
         self._published_before = FIRST_PANE
@@ -171,6 +174,7 @@ class JobState:
             run = run.within(run.after, crowded - 1)
         self.frontier = run.upto
         self.roster.contribute(run.contributors, run.after)
+        self._note_losses(run)
         self.roster.include(run.contributors, run.after + 1)
         counted = dict(run.counted)
         self.totals = total(
@@ -189,6 +193,23 @@ class JobState:
         self._forget_left()
         self.versions.forget(self.frontier)
         return results
+
+    def _note_losses(self, run: Run) -> None:
+        if run.losses:
+            self._losses.append((run.after, run.upto, run.losses))
+        if self._losses:
+            needed = self.versions.retention_pane(run.after)
+            self._losses = [one for one in self._losses if one[1] > needed]
+
+    def _reasons(self, window: ClosedWindow) -> dict[str, str]:
+        """Names of agents that are missing or partial in a window, with the reasons that are known."""
+        lacking = (window.expected & ~window.contributors) | window.partial
+        reasons: dict[str, str] = {}
+        for after, upto, losses in self._losses:
+            if after < window.pane and upto >= window.start_ms:
+                for agents, reason in losses:
+                    reasons |= dict.fromkeys(self.roster.names(agents & lacking), reason)
+        return dict(islice(sorted(reasons.items()), NAMES_MAX))
 
     def _of_panes(
         self, run: Run, version: InForce, counted: Counted, others: dict[int, OtherGroups]
@@ -283,6 +304,7 @@ class JobState:
             final=window.is_final,
             more=more,
             leaped_over=self.roster.names(window.leaped)[:NAMES_MAX] if window.leaped else [],
+            reasons=self._reasons(window) if self._losses else {},
         )
 
     @property

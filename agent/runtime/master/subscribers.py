@@ -101,6 +101,11 @@ class Subscribers:
             finished = JobEnded(job.app_id, epoch, subscriber.sent, reason, failure, subscriber.reader)
             self._sender.send(subscriber.peer, finished, now)
 
+    def extend_leases(self, seconds: float) -> None:
+        """Makes up for a standstill of this agent."""
+        for subscriber in self._subscribers.values():
+            subscriber.heard_at += seconds
+
     def expire(self, now: float) -> None:
         """Drops subscribers whose lease is over."""
         gone = [key for key, subscriber in self._subscribers.items() if now - subscriber.heard_at > LEASE_S]

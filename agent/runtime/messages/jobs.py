@@ -26,7 +26,7 @@ from agent.runtime.messages.versions import AbortVersion, ActivateVersion, Prepa
 from agent.runtime.model.bundle import Bundle, Signature
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Bitmap, Count, Message, Name, Number, Reason, Text, Time
-from agent.runtime.model.panes import COUNTS_BYTES
+from agent.runtime.model.panes import COUNTS_BYTES, LOSSES_MAX
 from overlay import Codec, Id, Peer
 
 Reader = Id | None
@@ -42,7 +42,9 @@ Tree = Annotated[int, msgspec.Meta(ge=0, lt=query.TREES_MAX)]
 
 PaneCounts = tuple[Time, Time, Time, Time, Time, Time, Time]
 """A pane and its `Counts`, to be checked."""
-PANES_COUNTED_MAX = 1 << 20
+PANES_COUNTED_MAX = 4096
+"""Upper bound on the panes with counts in one snapshot; a run of more goes as several."""
+LossReason = Annotated[str, msgspec.Meta(max_length=256)]
 
 
 class Submit(Message, frozen=True, tag=True):
@@ -163,7 +165,7 @@ class Snapshot(Message, frozen=True, tag=True):
     `partial`: the contributors that lack some of their events.
     `detached`: it was sent before, to a parent that may have passed it on; it goes up to the root unchanged.
     `tree`: the tree whose range of keys the state has; counts go up tree 0. `of_root`: sent by that tree's root to the
-    master. `leaped`: the agents that were leaped over in these panes.
+    master. `leaped`: the agents that were leaped over in these panes. `losses`: see `Run`.
     """
 
     epoch: JobEpoch
@@ -178,6 +180,7 @@ class Snapshot(Message, frozen=True, tag=True):
     tree: Tree = 0
     of_root: bool = False
     leaped: Bitmap = b""
+    losses: Annotated[list[tuple[Bitmap, LossReason]], msgspec.Meta(max_length=LOSSES_MAX)] = []  # noqa: RUF012
 
     @property
     def size(self) -> int:
@@ -193,6 +196,31 @@ class SnapshotAck(Message, frozen=True, tag=True):
     upto: Time
     contributors: Bitmap
     tree: Tree = 0
+
+
+class SnapshotPart(Message, frozen=True, tag=True):
+    """Child → parent, root of a tree → master: the bytes from `offset` on of an encoded snapshot that has `size` bytes.
+
+    `digest` names those bytes: parts of one digest belong together. `of_root` holds for the snapshot.
+    """
+
+    epoch: JobEpoch
+    tree: Tree
+    digest: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+    size: Count
+    offset: Count
+    data: bytes
+    of_root: bool = False
+
+
+class SnapshotPartAck(Message, frozen=True, tag=True):
+    """Parent → child, master → root of a tree: every part of that snapshot before `upto` has arrived, the one at `upto`
+    has not."""
+
+    epoch: JobEpoch
+    tree: Tree
+    digest: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+    upto: Count
 
 
 class Commit(Message, frozen=True, tag=True):
@@ -420,7 +448,7 @@ class Stopped(Message, frozen=True, tag=True):
 
 CODEC: Codec[Message] = Codec(
     Submit | Submitted | Announce | AnnouncementBatch | Enrol | Enrolled | Ready | Leave | Snapshot | SnapshotAck
-    | Commit | Lagging | Leap
+    | SnapshotPart | SnapshotPartAck | Commit | Lagging | Leap
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed

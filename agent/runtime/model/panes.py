@@ -6,7 +6,7 @@ each other in pane order, so that "how far" is one number and the barrier is a m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import NamedTuple
@@ -39,6 +39,10 @@ class Counts(NamedTuple):
 
 Counted = dict[int, Counts]
 """Counts by pane."""
+Losses = tuple[tuple[int, str], ...]
+"""Contributors whose runs were too large to be passed on, as bitmaps, each with the reason."""
+LOSSES_MAX = 64
+"""Upper bound on the reasons in a run; the contributors of further ones share the last."""
 COUNTS_BYTES = 64
 """Upper bound on the encoded size of a pane and its counts."""
 
@@ -48,7 +52,8 @@ class Run:
     """The panes in (after, upto] of some contributors: their state and their counts, both by pane.
 
     `partial`: the contributors that know that they lack some of their events. `tree`: the range of the keys' hashes of
-    the state; the counts go with tree 0. `leaped`: the agents that were leaped over in these panes.
+    the state; the counts go with tree 0. `leaped`: the agents that were leaped over in these panes. `losses`: those who
+    would be contributors, and why they are none.
     """
 
     after: int
@@ -59,6 +64,34 @@ class Run:
     partial: int = 0
     tree: int = 0
     leaped: int = 0
+    losses: Losses = ()
+
+    @property
+    def tells(self) -> bool:
+        """Whether it says more than that its panes are over."""
+        return bool(self.contributors or self.leaped or self.losses)
+
+    def pieces(self, panes_max: int) -> Iterator[Run]:
+        """The run as runs with counts of at most so many panes each, in order; itself if that is one."""
+        ends = sorted(self.counted)[panes_max - 1 : -1 : panes_max] if len(self.counted) > panes_max else []
+        after = self.after
+        for upto in (*ends, self.upto):
+            yield self.within(after, upto)
+            after = upto
+
+    def halves(self) -> tuple[Run, Run] | None:
+        """Two runs, each with about half of its panes; None if it has one at most."""
+        panes = sorted({*self.counted, *self.state["pane"].unique()})
+        if len(panes) < 2:
+            return None
+        middle = panes[len(panes) // 2 - 1]
+        return self.within(self.after, middle), self.within(middle, self.upto)
+
+    def without_content(self, nothing: pl.DataFrame, reason: str) -> Run:
+        """Replaces its state by `nothing`, and its contributors by the reason; its panes stay."""
+        counted = dict.fromkeys(self.counted, Counts())
+        losses = merged_losses([self.losses, ((self.contributors, reason),) if self.contributors else ()])
+        return Run(self.after, self.upto, 0, nothing, counted, 0, self.tree, self.leaped, losses)
 
     def within(self, after: int, upto: int) -> Run:
         """The part of the run in (after, upto]; the run itself when that is all of it."""
@@ -72,8 +105,8 @@ class Run:
 
     def is_like(self, other: Run) -> bool:
         """Whether it covers the same panes of the same contributors, in the same tree."""
-        mine = (self.tree, self.after, self.upto, self.contributors, self.leaped)
-        return mine == (other.tree, other.after, other.upto, other.contributors, other.leaped)
+        mine = (self.tree, self.after, self.upto, self.contributors, self.leaped, self.losses)
+        return mine == (other.tree, other.after, other.upto, other.contributors, other.leaped, other.losses)
 
     def by(self, number: int) -> Run:
         """A worker's own run under its number; a run without contributors stays so."""
@@ -128,6 +161,18 @@ def count_in(summed: Counted, counted: Counted) -> None:
     for pane, counts in counted.items():
         known = summed.get(pane)
         summed[pane] = counts if known is None else known.plus(counts)
+
+
+def merged_losses(every: Iterable[Losses]) -> Losses:
+    """All losses together, by their reasons in order."""
+    by_reason: dict[str, int] = {}
+    for contributors, reason in (loss for losses in every for loss in losses):
+        by_reason[reason] = by_reason.get(reason, 0) | contributors
+    merged = [(contributors, reason) for reason, contributors in sorted(by_reason.items())]
+    for contributors, _ in merged[LOSSES_MAX:]:
+        last, reason = merged[LOSSES_MAX - 1]
+        merged[LOSSES_MAX - 1] = (last | contributors, reason)
+    return tuple(merged[:LOSSES_MAX])
 
 
 def total(counted: Iterable[Counts]) -> Counts:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from agent.runtime.model.panes import FIRST_PANE, Counted, Run, add_counted, runs_upto
+from agent.runtime.model.panes import FIRST_PANE, Counted, Losses, Run, add_counted, merged_losses, runs_upto
 from agent.runtime.reduce.straggler import RUNS_MAX, SourceWatch, StragglerPolicy
 
 Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
@@ -96,9 +96,9 @@ class Combiner:
             self.refused += 1
             return None
         joined = self._joined[source]
-        late = run.within(run.after, joined) if run.contributors and run.after < joined else None
+        late = run.within(run.after, joined) if run.tells and run.after < joined else None
         if run.upto > progress:
-            if (run.contributors or run.leaped) and run.upto > self.frontier:
+            if run.tells and run.upto > self.frontier:
                 self._wait(source, run.within(max(progress, self.frontier), run.upto))
             if run.after > progress:
                 self._gaps[source] = [*self._gaps.get(source, ()), (progress, run.after)][-GAPS_MAX:]
@@ -116,7 +116,7 @@ class Combiner:
             return None
         gaps.remove(gap)
         gaps += [(after, upto) for after, upto in ((gap[0], run.after), (run.upto, gap[1])) if after < upto]
-        if not run.contributors:
+        if not run.tells:
             return None
         if run.upto > self.frontier:
             self._wait(source, run.within(max(run.after, self.frontier), run.upto))
@@ -147,7 +147,7 @@ class Combiner:
         """At the root: takes a detached run, cut to the panes that are not complete yet."""
         if run.upto <= run.after or len(self._detached) >= DETACHED_MAX * len(self.trees):
             self.refused += 1
-        elif (run.contributors or run.leaped) and run.upto > self.frontier:
+        elif run.tells and run.upto > self.frontier:
             beyond = run.within(self.frontier, run.upto)
             if any(beyond.is_like(known) for known in self._detached):
                 self.refused += 1
@@ -165,12 +165,12 @@ class Combiner:
         if not cuts:
             return []
         runs = []
-        for (contributors, partial, leaped, _), group in groupby(cuts, key=self._kind):
+        for (contributors, partial, leaped, losses, _), group in groupby(cuts, key=self._kind):
             alike = list(group)
             parts = [run.within(span.after, span.upto) for span, chosen in alike for run in chosen]
             state, counted = self._merge(parts, alike[-1][0].upto)
             after, upto = alike[0][0].after, alike[-1][0].upto
-            runs.append(Run(after, upto, contributors, state, counted, partial, self.trees[0], leaped))
+            runs.append(Run(after, upto, contributors, state, counted, partial, self.trees[0], leaped, losses))
         for source, waiting in list(self._waiting.items()):
             self._waiting[source] = _beyond(limit, waiting)
             if source not in self._progress and not self._waiting[source]:
@@ -180,11 +180,14 @@ class Combiner:
         self.frontier = limit
         return runs
 
-    def _kind(self, cut: tuple[PaneSpan, list[Run]]) -> tuple[int, int, int, int]:
-        """Merge key of a span (contributors, partial, leaped, version); neighbours with equal keys form one run."""
+    def _kind(self, cut: tuple[PaneSpan, list[Run]]) -> tuple[int, int, int, Losses, int]:
+        """Merge key of a span (contributors, partial, leaped, losses, version); neighbours with equal keys form one
+        run.
+        """
         span, runs = cut
         partial = reduce(or_, (run.partial for run in runs), span.contributors & ~span.whole)
-        return span.contributors, partial, span.leaped, sum(end < span.upto for end in self.ends)
+        losses = merged_losses(run.losses for run in runs if run.losses)
+        return span.contributors, partial, span.leaped, losses, sum(end < span.upto for end in self.ends)
 
     def end_versions_at(self, ends: tuple[int, ...]) -> None:
         """Ends runs at these panes from now on. Panes delivered beyond a new end are of no version in force."""
@@ -235,11 +238,11 @@ class Combiner:
             inside = [run for run in there if run.contributors]
             by_tree = [_disjoint([run for run in inside if run.tree == tree]) for tree in self.trees]
             chosen = [run for runs, _ in by_tree for run in runs]
-            counting = [run for run in there if run.leaped and run.counted and not run.contributors]
+            telling = [run for run in there if not run.contributors and (run.losses or (run.leaped and run.counted))]
             members = [contributors for _, contributors in by_tree]
             self._overlapping += len(inside) - len(chosen)
             every, leaped = reduce(or_, members), reduce(or_, (run.leaped for run in there), 0)
-            cuts.append((PaneSpan(after, upto, every, reduce(and_, members), leaped & ~every), [*chosen, *counting]))
+            cuts.append((PaneSpan(after, upto, every, reduce(and_, members), leaped & ~every), [*chosen, *telling]))
             after = upto
         return cuts
 
@@ -247,7 +250,8 @@ class Combiner:
         if len(parts) == 1 and parts[0].contributors:
             return parts[0].state, parts[0].counted
         states = [part.state for part in parts if part.contributors]
-        return self.combine(states, upto), add_counted(part.counted for part in parts)
+        state = states[0] if len(states) == 1 else self.combine(states, upto)
+        return state, add_counted(part.counted for part in parts)
 
 
 def _disjoint(runs: list[Run]) -> tuple[list[Run], int]:

@@ -8,15 +8,13 @@ level to level.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from agent.runtime.messages.jobs import Snapshot
+from agent.runtime.messages.jobs import Snapshot, SnapshotPart
+from agent.runtime.reduce.parts import PRODUCTION, OutgoingRun, RunLimits
 
-KEPT_BYTES_MAX = 256 << 20
-"""Upper bound on all trees of a job together. Past it the oldest snapshots are dropped: their agents are missing if
-this node's parent dies."""
 ACK_TIMEOUT_S = 1.5
 """Least time before an unacknowledged snapshot is retransmitted, longer if it is large or others take longer; doubles
 each time."""
@@ -57,13 +55,20 @@ class _Kept:
     timeouts: int = 0
     sent_at: float | None = None
     is_acknowledged: bool = False
+    outgoing: OutgoingRun | None = None
+    """The snapshot in parts, while it is on its way so."""
 
 
 class RetransmitBuffer:
-    """Snapshots of one epoch in the order they were made, in one of a job's `trees`."""
+    """Snapshots of one epoch in the order they were made, in one of a job's `trees`.
 
-    def __init__(self, latency: AckLatency, trees: int = 1) -> None:
-        self._trees = trees
+    Past the bound of `limits` on bytes that are kept, the oldest acknowledged ones are dropped: their agents are
+    missing if this node's parent dies. What is not acknowledged stays; its owner adds no more until the parent has it.
+    """
+
+    def __init__(self, latency: AckLatency, trees: int = 1, limits: RunLimits = PRODUCTION) -> None:
+        self._limits = replace(limits, window_parts=max(1, limits.window_parts // trees))
+        self._kept_max = limits.kept_bytes // trees
         self._latency = latency
         self._kept: dict[tuple[int, int, bytes], _Kept] = {}
         self._bytes = 0
@@ -76,23 +81,52 @@ class RetransmitBuffer:
         size = snapshot.size
         self._kept[key] = _Kept(snapshot, size)
         self._bytes += size
-        while self._bytes > KEPT_BYTES_MAX // self._trees and len(self._kept) > 1:
-            self._bytes -= self._kept.pop(next(iter(self._kept))).size
+        for old in [old for old, kept in self._kept.items() if kept.is_acknowledged]:
+            if self._bytes > self._kept_max:
+                self._bytes -= self._kept.pop(old).size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the parent has so much to catch up with that nothing more is to be added."""
+        if self._bytes <= self._kept_max:
+            return False
+        return sum(kept.size for kept in self._kept.values() if not kept.is_acknowledged) > self._kept_max
 
     def commit(self, frontier: int) -> None:
         """Frees what is published."""
         for key in [key for key, kept in self._kept.items() if kept.snapshot.upto <= frontier]:
             self._bytes -= self._kept.pop(key).size
 
-    def due(self, now: float) -> list[Snapshot]:
-        """The snapshots to send now: new ones, and those whose acknowledgement is overdue."""
-        due = []
+    def due(self, now: float) -> list[Snapshot | SnapshotPart]:
+        """The snapshots to send now: new ones, and those whose acknowledgement is overdue.
+
+        What follows one that goes in parts waits for it: a parent takes a later pane for the end of all earlier ones.
+        """
+        due: list[Snapshot | SnapshotPart] = []
         for kept in self._kept.values():
+            if not kept.is_acknowledged and kept.size > self._limits.whole_bytes:
+                return due + self._parts(kept, now)
             if not kept.is_acknowledged and self._is_due(kept, now):
                 kept.sent_at = now
                 kept.timeouts = max(1, 2 * kept.timeouts)
                 due.append(kept.snapshot)
         return due
+
+    def _parts(self, kept: _Kept, now: float) -> list[SnapshotPart]:
+        if kept.outgoing is None:
+            kept.outgoing, kept.sent_at = OutgoingRun(kept.snapshot, self._limits), now
+        window_s = self._limits.part_bytes * self._limits.window_parts / BYTES_PER_S
+        return kept.outgoing.due(now, self._latency.timeout_s(now) + window_s)
+
+    def due_parts(self, now: float) -> list[SnapshotPart]:
+        """The parts to send now of the snapshot that is on its way in parts, if one is."""
+        return next((self._parts(kept, now) for kept in self._kept.values() if kept.outgoing is not None), [])
+
+    def part_acknowledged(self, digest: bytes, upto: int, now: float) -> list[SnapshotPart]:
+        """Notes how far the parent has a snapshot that goes in parts; returns a part to send again, if one was lost."""
+        found = (kept.outgoing for kept in self._kept.values() if kept.outgoing is not None)
+        outgoing = next((one for one in found if one.digest == digest), None)
+        return [] if outgoing is None else outgoing.acknowledged(upto, now)
 
     def _is_due(self, kept: _Kept, now: float) -> bool:
         if kept.sent_at is None or not kept.timeouts:
@@ -104,20 +138,23 @@ class RetransmitBuffer:
         for kept in self._kept.values():
             if kept.sent_at is not None:
                 kept.snapshot = msgspec.structs.replace(kept.snapshot, detached=True)
-            kept.timeouts, kept.is_acknowledged = 0, False
+            kept.timeouts, kept.is_acknowledged, kept.outgoing = 0, False, None
 
-    def acknowledged(self, after: int, upto: int, contributors: bytes, now: float) -> None:
-        """Notes that the parent has this snapshot, which is not sent to it again."""
+    def acknowledged(self, after: int, upto: int, contributors: bytes, now: float) -> bool:
+        """Notes that the parent has this snapshot, which is not sent to it again; whether anything waited for that."""
         kept = self._kept.get((after, upto, contributors))
-        if kept is not None and kept.sent_at is not None:
-            if not kept.is_acknowledged and kept.timeouts == 1:
-                self._latency.observe(now - kept.sent_at, now)
-            kept.is_acknowledged = True
+        if kept is None or kept.sent_at is None:
+            return False
+        was_full, was_in_parts, kept.outgoing = self.is_full, kept.outgoing is not None, None
+        if not kept.is_acknowledged and kept.timeouts == 1 and not was_in_parts:
+            self._latency.observe(now - kept.sent_at, now)
+        kept.is_acknowledged = True
+        return was_in_parts or was_full
 
     def detach_all(self) -> None:
         """Sends every snapshot detached from now on, as this agent leaves: runs combined here would be lost."""
         for kept in self._kept.values():
-            kept.snapshot = msgspec.structs.replace(kept.snapshot, detached=True)
+            kept.snapshot, kept.outgoing = msgspec.structs.replace(kept.snapshot, detached=True), None
 
     @property
     def is_acknowledged(self) -> bool:

@@ -10,7 +10,8 @@ from agent.runtime.keyed.placement import KeyPlacement
 from agent.runtime.messages.jobs import Snapshot
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
-from agent.runtime.model.panes import Counts, Run
+from agent.runtime.model.panes import Counts, Run, merged_losses
+from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from overlay import Id
 
 EARLY_MAX = 1024
@@ -45,10 +46,17 @@ class EarlySnapshots:
         return (snapshot for _, snapshot in self._held)
 
 
-FRAME_BYTES_MAX = 1 << 30
-"""Upper bound on the state of one run after decompression."""
-SNAPSHOT_BYTES_MAX = 60 << 20
-"""Upper bound on a run in a message; a larger run goes without its content, and its contributors are missing."""
+TOO_LARGE = "run too large: {:,} bytes, the limit is {:,}"
+ENCODED_TOO_LARGE = "run too large: {:,} compressed bytes, the limit is {:,}"
+
+
+def reason_too_large(message: Snapshot, limits: RunLimits) -> str | None:
+    """The reason why a snapshot cannot be passed on, None if it can."""
+    if message.size > limits.run_bytes:
+        return ENCODED_TOO_LARGE.format(message.size, limits.run_bytes)
+    if message.state and (size := cbt.frame_bytes(message.state)) > limits.frame_bytes:
+        return TOO_LARGE.format(size, limits.frame_bytes)
+    return None
 
 
 def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, detached: bool) -> Snapshot:
@@ -66,6 +74,7 @@ def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, de
         contributors.to_bytes(run.partial),
         detached,
         run.tree,
+        losses=[(contributors.to_bytes(agents), reason) for agents, reason in run.losses],
         leaped=contributors.to_bytes(run.leaped) if run.leaped else b"",
     )
 
@@ -75,7 +84,13 @@ def without_content(versions: Versions, after: int, upto: int, tree: int = 0) ->
     return Run(after, upto, 0, versions.combine([], upto), tree=tree)
 
 
-def run_of(message: Snapshot, versions: Versions, placement: KeyPlacement, known: int | None) -> Run | None:
+def run_of(
+    message: Snapshot,
+    versions: Versions,
+    placement: KeyPlacement,
+    known: int | None,
+    limits: RunLimits = PRODUCTION,
+) -> Run | None:
     """Decodes the run in a message that may hold anything; None if it cannot be combined with others.
 
     `known`: the agents on the roster, at a master.
@@ -89,13 +104,14 @@ def run_of(message: Snapshot, versions: Versions, placement: KeyPlacement, known
     try:
         state = function.empty_state
         if message.state != function.empty_state_encoded:
-            state = cbt.decode_frame(message.state, function.state_schema, bytes_max=FRAME_BYTES_MAX)
+            state = cbt.decode_frame(message.state, function.state_schema, bytes_max=limits.frame_bytes)
     except cbt.FrameError:
         return None
     partial = contributors.from_bytes(message.partial)
     counted = {pane: Counts(*counts) for pane, *counts in message.counted}
     if len(counted) < len(message.counted) or (counted and message.tree):
         return None  # a pane twice, or what goes up tree 0
-    run = Run(message.after, message.upto, members, state, counted, partial, message.tree, leaped)
+    losses = merged_losses([tuple((contributors.from_bytes(agents), why) for agents, why in message.losses)])
+    run = Run(message.after, message.upto, members, state, counted, partial, message.tree, leaped, losses)
     is_of_tree = placement.is_on_tree(function, state, message.tree)
     return run if is_of_tree and run.is_sound(function.pane_ms) and function.is_within_limit(state) else None

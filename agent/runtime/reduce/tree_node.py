@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from agent.runtime.function.versions import Versions
-from agent.runtime.messages.jobs import Snapshot, SnapshotAck
+from agent.runtime.messages.jobs import Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck
 from agent.runtime.model.panes import Run
 from agent.runtime.reduce.combiner import Combine, Combiner, PaneSpan
+from agent.runtime.reduce.parts import RunLimits
 from agent.runtime.reduce.retransmit import AckLatency, RetransmitBuffer
 from agent.runtime.reduce.straggler import LOOK_INTERVAL_S, StragglerPolicy
 
-Encode = Callable[[Run], Snapshot]
+Encode = Callable[[Run], Iterable[Snapshot]]
+"""Makes the snapshots that carry a run."""
 
 
 class RootOf(NamedTuple):
@@ -43,21 +45,23 @@ class TreeNode:
         for child in self.children:
             combiner.add_source(child)
 
-    def advance(self, now: float, *, has_parent: bool) -> list[Snapshot]:
+    def advance(self, now: float, *, has_parent: bool) -> list[Snapshot | SnapshotPart]:
         """Combines what every source has reached, and keeps it until it is committed; the snapshots to send now."""
-        if self.combiner is not None and self._encode is not None:
+        if self.combiner is not None and self._encode is not None and not self.buffer.is_full:
             for run in self.combiner.ready():
-                self.buffer.add(self._encode(run))
+                for snapshot in self._encode(run):
+                    self.buffer.add(snapshot)
         return self.buffer.due(now) if has_parent else []
 
 
 class TreeNodes:
     """All nodes of one job on one agent. `worker` stands for the agent's own worker among the sources."""
 
-    def __init__(self, worker: int, latency: AckLatency) -> None:
+    def __init__(self, worker: int, latency: AckLatency, limits: RunLimits) -> None:
         self._worker = worker
         self._latency = latency
-        self._nodes = [TreeNode(0, RetransmitBuffer(latency))]
+        self._limits = limits
+        self._nodes = [TreeNode(0, RetransmitBuffer(latency, 1, limits))]
         self._looks_at = 0.0
 
     def __iter__(self) -> Iterator[TreeNode]:
@@ -71,7 +75,8 @@ class TreeNodes:
         before = [node.children for node in self._nodes[:trees]]
         children = [*before, *({} for _ in range(trees - len(before)))]
         self._nodes = [
-            TreeNode(tree, RetransmitBuffer(self._latency, trees), known) for tree, known in enumerate(children)
+            TreeNode(tree, RetransmitBuffer(self._latency, trees, self._limits), known)
+            for tree, known in enumerate(children)
         ]
 
     def install(self, combine: Combine, frontier: int, encode: Encode, *, at_master: bool) -> None:
@@ -182,14 +187,23 @@ class TreeNodes:
         """Sends a snapshot up unchanged, and keeps it until it is committed."""
         self._nodes[snapshot.tree].buffer.add(snapshot)
 
+    def has_room(self, tree: int) -> bool:
+        """Whether to take more of what goes up a tree unchanged."""
+        return not self._nodes[tree].buffer.is_full
+
     def parent_changed(self, tree: int) -> None:
         """Sends everything that is kept to the new parent."""
         self._nodes[tree].buffer.parent_changed()
 
-    def acknowledged(self, message: SnapshotAck, now: float) -> None:
-        """Notes that the parent has a snapshot."""
+    def acknowledged(self, message: SnapshotAck, now: float) -> bool:
+        """Notes that the parent has a snapshot; whether anything waited for that."""
         buffer = self._nodes[message.tree].buffer
-        buffer.acknowledged(message.after, message.upto, message.contributors, now)
+        return buffer.acknowledged(message.after, message.upto, message.contributors, now)
+
+    def part_acknowledged(self, message: SnapshotPartAck, now: float) -> list[SnapshotPart]:
+        """Notes how far the parent has a snapshot; returns the parts to send now."""
+        buffer = self._nodes[message.tree].buffer
+        return [*buffer.part_acknowledged(message.digest, message.upto, now), *buffer.due_parts(now)]
 
     def commit(self, frontier: int) -> None:
         """Frees what is published."""
