@@ -64,7 +64,7 @@ DESCRIPTORS_WANTED = 8192
 """Open files an agent may need: links to 1,024 peers, and files of a few streams."""
 SWEEP_S = 5.0
 """Interval at which the transport looks for idle and stuck links; long, so that an idle agent seldom wakes up."""
-SHOWN_PARTS = ("agent", "results", "spill", "control", "node")
+SHOWN_PARTS = ("agent", "ingest", "results", "spill", "control", "node")
 """Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 2.0
@@ -143,8 +143,9 @@ class Daemon(AgentObserver):
         self._warnings = DiskWarnings(trio.current_time)
         self._room = SpillArea(config.job_memory_bytes, spill_directory, self._warnings.warn)
         self._agent = agent = Agent(
-            config.name, node, options, room=self._room, tables=[table.name for table in config.tables], observer=self
-        )
+            config.name, node, options, room=self._room, tables=[table.name for table in config.tables], observer=self,
+            max_skew_ms=config.max_skew_ms,
+        )  # fmt: skip
         self._shown_files = shown
         self._programs = ProgramSupervisor(program, ProgramLimits(), self._told)
         self._pump = pump = CoreDriver(
@@ -170,7 +171,10 @@ class Daemon(AgentObserver):
         self._witness = StreamSampler(config.streams, self._pump, agent)
         self._requests = ControlService(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
-        self._feeds = Feeds(agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle)
+        self._feeds = Feeds(
+            agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle,
+            max_skew_ms=config.max_skew_ms,
+        )  # fmt: skip
         self._tables = TableFiles(agent.tables, config.tables, pump=pump.settle)
         self._archiving = ArchiveSupervisor(config)
         self._results = self._result_files()
@@ -316,6 +320,7 @@ class Daemon(AgentObserver):
         streams = {f"stream.{name}": asdict(read) for name, read in self._feeds.statistics().items()}
         return {
             "agent": {"refused": self._agent.status().refused},
+            "ingest": self._agent.ingest.statistics(),
             "results": self._results.statistics(),
             "spill": {"unwritten": self._room.unwritten, "unread": self._room.unread},
             "control": self._control.counters,

@@ -18,6 +18,7 @@ from agent.configuration.config import StreamConfig
 from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, slices
 from agent.feeding.statistics import StreamMeter, StreamStatistics
 from agent.parsing import Parsed
+from agent.runtime.ingest.event_clock import MAX_SKEW_MS
 from agent.runtime.ingest.feed import Feed, FeedKey
 
 POLL_S = 0.1
@@ -35,11 +36,13 @@ _LOG = logging.getLogger("elf.agent")
 class EventSink(Protocol):
     """Receiver of events: see `agent.Agent.ingest`. `now` is monotonic, in seconds.
 
+    `observe`: the wall clock's time, read together with `now`, without a step of it that is still doubted.
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted.
     """
 
     def feeds(self) -> tuple[Feed, ...]: ...
+    def observe(self, now: float, wall_ms: int) -> int: ...
     def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None: ...
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
     def lacks(self, key: FeedKey, some: bool) -> None: ...
@@ -62,10 +65,12 @@ class Feeds:
         wall_ms: Callable[[], int],
         pump: Callable[[], None],
         poll_s: float = POLL_S,
+        max_skew_ms: int = MAX_SKEW_MS,
     ) -> None:
         self._sink = sink
         self._streams = {stream.name: stream for stream in streams}
         self._clock, self._wall_ms, self._pump, self._poll_s = clock, wall_ms, pump, poll_s
+        self._max_skew_ms = max_skew_ms
         self._meters = {name: StreamMeter() for name in self._streams}
         self._readings: dict[FeedKey, _FeedTask] = {}
         self._reconciled: tuple[Feed, ...] | None = None
@@ -95,7 +100,7 @@ class Feeds:
                 del self._readings[key]
         for key, feed in wanted.items():
             if key not in self._readings:
-                self._readings[key] = _FeedTask(feed, FeedReader(feed, self._streams[feed.stream]))
+                self._readings[key] = _FeedTask(feed, FeedReader(feed, self._streams[feed.stream], self._max_skew_ms))
                 self._nursery.start_soon(self._run, self._readings[key])
 
     def statistics(self) -> Mapping[str, StreamStatistics]:
@@ -119,7 +124,8 @@ class Feeds:
             last_line = self._clock()
             while True:
                 columns = self._columns(reading) or ()
-                now, wall_ms = self._clock(), self._wall_ms()
+                now = self._clock()
+                wall_ms = self._sink.observe(now, self._wall_ms())
                 found = reading.reader.quiet_batch(now, wall_ms)  # a thread costs more than a look at a few files
                 if found is None:
                     found = await trio.to_thread.run_sync(

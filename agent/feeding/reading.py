@@ -10,13 +10,12 @@ import polars as pl
 
 from agent.configuration.config import StreamConfig
 from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
+from agent.runtime.ingest.event_clock import MAX_SKEW_MS
 from agent.runtime.ingest.feed import Feed
 from agent.sources.reader import ReaderStatistics, SourceBlock, StreamReader
 
 ROWS_PER_INSERT = 1 << 15
 """Upper bound on events inserted at once; the agent does other work between two inserts."""
-AHEAD_MS_MAX = 60_000
-"""Upper bound on how far ahead of the wall clock an event may be to count for the progress of its file."""
 PARSERS_MAX = 64
 
 Columns = tuple[SourceColumn, ...]
@@ -52,10 +51,11 @@ class ReadBatch:
 class FeedReader:
     """Reads and parses for one feed. Calls block; one `read` may run at a time, and `reparse` beside it."""
 
-    def __init__(self, feed: Feed, stream: StreamConfig) -> None:
+    def __init__(self, feed: Feed, stream: StreamConfig, max_skew_ms: int = MAX_SKEW_MS) -> None:
         recognise = partial(sniff, kind=stream.format, time_field=stream.time_field)
         self._reader: StreamReader[Format] = stream.source.open(recognise, bounded=feed.bounded, read_from=feed.start)
         self._is_live = not feed.bounded
+        self._max_skew_ms = max_skew_ms
         self._parsers: dict[tuple[Format, Columns], Parser] = {}
         self._newest_ms = NO_WATERMARK_MS
         self._watermark_ms = NO_WATERMARK_MS
@@ -110,8 +110,8 @@ class FeedReader:
         return found
 
     def _note_times(self, piece: SourceBlock[Format], parsed: Parsed, wall_ms: int) -> None:
-        """Advances a file to its newest event, apart from events too far in the future."""
-        limit = wall_ms + AHEAD_MS_MAX
+        """Advances a file to its newest event, apart from events ahead of the wall clock."""
+        limit = wall_ms + self._max_skew_ms
         newest = [time for frame in parsed.frames if (time := _newest(frame[TIME], limit)) is not None]
         reached = piece.part.reached_ms
         if newest:

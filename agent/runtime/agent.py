@@ -18,6 +18,7 @@ from agent.runtime.drain import Drain
 from agent.runtime.fleet.authorization import NoCreators
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.function.spill import SpillArea
+from agent.runtime.ingest.event_clock import MAX_SKEW_MS, EventClock
 from agent.runtime.ingest.feed import StreamOptions
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.job.code import CodeRegistry
@@ -85,7 +86,8 @@ class Agent:
 
     `replicas`: the number of agents that hold the descriptor of each job whose master is here. The states of jobs stay
     in memory, or spill to disk if there is a `room` for them. `tables`: the names of the look-up tables whose rows will
-    be given to it. `observer` gets the events that no client has requested.
+    be given to it. `observer` gets the events that no client has requested. Events move watermarks up to `max_skew_ms`
+    ahead of the wall clock.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Agent:
         room: SpillArea | None = None,
         tables: Collection[str] = (),
         observer: AgentObserver | None = None,
+        max_skew_ms: int = MAX_SKEW_MS,
     ) -> None:
         self.name = name
         self.node = node
@@ -108,7 +111,7 @@ class Agent:
         self.directory = directory = JobDirectory()
         self.programs = programs = Programs(name, node)
         self.code = code = CodeRegistry(programs, NoCreators())
-        self.ingest = OperatorPool(room)
+        self.ingest = OperatorPool(room, EventClock(max_skew_ms))
         containment = JobContainment(self.observer.job_contained)
         self.jobs = jobs = LocalJobs(
             name, node, sender, dict(streams), directory, self.ingest, programs, code, containment
@@ -141,9 +144,9 @@ class Agent:
             self.upstream.tick, directory.tick,
         )  # fmt: skip
         self._services: tuple[Service, ...] = (
-            self.router, directory, jobs, self.deployments, self.masters, self.failover, self.drain, self.pending,
-            self.following, self.commands, self.questions, self.discovery, self.upstream, self.joins, self.rpc,
-            self.subscriptions, self.stages, self.program_host,
+            self.router, directory, self.ingest, jobs, self.deployments, self.masters, self.failover, self.drain,
+            self.pending, self.following, self.commands, self.questions, self.discovery, self.upstream, self.joins,
+            self.rpc, self.subscriptions, self.stages, self.program_host,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -215,6 +218,7 @@ class Agent:
         """Sets the clock. An agent that stood still has missed messages meanwhile, and may get requests that are long
         settled."""
         self._clock.ms = self.programs.wall_ms = wall_ms
+        self.ingest.observe(now, wall_ms)
         due = self.next_timer()
         if due is not None and now - due > STANDSTILL_S:
             self._tick_at = now
