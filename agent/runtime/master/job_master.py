@@ -40,6 +40,7 @@ from agent.runtime.messages.jobs import (
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, ProgramFailed
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
+from agent.runtime.model import contributors
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import END, FIRST_PANE, Run
 from agent.runtime.reduce.combiner import PaneSpan
@@ -104,6 +105,7 @@ class Announcing:
             mandate=bundle.digest(job.app_id) if bundle is not None else b"",
             part_of=state.part_of,
             trees=state.trees,
+            members=contributors.to_bytes(state.roster.present()),
         )
 
 

@@ -79,6 +79,7 @@ class Announce(Message, frozen=True, tag=True):
     `version`: the newest one in force; `proposed`: one that is being prepared, 0 if there is none.
     `creator`: the job's creator, "" if it has none; `mandate`: the digest of the creator's last mandate, number
     `counter`. `part_of`: the job of which it is a stage, "" if it is none. `trees`: the number of its trees.
+    `members`: the numbers on the roster that have not left. A worker whose number is not among them is to enrol anew.
     """
 
     epoch: JobEpoch
@@ -98,6 +99,7 @@ class Announce(Message, frozen=True, tag=True):
     mandate: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
     part_of: Text = ""
     trees: Annotated[int, msgspec.Meta(ge=1, le=query.TREES_MAX)] = 1
+    members: Bitmap = b""
 
 
 class AnnouncementBatch(Message, frozen=True, tag=True):
