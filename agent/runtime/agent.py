@@ -37,6 +37,7 @@ from agent.runtime.program_host.stages import Stages
 from agent.runtime.program_host.subscriptions import ProgramSubscriptions
 from agent.runtime.requests.asks import JobQuestions
 from agent.runtime.requests.commands import JobCommands
+from agent.runtime.requests.endings import JobEndings
 from agent.runtime.requests.events import AgentObserver
 from agent.runtime.requests.following import JobSubscriptions
 from agent.runtime.requests.pending import PendingRequests
@@ -121,6 +122,7 @@ class Agent:
         self.failover = Failover(node, sender, directory, self.masters)
         self.drain = Drain(jobs, self.masters, self.failover, sender)
         self.pending = PendingRequests(sender)
+        self.endings = JobEndings(directory, self.masters.is_over, code, self.pending)
         self.following = JobSubscriptions(sender, directory)
         self.commands = JobCommands(sender, directory, self.following)
         self.questions = JobQuestions(self.pending, directory)
@@ -146,7 +148,7 @@ class Agent:
         self._services: tuple[Service, ...] = (
             self.router, directory, self.ingest, jobs, self.deployments, self.masters, self.failover, self.drain,
             self.pending, self.following, self.commands, self.questions, self.discovery, self.upstream, self.joins,
-            self.rpc, self.subscriptions, self.stages, self.program_host,
+            self.rpc, self.subscriptions, self.stages, self.program_host, self.endings,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -160,8 +162,8 @@ class Agent:
     def _handlers(self) -> Iterator[Handlers]:
         """The handler tables of all services; of two services that take a message, the first gets it first."""
         services = (
-            self.directory, self.following, self.commands, self.jobs, self.deployments, self.masters, self.failover,
-            self.program_host, self.discovery,
+            self.directory, self.endings, self.following, self.commands, self.jobs, self.deployments, self.masters,
+            self.failover, self.program_host, self.discovery,
         )  # fmt: skip
         return (service.handlers() for service in services)
 

@@ -43,7 +43,6 @@ class JobDirectory:
         return {
             Announce: Handler(Via.FLEET, self._announced),
             AnnouncementBatch: Handler(Via.FLEET, self._all_announced),
-            Stopped: Handler(Via.FLEET, self._stopped),
         }
 
     def on_announced(self, *listeners: Callable[[Announce, float], object]) -> None:
@@ -64,7 +63,8 @@ class JobDirectory:
     def _all_announced(self, batch: AnnouncementBatch, now: float) -> bool:
         return sum(self._announced(announce, now) for announce in batch.jobs) == len(batch.jobs)
 
-    def _stopped(self, stopped: Stopped, now: float) -> bool:
+    def stopped(self, stopped: Stopped, now: float) -> bool:
+        """Ends a job, and tells listeners; False if the message is of an older epoch than the known job's."""
         if not self.end(stopped):
             return False
         self._notify_gone(stopped.app_id, now)

@@ -382,10 +382,26 @@ class StopAnswer(Message, frozen=True, tag=True):
 
 
 class Stopped(Message, frozen=True, tag=True):
-    """Master → every agent, multicast: this job is over, drop it."""
+    """Master → every agent, multicast: this job is over, drop it.
+
+    `seal`: the signature by which its creator has stopped it. Without one the root is asked whether it is true.
+    """
 
     epoch: JobEpoch
     reason: Reason
+    seal: Signature | None = None
+
+
+class OverRequest(Message, frozen=True, tag=True):
+    """Agent → root, as a request to the appId: is the job of this epoch over?"""
+
+    epoch: JobEpoch
+
+
+class OverAnswer(Message, frozen=True, tag=True):
+    """Root → agent, in response to OverRequest."""
+
+    over: bool
 
 
 CODEC: Codec[Message] = Codec(
@@ -395,4 +411,5 @@ CODEC: Codec[Message] = Codec(
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed
     | DescribeStream | StreamDescription
     | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
+    | OverRequest | OverAnswer
 )  # fmt: skip

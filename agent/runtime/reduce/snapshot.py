@@ -96,4 +96,6 @@ def run_of(message: Snapshot, versions: Versions, placement: KeyPlacement, known
         return None  # a pane twice, or what goes up tree 0
     run = Run(message.after, message.upto, members, state, counted, partial, message.tree)
     is_of_tree = placement.is_on_tree(function, state, message.tree)
+    if function.sessions is not None and not function.sessions.is_sound(state):
+        return None
     return run if is_of_tree and run.is_sound(function.pane_ms) and function.is_within_limit(state) else None
