@@ -31,7 +31,7 @@ from agent.daemon.epochs_file import EpochsFile
 from agent.daemon.identity_watch import IdentityWatch
 from agent.daemon.result_files import ResultFiles
 from agent.daemon.seeds import Seeds
-from agent.daemon.trust import FleetCreators, kept_revocations
+from agent.daemon.trust import FleetCreators, kept_ended_mandates, kept_revocations
 from agent.driver import CoreDriver
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
@@ -39,6 +39,7 @@ from agent.feeding.table_files import TableFiles
 from agent.programs.commands import ProgramEnded, ProgramLimits, ProgramSaid
 from agent.programs.program_supervisor import ProgramSupervisor
 from agent.runtime.agent import Agent
+from agent.runtime.fleet.ended_mandates import EndedMandates
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
 from agent.runtime.requests.events import AgentObserver, Shown, StreamAsked
@@ -99,7 +100,10 @@ async def _run(
         revocations = kept_revocations(directory, identity)
         spill_directory, epochs = directory.empty_spill_directory(), directory.epochs()
         shown = ShownFiles(directory.shown_directory())
-        daemon = Daemon(config, identity, revocations, incarnation, spill_directory, epochs, shown, program, started)
+        daemon = Daemon(
+            config, identity, revocations, kept_ended_mandates(directory), incarnation, spill_directory, epochs, shown,
+            program, started,
+        )  # fmt: skip
         return await daemon.run(signals)
 
 
@@ -124,6 +128,7 @@ class Daemon(AgentObserver):
         config: Config,
         identity: Identity,
         revocations: Revocations,
+        ended: EndedMandates,
         incarnation: int,
         spill_directory: Path,
         epochs: EpochsFile,
@@ -166,15 +171,13 @@ class Daemon(AgentObserver):
             limits=TransportLimits(sweep_s=SWEEP_S),
             revocations=revocations,
         )
+        agent.code.ended = ended
         agent.code.creators = FleetCreators(CreatorTrust(self._transport.admission.trust), identity.fleet)
         self._identity_watch = IdentityWatch(config, self._transport)
         self._witness = StreamSampler(config.streams, self._pump, agent)
         self._requests = ControlService(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
-        self._feeds = Feeds(
-            agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle,
-            max_skew_ms=config.max_skew_ms,
-        )  # fmt: skip
+        self._feeds = self._new_feeds(pump)
         self._tables = TableFiles(agent.tables, config.tables, pump=pump.settle)
         self._archiving = ArchiveSupervisor(config)
         self._results = self._result_files()
@@ -207,6 +210,13 @@ class Daemon(AgentObserver):
         return self._exit_code
 
     # Parts.
+
+    def _new_feeds(self, pump: CoreDriver) -> Feeds:
+        """The reading of all streams."""
+        return Feeds(
+            self._agent.ingest, self._config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle,
+            max_skew_ms=self._config.max_skew_ms,
+        )  # fmt: skip
 
     def _result_files(self) -> ResultFiles:
         """The files of published results; masters write to them if there is an archive."""

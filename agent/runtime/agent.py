@@ -122,7 +122,7 @@ class Agent:
         self.failover = Failover(node, sender, directory, self.masters)
         self.drain = Drain(jobs, self.masters, self.failover, sender)
         self.pending = PendingRequests(sender)
-        self.endings = JobEndings(directory, self.masters.is_over, code, self.pending)
+        self.endings = JobEndings(directory, self.masters.is_over, code, jobs, self.pending)
         self.following = JobSubscriptions(sender, directory)
         self.commands = JobCommands(sender, directory, self.following)
         self.questions = JobQuestions(self.pending, directory)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from memory_fleet import COUNT, KEY, Fleet
-from program_fleet import TEN_LINES, Make
+from program_fleet import TEN_LINES, Make, ProgramFleet
 from recording_client import client_of
 
-from agent import Agent
+from agent import Agent, SubmitRefused, Update
+from agent.runtime.fleet.authorization import NotAuthorizedError
+from agent.runtime.fleet.ended_mandates import EndedMandates
 from agent.runtime.fleet.job_directory import SILENCE_S
 from agent.runtime.messages.jobs import CODEC, Stopped
 from agent.runtime.messages.sender import FLEET_GROUP
@@ -66,3 +68,49 @@ def test_a_job_whose_end_nobody_can_confirm_is_dropped_when_its_master_falls_sil
     del master.masters.held[KEY]
     fleet.wait_long(SILENCE_S + 2)
     assert [agent.directory.get(KEY) for agent in fleet.agents] == [None] * 4
+
+
+def stop(fleet: ProgramFleet, key: Id) -> None:
+    _, seal = stop_order(fleet.maria, "counts", fleet.wall_ms)  # type: ignore[arg-type]
+    client_of(fleet.agents[0]).stop(key, fleet.now, seal)
+    fleet.settle()
+    assert know(fleet, key) == [False] * len(fleet.agents)
+    fleet.notices(0)
+
+
+def test_what_was_signed_before_a_stop_starts_nothing(fleet_of: Make) -> None:
+    fleet = fleet_of(4)
+    app, key, first = fleet.bundle(TEN_LINES)
+    fleet.submit_bundle(app, key, first)
+    fleet.wait(1.0)
+    _, _, second = fleet.bundle(TEN_LINES + "\n", after=(1, first.digest(key)))
+    plan = second.contents.functions[0]
+    update = Update(key, plan.plan, plan.text, False, 0, second)
+    client_of(fleet.agents[0]).update(update, fleet.now, fleet.wall_ms)
+    fleet.wait_long(10.0)
+    fleet.catch_up()
+    assert all(agent.directory.all()[0].counter == 2 for agent in fleet.agents)
+    stop(fleet, key)
+    for replayed in (first, second):
+        fleet.wait(1.0)
+        fleet.submit_bundle(app, key, replayed)
+        (refused,) = fleet.notices(0)
+        assert isinstance(refused, SubmitRefused)
+        assert refused.reason == "its creator has stopped the job since this was signed: it has to be signed anew"
+    assert know(fleet, key) == [False] * 4
+    fleet.submit_code(TEN_LINES)
+    assert know(fleet, key) == [True] * 4
+
+
+def test_marks_of_stopped_jobs_outlive_the_agent(fleet_of: Make) -> None:
+    fleet = fleet_of(1)
+    saved: list[bytes] = []
+    fleet.agents[0].code.ended.save = saved.append
+    app, key, first = fleet.bundle(TEN_LINES)
+    fleet.submit_bundle(app, key, first)
+    stop(fleet, key)
+    again = EndedMandates()
+    assert again.load(saved[-1])
+    with pytest.raises(NotAuthorizedError, match="signed anew"):
+        again.check(key, first.seal)
+    assert not EndedMandates().load(b"damaged")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from agent.runtime.fleet.authorization import NotAuthorizedError
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.job.code import CodeRegistry
+from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import OverAnswer, OverRequest, Stopped
 from agent.runtime.model.epoch import JobEpoch
@@ -34,11 +35,13 @@ class JobEndings:
         directory: JobDirectory,
         is_over: Callable[[Id, JobEpoch], bool],
         code: CodeRegistry,
+        jobs: LocalJobs,
         pending: PendingRequests,
     ) -> None:
         self._directory = directory
         self._is_over = is_over
         self._code = code
+        self._jobs = jobs
         self._pending = pending
         self._open: set[Id] = set()
         self._unconfirmed = 0
@@ -53,7 +56,10 @@ class JobEndings:
         app_id, known = stopped.app_id, self._directory.get(stopped.app_id)
         if known is not None and stopped.epoch < known.epoch:
             return False
-        if self._is_signed(stopped) or self._is_over(app_id, stopped.epoch):
+        is_signed = self._is_signed(stopped)
+        if is_signed and (job := self._jobs.get(app_id)) is not None:
+            self._code.stopped(job)
+        if is_signed or self._is_over(app_id, stopped.epoch):
             return self._directory.stopped(stopped, now)
         if app_id not in self._open and len(self._open) < OPEN_MAX:
             self._open.add(app_id)
