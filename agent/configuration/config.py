@@ -21,6 +21,7 @@ from agent.configuration.rules import (
     DISK_FREE_MIN,
     EVERY_INTERFACE,
     JOB_MEMORY,
+    MAX_SKEW,
     PROGRAM_MEMORY,
     check_address,
     check_choice,
@@ -33,6 +34,7 @@ from agent.configuration.rules import (
     check_table,
     check_table_format,
     is_pattern,
+    max_skew_ms,
     memory_bytes,
 )
 from agent.configuration.toml_lines import KeyPath, key_lines
@@ -54,6 +56,7 @@ AgentName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE
 StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_stream})]
 TableName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, extra={RULE: check_table})]
 Memory = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: memory_bytes})]
+Skew = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: max_skew_ms})]
 Days = Annotated[int | float, msgspec.Meta(extra={RULE: check_days})]
 Chosen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_choice})]
 SourceName = Annotated[str, msgspec.Meta(extra={RULE: check_source})]
@@ -107,6 +110,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     control_socket: PathText | None = None
     job_memory: Memory = JOB_MEMORY
     program_memory: Memory = PROGRAM_MEMORY
+    max_skew: Skew = MAX_SKEW
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     streams: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=256)] = []
     tables: Annotated[dict[TableName, _Table], msgspec.Meta(max_length=64)] = {}
@@ -170,6 +174,7 @@ class Config:
     control_socket: Path
     job_memory_bytes: int
     program_memory_bytes: int
+    max_skew_ms: int
     log_level: str
     identity: IdentityConfig
     streams: tuple[StreamConfig, ...]
@@ -252,6 +257,7 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         control_socket=socket,
         job_memory_bytes=memory_bytes(file.job_memory),
         program_memory_bytes=memory_bytes(file.program_memory),
+        max_skew_ms=max_skew_ms(file.max_skew),
         log_level=file.log_level,
         identity=_resolved_identity(base, file.identity),
         streams=tuple(_resolved_stream(base, stream) for stream in file.streams),

@@ -18,6 +18,10 @@ PROGRAM_MEMORY = "1 GiB"
 DISK_FREE_MIN = "1 GiB"
 """Default disk space that an archive leaves free."""
 DAYS_MAX = 36_500
+MAX_SKEW = "2 s"
+"""Default lead of events over the wall clock up to which they move the watermark."""
+MAX_SKEW_MS_MAX = 60_000
+"""Upper bound on `max_skew`: later events are not believed."""
 _MEANT_IN_FROM = frozenset("*?,")
 EVERY_INTERFACE = ("0.0.0.0", "::")
 
@@ -97,6 +101,21 @@ def memory_bytes(text: str) -> int:
     if size < MEMORY_BYTES_MIN:
         raise ValueError(f"{text} is too little: 1 MiB is the least")
     return size
+
+
+def max_skew_ms(text: str) -> int:
+    """The milliseconds in a text like `2 s` or `500 ms`. Raises ValueError for other texts and more than a minute.
+
+    >>> max_skew_ms("2 s"), max_skew_ms("500 ms")
+    (2000, 500)
+    """
+    match = re.fullmatch(r"([0-9]{1,9}) ?(s|ms)", text)
+    if match is None:
+        raise ValueError(f"{text[:40]!r} is no time: write it like '2 s' or '500 ms'")
+    skew_ms = int(match[1]) * (1000 if match[2] == "s" else 1)
+    if skew_ms > MAX_SKEW_MS_MAX:
+        raise ValueError(f"{text} is too much: {MAX_SKEW_MS_MAX // 1000} s is the most")
+    return skew_ms
 
 
 def check_source(name: str) -> None:

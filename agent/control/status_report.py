@@ -129,7 +129,7 @@ def transport_counters(statistics: TransportStatistics) -> dict[str, int]:
     plain = ("connections", "strangers", "waiting_bytes", "assembling_bytes", "frames_in", "frames_out", "bytes_in",
              "bytes_out", "dropped", "dialled", "broken")  # fmt: skip
     counters = {f"transport.{name}": getattr(statistics, name) for name in plain}
-    for kind in ("refused", "unreachable"):
+    for kind in ("refused", "twins", "unreachable"):
         for reason, count in getattr(statistics, kind).items():
             counters[f"transport.{kind}: {reason}"] = count
     return counters

@@ -17,9 +17,11 @@ from agent import log
 from agent.daemon.epochs_file import EpochsFile
 from agent.daemon.job_files import JobFiles
 from agent.errors import StartError
+from agent.runtime.fleet.ended_mandates import MARKS_BYTES_MAX
 
 DIRECTORY_MODE = 0o750
 INCARNATION_FILE = "incarnation"
+ENDED_MANDATES_FILE = "ended-mandates"
 LOCK_FILE = "lock"
 REVOCATIONS_FILE = "revoked.pem"
 REVOCATIONS_BYTES_MAX = 16 << 20
@@ -91,6 +93,20 @@ class DataDirectory:
     def keep_revocations(self, lists: bytes) -> None:
         """Saves lists of revoked certificates for the next start. OSError if the disk does not take them."""
         self._write(self.path / REVOCATIONS_FILE, lists)
+
+    def ended_mandates(self) -> bytes:
+        """The marks of stopped jobs saved here; empty if there are none."""
+        try:
+            with (self.path / ENDED_MANDATES_FILE).open("rb") as file:
+                return file.read(MARKS_BYTES_MAX)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def keep_ended_mandates(self, marks: bytes) -> None:
+        """Saves the marks of stopped jobs for the next start. OSError if the disk does not take them."""
+        self._write(self.path / ENDED_MANDATES_FILE, marks)
 
     def epochs(self) -> EpochsFile:
         """Epochs of the trees this agent has been the root of, over all its starts."""

@@ -32,7 +32,7 @@ from agent.daemon.position_keeper import PositionKeeper
 from agent.daemon.positions_file import PositionsFile
 from agent.daemon.result_files import ResultFiles
 from agent.daemon.seeds import Seeds
-from agent.daemon.trust import FleetCreators, kept_revocations
+from agent.daemon.trust import FleetCreators, kept_ended_mandates, kept_revocations
 from agent.driver import CoreDriver
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
@@ -65,7 +65,7 @@ DESCRIPTORS_WANTED = 8192
 """Open files an agent may need: links to 1,024 peers, and files of a few streams."""
 SWEEP_S = 5.0
 """Interval at which the transport looks for idle and stuck links; long, so that an idle agent seldom wakes up."""
-SHOWN_PARTS = ("agent", "results", "jobs", "spill", "control", "node")
+SHOWN_PARTS = ("agent", "ingest", "results", "jobs", "spill", "control", "node")
 """Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0
 PAUSE_TIMEOUT_S = 2.0
@@ -179,16 +179,14 @@ class Daemon(AgentObserver):
             limits=TransportLimits(sweep_s=SWEEP_S),
             revocations=kept_revocations(directory, identity),
         )
+        agent.code.ended = kept_ended_mandates(directory)
         agent.code.creators = FleetCreators(CreatorTrust(self._transport.admission.trust), identity.fleet)
         self._identity_watch = IdentityWatch(config, self._transport)
         self._witness = StreamSampler(config.streams, self._pump, agent)
         self._requests = ControlService(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
         self._positions = self._position_keeper()
-        self._feeds = Feeds(
-            agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle,
-            remembered=self._positions.remembered,
-        )  # fmt: skip
+        self._feeds = self._new_feeds(pump)
         self._tables = TableFiles(agent.tables, config.tables, pump=pump.settle)
         self._archiving = ArchiveSupervisor(config)
         self._results = self._result_files()
@@ -225,14 +223,24 @@ class Daemon(AgentObserver):
     # Parts.
 
     def _new_agent(self, node: Node, streams: Mapping[str, StreamOptions]) -> Agent:
-        tables = [table.name for table in self._config.tables]
-        return Agent(self._config.name, node, streams, room=self._room, tables=tables, observer=self, clock=WorkClock())
+        config = self._config
+        return Agent(
+            config.name, node, streams, room=self._room, tables=[table.name for table in config.tables], observer=self,
+            clock=WorkClock(), max_skew_ms=config.max_skew_ms,
+        )  # fmt: skip
 
     def _position_keeper(self) -> PositionKeeper:
         """The places in logs where jobs go on that were begun before this start."""
         warn = self._warnings.warn
         file = PositionsFile(self._config.data_directory / POSITIONS_FILE, self._incarnation, warn)
         return PositionKeeper(file, self._agent.ingest.memory, self._config.streams, warn)
+
+    def _new_feeds(self, pump: CoreDriver) -> Feeds:
+        """The reading of all streams."""
+        return Feeds(
+            self._agent.ingest, self._config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle,
+            remembered=self._positions.remembered, max_skew_ms=self._config.max_skew_ms,
+        )  # fmt: skip
 
     def _result_files(self) -> ResultFiles:
         """The files of published results; masters write to them if there is an archive."""
@@ -363,6 +371,7 @@ class Daemon(AgentObserver):
         streams = {f"stream.{name}": asdict(read) for name, read in self._feeds.statistics().items()}
         return {
             "agent": {"refused": self._agent.status().refused},
+            "ingest": self._agent.ingest.statistics(),
             "results": self._results.statistics(),
             "jobs": {"unwritten": self._journal.unwritten},
             "spill": {"unwritten": self._room.unwritten, "unread": self._room.unread},

@@ -8,6 +8,7 @@ from __future__ import annotations
 from agent import log
 from agent.daemon.data_directory import DataDirectory
 from agent.runtime.fleet.authorization import NotAuthorizedError
+from agent.runtime.fleet.ended_mandates import EndedMandates
 from agent.runtime.model.bundle import Signature
 from agent.runtime.model.mandate import Mandate, signed_bytes
 from overlay import (
@@ -42,6 +43,22 @@ class FleetCreators:
         if seal.expires_ms < wall_ms:
             raise NotAuthorizedError(f"what {claims.name} has signed for {name} has expired: submit the job anew")
         return claims.name
+
+
+def kept_ended_mandates(directory: DataDirectory) -> EndedMandates:
+    """Loads the marks of jobs that their creators have stopped; later ones are saved."""
+    ended = EndedMandates()
+    if not ended.load(directory.ended_mandates()):
+        log.warn("marks of stopped jobs are damaged: what was signed before may be started again")
+
+    def keep(marks: bytes) -> None:
+        try:
+            directory.keep_ended_mandates(marks)
+        except OSError as error:
+            log.warn("marks of stopped jobs not kept for the next start", why=str(error))
+
+    ended.save = keep
+    return ended
 
 
 def kept_revocations(directory: DataDirectory, identity: Identity) -> Revocations:

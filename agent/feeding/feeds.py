@@ -20,6 +20,7 @@ from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, s
 from agent.feeding.reading_ledger import FeedPosition, ReadingLedger
 from agent.feeding.statistics import StreamMeter, StreamStatistics
 from agent.parsing import Parsed
+from agent.runtime.ingest.event_clock import MAX_SKEW_MS
 from agent.runtime.ingest.feed import Feed, FeedKey
 from agent.runtime.ingest.feed_memory import FeedNeeds
 from agent.runtime.model.panes import FIRST_PANE
@@ -41,12 +42,14 @@ _LOG = logging.getLogger("elf.agent")
 class EventSink(Protocol):
     """Receiver of events: see `agent.Agent.ingest`. `now` is monotonic, in seconds.
 
+    `observe`: the wall clock's time, read together with `now`, without a step of it that is still doubted.
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `lost`: some events up to `upto_ms` are gone
     for good. `needs`: what the feed's jobs would need to read again after a restart.
     """
 
     def feeds(self) -> tuple[Feed, ...]: ...
+    def observe(self, now: float, wall_ms: int) -> int: ...
     def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None: ...
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
     def lacks(self, key: FeedKey, some: bool) -> None: ...
@@ -72,12 +75,14 @@ class Feeds:
         pump: Callable[[], None],
         poll_s: float = POLL_S,
         remembered: Mapping[str, FeedPosition] = NOTHING_REMEMBERED,
+        max_skew_ms: int = MAX_SKEW_MS,
     ) -> None:
         self._remembered = remembered
         self._is_paused = False
         self._sink = sink
         self._streams = {stream.name: stream for stream in streams}
         self._clock, self._wall_ms, self._pump, self._poll_s = clock, wall_ms, pump, poll_s
+        self._max_skew_ms = max_skew_ms
         self._meters = {name: StreamMeter() for name in self._streams}
         self._readings: dict[FeedKey, _FeedTask] = {}
         self._reconciled: tuple[Feed, ...] | None = None
@@ -112,7 +117,8 @@ class Feeds:
 
     def _reading(self, feed: Feed) -> _FeedTask:
         position = self._remembered.get(feed.stream) if feed.start == "remembered" else None
-        return _FeedTask(feed, FeedReader(feed, self._streams[feed.stream], position.files if position else ()))
+        files = position.files if position else ()
+        return _FeedTask(feed, FeedReader(feed, self._streams[feed.stream], files, self._max_skew_ms))
 
     async def pause(self) -> None:
         """Reads no more, and returns once all that was read is inserted."""
@@ -154,7 +160,8 @@ class Feeds:
             last_line = self._clock()
             while not self._is_paused:
                 columns = self._columns(reading) or ()
-                now, wall_ms = self._clock(), self._wall_ms()
+                now = self._clock()
+                wall_ms = self._sink.observe(now, self._wall_ms())
                 found = reading.reader.quiet_batch(now, wall_ms)  # a thread costs more than a look at a few files
                 if found is None:
                     found = await trio.to_thread.run_sync(

@@ -12,6 +12,7 @@ import polars as pl
 from agent.configuration.config import StreamConfig
 from agent.feeding.reading_ledger import Files
 from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
+from agent.runtime.ingest.event_clock import FUTURE_MS, MAX_SKEW_MS
 from agent.runtime.ingest.feed import Feed
 from agent.sources.file.source import FileSource
 from agent.sources.file.tail import TailReader
@@ -19,8 +20,6 @@ from agent.sources.reader import ReaderStatistics, SourceBlock, StreamReader
 
 ROWS_PER_INSERT = 1 << 15
 """Upper bound on events inserted at once; the agent does other work between two inserts."""
-AHEAD_MS_MAX = 60_000
-"""Upper bound on how far ahead of the wall clock an event may be to count for the progress of its file."""
 PARSERS_MAX = 64
 
 Columns = tuple[SourceColumn, ...]
@@ -67,7 +66,7 @@ class FeedReader:
     `known`: the position of a remembered feed. `began`: the position at which the reading has begun, once it has.
     """
 
-    def __init__(self, feed: Feed, stream: StreamConfig, known: Files = ()) -> None:
+    def __init__(self, feed: Feed, stream: StreamConfig, known: Files = (), max_skew_ms: int = MAX_SKEW_MS) -> None:
         recognise = partial(sniff, kind=stream.format, time_field=stream.time_field)
         self._reader: StreamReader[Format]
         if feed.start == "remembered":
@@ -79,6 +78,7 @@ class FeedReader:
         self.began: Files | None = None
         self._seen_ms = NO_WATERMARK_MS
         self._is_live = not feed.bounded
+        self._max_skew_ms = max_skew_ms
         self._parsers: dict[tuple[Format, Columns], Parser] = {}
         self._newest_ms = NO_WATERMARK_MS
         self._watermark_ms = NO_WATERMARK_MS
@@ -157,10 +157,10 @@ class FeedReader:
         return found
 
     def _note_times(self, piece: SourceBlock[Format], parsed: Parsed, wall_ms: int) -> None:
-        """Advances a file to its newest event, apart from events too far in the future."""
-        limit = wall_ms + AHEAD_MS_MAX
+        """Advances a file to its newest event, apart from events ahead of the wall clock."""
+        limit = wall_ms + self._max_skew_ms
         # An event that is not believed yet may be, by the time it is inserted.
-        seen = (_newest(frame[TIME], limit + AHEAD_MS_MAX) for frame in parsed.frames)
+        seen = (_newest(frame[TIME], wall_ms + 2 * FUTURE_MS) for frame in parsed.frames)
         self._seen_ms = max(self._seen_ms, *(time for time in seen if time is not None), NO_WATERMARK_MS)
         newest = [time for frame in parsed.frames if (time := _newest(frame[TIME], limit)) is not None]
         reached = piece.part.reached_ms

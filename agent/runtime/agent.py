@@ -18,6 +18,7 @@ from agent.runtime.drain import Drain
 from agent.runtime.fleet.authorization import NoCreators
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.function.spill import SpillArea
+from agent.runtime.ingest.event_clock import MAX_SKEW_MS, EventClock
 from agent.runtime.ingest.feed import StreamOptions
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.job.code import CodeRegistry
@@ -38,6 +39,7 @@ from agent.runtime.program_host.stages import Stages
 from agent.runtime.program_host.subscriptions import ProgramSubscriptions
 from agent.runtime.requests.asks import JobQuestions
 from agent.runtime.requests.commands import JobCommands
+from agent.runtime.requests.endings import JobEndings
 from agent.runtime.requests.events import AgentObserver
 from agent.runtime.requests.following import JobSubscriptions
 from agent.runtime.requests.pending import PendingRequests
@@ -87,8 +89,8 @@ class Agent:
 
     `replicas`: the number of agents that hold the descriptor of each job whose master is here. The states of jobs stay
     in memory, or spill to disk if there is a `room` for them. `tables`: the names of the look-up tables whose rows will
-    be given to it. `observer` gets the events that no client has requested. `clock`
-    tells the seconds of work that the process has done.
+    be given to it. `observer` gets the events that no client has requested. `clock` tells the seconds of work that the
+    process has done. Events move watermarks up to `max_skew_ms` ahead of the wall clock.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Agent:
         tables: Collection[str] = (),
         observer: AgentObserver | None = None,
         clock: Clock = lambda: 0.0,
+        max_skew_ms: int = MAX_SKEW_MS,
     ) -> None:
         self.name = name
         self.node = node
@@ -113,7 +116,7 @@ class Agent:
         self.programs = programs = Programs(name, node)
         self.code = code = CodeRegistry(programs, NoCreators())
         containment = JobContainment(self.observer.job_contained, clock)
-        self.ingest = OperatorPool(containment, room)
+        self.ingest = OperatorPool(containment, room, EventClock(max_skew_ms))
         self.jobs = jobs = LocalJobs(
             name, node, sender, dict(streams), directory, self.ingest, programs, code, containment
         )
@@ -123,6 +126,7 @@ class Agent:
         self.failover = Failover(node, sender, directory, self.masters, recorder)
         self.drain = Drain(jobs, self.masters, self.failover, sender)
         self.pending = PendingRequests(sender)
+        self.endings = JobEndings(directory, self.masters.is_over, code, jobs, self.pending)
         self.following = JobSubscriptions(sender, directory)
         self.commands = JobCommands(sender, directory, self.following, jobs.functions)
         self.questions = JobQuestions(self.pending, directory)
@@ -140,15 +144,10 @@ class Agent:
         )  # fmt: skip
         self._connect(containment)
         self.router = Router(self._handlers(), containment)
-        self._timers = (
-            jobs.tick, self.masters.tick, self.stages.tick, programs.tick, self.drain.step, self.failover.tick,
-            recorder.tick, self.commands.tick, self.following.tick, self.questions.tick, self.discovery.tick,
-            self.joins.tick, self.upstream.tick, directory.tick,
-        )  # fmt: skip
         self._services: tuple[Service, ...] = (
-            self.router, directory, jobs, self.deployments, self.masters, self.failover, recorder, self.drain,
-            self.pending, self.following, self.commands, self.questions, self.discovery, self.upstream, self.joins,
-            self.rpc, self.subscriptions, self.stages, self.program_host,
+            self.router, directory, self.ingest, jobs, self.deployments, self.masters, self.failover, recorder,
+            self.drain, self.pending, self.following, self.commands, self.questions, self.discovery, self.upstream,
+            self.joins, self.rpc, self.subscriptions, self.stages, self.program_host, self.endings,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -159,12 +158,17 @@ class Agent:
         self.directory.on_gone(self.masters.close, self.jobs.drop, self.failover.forget, containment.forget)
         self.directory.on_over(self.failover.answer_over)
         containment.on_raised(self.masters.fail, self.jobs.abandon)
+        self._timers = (
+            self.jobs.tick, self.masters.tick, self.stages.tick, self.programs.tick, self.drain.step,
+            self.failover.tick, self.recorder.tick, self.commands.tick, self.following.tick, self.questions.tick,
+            self.discovery.tick, self.joins.tick, self.upstream.tick, self.directory.tick,
+        )  # fmt: skip
 
     def _handlers(self) -> Iterator[Handlers]:
         """The handler tables of all services; of two services that take a message, the first gets it first."""
         services = (
-            self.directory, self.following, self.commands, self.jobs, self.deployments, self.masters, self.failover,
-            self.program_host, self.discovery,
+            self.directory, self.endings, self.following, self.commands, self.jobs, self.deployments, self.masters,
+            self.failover, self.program_host, self.discovery,
         )  # fmt: skip
         return (service.handlers() for service in services)
 
@@ -234,6 +238,7 @@ class Agent:
         """Sets the clock. An agent that stood still has missed messages meanwhile, and may get requests that are long
         settled."""
         self._clock.ms = self.programs.wall_ms = wall_ms
+        self.ingest.observe(now, wall_ms)
         due = self.next_timer()
         if due is not None and now - due > STANDSTILL_S:
             self._tick_at = now

@@ -94,6 +94,13 @@ class SessionLayout:
         starts = self.gaps(rows) | rows.select(changed(["pane"])).to_series()
         return own_strings(self.merge_runs(rows, starts).sort("pane", maintain_order=True))
 
+    def is_sound(self, frame: pl.DataFrame) -> bool:
+        """Whether every row of a PAO frame, as of `pieces`, begins and ends in its pane, in this order. O(n)."""
+        rows = self.pieces(frame)
+        start, end, pane = pl.col(START), pl.col(END), pl.col("pane")
+        in_pane = (pane <= start) & (start <= end) & (end - pane < self.pane_ms)
+        return bool(rows.select(in_pane.fill_null(False).all()).item())
+
     def pieces(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The pieces in a PAO frame whose layout has the same aggregates and then `SESSION_TIMES`. O(n).
 

@@ -31,6 +31,8 @@ class TransportStatistics:
     """Links that ended without a goodbye."""
     refused: Mapping[str, int]
     """Connections refused here, by reason."""
+    twins: Mapping[str, int]
+    """Times that two agents were seen to have one certificate, by their name and addresses."""
     unreachable: Mapping[str, int]
     """Failed dials, by reason."""
 

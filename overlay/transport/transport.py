@@ -25,6 +25,7 @@ from overlay.transport.link.link import Link
 from overlay.transport.link.refusals import ConnectError, LinkError, Refusals, UnknownHostError, ViolationError
 from overlay.transport.link.send_queues import QueueBudget, SendQueues
 from overlay.transport.link.sockets import HOST_NOT_FOUND, listen
+from overlay.transport.processes import TWINS_LOGGED, Processes
 from overlay.transport.receiver import Receiver
 from overlay.transport.reception import Reception
 from overlay.transport.revocation_gossip import MARK
@@ -33,7 +34,6 @@ from overlay.transport.upkeep import Upkeep
 from overlay.wire.ids import Id, format_id
 from overlay.wire.peer import Peer
 
-INCARNATIONS_MAX = 16_384
 LINKS_PER_PEER_MAX = 4
 CLOSE_POLL_S = 0.01
 
@@ -76,7 +76,7 @@ class Transport:
         self._destinations: dict[int, Destination] = {}
         self._links: dict[Link, Destination] = {}
         self.admission = Admission(identity, revocations, wall_s, self._send, self._links.keys())
-        self._incarnations: dict[int, int] = {}
+        self._processes = Processes()
         self._counters = LinkCounters()
         self._dropped = self._dialled = self._broken = self._opening = 0
         self._listener: socket.socket | None = None
@@ -198,6 +198,7 @@ class Transport:
             dialled=self._dialled,
             broken=self._broken,
             refused=self._refused.snapshot(),
+            twins=dict(self._processes.twins),
             unreachable=self._unreachable.snapshot(),
         )
 
@@ -222,11 +223,11 @@ class Transport:
         destination = self._destination(peer)
         destination.peer = peer
         destination.failures, destination.dial_after = 0, 0.0
-        known = self._incarnations.pop(peer.node_id, None)
-        self._incarnations[peer.node_id] = link.incarnation
-        if len(self._incarnations) > INCARNATIONS_MAX:
-            del self._incarnations[next(iter(self._incarnations))]
-        has_restarted = known is not None and known != link.incarnation
+        twins = self._processes.twins.total()
+        has_restarted = self._processes.meet(peer, link.name, link.incarnation)
+        if self._processes.twins.total() > twins:
+            pairs = ", ".join(self._processes.twins)
+            self._refused.log(TWINS_LOGGED, f"{TWINS_LOGGED}: {pairs}: stop one, and give it its own", now)
         if has_restarted:
             self._drop_links(destination)
         destination.links.append(link)

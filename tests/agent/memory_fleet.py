@@ -14,6 +14,8 @@ from simulated_disk import SimulatedDisk
 import query
 from agent import Agent, Feed, SpillArea, StreamOptions, Submit, WindowResult
 from agent.parsing import Parsed
+from agent.runtime.ingest.event_clock import FUTURE_MS, EventClock
+from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.master.job_master import SETTLE_S
 from overlay import Id, MemoryNetwork, Node, Peer, app_id, group_id
 
@@ -22,6 +24,14 @@ KEY = app_id("shop", b"")
 WALL_MS = 1_700_000_000_000
 """The wall clock when the network's is at 0."""
 WEB: Mapping[str, StreamOptions] = {"web": StreamOptions()}
+
+
+class FollowedClock(EventClock):
+    """Believes the fleet's wall clock, which steps to the time of what is fed."""
+
+    def observe(self, now: float, wall_ms: int) -> int:
+        self._lead_ms = None
+        return super().observe(now, wall_ms)
 
 
 class Fleet:
@@ -42,6 +52,7 @@ class Fleet:
         self.agents: list[Agent] = []
         self.results: list[WindowResult] = []
         self.streams = streams
+        self._fed_upto_ms, self._fed_at = 0, 0.0
         for number in range(size):
             self.add(f"agent-{number}", salt, streams if number < size - bystanders else {})
 
@@ -64,7 +75,9 @@ class Fleet:
         return agent
 
     def new_agent(self, name: str, node: Node, streams: Mapping[str, StreamOptions]) -> Agent:
-        return Agent(name, node, streams, room=self.rooms.get(name), observer=RecordingClient(self.disks.get(name)))
+        agent = Agent(name, node, streams, room=self.rooms.get(name), observer=RecordingClient(self.disks.get(name)))
+        agent.ingest.clock = FollowedClock()
+        return agent
 
     @property
     def now(self) -> float:
@@ -72,7 +85,9 @@ class Fleet:
 
     @property
     def wall_ms(self) -> int:
-        return WALL_MS + int(self.now * 1000)
+        """What is fed may be ahead of the network's clock; until that has caught up, this one is slewed."""
+        slewed_ms = self._fed_upto_ms + int((self.now - self._fed_at) * 10)
+        return max(WALL_MS + int(self.now * 1000), slewed_ms)
 
     def settle(self) -> None:
         """Delivers messages, and lets agents work, until there is nothing to do."""
@@ -129,7 +144,15 @@ class Fleet:
     def insert(self, number: int, parsed: Parsed) -> None:
         """Gives an agent a block on each of its feeds."""
         for feed in self.agents[number].ingest.feeds():
-            self.agents[number].ingest.insert(feed.key, as_read(parsed, feed), self.now, self.wall_ms)
+            self.give(self.agents[number], feed.key, as_read(parsed, feed))
+
+    def give(self, agent: Agent, key: FeedKey, parsed: Parsed) -> None:
+        """Gives an agent a block of one feed, when the wall clock has come to its newest event that may be believed."""
+        for frame in parsed.frames:
+            newest = frame["@time"].filter(frame["@time"] <= self.wall_ms + FUTURE_MS).max()
+            if isinstance(newest, int) and newest > self.wall_ms:
+                self._fed_upto_ms, self._fed_at = newest, self.now
+        agent.ingest.insert(key, parsed, self.now, self.wall_ms)
 
     def catch_up(self, *numbers: int) -> None:
         """These agents, or all, have read everything, and seal what they can."""

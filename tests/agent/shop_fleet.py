@@ -64,7 +64,7 @@ class ShopFleet(ProgramFleet):
         agent = self.agents[number]
         for feed in agent.ingest.feeds():
             parsed = parser(FORM, feed.columns).parse(Block(data, Origin("events.json", 0), 0), 0)
-            agent.ingest.insert(feed.key, parsed, self.now, self.wall_ms)
+            self.give(agent, feed.key, parsed)
         self.settle()
 
     def play(self, seconds: int, written: Callable[[int], Sequence[tuple[int, Mapping[str, Any]]]]) -> None:

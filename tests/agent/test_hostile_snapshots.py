@@ -44,10 +44,13 @@ SQL = (
     "SELECT product, COUNT(*) AS n FROM web GROUP BY product ORDER BY n DESC LIMIT 3",
     "SELECT COUNT(*) AS n, AVG(price) AS a FROM web WINDOWING 1 SECOND",
     "SELECT product, price FROM web ORDER BY price DESC LIMIT 3",
+    "SELECT product, COUNT(*) AS n, SUM(price) AS s FROM web GROUP BY product WINDOWING SESSION 10 SECONDS",
+    "SELECT product, COUNT(DISTINCT price) AS d FROM web GROUP BY product WINDOWING 1 SECOND",
 )
 ENDS = (FIRST_PANE, -1, 0, 999, 1000, 2000, END - 1, END)
 INTEGERS = st.sampled_from((*ENDS, 1, 7, -(2**40), COUNT_MAX, COUNT_MAX + 1))
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
+    pl.Int8: st.integers(-128, 127),
     pl.Int64: INTEGERS,
     pl.UInt64: st.integers(0, 2**64 - 1),
     pl.Int128: st.integers(-(2**127), 2**127 - 1),

@@ -50,7 +50,7 @@ def put(fleet: ProgramFleet, number: int, events: list[Event]) -> None:
         for feed in fleet.agents[number].ingest.feeds():
             if feed.stream == stream:
                 parsed = Parsed((frame,), malformed=0)
-                fleet.agents[number].ingest.insert(feed.key, parsed, fleet.now, fleet.wall_ms)
+                fleet.give(fleet.agents[number], feed.key, parsed)
     fleet.settle()
 
 

@@ -124,7 +124,7 @@ def put(fleet: ProgramFleet, stream: str, *events: tuple[int, str, int]) -> None
     for agent in fleet.agents:
         for one in agent.ingest.feeds():
             if one.stream == stream:
-                agent.ingest.insert(one.key, Parsed((frame,), malformed=0), fleet.now, fleet.wall_ms)
+                fleet.give(agent, one.key, Parsed((frame,), malformed=0))
     fleet.settle()
     for _ in range(2):  # what one stage has found is another one's to read
         fleet.work()

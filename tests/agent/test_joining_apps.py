@@ -39,7 +39,7 @@ def second(fleet: Fleet, stream: str = "web", number: int | None = None, **ranks
     for one in range(len(fleet.agents)) if number is None else (number,):
         for feed in fleet.agents[one].ingest.feeds():
             if feed.stream == stream:
-                fleet.agents[one].ingest.insert(feed.key, block(fleet.wall_ms, feed, ranks), fleet.now, fleet.wall_ms)
+                fleet.give(fleet.agents[one], feed.key, block(fleet.wall_ms, feed, ranks))
     idle(fleet, 1.0)
 
 
@@ -137,7 +137,7 @@ def test_a_job_over_what_logs_hold_waits_for_the_rows() -> None:
         for feed in fleet.agents[number].ingest.feeds():
             if feed.bounded:
                 parsed = block(1000, feed, {"a": 0, "b": 0, "c": 0})
-                fleet.agents[number].ingest.insert(feed.key, parsed, fleet.now, fleet.wall_ms)
+                fleet.give(fleet.agents[number], feed.key, parsed)
                 fleet.agents[number].ingest.end_of_feed(feed.key, fleet.now, fleet.wall_ms)
     fleet.work()
     idle(fleet, 3.0)

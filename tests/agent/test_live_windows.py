@@ -10,7 +10,7 @@ from memory_fleet import COUNT, WALL_MS, Fleet, events
 from agent import StreamOptions
 from agent.parsing import Parsed
 from agent.runtime.ingest import operator, pane_log
-from agent.runtime.ingest.watermark import FUTURE_MS
+from agent.runtime.ingest.event_clock import FUTURE_MS
 from agent.runtime.reduce.straggler import HOLDBACK_S
 from overlay import app_id
 
@@ -202,7 +202,7 @@ def test_a_bounded_job_reads_by_itself_and_ends() -> None:
     shared, own = fleet.agents[0].ingest.feeds()
     assert (shared.bounded, own.bounded, own.start) == (False, True, "beginning")
     agent = fleet.agents[0]
-    agent.ingest.insert(own.key, events("a", "b", at_ms=5), fleet.now, fleet.wall_ms)
+    fleet.give(agent, own.key, events("a", "b", at_ms=5))
     agent.ingest.end_of_feed(own.key, fleet.now, fleet.wall_ms)
     fleet.work()
     fleet.wait(1.0)
@@ -216,11 +216,11 @@ def test_sealing_goes_in_slices_and_events_come_in_between(monkeypatch: pytest.M
     fleet.submit(bounded=False)
     agent, (feed,) = fleet.agents[0], fleet.agents[0].ingest.feeds()
     history = [events("a", "b", at_ms=1000 * second).frames[0] for second in range(20)]
-    agent.ingest.insert(feed.key, Parsed((pl.concat(history),), malformed=0), fleet.now, fleet.wall_ms)
+    fleet.give(agent, feed.key, Parsed((pl.concat(history),), malformed=0))
     for second in range(20, 30):
         assert agent.work(fleet.now, fleet.wall_ms)
-        agent.ingest.insert(feed.key, events("c", at_ms=1000 * second), fleet.now, fleet.wall_ms)
-        agent.ingest.insert(feed.key, events("late", at_ms=0), fleet.now, fleet.wall_ms)
+        fleet.give(agent, feed.key, events("c", at_ms=1000 * second))
+        fleet.give(agent, feed.key, events("late", at_ms=0))
     fleet.work()
     fleet.catch_up()
     assert [r.events for r in fleet.results if r.events] == [2] * 20 + [1] * 10

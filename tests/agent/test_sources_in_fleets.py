@@ -31,7 +31,7 @@ def answer(fleet: Fleet, **products: str) -> list[dict[str, Any]]:
     for agent in fleet.agents:
         for feed in agent.ingest.feeds():
             text = products[feed.stream.replace("-", "_")]
-            agent.ingest.insert(feed.key, block(feed, text), fleet.now, fleet.wall_ms)
+            fleet.give(agent, feed.key, block(feed, text))
     (result,) = fleet.finish()
     assert result.contributors == result.expected
     return list(result.rows)

@@ -79,6 +79,12 @@ def test_memory_is_said_in_binary_units(tmp_path: Path, text: str, size: int) ->
     assert loaded(tmp_path, f'job_memory = "{text}"\n{GOOD}').job_memory_bytes == size
 
 
+@pytest.mark.parametrize(("text", "skew_ms"), [("0 s", 0), ("500 ms", 500), ("60s", 60_000)])
+def test_the_skew_of_clocks_is_a_time(tmp_path: Path, text: str, skew_ms: int) -> None:
+    assert loaded(tmp_path, GOOD).max_skew_ms == 2000
+    assert loaded(tmp_path, f'max_skew = "{text}"\n{GOOD}').max_skew_ms == skew_ms
+
+
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     mark = "\ufeff"
     assert loaded(tmp_path, mark + GOOD).fleet == "shop"
@@ -191,6 +197,9 @@ def test_names_of_streams_are_no_patterns(tmp_path: Path) -> None:
         ("[identity]", 'job_memory = "-1 GiB"\n[identity]', ":7: job_memory: '-1 GiB' is no amount of memory: write it "
          "like '256 MiB' or '1.5 GiB'"),
         ("[identity]", 'job_memory = "9 KiB"\n[identity]', ":7: job_memory: 9 KiB is too little: 1 MiB is the least"),
+        ("[identity]", 'max_skew = "soon"\n[identity]',
+         ":7: max_skew: 'soon' is no time: write it like '2 s' or '500 ms'"),
+        ("[identity]", 'max_skew = "61 s"\n[identity]', ":7: max_skew: 61 s is too much: 60 s is the most"),
         ("[identity]", "[identities]", ":7: identities: unknown key (did you mean identity?)"),
         ("[identity]", "[[identity]]", ":7: identity: must be a table, not a list"),
         ("[[streams]]", "[streams]", ":12: streams: must be a list, not a table"),

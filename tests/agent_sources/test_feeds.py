@@ -65,6 +65,10 @@ class FakeAgent:
         self.malformed += parsed.malformed
         self.on_insert()
 
+    def observe(self, now: float, wall_ms: int) -> int:
+        self._note_time(now, wall_ms)
+        return wall_ms
+
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
         self._note_time(now, wall_ms)
         self.said.append(("caught up", key))

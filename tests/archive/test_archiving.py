@@ -267,6 +267,54 @@ def test_a_log_whose_name_is_not_unicode_is_archived_and_found_again(tmp_path: P
     assert str(log.log) in {file_path(name) for name in names}
 
 
+def rotate_as_logrotate(log: ArchivedLog) -> None:
+    """Every number goes up by one; the log becomes number 1."""
+    for number in range(8, 0, -1):
+        older = log.log.with_name(f"{log.log.name}.{number}")
+        if older.exists():
+            older.rename(log.log.with_name(f"{log.log.name}.{number + 1}"))
+    log.log.rename(log.log.with_name(f"{log.log.name}.1"))
+
+
+@pytest.mark.parametrize("rotations", [1, 2, 4])
+def test_no_file_is_lost_that_came_and_went_while_no_archiver_ran(tmp_path: Path, rotations: int) -> None:
+    log = ArchivedLog(tmp_path)
+    log.append(100)
+    rotate_as_logrotate(log)
+    log.append(100)
+    log.settle()
+    log.stop()
+    older = log.log.with_name(f"{log.log.name}.1")
+    os.utime(older, ns=(0, 0))
+    log.written = log.written[-100:]  # of the files that were there before, the archiver reads the log alone
+    for _ in range(rotations):
+        log.append(50)
+        rotate_as_logrotate(log)
+    log.append(50)
+    log.start()
+    log.settle()
+    assert log.archived() == sorted(log.written)
+    assert len(log.archived()) == 100 + 50 * (rotations + 1)
+
+
+def test_a_file_that_was_compressed_before_anybody_read_it_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = ArchivedLog(tmp_path)
+    log.append(100)
+    log.settle()
+    log.stop()
+    rotate_as_logrotate(log)
+    log.append(100)
+    rotate_as_logrotate(log)
+    middle = log.log.with_name(f"{log.log.name}.1")
+    middle.rename(middle.with_name(f"{middle.name}.gz"))
+    log.append(100)
+    log.start()
+    log.step()
+    assert f"{middle.name}.gz: was {log.log} while nobody read it" in str([vars(record) for record in caplog.records])
+
+
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_line_that_is_too_long_is_counted_however_it_arrives(tmp_path: Path, steps: int) -> None:
     log = ArchivedLog(tmp_path)

@@ -157,6 +157,36 @@ async def test_an_incarnation_that_went_back_is_a_restart_too(fleet: Fleet) -> N
 
 
 @bounded
+async def test_two_agents_with_one_certificate_are_named_with_both_addresses(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = await fleet.start(1)
+    for incarnation, address in ((4, "127.0.0.1:4"), (9, "127.0.0.1:9"), (4, "127.0.0.1:4")):
+        assert not one.transport.statistics().twins, "an agent that is restarted may have another address"
+        async with fleet.raw_peer(one, 2, incarnation=incarnation, address=address) as raw:
+            await raw.send(b"x")
+            await until(lambda: one.recorder.messages)
+        await until(lambda: not one.transport.connections())
+        one.recorder.messages.clear()
+    assert one.transport.statistics().twins == {"agent-2 at 127.0.0.1:4 and 127.0.0.1:9": 1}
+    assert "agent-2 at 127.0.0.1:4 and 127.0.0.1:9: stop one" in caplog.text
+
+
+@bounded
+async def test_twins_of_one_incarnation_are_told_by_their_addresses(fleet: Fleet) -> None:
+    """Somebody copied a whole machine."""
+    one = await fleet.start(1)
+    async with (
+        fleet.raw_peer(one, 2, incarnation=4, address="127.0.0.1:4") as first,
+        fleet.raw_peer(one, 2, incarnation=4, address="127.0.0.1:9") as second,
+    ):
+        await first.send(b"first")
+        await second.send(b"second")
+        await until(lambda: len(one.recorder.messages) == 2)
+        assert list(one.transport.statistics().twins) == ["agent-2 at 127.0.0.1:4 and 127.0.0.1:9"]
+
+
+@bounded
 async def test_the_same_process_that_dials_again_is_no_restart(fleet: Fleet) -> None:
     one, two = [await fleet.start(number, idle_s=0.02, sweep_s=0.005) for number in (1, 2)]
     for _ in range(3):

@@ -44,7 +44,6 @@ class JobDirectory:
         return {
             Announce: Handler(Via.FLEET, self._announced),
             AnnouncementBatch: Handler(Via.FLEET, self._all_announced),
-            Stopped: Handler(Via.FLEET, self.stopped),
         }
 
     def on_announced(self, *listeners: Callable[[Announce, float], object]) -> None:
@@ -76,7 +75,7 @@ class JobDirectory:
         return sum(self._announced(announce, now) for announce in batch.jobs) == len(batch.jobs)
 
     def stopped(self, stopped: Stopped, now: float) -> bool:
-        """Marks a job as over, and tells the listeners; False if the message is of an older epoch."""
+        """Ends a job, and tells listeners; False if the message is of an older epoch than the known job's."""
         if not self.end(stopped):
             return False
         self._notify_gone(stopped.app_id, now)

@@ -22,7 +22,7 @@ from agent.runtime.ingest.feed_memory import JobTerm, Resumption
 from agent.runtime.ingest.operator import ColumnNames, Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import OnSealed, Pipeline, columns_of
-from agent.runtime.ingest.watermark import FUTURE_MS, believed, come_to
+from agent.runtime.ingest.watermark import believed, come_to
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.panes import FIRST_PANE
 
@@ -47,7 +47,7 @@ class _Batch:
     times: list[int]
     newest: int | None
     watermark_ms: int | None
-    wall_ms: int
+    latest_ms: int
     made: dict[bytes, _Made | None]
 
 
@@ -111,27 +111,29 @@ class MappedPipeline(Pipeline):
 
     # Feeds.
 
-    def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
+    def insert(self, key: FeedKey, parsed: Parsed) -> None:
         """Sends a parsed block to be mapped, in calls of bounded size."""
         watermark_ms = NO_WATERMARK_MS if any(frame.height for frame in parsed.frames) else parsed.watermark_ms
-        self._later(lambda operator: operator.saw(key, parsed.malformed, come_to(watermark_ms, None, wall_ms)))
+        limit_ms = self._ingest.clock.limit_ms
+        self._later(lambda operator: operator.saw(key, parsed.malformed, come_to(watermark_ms, None, limit_ms)))
         chunks = [chunk for frame in parsed.frames for chunk in frame.iter_slices(BATCH_ROWS_MAX)]
         for number, chunk in enumerate(chunks, 1):
             watermark_ms = parsed.watermark_ms if number == len(chunks) else None
-            self._map(key, chunk, watermark_ms, wall_ms)
+            self._map(key, chunk, watermark_ms)
 
-    def _map(self, key: FeedKey, chunk: pl.DataFrame, watermark_ms: int | None, wall_ms: int) -> None:
+    def _map(self, key: FeedKey, chunk: pl.DataFrame, watermark_ms: int | None) -> None:
+        latest_ms, limit_ms = self._ingest.clock.latest_ms, self._ingest.clock.limit_ms
         times = chunk[TIME].to_list()
         fields = {column.name: column.field for column in self.feeds[key].columns}
         if any(name not in chunk.columns for name in fields):
-            newest = min(max(times), wall_ms + FUTURE_MS)
-            self._later(lambda operator: _pass_over(operator, key, newest, come_to(watermark_ms, newest, wall_ms)))
+            newest = min(max(times), latest_ms)
+            self._later(lambda operator: _pass_over(operator, key, newest, come_to(watermark_ms, newest, limit_ms)))
             return
         if self._rows + len(times) > WAITING_ROWS_MAX:
             self.unmapped += len(times)
             self._lost_upto = max(self._lost_upto, *times)
             for operator in self._operators():
-                operator.lost_upto = self._lost_upto
+                operator.lost_upto = max(operator.lost_upto, self._lost_upto)
             return
         columns = {field: chunk[name].to_list() for name, field in fields.items()}
         self._numbers += 1
@@ -139,8 +141,8 @@ class MappedPipeline(Pipeline):
         for code in dict.fromkeys(function.code for function in self.functions()):
             if code is not None and self._send(code, self._numbers, times, columns):
                 made[code] = None
-        newest = max((time for time in times if time <= wall_ms + FUTURE_MS), default=None)
-        self._queue.append(_Batch(self._numbers, key, times, newest, watermark_ms, wall_ms, made))
+        newest = max((time for time in times if time <= latest_ms), default=None)
+        self._queue.append(_Batch(self._numbers, key, times, newest, watermark_ms, latest_ms, made))
         self._rows += len(times)
         self._drain_queue()
 
@@ -185,13 +187,13 @@ class MappedPipeline(Pipeline):
                 operator.lacks(batch.newest)
             if batch.newest is not None:
                 operator.seen_ms = max(operator.seen_ms, batch.newest)
-            operator.saw(batch.key, 0, come_to(batch.watermark_ms, batch.newest, batch.wall_ms))
+            operator.saw(batch.key, 0, come_to(batch.watermark_ms, batch.newest, self._ingest.clock.limit_ms))
 
     def _insert(self, operator: Operator, batch: _Batch, made: _Made) -> None:
         origins, values = made
         times = [batch.times[origin] for origin in origins]
         for frame in parsed_rows(times, columns_of(operator.function), values).frames:
-            events, newest = believed(frame, batch.wall_ms + FUTURE_MS)
+            events, newest = believed(frame, batch.latest_ms)
             if newest is not None:
                 operator.insert(batch.key, events, frozenset(events.columns), newest)
 

@@ -397,6 +397,11 @@ class Operator:
         """Notes that the pane of an instant lacks events: it will be partial."""
         self._incomplete.add(0 if self.pane_ms is None else time_ms // self.pane_ms * self.pane_ms)
 
+    def lost_in_step(self, upto: int) -> None:
+        """Notes that the wall clock has stepped: panes up to this time (epoch ms) close unread, if they are open."""
+        if not self.is_bounded:
+            self.lost_upto = max(self.lost_upto, upto)
+
     def put(self, events: pl.DataFrame) -> None:
         """Takes events as the function names them, and lets them wait for more: each call on columns has its price."""
         self._waiting.append(events)

@@ -5,18 +5,21 @@ their runs in turn.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
+
+import polars as pl
 
 from agent.parsing import Parsed
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
+from agent.runtime.ingest.event_clock import EventClock
 from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
 from agent.runtime.ingest.feed_memory import FeedMemory, FeedNeeds
 from agent.runtime.ingest.operator import ColumnNames, Operator, OperatorKey, PaneConsumer
-from agent.runtime.ingest.watermark import FUTURE_MS, Watermark, believed, come_to
+from agent.runtime.ingest.watermark import Watermark, believed, come_to
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.panes import FIRST_PANE, Run
 from overlay import Id
@@ -30,7 +33,7 @@ class FeedConsumer(Protocol):
 
     @property
     def app_id(self) -> Id: ...
-    def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None: ...
+    def insert(self, key: FeedKey, parsed: Parsed) -> None: ...
     def caught_up(self, key: FeedKey, wall_ms: int) -> None: ...
     def end_of_feed(self, key: FeedKey) -> None: ...
     def lacks(self, key: FeedKey, some: bool) -> None: ...
@@ -59,8 +62,13 @@ class OperatorPool:
     A consumer begins with an operator of its own, and switches to an older one with `try_share`.
     """
 
-    def __init__(self, containment: JobContainment, area: SpillArea | None = None) -> None:
+    name = "ingest"
+
+    def __init__(
+        self, containment: JobContainment, area: SpillArea | None = None, clock: EventClock | None = None
+    ) -> None:
         self.area = area
+        self.clock = clock or EventClock()
         self._containment = containment
         self.demand = FeedDemand()
         self.memory = FeedMemory()
@@ -74,6 +82,11 @@ class OperatorPool:
         self._incomplete: set[FeedKey] = set()
         """Feeds some of whose files cannot be read."""
         self._sealing: dict[Operator, None] = {}
+        self._ahead = 0
+
+    def statistics(self) -> Mapping[str, int]:
+        """`ahead`: events that were ahead of the wall clock by more than `max_skew`."""
+        return {"ahead": self._ahead, "clock_steps": self.clock.steps}
 
     def __iter__(self) -> Iterator[Operator]:
         return (operator for operators in self._alike.values() for operator in operators)
@@ -166,14 +179,15 @@ class OperatorPool:
         return self.demand.to_read()
 
     def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
-        """Gives a feed's parsed block to every job on it."""
+        """Gives a feed's parsed block to every job on it. Both clocks are read together."""
+        wall_ms = self.observe(now, wall_ms)
         self._opened(key, now, wall_ms)
         if operators := self._reading_now(key):
-            self._insert(operators, key, parsed, now, wall_ms)
+            self._insert(operators, key, parsed, now)
         rows = sum(frame.height for frame in parsed.frames)
         for consumer in self._consumers_of(key):
             with self._containment.evaluating((consumer.app_id,), rows, now):
-                consumer.insert(key, parsed, wall_ms)
+                consumer.insert(key, parsed)
         self._read(now)
 
     @contextmanager
@@ -195,15 +209,27 @@ class OperatorPool:
         if self.listener is not None:
             self.listener.feed_read(now)
 
-    def _insert(self, operators: list[Operator], key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
-        malformed, newest = parsed.malformed, None
-        latest_ms = None if operators[0].is_bounded else wall_ms + FUTURE_MS
+    def observe(self, now: float, wall_ms: int) -> int:
+        """Notes a reading of both clocks; returns the wall clock's, without a step that is still doubted."""
+        steady_ms = self.clock.observe(now, wall_ms)
+        stepped_upto = self.clock.take_step()
+        if stepped_upto is not None:
+            for operator in self:
+                operator.lost_in_step(stepped_upto)
+        return steady_ms
+
+    def _insert(self, operators: list[Operator], key: FeedKey, parsed: Parsed, now: float) -> None:
+        malformed, newest, reached = parsed.malformed, None, None
+        latest_ms = None if operators[0].is_bounded else self.clock.latest_ms
         for frame in parsed.frames:
             events, last = believed(frame, latest_ms)
             malformed += frame.height - events.height
             if last is None:
                 continue
             newest = last if newest is None else max(last, newest)
+            credible = last if latest_ms is None else self._credible(events, last)
+            if credible is not None:
+                reached = credible if reached is None else max(credible, reached)
             columns = frozenset(events.columns)
             for operator in operators:
                 with self._evaluating(operator, events.height, now):
@@ -212,10 +238,22 @@ class OperatorPool:
             self._newest[key] = max(newest, self._newest.get(key, FIRST_PANE))
         for operator in operators:
             with self._evaluating(operator, 0, now):
-                operator.saw(key, malformed, come_to(parsed.watermark_ms, newest, wall_ms))
+                operator.saw(key, malformed, come_to(parsed.watermark_ms, reached, self.clock.limit_ms))
+
+    def _credible(self, events: pl.DataFrame, newest: int) -> int | None:
+        """The time of the newest event that may move a watermark. Others wait in their panes for their time."""
+        if newest <= self.clock.limit_ms:
+            return newest
+        on_time, credible = believed(events, self.clock.limit_ms)
+        self._ahead += events.height - on_time.height
+        return credible
 
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        """Notes that a feed has been read to its end for now, also one that was just opened there."""
+        """Notes that a feed has been read to its end for now, also one that was just opened there.
+
+        `wall_ms`: when it was read, which may be a while ago.
+        """
+        wall_ms = self.clock.not_later(now, wall_ms)
         self._opened(key, now, wall_ms)
         for operator in self._reading_now(key):
             with self._evaluating(operator, 0, now):

@@ -23,7 +23,7 @@ from agent.runtime.ingest.pane_log import PaneLog
 from agent.runtime.ingest.pane_store import PaneStore
 from agent.runtime.ingest.pao_handles import HELD_MAX, PaoHandle, PaoHandles
 from agent.runtime.ingest.pipeline import OnSealed, columns_of
-from agent.runtime.ingest.watermark import FUTURE_MS, believed
+from agent.runtime.ingest.watermark import believed
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
 from overlay import Id
 
@@ -64,7 +64,7 @@ class SelfPacedPipeline:
         self._lacks_some = False
         """Whether events of this batch were lost."""
         self._handles = handles
-        self._waiting: list[tuple[FeedKey, Parsed, int]] | None = None
+        self._waiting: list[tuple[FeedKey, Parsed]] | None = None
         self._waiting_rows = 0
         self._log = PaneLog()
         self._on_sealed = on_sealed
@@ -109,27 +109,27 @@ class SelfPacedPipeline:
         """False: it has no windows that a feed could be too late for."""
         return False
 
-    def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
+    def insert(self, key: FeedKey, parsed: Parsed) -> None:
         """Gathers a parsed block, now or when the callback that has flushed is over."""
         if self._waiting is None:
-            self._take(key, parsed, wall_ms)
+            self._take(key, parsed)
             return
         self._waiting_rows += sum(frame.height for frame in parsed.frames)
         if self._waiting_rows <= WAITING_ROWS_MAX:
-            self._waiting.append((key, parsed, wall_ms))
+            self._waiting.append((key, parsed))
 
     def gather_waiting(self) -> None:
         """Takes the events that waited for the end of a callback that has flushed."""
         waiting, self._waiting = self._waiting, None
         self._lacks_some |= self._waiting_rows > WAITING_ROWS_MAX
         self._waiting_rows = 0
-        for key, parsed, wall_ms in waiting or ():
-            self._take(key, parsed, wall_ms)
+        for key, parsed in waiting or ():
+            self._take(key, parsed)
 
-    def _take(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
+    def _take(self, key: FeedKey, parsed: Parsed) -> None:
         self._malformed += parsed.malformed
         for frame in parsed.frames:
-            events, _ = believed(frame, wall_ms + FUTURE_MS)
+            events, _ = believed(frame, self._ingest.clock.latest_ms)
             mine = as_named(self.feeds[key], columns_of(self._function), events)
             if mine is not None and mine.height:
                 self._gather(mine)
@@ -246,12 +246,12 @@ class SelfPacedMappedPipeline(SelfPacedPipeline):
         self._numbers = 0
         super().__init__(app_id, versions, feeds, begins, wall_ms, ingest, on_sealed, handles)
 
-    def _take(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
+    def _take(self, key: FeedKey, parsed: Parsed) -> None:
         """Has a parsed block mapped, in calls of bounded size."""
         self._malformed += parsed.malformed
         fields = {column.name: column.field for column in self.feeds[key].columns}
         for frame in parsed.frames:
-            events, _ = believed(frame, wall_ms + FUTURE_MS)
+            events, _ = believed(frame, self._ingest.clock.latest_ms)
             if all(name in events.columns for name in fields):
                 for chunk in events.iter_slices(BATCH_ROWS_MAX):
                     self._map(chunk, fields)

@@ -1,8 +1,8 @@
 """Tracks event time for one operator, which decides what may be sealed (DESIGN §4.8, §5.4).
 
-The watermark of a live operator is the highest event time seen. Only while all its feeds are at their ends does it
-follow the wall clock as well: a backlog is not idle, and an idle stream still closes its windows. It never runs
-backwards.
+The watermark of a live operator is the highest event time seen that is not ahead of the wall clock (`EventClock`).
+Only while all its feeds are at their ends does it follow the wall clock as well: a backlog is not idle, and an idle
+stream still closes its windows. It never runs backwards.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ import polars as pl
 from agent.parsing import NO_WATERMARK_MS
 from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.model.panes import END
-
-FUTURE_MS = 60_000
-"""Upper bound on an event's lead over the wall clock; later events are not believed."""
 
 
 class Watermark:
@@ -45,7 +42,7 @@ class Watermark:
         return copy
 
     def saw(self, feed: FeedKey, newest_ms: int | None) -> None:
-        """Notes events of a feed; the newest is not later than the wall clock and `FUTURE_MS`."""
+        """Notes events of a feed; the newest is not later than `EventClock.limit_ms`."""
         self._unopened.discard(feed)
         self._at_end[feed] = None
         if newest_ms is not None:
@@ -84,11 +81,12 @@ def believed(events: pl.DataFrame, latest_ms: int | None) -> tuple[pl.DataFrame,
     return events, newest if isinstance(newest, int) else None
 
 
-def come_to(watermark_ms: int | None, newest: int | None, wall_ms: int) -> int | None:
-    """The event time a feed has reached with a block whose newest event is `newest`; None: not known.
+def come_to(watermark_ms: int | None, newest: int | None, limit_ms: int) -> int | None:
+    """The event time a feed has reached with a block whose newest event is `newest`; None: not known, or
+    later than `limit_ms`.
 
     Some files of a feed may hold much older events than others: there the block's `watermark_ms` is that of all files.
     """
     if watermark_ms is None:
-        return newest
-    return None if watermark_ms == NO_WATERMARK_MS else min(watermark_ms, wall_ms + FUTURE_MS)
+        return None if newest is None or newest > limit_ms else newest
+    return None if watermark_ms == NO_WATERMARK_MS else min(watermark_ms, limit_ms)

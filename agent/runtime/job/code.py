@@ -10,6 +10,7 @@ from typing import Any
 
 from agent.programs.calls import ChildPaosReceived, MapEvents, MulticastArrived
 from agent.runtime.fleet.authorization import STOP, Creators, NotAuthorizedError, creator_of
+from agent.runtime.fleet.ended_mandates import EndedMandates
 from agent.runtime.ingest.mapped import Send
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
@@ -31,11 +32,21 @@ class CodeRegistry:
     def __init__(self, programs: Programs, creators: Creators) -> None:
         self._programs = programs
         self.creators = creators
+        self.ended = EndedMandates()
 
     def authorize(self, app_id: Id, name: str, bundles: Iterable[Bundle | None]) -> str:
         """The job's creator, "" for none. Raises NotAuthorizedError if a bundle lacks its creator's signature."""
+        bundles = tuple(bundles)
         creators = {creator_of(self.creators, app_id, name, one, self._programs.wall_ms) for one in bundles}
+        if bundles[-1] is not None:
+            self.ended.check(app_id, bundles[-1].seal)
         return next(iter(creators))
+
+    def stopped(self, job: LocalJob) -> None:
+        """Notes that the creator of a job has stopped it: what is signed so far starts it no more."""
+        bundle = job.versions.newest.version.bundle if job.versions is not None else None
+        if bundle is not None:
+            self.ended.note(job.app_id, bundle.seal, self._programs.wall_ms)
 
     def authorize_update(self, app_id: Id, name: str, before: Bundle | None, bundle: Bundle | None) -> None:
         """Raises NotAuthorizedError unless the job's creator has signed the bundle, as the next one or the same."""

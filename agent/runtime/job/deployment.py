@@ -115,6 +115,8 @@ class Deployments:
             begun_ms = FIRST_PANE if job.reads_app else wall_ms
             self._sender.send(sender, job.start_working(message, self._feeds_of(job, message), begun_ms), now)
             self._jobs.await_feeds(job)
+        elif message.number is not None and job.has_departed and message.number != job.number:
+            self._sender.send(sender, job.renumber(message.number), now)
         if job.program is not None:
             job.program.version = message.versions[-1].number
         self._jobs.advance(job, now)

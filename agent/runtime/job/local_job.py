@@ -81,6 +81,10 @@ class LocalJob:
         """The worker's number on the roster in this epoch."""
         self.number_before: int | None = None
         """The worker's number in the epoch before."""
+        self.has_departed = False
+        """Whether the master took leave of this worker, which works on: it enrols anew."""
+        self._numbered_from = FIRST_PANE
+        """The first pane that this worker seals under its number."""
         self.refused = 0
         self.oversized = 0
         """Runs that went without their content for being larger."""
@@ -148,7 +152,8 @@ class LocalJob:
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
             self.close()
             self.versions = self.number = self.number_before = None
-            self.committed = FIRST_PANE
+            self.committed = self._numbered_from = FIRST_PANE
+        self.has_departed = False
         self._on(LocalJobEvent.EPOCH_BEGUN)
         self.epoch, self.master_peer, self.pending = epoch, master, None
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
@@ -202,7 +207,20 @@ class LocalJob:
         assert self.pipeline is not None
         assert self.epoch is not None
         assert self.number is not None
-        return Ready(self.app_id, self.epoch, self.number, self.version, self.pipeline.first_pane, instead_of)
+        first_pane = max(self.pipeline.first_pane, self._numbered_from)
+        return Ready(self.app_id, self.epoch, self.number, self.version, first_pane, instead_of)
+
+    def note_members(self, numbers: int) -> None:
+        """Notes the numbers on the roster, as the master announces them."""
+        works_on = self.state is LocalJobState.WORKING and self.number is not None
+        self.has_departed = works_on and not numbers >> (self.number or 0) & 1
+
+    def renumber(self, number: int) -> Ready:
+        """Takes another number for all panes that are not sealed yet."""
+        assert self.pipeline is not None
+        self.number, self.has_departed = number, False
+        self._numbered_from = self.pipeline.frontier + 1
+        return self.ready_message()
 
     # Versions.
 

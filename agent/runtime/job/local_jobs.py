@@ -32,6 +32,7 @@ from agent.runtime.messages.jobs import (
 )
 from agent.runtime.messages.programs import Line, LogLines, ProgramFailed, ProgramMulticast
 from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model import contributors
 from agent.runtime.model.containment import JobContainment, reason_of
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message
@@ -143,6 +144,8 @@ class LocalJobs:
         if not job.is_needed:
             self.drop(job.app_id, now)
             return
+        if self.takes_work:
+            job.note_members(contributors.from_bytes(announce.members))
         self._enrol(job, now, behind=announce.version > job.version)
         job.withdraw_unless(announce.proposed, announce.version)
         if job.is_on_roster and announce.agents < announce.expected:
@@ -237,9 +240,10 @@ class LocalJobs:
         """Asks the master for the function and a number if they are missing, or if others are ahead of this agent."""
         if job.epoch is None or job.master_peer is None:
             return
-        if not job.is_installed or (job.works and job.number is None) or behind:
+        if not job.is_installed or (job.works and (job.number is None or job.has_departed)) or behind:
             resumes = job.works and self.ingest.memory.awaits(JobTerm(job.app_id, job.epoch.born_ms))
-            enrol = Enrol(job.app_id, job.epoch, self._name, job.works, job.number_before, resumes)
+            before = None if job.has_departed else job.number_before
+            enrol = Enrol(job.app_id, job.epoch, self._name, job.works, before, resumes)
             self._sender.send(job.master_peer, enrol, now)
 
     def streams_of(self, stream: str) -> dict[str, StreamOptions]:

@@ -43,6 +43,8 @@ from agent.runtime.messages.jobs import (
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, ProgramFailed
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
+from agent.runtime.model import contributors
+from agent.runtime.model.bundle import Signature
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import END, FIRST_PANE, Run
 from agent.runtime.reduce.combiner import PaneSpan
@@ -107,6 +109,7 @@ class Announcing:
             mandate=bundle.digest(job.app_id) if bundle is not None else b"",
             part_of=state.part_of,
             trees=state.trees,
+            members=contributors.to_bytes(state.roster.present()),
         )
 
 
@@ -317,12 +320,12 @@ class JobMaster:
         ]
         return Answer(job.app_id, job.name, self.state.text, self.state.columns, results)
 
-    def stop(self, now: float, reason: Reason = "stopped") -> None:
-        """Ends the job everywhere."""
+    def stop(self, now: float, reason: Reason = "stopped", seal: Signature | None = None) -> None:
+        """Ends the job everywhere; `seal` is the creator's signature of it, if there is one."""
         if self.ended is None:
             self.ended, self._ended_at = reason, now
             self.subscribers.finish(reason, now)
-            self._sender.multicast(FLEET_GROUP, Stopped(self._app_id, self.state.epoch, reason), now)
+            self._sender.multicast(FLEET_GROUP, Stopped(self._app_id, self.state.epoch, reason, seal), now)
 
     def replicated(self, sender: Peer, message: Replicated, now: float) -> None:
         """Notes that an agent holds a revision of the descriptor."""

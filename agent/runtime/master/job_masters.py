@@ -33,6 +33,8 @@ from agent.runtime.messages.jobs import (
     Lagging,
     Leave,
     NoJob,
+    OverAnswer,
+    OverRequest,
     Ready,
     Replica,
     Replicated,
@@ -123,6 +125,7 @@ class JobMasters:
             Updated: Handler(Via.DIRECT, self.updated),
             Ask: Handler(Via.REQUEST, self.answer),
             LogRequest: Handler(Via.REQUEST, self.send_log),
+            OverRequest: Handler(Via.REQUEST, self.confirm_end),
             **dict.fromkeys(
                 (Enrol, Ready, VersionPrepared, Leave, Lagging, Replicated), Handler(Via.DIRECT, self.receive)
             ),
@@ -403,6 +406,18 @@ class JobMasters:
         master = self._masters.get(message.app_id)
         self._sender.respond(requested, NoJob(message.app_id) if master is None else master.answer(message), now)
 
+    def is_over(self, app_id: Id, epoch: JobEpoch) -> bool:
+        """Whether a job whose master is or was here is over."""
+        master = self._masters.get(app_id)
+        if master is None:
+            return self._directory.is_over(app_id, epoch)
+        return master.ended is not None and epoch.is_same_job(master.state.epoch)
+
+    def confirm_end(self, message: OverRequest, requested: Requested, now: float) -> None:
+        """Answers whether a job is over."""
+        over = self.is_over(message.app_id, message.epoch)
+        self._sender.respond(requested, OverAnswer(message.app_id, over), now)
+
     def send_log(self, message: LogRequest, requested: Requested, now: float) -> None:
         """Answers a request for a job's log."""
         master, kept = self._masters.get(message.app_id), self._logs.get(message.app_id)
@@ -471,7 +486,7 @@ class JobMasters:
         try:
             state = master.state
             self._code.authorize_stop(message.app_id, state.job.name, message.seal, owned=bool(state.creator))
-            master.stop(now)
+            master.stop(now, seal=message.seal)
         except NotAuthorizedError as error:
             refusal = str(error)
         self._sender.send(sender, StopAnswer(message.app_id, True, refusal), now)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 import query
-from agent.runtime.ingest.watermark import FUTURE_MS
+from agent.runtime.ingest.event_clock import FUTURE_MS
 from agent.runtime.master.state import JobState, window_of
 from agent.runtime.messages.jobs import LAGGARDS_MAX, Update, Updated
 from agent.runtime.messages.sender import MessageSender

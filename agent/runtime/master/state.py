@@ -23,6 +23,9 @@ from overlay import Id
 
 TOO_LARGE = f"its open windows take more than {BYTES_MAX >> 30} GiB: choose shorter ones, or group by fewer columns"
 
+LEFT_KEPT_MS = 60_000
+"""Time after its last pane for which an agent that has left is known: runs of one that works on can be combined."""
+
 
 class JobState:
     """The state of a job on the agent whose id is closest to the appId; turns combined runs into results.
@@ -153,7 +156,7 @@ class JobState:
         self._forget_left()
 
     def _forget_left(self) -> None:
-        self.roster.forget_left(self.versions.retention_pane(self.frontier))
+        self.roster.forget_left(self.versions.retention_pane(self.frontier) - LEFT_KEPT_MS)
 
     def publish(self, run: Run) -> dict[int, WindowResult]:
         """The results of the windows that a combined run completes or changes, by position, in order. The run must

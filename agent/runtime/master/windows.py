@@ -17,7 +17,7 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.model.panes import END, Counted, Counts, Run, closed_ms
+from agent.runtime.model.panes import END, PANE_MAX, Counted, Counts, Run, closed_ms
 from cbt import CompleteWindow, Consolidator, OpenSessions, SessionLayout, WindowSize
 
 Combine = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
@@ -257,7 +257,8 @@ class WindowAssembler:
         if run.upto == END:
             yield from self._windows.end()
         else:
-            yield from self._windows.advance(closed_ms(run.upto, self._pane_ms) + 1)
+            # The span of an unsound run is taken without its content: nobody waits for it.
+            yield from self._windows.advance(min(closed_ms(run.upto, self._pane_ms) + 1, PANE_MAX))
 
     def _closed(self, update: WindowUpdate, expected: Expected) -> ClosedWindow:
         before, rank = self._last

@@ -81,6 +81,7 @@ class Announce(Message, frozen=True, tag=True):
     `version`: the newest one in force; `proposed`: one that is being prepared, 0 if there is none.
     `creator`: the job's creator, "" if it has none; `mandate`: the digest of the creator's last mandate, number
     `counter`. `part_of`: the job of which it is a stage, "" if it is none. `trees`: the number of its trees.
+    `members`: the numbers on the roster that have not left. A worker whose number is not among them is to enrol anew.
     """
 
     epoch: JobEpoch
@@ -100,6 +101,7 @@ class Announce(Message, frozen=True, tag=True):
     mandate: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
     part_of: Text = ""
     trees: Annotated[int, msgspec.Meta(ge=1, le=query.TREES_MAX)] = 1
+    members: Bitmap = b""
 
 
 class AnnouncementBatch(Message, frozen=True, tag=True):
@@ -439,11 +441,25 @@ class StopAnswer(Message, frozen=True, tag=True):
 class Stopped(Message, frozen=True, tag=True):
     """Master → every agent, multicast: this job is over, drop it.
 
-    Any agent → one that brings a job back from its disk: it has ended meanwhile.
+    Any agent â one that brings a job back from its disk: it has ended meanwhile. `seal`: the signature by which its
+    creator has stopped it. Without one the root is asked whether it is true.
     """
 
     epoch: JobEpoch
     reason: Reason
+    seal: Signature | None = None
+
+
+class OverRequest(Message, frozen=True, tag=True):
+    """Agent → root, as a request to the appId: is the job of this epoch over?"""
+
+    epoch: JobEpoch
+
+
+class OverAnswer(Message, frozen=True, tag=True):
+    """Root → agent, in response to OverRequest."""
+
+    over: bool
 
 
 CODEC: Codec[Message] = Codec(
@@ -454,4 +470,5 @@ CODEC: Codec[Message] = Codec(
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed
     | DescribeStream | StreamDescription
     | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
+    | OverRequest | OverAnswer
 )  # fmt: skip

@@ -18,6 +18,8 @@ FIRST_PANE = -(2**63)
 END = 2**63 - 1
 """After every pane: the end of a source's last run. Also the pane of counts that have no time."""
 
+PANE_MAX = 1 << 62
+"""Upper bound on a pane's distance from the Unix epoch: times can be added to it."""
 COUNT_MAX = 1 << 47
 """Upper bound on a count: those of 4096 children still add up without overflow."""
 
@@ -133,7 +135,8 @@ class Run:
 
     def _holds(self, pane: int, pane_ms: int | None) -> bool:
         """Whether it is a pane of the job in this run's span."""
-        return self.after < pane <= self.upto and (pane % pane_ms == 0 if pane_ms else pane == 0)
+        is_pane = pane % pane_ms == 0 if pane_ms else pane == 0
+        return is_pane and self.after < pane <= self.upto and abs(pane) < PANE_MAX
 
 
 def closed_ms(frontier: int, pane_ms: int | None) -> int:

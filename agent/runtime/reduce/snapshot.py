@@ -114,4 +114,6 @@ def run_of(
     losses = merged_losses([tuple((contributors.from_bytes(agents), why) for agents, why in message.losses)])
     run = Run(message.after, message.upto, members, state, counted, partial, message.tree, leaped, losses)
     is_of_tree = placement.is_on_tree(function, state, message.tree)
+    if function.sessions is not None and not function.sessions.is_sound(state):
+        return None
     return run if is_of_tree and run.is_sound(function.pane_ms) and function.is_within_limit(state) else None

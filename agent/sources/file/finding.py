@@ -3,7 +3,8 @@
 import glob
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -112,3 +113,24 @@ def _bar(folder: str, name: str, *, is_deep: bool) -> str | None:
     except OSError as error:
         return f"cannot be looked into: {reason_of(error)}"
     return None
+
+
+_SEPARATORS = (".", "-", "_")
+"""Begin what rotation adds to a log's name."""
+
+
+def siblings_since(path: str, rotated: FoundFile, known: Collection[Identity]) -> list[FoundFile]:
+    """The files beside a log at `path` that were written after the one that was `rotated` away, the oldest first, apart
+    from the `known` ones.
+    """
+    log, found = Path(path), []
+    with suppress(OSError), os.scandir(log.parent) as entries:
+        for entry in islice(entries, NAMES_MAX):
+            if not entry.name.startswith(tuple(log.name + separator for separator in _SEPARATORS)):
+                continue
+            with suppress(OSError):  # it has just vanished
+                status = entry.stat(follow_symlinks=False)
+                is_later = status.st_mtime_ns > rotated.status.st_mtime_ns
+                if entry.is_file(follow_symlinks=False) and is_later and identity_of(status) not in known:
+                    found.append(FoundFile(entry.path, status))
+    return sorted(found, key=lambda file: file.status.st_mtime_ns)

@@ -29,6 +29,7 @@ from agent.sources.file.finding import (
     find_files,
     identity_of,
     reason_of,
+    siblings_since,
 )
 from agent.sources.file.followed_file import FollowedFile, ReadUpTo
 from agent.sources.reader import F, ReaderStatistics, Recognise, SourceBlock, SourcePart
@@ -221,7 +222,21 @@ class TailReader(Generic[F]):
             if known.identity not in identities:
                 what = f"is gone: what it may have held from byte {known.offset:,} on is not read unless it comes back"
                 self._faults.report(known.path, what)
-        return renamed
+        return renamed + self._rotated_through(renamed, found)
+
+    def _rotated_through(self, renamed: Sequence[FoundFile], found: FoundFiles) -> list[FoundFile]:
+        """Files between a known one, which was renamed, and those that match by now: nobody has read them."""
+        seen = {*found.files, *self._known}
+        between: dict[Identity, FoundFile] = {}
+        for file in renamed:
+            path = self._known[file.identity].path
+            for one in siblings_since(path, file, seen):
+                if one.path.lower().endswith(_COMPRESSED_SUFFIXES):
+                    self._faults.report(one.path, f"was {path} while nobody read it, and is compressed: it is not read")
+                    self._done = replace(self._done, broken=self._done.broken + 1)
+                else:
+                    between[one.identity] = one
+        return list(between.values())
 
     def _rotated_after(self, renamed: Sequence[FoundFile], found: FoundFiles) -> list[FoundFile]:
         """Files that took over the name of a renamed known file, and were renamed as well before this reading."""
