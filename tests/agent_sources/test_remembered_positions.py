@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from appending import append
-from conftest import Follower, as_lines
+from follower import Follower, as_lines
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import stat
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -115,8 +116,8 @@ def _bar(folder: str, name: str, *, is_deep: bool) -> str | None:
     return None
 
 
-_SEPARATORS = (".", "-", "_")
-"""Begin what rotation adds to a log's name."""
+_ROTATION = re.compile(r"[._-][0-9][0-9T_.:-]*(\.gz|\.zst)?")
+"""What rotation adds to a log's name: `.1`, `-20260102`, `.2.gz`."""
 
 
 def siblings_since(path: str, rotated: FoundFile, known: Collection[Identity]) -> list[FoundFile]:
@@ -126,7 +127,8 @@ def siblings_since(path: str, rotated: FoundFile, known: Collection[Identity]) -
     log, found = Path(path), []
     with suppress(OSError), os.scandir(log.parent) as entries:
         for entry in islice(entries, NAMES_MAX):
-            if not entry.name.startswith(tuple(log.name + separator for separator in _SEPARATORS)):
+            is_rotation = entry.name.startswith(log.name) and _ROTATION.fullmatch(entry.name, len(log.name))
+            if not is_rotation:
                 continue
             with suppress(OSError):  # it has just vanished
                 status = entry.stat(follow_symlinks=False)

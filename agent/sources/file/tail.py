@@ -8,9 +8,8 @@ takes over a name is found at once; patterns are checked about once a second.
 from __future__ import annotations
 
 import os
-import re
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -203,8 +202,7 @@ class TailReader(Generic[F]):
         self._left_out = {key: size for key, size in self._left_out.items() if key in found.files}
         fresh = [file for identity, file in found.files.items() if self._is_new(identity, file.path)]
         if is_first:
-            renamed = self._renamed(found)
-            fresh += [*renamed, *self._rotated_after(renamed, found)]
+            fresh += self._renamed(found)
         fresh.sort(key=lambda file: file.status.st_mtime_ns, reverse=True)
         for new in fresh:
             if not self._take(new, standing, now, is_first) and is_first and self._read_from == "end":
@@ -237,18 +235,6 @@ class TailReader(Generic[F]):
                 else:
                     between[one.identity] = one
         return list(between.values())
-
-    def _rotated_after(self, renamed: Sequence[FoundFile], found: FoundFiles) -> list[FoundFile]:
-        """Files that took over the name of a renamed known file, and were renamed as well before this reading."""
-        taken = {*found.files, *self._known}
-        later: dict[Identity, FoundFile] = {}
-        for file in renamed:
-            before = self._known[file.identity].path
-            for sibling in _rotations_of(before):
-                is_later = sibling.status.st_mtime_ns > file.status.st_mtime_ns
-                if is_later and sibling.identity not in taken:
-                    later[sibling.identity] = sibling
-        return list(later.values())
 
     def _note_name(self, file: FollowedFile[F], match: FoundFile | None, standing: dict[str, str], now: float) -> None:
         if match is not None:
@@ -366,21 +352,10 @@ def _renamed_files(known: Sequence[ReadUpTo]) -> list[FoundFile]:
 
 
 def _files_with(folder: str, inodes: set[int]) -> list[FoundFile]:
-    return _files_in(folder, lambda entry: entry.inode() in inodes)
-
-
-def _rotations_of(path: str) -> list[FoundFile]:
-    """The files named like rotated ones of a log: `access.log.1`, `access.log-20260102`."""
-    name = Path(path).name
-    rotated = re.compile(re.escape(name) + r"[.-][0-9][0-9T_.:-]*")
-    return _files_in(str(Path(path).parent), lambda entry: rotated.fullmatch(entry.name) is not None)
-
-
-def _files_in(folder: str, is_wanted: Callable[[os.DirEntry[str]], bool]) -> list[FoundFile]:
     found: list[FoundFile] = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in islice(entries, NAMES_MAX):
             with suppress(OSError):  # it has just vanished
-                if is_wanted(entry) and entry.is_file(follow_symlinks=False):
+                if entry.inode() in inodes and entry.is_file(follow_symlinks=False):
                     found.append(FoundFile(entry.path, entry.stat(follow_symlinks=False)))
     return found
