@@ -17,7 +17,7 @@ from elf.demo.agents.agents import AgentFleet
 from .lines import INTERIOR_TARGET_S, LEAF_TARGET_S, MASTER_TARGET_S, at_most, crash_lines
 from .watching import Publication, WindowWatch, is_complete, watched_job
 
-RECOVER = ""
+RECOVER = "RECOVER FOR 0 SECONDS"
 WATCHED_WINDOWS = 6
 """Number of windows after a crash among which the slowest is looked for."""
 TARGETS_S = {"leaf": LEAF_TARGET_S, "interior node": INTERIOR_TARGET_S, "master": MASTER_TARGET_S}

@@ -117,7 +117,7 @@ def _bar(folder: str, name: str, *, is_deep: bool) -> str | None:
 
 
 _ROTATION = re.compile(r"[._-][0-9][0-9T_.:-]*(\.gz|\.zst)?")
-"""What rotation adds to a log's name: `.1`, `-20260102`, `.2.gz`."""
+"""Matches what rotation adds to a log's name: `.1`, `-20260102`, `.2.gz`."""
 
 
 def siblings_since(path: str, rotated: FoundFile, known: Collection[Identity]) -> list[FoundFile]:
