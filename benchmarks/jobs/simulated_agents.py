@@ -14,6 +14,7 @@ import query
 from agent import Agent, Feed, StreamOptions, Submit, Update, WindowResult
 from agent.parsing import Parsed
 from agent.programs.commands import ProgramSaid
+from agent.runtime.ingest.event_clock import EventClock
 from agent.runtime.model.bundle import Bundle
 from benchmarks.overlay.population import Population
 from benchmarks.race import BenchmarkError
@@ -198,6 +199,8 @@ class SimulatedAgents:
         """The wall clock goes forward, and in the overlay nothing happens meanwhile."""
         assert wall_ms >= self.wall_ms
         self._wall_ms += wall_ms - self.wall_ms
+        for agent in self.agents:
+            agent.ingest.clock = EventClock()  # which would doubt the step for a while
 
     # Jobs.
 

@@ -143,16 +143,20 @@ class Fleet:
 
     def insert(self, number: int, parsed: Parsed) -> None:
         """Gives an agent a block on each of its feeds."""
+        self._follow(parsed)
         for feed in self.agents[number].ingest.feeds():
             self.give(self.agents[number], feed.key, as_read(parsed, feed))
 
     def give(self, agent: Agent, key: FeedKey, parsed: Parsed) -> None:
         """Gives an agent a block of one feed, when the wall clock has come to its newest event that may be believed."""
+        self._follow(parsed)
+        agent.ingest.insert(key, parsed, self.now, self.wall_ms)
+
+    def _follow(self, parsed: Parsed) -> None:
         for frame in parsed.frames:
             newest = frame["@time"].filter(frame["@time"] <= self.wall_ms + FUTURE_MS).max()
             if isinstance(newest, int) and newest > self.wall_ms:
                 self._fed_upto_ms, self._fed_at = newest, self.now
-        agent.ingest.insert(key, parsed, self.now, self.wall_ms)
 
     def catch_up(self, *numbers: int) -> None:
         """These agents, or all, have read everything, and seal what they can."""
