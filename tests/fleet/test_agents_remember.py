@@ -173,6 +173,7 @@ def test_what_was_written_while_an_agent_was_killed_is_in_its_windows(tmp_path: 
     assert windows.late == 0 or windows.incomplete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
 def test_restarts_and_rotations(tmp_path: Path, how: str) -> None:
     rounds = [(how, rotate) for rotate in (nothing, rename, rename_and_create) for _ in range(2)]
