@@ -107,6 +107,7 @@ def test_a_job_over_what_logs_hold_has_all_of_it(loss: float) -> None:
     assert all(len(window.contributors) == 7 and not window.partial for window in windows)
 
 
+@pytest.mark.slow
 def test_some_are_in_some_trees_only() -> None:
     """The lives here are worth nothing if that never happens, or if all trees have one root."""
     found = [restless(seed, TREE_ACTS) for seed in (4, 11)]

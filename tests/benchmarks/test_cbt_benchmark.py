@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from seeds import seeds
 
 from benchmarks.cbt import inserts, windows, write_chart
 from benchmarks.cbt.hash_maps import compiled, hash_map
@@ -58,7 +59,7 @@ def test_tree_and_slates_count_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("with_compiler")
-@pytest.mark.parametrize("name", ["sparse", "sparse-string", "dense", "unordered"])
+@pytest.mark.parametrize("name", seeds("sparse", slow=["sparse-string", "dense", "unordered"]))
 def test_every_hash_map_counts_and_tracks_its_bytes(folder: Path, tmp_path: Path, name: str) -> None:
     data = tmp_path / "keys"
     expected = write_keys(data, KEYS, 2_000)

@@ -320,6 +320,7 @@ def test_counts_of_any_size_are_kept(batches: list[tuple[int, int]]) -> None:
     assert counts(tree) == model
 
 
+@pytest.mark.slow
 def test_huge_keys_fill_buffers_by_their_bytes() -> None:
     tree = CompressedBufferTree([Key("k", "string")], [Aggregate("n", "count", None, "any")])
     for n in range(100):

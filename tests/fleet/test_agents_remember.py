@@ -180,6 +180,7 @@ def test_restarts_and_rotations(tmp_path: Path, how: str) -> None:
     check(*lived(tmp_path, rounds))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
 def test_what_truncation_has_taken_is_said(tmp_path: Path, how: str) -> None:
     writer, windows = lived(tmp_path, [(how, truncate)])
