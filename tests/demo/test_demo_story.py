@@ -142,5 +142,8 @@ def test_windows_are_held_against_the_logs_where_that_is_exact(tmp_path: Path) -
     over = judge([replace(first, events=7), second], logs, 5000)
     assert [line.endswith("7 counted, 6 in the logs") for line in over.wrong] == [True]
     assert judge([replace(first, partial=("agent-5",)), second], logs, 5000).unsure == 1
-    assert judge([replace(first, late=1), second], logs, 5000).unsure == 2
+    back = judge([first, second, replace(first, start_ms=0, end_ms=5000, events=0, late=4)], logs, 5000)
+    assert (back.complete, back.lacking, back.unsure) == (2, 1, 0), "agent-5 brings what it had missed"
+    assert judge([replace(first, late=5), second], logs, 5000).unsure == 2
+    assert judge([replace(first, late=1, events=5), second], logs, 5000).unsure == 1
     assert judge([replace(first, contributors=1, expected=1), second], logs, 5000).unsure == 1
