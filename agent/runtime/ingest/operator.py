@@ -486,9 +486,9 @@ class Operator:
 
     def start_sealing(self) -> None:
         """Closes what the watermark allows, if anything, and begins to seal it for all with room in their logs."""
-        upto = self._sealable_upto()
-        if self._is_given_up or self._sealing is not None or (upto <= self.closed and not self._is_owing):
+        if not self.has_to_seal:
             return
+        upto = self._sealable_upto()
         behind = [consumer for consumer in self.consumers if consumer.is_behind(upto)]
         if not behind or not all(consumer.is_begun for consumer in self.consumers):
             return
@@ -502,6 +502,13 @@ class Operator:
         self._is_owing = len(takers) < len(behind)
         if takers:
             self._begin_sealing(takers)
+
+    @property
+    def has_to_seal(self) -> bool:
+        """Whether the watermark allows panes to be closed, or consumers have not got all that are."""
+        if self._is_given_up or self._sealing is not None:
+            return False
+        return self._is_owing or self._sealable_upto() > self.closed
 
     def _begin_sealing(self, takers: list[PaneConsumer]) -> None:
         self._takers = takers

@@ -301,7 +301,7 @@ class OperatorPool:
 
     def start_sealing(self, now: float) -> None:
         """Begins to seal panes that had to wait because logs were full."""
-        for operator in list(self):
+        for operator in [operator for operator in self if operator.has_to_seal]:
             with self._evaluating(operator, 0, now):
                 operator.start_sealing()
 

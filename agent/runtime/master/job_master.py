@@ -385,7 +385,7 @@ class JobMaster:
 
     # Results.
 
-    def write_off(self, node_id: int, now: float) -> None:
+    def agent_died(self, node_id: int, now: float) -> None:
         """Waits for an agent that is dead no longer than the job says."""
         agents = self.state.roster.numbers_of(node_id)
         if agents and self.ended is None:

@@ -322,9 +322,9 @@ class JobMasters:
         self._jobs.depose(app_id)
 
     def failed(self, peer: Peer, now: float) -> None:
-        """Makes all masters stop waiting for an agent that is dead."""
+        """Tells all masters that an agent is dead."""
         for master in self._masters.values():
-            master.write_off(peer.node_id, now)
+            master.agent_died(peer.node_id, now)
 
     def _announce(self, now: float) -> None:
         """Announces to the fleet the jobs whose announcements are due, together with those that are due soon."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from agent.runtime.fleet.job_directory import ENDED_MAX, JOBS_MAX
 from agent.runtime.master.job_log import JobLog
 from agent.runtime.master.result_log import GIVEN_BYTES_MAX, ResultLog
 from agent.runtime.messages.job_records import DescriptorRecord, DropRecord, EndRecord, JobRecord, LinesRecord
@@ -14,17 +15,12 @@ from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id
 
-JOBS_MAX = 4096
-"""Upper bound on the jobs that are read from a disk; further ones are left out."""
-ENDED_MAX = 1024
-"""Upper bound on ended jobs that are remembered; past it the oldest are forgotten."""
 LOG_BYTES_MAX = 64 << 10
 """Upper bound on a job's log on disk; the oldest lines are dropped first."""
 
 
 def record_of(replica: Replica, results: list[tuple[int, bytes]], before: Replica | None) -> DescriptorRecord:
     """The record that leads from one descriptor of a job to the next; `before` None: from nothing."""
-    is_new = before is None or not replica.epoch.is_same_job(before.epoch)
     return DescriptorRecord(
         app_id=replica.app_id,
         epoch=replica.epoch,
@@ -35,9 +31,9 @@ def record_of(replica: Replica, results: list[tuple[int, bytes]], before: Replic
         totals=replica.totals,
         written_off=replica.written_off,
         results=results,
-        job=replica.job if is_new or replica.job != before.job else None,  # type: ignore[union-attr]
-        members=replica.members if is_new or replica.members != before.members else None,  # type: ignore[union-attr]
-        versions=replica.versions if is_new or replica.versions != before.versions else None,  # type: ignore[union-attr]
+        job=replica.job if before is None or replica.job != before.job else None,
+        members=replica.members if before is None or replica.members != before.members else None,
+        versions=replica.versions if before is None or replica.versions != before.versions else None,
     )
 
 

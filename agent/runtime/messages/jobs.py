@@ -441,7 +441,7 @@ class StopAnswer(Message, frozen=True, tag=True):
 class Stopped(Message, frozen=True, tag=True):
     """Master → every agent, multicast: this job is over, drop it.
 
-    Any agent â one that brings a job back from its disk: it has ended meanwhile. `seal`: the signature by which its
+    Any agent → one that brings a job back from its disk: it has ended meanwhile. `seal`: the signature by which its
     creator has stopped it. Without one the root is asked whether it is true.
     """
 

@@ -81,9 +81,15 @@ class RetransmitBuffer:
         size = snapshot.size
         self._kept[key] = _Kept(snapshot, size)
         self._bytes += size
-        for old in [old for old, kept in self._kept.items() if kept.is_acknowledged]:
-            if self._bytes > self._kept_max:
-                self._bytes -= self._kept.pop(old).size
+        if self._bytes > self._kept_max:
+            self._drop_acknowledged()
+
+    def _drop_acknowledged(self) -> None:
+        """Drops the oldest snapshots that the parent has, until the bound is kept."""
+        for key in [key for key, kept in self._kept.items() if kept.is_acknowledged]:
+            if self._bytes <= self._kept_max:
+                return
+            self._bytes -= self._kept.pop(key).size
 
     @property
     def is_full(self) -> bool:
