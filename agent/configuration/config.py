@@ -23,6 +23,7 @@ from agent.configuration.rules import (
     JOB_MEMORY,
     MAX_SKEW,
     PROGRAM_MEMORY,
+    SPILL_DISK,
     check_address,
     check_choice,
     check_days,
@@ -109,6 +110,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     seeds: Annotated[list[Seed], msgspec.Meta(max_length=64)] = []
     control_socket: PathText | None = None
     job_memory: Memory = JOB_MEMORY
+    spill_disk: Memory = SPILL_DISK
     program_memory: Memory = PROGRAM_MEMORY
     max_skew: Skew = MAX_SKEW
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -173,6 +175,7 @@ class Config:
     data_directory: Path
     control_socket: Path
     job_memory_bytes: int
+    spill_disk_bytes: int
     program_memory_bytes: int
     max_skew_ms: int
     log_level: str
@@ -256,6 +259,7 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         data_directory=data_directory,
         control_socket=socket,
         job_memory_bytes=memory_bytes(file.job_memory),
+        spill_disk_bytes=memory_bytes(file.spill_disk),
         program_memory_bytes=memory_bytes(file.program_memory),
         max_skew_ms=max_skew_ms(file.max_skew),
         log_level=file.log_level,

@@ -13,6 +13,8 @@ AUTO = "auto"
 MEMORY_BYTES_MIN = 1 << 20
 JOB_MEMORY = "256 MiB"
 """Default memory of each job."""
+SPILL_DISK = "16 GiB"
+"""Default disk space for the state of all jobs that does not fit their memory."""
 PROGRAM_MEMORY = "1 GiB"
 """Default memory of all programs together."""
 DISK_FREE_MIN = "1 GiB"

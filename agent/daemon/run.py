@@ -44,6 +44,7 @@ from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.requests.events import AgentObserver, Shown, StreamAsked
+from cbt import DiskQuota
 from overlay import (
     CreatorTrust,
     EpochTaken,
@@ -154,7 +155,10 @@ class Daemon(AgentObserver):
         )
         options = {stream.name: StreamOptions(stream.read_from) for stream in config.streams}
         self._warnings = DiskWarnings(trio.current_time)
-        self._room = SpillArea(config.job_memory_bytes, directory.empty_spill_directory(), self._warnings.warn)
+        self._quota = DiskQuota(config.spill_disk_bytes)
+        self._room = SpillArea(
+            config.job_memory_bytes, directory.empty_spill_directory(), self._warnings.warn, self._quota
+        )
         self._agent = agent = self._new_agent(node, options)
         self._journal = JobJournal(job_files, self._jobs_stored, self._repeat_jobs, self._warnings.warn)
         agent.restore(job_files.read(), trio.current_time())
@@ -374,7 +378,11 @@ class Daemon(AgentObserver):
             "ingest": self._agent.ingest.statistics(),
             "results": self._results.statistics(),
             "jobs": {"unwritten": self._journal.unwritten},
-            "spill": {"unwritten": self._room.unwritten, "unread": self._room.unread},
+            "spill": {
+                "unwritten": self._room.unwritten,
+                "unread": self._room.unread,
+                "disk_bytes": self._quota.used_bytes,
+            },
             "control": self._control.counters,
             "node": {name: getattr(node, name) for name in node.__slots__},
             "archive": self._archiving.statistics(),

@@ -19,22 +19,22 @@ from cbt.tree.invariants import check_tree
 from cbt.tree.key_store import EncodedKeys
 from cbt.tree.leaf import Leaf
 from cbt.tree.node import BufferNode, Child, inner_nodes
-from cbt.tree.spill_files import SpillError, SpillFiles
+from cbt.tree.spill_files import DiskQuota, SpillError, SpillFiles
 from cbt.tree.spilled_leaf import SpilledLeaf
 
 
 class Spilling:
     """Moves leaves, and rows that came late to leaves on disk, to files under `directory` once a tree's interior holds
-    more than `limit_bytes`. Raises SpillError if it cannot write there.
+    more than `limit_bytes`. Raises SpillError if it cannot write there. All files count towards the `quota`.
 
     A file that cannot be written or read costs no row that is in memory: `failure` says why, and the tree goes on.
     """
 
-    def __init__(self, layout: Layout, limit_bytes: int, directory: Path) -> None:
+    def __init__(self, layout: Layout, limit_bytes: int, directory: Path, quota: DiskQuota | None = None) -> None:
         self.failure: str | None = None
         self._layout = layout
         self._limit_bytes = limit_bytes
-        self._files = SpillFiles(directory)
+        self._files = SpillFiles(directory, quota)
 
     def is_short(self, root: BufferNode) -> bool:
         """Whether more bytes are in memory than the limit allows. O(nodes)."""

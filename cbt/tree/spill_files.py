@@ -7,10 +7,12 @@ the tree is closed, collected or the process ends.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
 import tempfile
+import threading
 import weakref
 from itertools import count
 from pathlib import Path
@@ -20,13 +22,38 @@ class SpillError(OSError):
     """The disk failed a tree with a memory limit; the message names the failure, the file and the remedy."""
 
 
+class DiskQuota:
+    """Bounds the bytes that several trees together have on disk."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.used_bytes = 0
+        # Files go when they are collected, which may happen in any thread, and in the midst of this object's methods.
+        self._lock = threading.RLock()
+
+    def take(self, nbytes: int) -> None:
+        """Sets room aside. Raises OSError (EDQUOT) if there is not enough."""
+        with self._lock:
+            if self.used_bytes + nbytes > self.bytes_max:
+                raise OSError(errno.EDQUOT, f"{self.used_bytes:,} of {self.bytes_max:,} bytes are in use")
+            self.used_bytes += nbytes
+
+    def give_back(self, nbytes: int) -> None:
+        """Frees room."""
+        with self._lock:
+            self.used_bytes -= nbytes
+
+
 class SpillFile:
-    """A piece on disk; the file is removed once nothing refers to this object."""
+    """A piece on disk; the file is removed once nothing refers to this object. It counts towards the `quota`."""
 
     __slots__ = ("__weakref__", "_digest", "_path", "nbytes")
 
-    def __init__(self, path: Path, data: bytes) -> None:
+    def __init__(self, path: Path, data: bytes, quota: DiskQuota | None = None) -> None:
         self._path, self.nbytes, self._digest = path, len(data), _digest(data)
+        if quota is not None:
+            quota.take(self.nbytes)
+            weakref.finalize(self, quota.give_back, self.nbytes)
         with open(path, "xb", opener=_open_as_own) as file:
             remove = weakref.finalize(self, _remove, path)
             try:
@@ -51,8 +78,9 @@ class SpillFile:
 class SpillFiles:
     """Writes files into a directory of its own, made under `parent`. Raises SpillError if that is impossible."""
 
-    def __init__(self, parent: Path) -> None:
+    def __init__(self, parent: Path, quota: DiskQuota | None = None) -> None:
         self._parent = parent
+        self._quota = quota
         self._numbers = count()
         self._made: list[Path] = []
         weakref.finalize(self, _remove_all, self._made)
@@ -64,7 +92,7 @@ class SpillFiles:
             self._make_directory()
         path = self._made[-1] / str(next(self._numbers))
         try:
-            return SpillFile(path, data)
+            return SpillFile(path, data, self._quota)
         except OSError as error:
             raise SpillError(f"cannot write {path}: {error.strerror}; {_MAKE_ROOM}") from error
 

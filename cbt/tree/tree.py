@@ -31,7 +31,7 @@ from cbt.tree.fragment import EVERY_PANE, Panes, panes_of
 from cbt.tree.interior import BUFFER_BYTES, LEAF_BYTES, Interior, Spilling, TreeLimits
 from cbt.tree.root_buffer import RootBuffer
 from cbt.tree.snapshots import read_snapshot, write_snapshot
-from cbt.tree.spill_files import SpillError
+from cbt.tree.spill_files import DiskQuota, SpillError
 from cbt.tree.spilled_leaf import SpilledLeaf
 
 _ROOT_ROWS = 2**18
@@ -64,7 +64,8 @@ class CompressedBufferTree:
     the root's with an eighth of what is below it, but with no more than `buffer_rows`; a leaf is full above `leaf_rows`
     keys. Inner nodes have at most `fanout` children. With an `executor` and no memory limit, a full root buffer is
     sorted there while earlier rows go down the tree; an error in its rows is then raised by a later call. With a
-    `memory_limit_bytes`, `memory_bytes` stays within it by means of files in a new directory in `spill_directory`.
+    `memory_limit_bytes`, `memory_bytes` stays within it by means of files in a new directory in `spill_directory`, as
+    far as a `spill_quota` allows; past that, inserts raise SpillError as they do on a full disk, and no row is lost.
     Raises ValueError for limits that are too small and for a memory limit without a directory or the reverse, and
     SpillError if the directory cannot be written.
 
@@ -87,6 +88,7 @@ class CompressedBufferTree:
         leaf_rows: int = 2**16,
         memory_limit_bytes: int | None = None,
         spill_directory: str | PathLike[str] | None = None,
+        spill_quota: DiskQuota | None = None,
         executor: Executor | None = None,
     ) -> None:
         if buffer_rows < 1 or leaf_rows < 2 or fanout < 2:
@@ -103,7 +105,7 @@ class CompressedBufferTree:
         if memory_limit_bytes is not None and spill_directory is not None:
             self._root_bytes = min(BUFFER_BYTES, memory_limit_bytes // _ROOT_BYTES_SHARE)
             below = memory_limit_bytes - self._root_bytes
-            self._spilling = Spilling(self.layout, below, Path(spill_directory))
+            self._spilling = Spilling(self.layout, below, Path(spill_directory), spill_quota)
         self._interior = self._new_interior()
         self._changes = 0
 

@@ -13,15 +13,22 @@ import pytest
 from full_disk import full_disk
 from seeds import seeds
 
-from cbt import Aggregate, CompressedBufferTree, Key, SpillError
+from cbt import Aggregate, CompressedBufferTree, DiskQuota, Key, SpillError
 
 LIMIT_BYTES = 40_000
 
 
-def limited(directory: Path, limit_bytes: int = LIMIT_BYTES, **limits: int) -> CompressedBufferTree:
+def limited(
+    directory: Path, limit_bytes: int = LIMIT_BYTES, quota: DiskQuota | None = None, **limits: int
+) -> CompressedBufferTree:
     keys, aggregates = [Key("k", "integer")], [Aggregate("n", "count", None, "any")]
     return CompressedBufferTree(
-        keys, aggregates, memory_limit_bytes=limit_bytes, spill_directory=directory, **{"leaf_rows": 256, **limits}
+        keys,
+        aggregates,
+        memory_limit_bytes=limit_bytes,
+        spill_directory=directory,
+        spill_quota=quota,
+        **{"leaf_rows": 256, **limits},
     )
 
 
@@ -220,6 +227,32 @@ def test_a_full_disk_costs_no_row(tmp_path: Path) -> None:
     assert tree.memory_bytes <= LIMIT_BYTES
     tree.check()
     assert counts(tree) == model
+
+
+@pytest.mark.parametrize("times", [1, 10])
+def test_trees_share_a_quota_of_the_disk(tmp_path: Path, times: int) -> None:
+    unbounded = limited(tmp_path)
+    unbounded.insert(keys(0, 10_000))
+    needed = unbounded.statistics().disk_bytes
+    unbounded.close()
+    del unbounded
+
+    quota = DiskQuota(needed)
+    first, second = limited(tmp_path, quota=quota), limited(tmp_path, quota=quota)
+    first.insert(keys(0, 10_000))
+    assert quota.used_bytes == needed == sum(path.stat().st_size for path in files(tmp_path))
+    with pytest.raises(SpillError, match=f"cannot write .* {needed:,} bytes are in use; make room"):
+        second.insert(keys(0, 10_000 * times))
+    assert counts(second) == dict.fromkeys(range(10_000 * times), 1), "no row is lost"
+    assert sum(path.stat().st_size for path in files(tmp_path)) == quota.used_bytes <= needed
+    first.close()
+    second.close()
+    del first, second
+    gc.collect()
+    assert quota.used_bytes == 0
+    third = limited(tmp_path, quota=quota)
+    third.insert(keys(0, 10_000))
+    assert quota.used_bytes == needed, "the room of trees that are gone is free"
 
 
 def test_a_small_file_system_that_is_full(tmp_path: Path) -> None:

@@ -179,7 +179,11 @@ class JobFunction:
             if room is None:
                 return cbt.CompressedBufferTree(keys, aggregates)
             return cbt.CompressedBufferTree(
-                keys, aggregates, memory_limit_bytes=room.memory_bytes, spill_directory=room.directory
+                keys,
+                aggregates,
+                memory_limit_bytes=room.memory_bytes,
+                spill_directory=room.directory,
+                spill_quota=room.quota,
             )
         order = [cbt.Order(*order) for order in self._events.order()]
         assert self.plan.limit is not None

@@ -1,26 +1,33 @@
-"""Bounds the memory of jobs on one agent, names the directory for the rest, and counts the failures of the disk."""
+"""Bounds the memory and the disk of jobs on one agent, and counts the failures of the disk."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+from cbt import DiskQuota
+
 UNWRITTEN = "what a job counts does not fit its memory, and cannot be written to disk: it stays in memory"
 UNREAD = "what a job had counted cannot be read from disk: its result is without that, and says so"
 
 
 class SpillArea:
-    """Each job may hold `memory_bytes`, and spills the rest to `directory`. `warn` is called at each failure of the
-    disk, with its meaning, `UNWRITTEN` or `UNREAD`, and the reason.
+    """Each job may hold `memory_bytes`, and spills the rest to `directory`, all together as far as `quota` allows.
+    `warn` is called at each failure of the disk, with its meaning, `UNWRITTEN` or `UNREAD`, and the reason.
 
     `unwritten` and `unread` count the failures.
     """
 
     def __init__(
-        self, memory_bytes: int, directory: Path, warn: Callable[[str, str], None] = lambda _what, _why: None
+        self,
+        memory_bytes: int,
+        directory: Path,
+        warn: Callable[[str, str], None] = lambda _what, _why: None,
+        quota: DiskQuota | None = None,
     ) -> None:
         self.memory_bytes = memory_bytes
         self.directory = directory
+        self.quota = quota
         self.unwritten = 0
         self.unread = 0
         self._warn = warn
