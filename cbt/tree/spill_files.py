@@ -12,8 +12,8 @@ import hashlib
 import os
 import shutil
 import tempfile
-import threading
 import weakref
+from collections import deque
 from itertools import count
 from pathlib import Path
 
@@ -27,21 +27,26 @@ class DiskQuota:
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
-        self.used_bytes = 0
-        # Files go when they are collected, which may happen in any thread, and in the midst of this object's methods.
-        self._lock = threading.RLock()
+        self._used = 0
+        self._freed: deque[int] = deque()
+        """Sizes of files that are gone: they may be collected in any thread, and in the midst of any method."""
+
+    @property
+    def used_bytes(self) -> int:
+        """The bytes on disk. O(files that have gone since the last call)."""
+        while self._freed:
+            self._used -= self._freed.popleft()
+        return self._used
 
     def take(self, nbytes: int) -> None:
         """Sets room aside. Raises OSError (EDQUOT) if there is not enough."""
-        with self._lock:
-            if self.used_bytes + nbytes > self.bytes_max:
-                raise OSError(errno.EDQUOT, f"{self.used_bytes:,} of {self.bytes_max:,} bytes are in use")
-            self.used_bytes += nbytes
+        if self.used_bytes + nbytes > self.bytes_max:
+            raise OSError(errno.EDQUOT, f"{self._used:,} of {self.bytes_max:,} bytes are in use")
+        self._used += nbytes
 
     def give_back(self, nbytes: int) -> None:
         """Frees room."""
-        with self._lock:
-            self.used_bytes -= nbytes
+        self._freed.append(nbytes)
 
 
 class SpillFile:
