@@ -44,7 +44,9 @@ def test_each_limit_has_the_value_that_the_page_says(row: list[str]) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_each_test_is_there(row: list[str]) -> None:
-    for file, name in PLACE.findall(row[4]):
+    found = PLACE.findall(row[4])
+    assert found
+    for file, name in found:
         assert re.search(rf"^(async )?def {name}\(", (ROOT / f"{file}.py").read_text(), re.MULTILINE), name
 
 

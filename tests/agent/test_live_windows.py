@@ -227,6 +227,27 @@ def test_sealing_goes_in_slices_and_events_come_in_between(monkeypatch: pytest.M
     assert sum(r.late for r in fleet.results) == 10
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1, 90])
+def test_so_many_events_wait_for_a_sealing_under_way(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
+    monkeypatch.setattr(operator, "ROWS_PER_RUN", 2)
+    monkeypatch.setattr(operator, "WAITING_ROWS_MAX", 10)
+    fleet = Fleet(1, streams={"web": StreamOptions("beginning")})
+    fleet.submit(bounded=False)
+    agent, (feed,) = fleet.agents[0], fleet.agents[0].ingest.feeds()
+    history = [events("a", "b", at_ms=1000 * second).frames[0] for second in range(20)]
+    fleet.give(agent, feed.key, Parsed((pl.concat(history),), malformed=0))
+    sealing = agent.ingest.turn()
+    assert sealing is not None, "panes are being sealed"
+    before = sealing.frontier
+    for _ in range(10 + more):
+        fleet.give(agent, feed.key, events("c", at_ms=20_000))
+    assert (sealing.frontier > before) == (more >= 0), "the sealing is finished first"
+    fleet.work()
+    fleet.wait(10.0)
+    fleet.catch_up()
+    assert [r.events for r in fleet.results if r.events] == [2] * 20 + [10 + more]
+
+
 def test_a_worker_waits_when_too_much_of_it_is_not_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other agent does not seal, so nothing is committed."""
     monkeypatch.setattr(pane_log, "UNCOMMITTED_BYTES_MAX", 10_000)

@@ -8,7 +8,8 @@ from recording_client import client_of
 
 import query
 from agent import Update, Updated, UpdateRefused, WindowResult
-from agent.runtime.master.rollout import BOUNDED, BUSY
+from agent.runtime.master import rollout
+from agent.runtime.master.rollout import BOUNDED, BUSY, FULL
 from query.model.timestamps import parse_timestamp
 
 GRACE_MS = 1000
@@ -203,6 +204,27 @@ def test_one_update_goes_on_at_a_time() -> None:
     update(fleet, COUNT.replace("1 SECOND", "2 SECONDS"), by=2)
     assert answers(fleet, 2) == [UpdateRefused(KEY, BUSY.format(number=2), "usage")]
     assert isinstance(settle_update(fleet, 1), Updated)
+
+
+@pytest.mark.parametrize("more", [0, 1, 20])
+def test_so_many_versions_are_in_force_at_a_time(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
+    """Late events are waited for so long that no window is out before the last update."""
+    monkeypatch.setattr(rollout, "VERSIONS_MAX", 3)
+    fleet = Fleet(3)
+    fleet.wait(0.5)
+    fleet.submit(COUNT, bounded=False, grace_ms=600_000)
+    fleet.catch_up()
+    told: list[Updated | UpdateRefused] = []
+    for number in range(2 + more):
+        update(fleet, FEW.replace("'a'", f"'{number}'"))
+        while len(told := [*told, *answers(fleet)]) <= number:
+            fleet.wait(0.5)
+            fleet.catch_up()
+            assert fleet.now < 300.0, "nobody answered"
+        fleet.wait(2.0)
+        fleet.catch_up()
+    assert [isinstance(one, Updated) for one in told] == [True, True] + [False] * more
+    assert all(one == UpdateRefused(KEY, FULL, "usage") for one in told[2:])
 
 
 def test_where_one_agent_cannot_run_it_the_job_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import trio
 
+from agent.control import server as control_server
 from agent.control.messages import (
     Answer,
     Ended,
@@ -26,7 +27,7 @@ from agent.control.messages import (
     Refused,
     Request,
 )
-from agent.control.server import Connection, ControlServer
+from agent.control.server import Connection, ControlServer, encode_answer
 from agent.errors import StartError
 
 DEADLINE_S = 120
@@ -249,6 +250,22 @@ async def test_answers_longer_than_the_backlog_reach_a_client_that_reads(path: P
 
     async with serving(path, tell):
         assert await answers_to(path, FollowRequest("a")) == [JobStopped(long), Ended("finished")]
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("more", [0, 1, 9_000])
+async def test_one_answer_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch, more: int) -> None:
+    monkeypatch.setattr(control_server, "LINE_BYTES_MAX", 1_000)
+    room = 1_000 - len(encode_answer(JobStopped("")))
+
+    async def tell(_request: Request, connection: Connection) -> None:
+        connection.send(JobStopped("x" * (room + more)))
+        connection.send(Ended("finished"))
+
+    async with serving(path, tell) as server:
+        answers = await answers_to(path, FollowRequest("a"))
+        assert answers == ([] if more else [JobStopped("x" * room), Ended("finished")])
+        assert server.counters["dropped"] == (more > 0)
 
 
 @pytest.mark.trio

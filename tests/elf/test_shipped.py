@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.runtime.model.bundle import SOURCE_BYTES_MAX
 from elf.errors import UsageError
 from elf.signing.shipped import FOLDER, JOBS
-from elf.signing.submission import read_job
+from elf.signing.submission import JobFileError, read_job
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -36,3 +37,15 @@ def test_a_name_that_is_none_is_told_which_there_are() -> None:
         read_job(Path("kmean"))
     with pytest.raises(UsageError, match=r"^jobs/kmeans\.py: no such file or directory$"):
         read_job(Path("jobs/kmeans.py"))
+
+
+@pytest.mark.parametrize("more", [0, 1, 9 * SOURCE_BYTES_MAX])
+def test_the_source_of_a_job_is_bounded(tmp_path: Path, more: int) -> None:
+    path = tmp_path / "own.py"
+    code = "import elf\n\nclass Own(elf.Job):\n    query = 'SELECT COUNT(*) FROM web'\n#"
+    path.write_text(code.ljust(SOURCE_BYTES_MAX + more, "x"))
+    if not more:
+        assert read_job(path).about.app == "own"
+    else:
+        with pytest.raises(JobFileError, match=f"has {SOURCE_BYTES_MAX + more:,} bytes, a job's code may have 131,072"):
+            read_job(path)
