@@ -76,9 +76,16 @@ class JsonFormatter(logging.Formatter):
             line[f"{key}_" if key in _OWN_KEYS else key] = _plain(value)
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            line["error"] = _cut(f"{type(error).__name__}: {error}")
+            line["error"] = _cut(summary(error))
             line["traceback"] = printable("".join(traceback.format_exception(error))[-TEXT_CHARACTERS_MAX:])
         return msgspec.json.encode(line).decode()
+
+
+def summary(error: BaseException) -> str:
+    """The kind and text of an exception in one line; of a group, those of all that are in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(map(summary, error.exceptions))
+    return f"{type(error).__name__}: {error}"
 
 
 def _plain(value: Any) -> Any:

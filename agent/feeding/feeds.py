@@ -2,7 +2,7 @@
 
 For each feed one task reads ahead in a thread, a batch of a few MiB at a time, while another inserts the batch before
 into the agent, in small steps with the event loop's other tasks in between. A backlog of any size therefore takes the
-memory of about two batches, and heartbeats are sent in time.
+memory of about two batches, and heartbeats are sent in time. A reading that fails begins anew behind its last batch.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
 
+import polars as pl
 import trio
 
+from agent import log
 from agent.configuration.config import StreamConfig
 from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, slices
-from agent.feeding.reading_ledger import FeedPosition, ReadingLedger
+from agent.feeding.reading_ledger import FeedPosition, Files, ReadingLedger
 from agent.feeding.statistics import StreamMeter, StreamStatistics
 from agent.parsing import Parsed
 from agent.runtime.ingest.event_clock import MAX_SKEW_MS
 from agent.runtime.ingest.feed import Feed, FeedKey
 from agent.runtime.ingest.feed_memory import FeedNeeds
 from agent.runtime.model.panes import FIRST_PANE
+from agent.sources.reader import ReaderStatistics
 
 POLL_S = 0.1
 """Interval at which sources without new lines are polled."""
@@ -33,6 +36,8 @@ RECONCILE_POLLS = 10
 """Number of polls between two checks of the feeds the agent wants, unless a change is reported earlier."""
 THREADS = 2
 """Upper bound on batches read at once by all feeds: parsing holds the interpreter's lock most of the time."""
+RESTART_S, RESTART_MAX_S = 0.5, 30.0
+"""Delay before a reading that failed begins anew: the first, and after it twice as long each time, up to the last."""
 
 NOTHING_REMEMBERED: Mapping[str, FeedPosition] = MappingProxyType({})
 
@@ -117,8 +122,11 @@ class Feeds:
 
     def _reading(self, feed: Feed) -> _FeedTask:
         position = self._remembered.get(feed.stream) if feed.start == "remembered" else None
-        files = position.files if position else ()
-        return _FeedTask(feed, FeedReader(feed, self._streams[feed.stream], files, self._max_skew_ms))
+        known = position.files if position else None
+        return _FeedTask(feed, self._reader(feed, known), known)
+
+    def _reader(self, feed: Feed, known: Files | None) -> FeedReader:
+        return FeedReader(feed, self._streams[feed.stream], known, self._max_skew_ms)
 
     async def pause(self) -> None:
         """Reads no more, and returns once all that was read is inserted."""
@@ -153,27 +161,55 @@ class Feeds:
         finally:
             reading.ended.set()
             reading.reader.close()
-            self._meters[reading.feed.stream].end(reading)
+            self._meters[reading.feed.stream].end(reading.reader)
 
     async def _read_batches(self, reading: _FeedTask, send: trio.MemorySendChannel[ReadBatch]) -> None:
         async with send:
             last_line = self._clock()
             while not self._is_paused:
-                columns = self._columns(reading) or ()
                 now = self._clock()
                 wall_ms = self._sink.observe(now, self._wall_ms())
-                found = reading.reader.quiet_batch(now, wall_ms)  # a thread costs more than a look at a few files
-                if found is None:
-                    found = await trio.to_thread.run_sync(
-                        reading.reader.read, columns, now, wall_ms, limiter=self._threads, abandon_on_cancel=True
-                    )  # fmt: skip
+                try:
+                    found = await self._read_batch(reading, now, wall_ms)
+                except (Exception, pl.exceptions.PanicException) as error:
+                    await send.send(self._failed(reading, error, wall_ms))
+                    if reading.feed.bounded:
+                        return
+                    await self._begin_anew(reading)
+                    continue
                 await send.send(found)
+                reading.note(found)
                 if found.at_end and reading.feed.bounded:
                     return
                 if found.blocks:
                     last_line = now
                 if found.at_end:
                     await self._until_next_poll(2 if now > last_line + QUIET_S else 1)
+
+    async def _read_batch(self, reading: _FeedTask, now: float, wall_ms: int) -> ReadBatch:
+        found = reading.reader.quiet_batch(now, wall_ms)  # a thread costs more than a look at a few files
+        if found is not None:
+            return found
+        columns = self._columns(reading) or ()
+        return await trio.to_thread.run_sync(
+            reading.reader.read, columns, now, wall_ms, limiter=self._threads, abandon_on_cancel=True
+        )
+
+    def _failed(self, reading: _FeedTask, error: BaseException, wall_ms: int) -> ReadBatch:
+        """Says that a reading has failed: its feed lacks events until the next batch, a bounded one for good."""
+        log.failed("reading a stream failed", error, stream=reading.feed.stream)
+        last = reading.statistics
+        statistics = replace(last, broken=last.broken + 1, unreadable=last.unreadable + 1)
+        fault = f"reading failed: {log.summary(error)}"
+        return ReadBatch((), reading.feed.bounded, wall_ms, (fault,), statistics, has_failed=True)
+
+    async def _begin_anew(self, reading: _FeedTask) -> None:
+        """Reads on behind the last batch, with a new reader, after a while."""
+        await trio.sleep(reading.next_delay_s())
+        feed, before = reading.feed, reading.reader
+        before.close()
+        self._meters[feed.stream].end(before)
+        reading.replace_reader(self._reader(feed, reading.read_upto))
 
     async def _until_next_poll(self, polls: int) -> None:
         """Waits for the next poll, at a moment common to all feeds: a wake-up costs as much as a poll."""
@@ -183,12 +219,12 @@ class Feeds:
     async def _insert_batches(self, reading: _FeedTask, receive: trio.MemoryReceiveChannel[ReadBatch]) -> None:
         feed, is_first = reading.feed, True
         async for found in receive:
-            self._meters[feed.stream].note(reading, found)
+            self._meters[feed.stream].note(reading.reader, found)
             for fault in found.faults:
                 _LOG.warning("source", extra={"fields": {"stream": feed.stream, "fault": fault}})
             statistics = found.statistics
-            if is_first:
-                self._note_beginning(reading, found)
+            if found.began is not None:
+                self._note_beginning(reading, found.began, found.statistics.gone)
             self._sink.lacks(feed.key, statistics.unreadable > 0 or (feed.bounded and statistics.broken > 0))
             for parsed in found.blocks:
                 await self._insert(reading, parsed)
@@ -199,18 +235,17 @@ class Feeds:
                 # Only from now on is nothing missed of a file that is read from its end.
                 tell(feed.key, self._clock(), self._wall_ms() if is_first else found.wall_ms)
                 self._pump()
-            is_first = False
+            is_first = is_first and found.has_failed
 
-    def _note_beginning(self, reading: _FeedTask, found: ReadBatch) -> None:
-        """Notes where a reading begins, and whether some of what a remembered one should begin with is lost."""
-        feed, began, now_ms = reading.feed, reading.reader.began, self._wall_ms()
-        if began is None:
-            return
+    def _note_beginning(self, reading: _FeedTask, began: Files, gone: int) -> None:
+        """Notes where a reading begins, also anew, and whether some of what it should begin with is gone."""
+        feed, now_ms = reading.feed, self._wall_ms()
         complete_from_ms = now_ms if feed.start == "end" else FIRST_PANE
         if feed.start == "remembered" and feed.stream in self._remembered:
             complete_from_ms = self._remembered[feed.stream].complete_from_ms
-        reading.ledger.note(began, complete_from_ms)
-        if found.statistics.gone:
+        if not reading.ledger.is_begun:
+            reading.ledger.note(began, complete_from_ms)
+        if gone:
             self._sink.lost(feed.key, now_ms)
 
     async def _insert(self, reading: _FeedTask, batch: ParsedBlock) -> None:
@@ -241,12 +276,32 @@ class Feeds:
 class _FeedTask:
     """The reading for one feed, and the scope that ends it."""
 
-    def __init__(self, feed: Feed, reader: FeedReader) -> None:
+    def __init__(self, feed: Feed, reader: FeedReader, known: Files | None) -> None:
         self.feed = feed
         self.reader = reader
         self.ledger = ReadingLedger(feed.stream)
         self.scope = trio.CancelScope()
         self.ended = trio.Event()
+        self.read_upto = known
+        """The position behind the last batch; None: none has been read, or the source has no positions."""
+        self.statistics = ReaderStatistics()
+        """The reader's totals with its last batch."""
+        self._failures = 0
+
+    def note(self, found: ReadBatch) -> None:
+        """Notes a batch that has been read."""
+        self._failures = 0
+        self.statistics = found.statistics
+        self.read_upto = found.files or self.read_upto or found.began
+
+    def next_delay_s(self) -> float:
+        """The delay before a failed reading begins anew: it doubles with each failure since the last batch."""
+        self._failures += 1
+        return float(min(RESTART_S * 2 ** (self._failures - 1), RESTART_MAX_S))
+
+    def replace_reader(self, reader: FeedReader) -> None:
+        """Goes on with another reader."""
+        self.reader, self.statistics = reader, ReaderStatistics()
 
     def serves(self, feed: Feed | None) -> bool:
         """Whether the reading serves a feed, whatever its columns are by now."""

@@ -46,7 +46,8 @@ class ReadBatch:
     """The blocks that one call has read. `at_end`: they are all that was there at `wall_ms`.
 
     `files`: the position after them, and `newest_ms` the time of the newest event before it; None: the source has no
-    positions.
+    positions. `began`: the position at which the reader has begun, with its first batch. `has_failed`: the reader can
+    read no more, and another goes on.
     """
 
     blocks: tuple[ParsedBlock, ...]
@@ -56,6 +57,8 @@ class ReadBatch:
     statistics: ReaderStatistics
     files: Files | None = None
     newest_ms: int = NO_WATERMARK_MS
+    began: Files | None = None
+    has_failed: bool = False
 
 
 class FeedReader:
@@ -63,19 +66,21 @@ class FeedReader:
 
     The source is closed by `close`, or at its end by the `read` that was under way then, which nobody may wait for.
 
-    `known`: the position of a remembered feed. `began`: the position at which the reading has begun, once it has.
+    `known`: the position from which a feed goes on that was read before.
     """
 
-    def __init__(self, feed: Feed, stream: StreamConfig, known: Files = (), max_skew_ms: int = MAX_SKEW_MS) -> None:
+    def __init__(
+        self, feed: Feed, stream: StreamConfig, known: Files | None = None, max_skew_ms: int = MAX_SKEW_MS
+    ) -> None:
         recognise = partial(sniff, kind=stream.format, time_field=stream.time_field)
         self._reader: StreamReader[Format]
-        if feed.start == "remembered":
+        if feed.start == "remembered" or known is not None:
             assert isinstance(stream.source, FileSource), "only files have positions"
-            self._reader = stream.source.tail(recognise, "beginning", known)
+            self._reader = stream.source.tail(recognise, "beginning", known or ())
         else:
             self._reader = stream.source.open(recognise, bounded=feed.bounded, read_from=feed.start)
         self._tail = self._reader if isinstance(self._reader, TailReader) else None
-        self.began: Files | None = None
+        self._has_begun = False
         self._seen_ms = NO_WATERMARK_MS
         self._is_live = not feed.bounded
         self._max_skew_ms = max_skew_ms
@@ -102,9 +107,7 @@ class FeedReader:
 
     def _read(self, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
         blocks = []
-        if self.began is None and self._tail is not None:
-            self._tail.look(now)
-            self.began = self._tail.positions
+        began = self._begin(now)
         for piece in self._reader.poll(now):
             parsed = self._parse(piece, columns, wall_ms)
             self._note_times(piece, parsed, wall_ms)
@@ -117,7 +120,15 @@ class FeedReader:
         faults, self._faults = (*self._reader.faults(), *self._faults), []
         files = self._tail.positions if self._tail is not None and blocks else None
         statistics = self._reader.statistics()
-        return ReadBatch(tuple(blocks), self._reader.at_end, wall_ms, faults, statistics, files, self._seen_ms)
+        return ReadBatch(tuple(blocks), self._reader.at_end, wall_ms, faults, statistics, files, self._seen_ms, began)
+
+    def _begin(self, now: float) -> Files | None:
+        """Finds the files, the first time; returns where their reading begins."""
+        if self._has_begun or self._tail is None:
+            return None
+        self._tail.look(now)
+        self._has_begun = True
+        return self._tail.positions
 
     def quiet_batch(self, now: float, wall_ms: int) -> ReadBatch | None:
         """The result of `read` if it would certainly find nothing, else None. Does not block."""

@@ -47,6 +47,11 @@ class ReadingLedger:
         self._stream = stream
         self._marks: list[_Mark] = []
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether any position is noted."""
+        return bool(self._marks)
+
     def note(self, files: Files, complete_from_ms: int) -> None:
         """Notes that what lies before a position is inserted: events of times before `complete_from_ms`."""
         if self._marks:

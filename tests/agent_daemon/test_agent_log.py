@@ -48,6 +48,12 @@ def test_tracebacks_are_part_of_the_line() -> None:
     assert "Traceback" in line["traceback"]
 
 
+def test_all_that_a_group_of_exceptions_holds_is_named() -> None:
+    group = "ExceptionGroup('two', [KeyError('a'), ExceptionGroup('one', [ValueError('b')])])"
+    (line,) = logged(f"log.failed('part failed', {group})")
+    assert line["error"] == "KeyError: 'a'; ValueError: b"
+
+
 def test_what_nobody_caught_is_logged_too() -> None:
     program = """\
 import threading, warnings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import threading
@@ -22,8 +23,10 @@ from agent.feeding.reading_ledger import FeedPosition
 from agent.parsing import Parsed, Parser, SourceColumn
 from agent.runtime.ingest.feed import Feed, FeedKey
 from agent.runtime.ingest.feed_memory import REMEMBERED, FeedNeeds, JobTerm
+from agent.sources.file.backlog import BoundedReader
 from agent.sources.file.followed_file import ReadUpTo
 from agent.sources.file.source import FileSource
+from agent.sources.file.tail import TailReader
 
 pytestmark = pytest.mark.trio
 NUMBER = SourceColumn("number", ("number",), "any")
@@ -44,6 +47,7 @@ class FakeAgent:
         self.said: list[tuple[str, FeedKey]] = []
         self.caught_up_ms: list[int] = []
         self.lacking: dict[FeedKey, bool] = {}
+        self.was_lacking = False
         self.needed: dict[FeedKey, FeedNeeds] = {}
         self.clock = 0.0
         self.on_insert: Callable[[], None] = lambda: None
@@ -76,6 +80,7 @@ class FakeAgent:
 
     def lacks(self, key: FeedKey, some: bool) -> None:
         self.lacking[key] = some
+        self.was_lacking |= some
 
     def lost(self, key: FeedKey, upto_ms: int) -> None:
         assert upto_ms > DAY_MS
@@ -515,3 +520,51 @@ async def test_what_cannot_be_read_again_is_said(tmp_path: Path, nursery: trio.N
     assert ("lost", remembered.key) in agent.said
     assert feeds.statistics()["web"].gone == 1
     assert stream_counters(feeds.statistics())["stream.web.gone"] == 1
+
+
+@pytest.mark.parametrize("failing", [1, 2, 7])
+async def test_a_reading_that_fails_begins_anew_and_nothing_is_lost_or_doubled(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    monkeypatch.setattr("agent.feeding.feeds.RESTART_S", 0.01)
+    polls, poll = itertools.count(1), TailReader.poll
+
+    def fail_at_times(reader: TailReader[Any], now: float) -> list[Any]:
+        read = poll(reader, now)
+        if next(polls) in (failing, failing + 1):
+            raise ValueError("odd: what was read just now is gone")
+        return read
+
+    monkeypatch.setattr(TailReader, "poll", fail_at_times)
+    log = tmp_path / "access.log"
+    write(log, [0, 1, 2])
+    feed = live(start="beginning", app_id=1)
+    agent = FakeAgent(feed)
+    feeds = make_feeds(agent, stream(log))
+    nursery.start_soon(feeds.run)
+    for number in range(3, 40):
+        write(log, [number])
+        await until(lambda number=number: agent.numbers(feed.key)[-1:] == [number])  # type: ignore[misc]
+    assert agent.numbers(feed.key) == list(range(40))
+    assert agent.was_lacking, "the feed is not whole meanwhile"
+    assert not agent.lacking[feed.key]
+    assert ("lost", feed.key) not in agent.said
+    statistics = feeds.statistics()["web"]
+    assert (statistics.events, statistics.broken, statistics.files) == (40, 2, 1)
+
+
+async def test_a_bounded_reading_that_fails_ends_and_its_agent_lacks_events(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_reader: BoundedReader[Any], _now: float) -> list[Any]:
+        raise ExceptionGroup("some", [ValueError("odd")])
+
+    monkeypatch.setattr(BoundedReader, "poll", fail)
+    write(tmp_path / "access.log", [0])
+    agent = FakeAgent(bounded())
+    nursery.start_soon(make_feeds(agent, stream(tmp_path / "access.log")).run)
+    await until(lambda: bool(agent.said))
+    assert agent.said == [("ended", ("web", 1))]
+    assert agent.lacking[bounded().key]
+    faults = [getattr(record, "fields", {}).get("fault") for record in caplog.records]
+    assert "reading failed: ValueError: odd" in faults

@@ -87,15 +87,15 @@ def test_the_demo_shows_a_kill_and_a_return_on_a_terminal(temporary: Path) -> No
     live = "\n".join(screens[complete:])
     for pattern in (r"00:\d\d of 00:45", r"[\d,]+ requests answered", r"[1-9][\d,]* events/s · lag \d\.\d\d s",
                     r"product +SUM\(clicks_count\)", r"Star Courier Arena +[\d,]+  █{24}"):  # fmt: skip
-        assert re.search(pattern, live), pattern
+        assert re.search(pattern, live), f"no {pattern!r} in:\n{terminal.screens[-1]}"
     assert "Traceback" not in live
     end = screens[-1]
-    assert re.search(r"\d+ of \d+ windows are complete: [\d,]+ events; \d+ say which agents are missing", end)
-    assert "to the event, what these agents' servers logged" in end
+    assert re.search(r"\d+ of \d+ windows are complete: [\d,]+ events; \d+ say which agents are missing", end), end
+    assert "to the event, what these agents' servers logged" in end, end
     assert re.search(
         r"The visitors counted ([\d,]+) answers; .*all it has of these logs, \1: the same", end.replace("\n", "")
-    )
-    assert "Try next:" in end
+    ), end
+    assert "Try next:" in end, end
     assert terminal.cursor_is_visible()
     assert nothing_is_left(temporary)
 
@@ -106,13 +106,13 @@ def test_on_a_terminal_it_draws_what_happens_and_sums_up(temporary: Path) -> Non
     assert terminal.run_to_end(PATIENCE_S) == 0
     live = "\n".join(terminal.screens)
     for pattern in (r"00:\d\d of 00:03", r"[\d,]+ requests answered", r"● agent-5"):
-        assert re.search(pattern, live), pattern
+        assert re.search(pattern, live), f"no {pattern!r} in:\n{terminal.screens[-1]}"
     assert "Traceback" not in live
     end = terminal.screens[-1]
     assert re.search(
         r"The visitors counted ([\d,]+) answers; .*all it has of these logs, \1: the ?same", end.replace("\n", "")
-    )
-    assert "Try next:" in end
+    ), end
+    assert "Try next:" in end, end
     assert terminal.cursor_is_visible()
     assert nothing_is_left(temporary)
 
@@ -131,12 +131,12 @@ def test_without_a_terminal_it_speaks_in_lines_and_leaves_out_what_there_is_no_t
     )
     assert (finished.returncode, finished.stderr) == (0, "")
     text = finished.stdout
-    assert "8 web servers on 127.0.0.1" in text
-    assert "WHERE store == `video_games`" in text
-    assert "--seconds 6 is too short to kill an agent (it takes 23 seconds" in text
-    assert re.search(r"8 of 8 agents run figure-4\S* after \d\.\d\d s, agent-\d is its master", text)
-    assert re.search(r"\d\d:\d\d:\d\d … \d\d:\d\d:\d\d  \d of \d  [\d,]+ events/s  lag \d\.\d\d s  top: ", text)
-    assert "\x1b" not in text
+    assert "8 web servers on 127.0.0.1" in text, text
+    assert "WHERE store == `video_games`" in text, text
+    assert "--seconds 6 is too short to kill an agent (it takes 23 seconds" in text, text
+    assert re.search(r"8 of 8 agents run figure-4\S* after \d\.\d\d s, agent-\d is its master", text), text
+    assert re.search(r"\d\d:\d\d:\d\d … \d\d:\d\d:\d\d  \d of \d  [\d,]+ events/s  lag \d\.\d\d s  top: ", text), text
+    assert "\x1b" not in text, text
     counted = re.search(r"The visitors counted ([\d,]+) answers; .*all it has of these logs, \1: the same", text)
     assert counted
     lines = sum(len(log.read_text().splitlines()) for log in logs.glob("shop-*/access.log"))
@@ -182,12 +182,12 @@ def test_it_goes_on_when_the_agent_that_it_asks_dies_and_when_there_is_no_time_f
             if "  8 of 8  " in line and "has ended" not in text and text.count("  8 of 8  ") == 1:
                 os.kill(process_of(temporary, "agent-1/agent.toml"), signal.SIGKILL)
     assert process.returncode == 0
-    assert "agent-1 has ended: killed by signal 9" in text
-    assert "the windows come by way of agent-2 now" in text
-    assert "agent-5 killed (SIGKILL)" in text
-    assert "6 of 8 · missing agent-1, agent-5" in text
-    assert "not what the logs hold" not in text
-    assert re.search(r"6 agents run; .* hold ([\d,]+) lines; .* these logs, \1: the same", text)
+    assert "agent-1 has ended: killed by signal 9" in text, text
+    assert "the windows come by way of agent-2 now" in text, text
+    assert "agent-5 killed (SIGKILL)" in text, text
+    assert "6 of 8 · missing agent-1, agent-5" in text, text
+    assert "not what the logs hold" not in text, text
+    assert re.search(r"6 agents run; .* hold ([\d,]+) lines; .* these logs, \1: the same", text), text
     assert nothing_is_left(temporary)
 
 
@@ -223,14 +223,14 @@ def test_figure_1_is_one_command(temporary: Path) -> None:
     assert (finished.returncode, finished.stderr) == (0, ""), finished.stdout
     text = finished.stdout
     for app in ("micro-promotion", "product-bundling", "sale-prediction"):
-        assert re.search(rf"\d\d:\d\d  8 of 8 agents run {app} after \d+\.\d s, agent-\d is its master", text)
-    assert re.search(r"\d\d:\d\d  micro-promotion: [\d,]+ events up to \S+Z, .* leads", text)
-    assert re.search(r"\d\d:\d\d  product-bundling: \d+ bundles of \d+ products", text)
-    assert re.search(r"sale-prediction: Angry Birds Season will (not )?sell: popular are \d+ of \d+", text)
-    assert re.search(r"servers' own logs, [\d,]+ events counted anew without ELF:", text)
-    assert re.search(r"[1-9][\d,]* pages were shown with a discount", text)
-    assert "✗" not in text
-    assert "\x1b" not in text
+        assert re.search(rf"\d\d:\d\d  8 of 8 agents run {app} after \d+\.\d s, agent-\d is its master", text), text
+    assert re.search(r"\d\d:\d\d  micro-promotion: [\d,]+ events up to \S+Z, .* leads", text), text
+    assert re.search(r"\d\d:\d\d  product-bundling: \d+ bundles of \d+ products", text), text
+    assert re.search(r"sale-prediction: Angry Birds Season will (not )?sell: popular are \d+ of \d+", text), text
+    assert re.search(r"servers' own logs, [\d,]+ events counted anew without ELF:", text), text
+    assert re.search(r"[1-9][\d,]* pages were shown with a discount", text), text
+    assert "✗" not in text, text
+    assert "\x1b" not in text, text
     assert nothing_is_left(temporary)
 
 

@@ -450,7 +450,7 @@ class LocalJobs:
 
     def before_feeds(self) -> None:
         """Lets jobs that have become ready demand their feeds."""
-        for app_id in self._awaiting:
+        for app_id in list(self._awaiting):
             job = self._jobs.get(app_id)
             if job is not None and job.pipeline is not None:
                 job.pipeline.get_ready()
@@ -475,7 +475,7 @@ class LocalJobs:
                 with self._containment.around(app_id, now):
                     self.send_prepared(job, now)
             if job is None or job.pipeline is None or not job.pipeline.awaits_feeds:
-                del self._awaiting[app_id]
+                self._awaiting.pop(app_id, None)
 
     # Time.
 
