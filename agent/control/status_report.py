@@ -140,7 +140,7 @@ def stream_counters(statistics: Mapping[str, StreamStatistics]) -> dict[str, int
     return {
         f"stream.{name}.{kind}": count
         for name, read in statistics.items()
-        for kind in ("unreadable", "truncated", "broken", "gone")
+        for kind in ("unreadable", "truncated", "broken", "gone", "missed")
         if (count := getattr(read, kind))
     }
 

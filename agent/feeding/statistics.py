@@ -29,6 +29,7 @@ class StreamStatistics:
     truncated: int = 0
     broken: int = 0
     gone: int = 0
+    missed: int = 0
     events_per_s: float = 0.0
     at_end: bool = True
 
@@ -77,6 +78,7 @@ class StreamMeter:
             truncated=total.truncated,
             broken=total.broken,
             gone=total.gone,
+            missed=total.missed,
             events_per_s=self._rate(now),
             at_end=all(at_end for _, at_end in self._readings.values()),
         )
@@ -98,4 +100,5 @@ def _sum(one: ReaderStatistics, other: ReaderStatistics) -> ReaderStatistics:
         truncated=one.truncated + other.truncated,
         broken=one.broken + other.broken,
         gone=one.gone + other.gone,
+        missed=one.missed + other.missed,
     )

@@ -57,7 +57,8 @@ class ReaderStatistics:
     """Totals of a reader; `files` and `unreadable` are numbers at the moment.
 
     `truncated` counts files cut off under their reader, `broken` reads that failed and compressed files that ended
-    too soon, `gone` files of an earlier reading whose rest cannot be read.
+    too soon, `gone` files of an earlier reading whose rest cannot be read, `missed` files that could not be opened
+    before they lost their name.
     """
 
     files: int = 0
@@ -66,6 +67,7 @@ class ReaderStatistics:
     truncated: int = 0
     broken: int = 0
     gone: int = 0
+    missed: int = 0
 
 
 class StreamReader(Protocol[F]):

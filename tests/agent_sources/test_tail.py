@@ -182,7 +182,9 @@ def test_a_truncated_file_starts_over(follow: Follow, log: Path) -> None:
     append(log, b"four\n")
     assert follower.poll() == b"four\n"
     assert follower.tail.statistics().truncated == 1
-    assert follower.faults == [f"{log}: was truncated: it is read from its beginning"]
+    assert follower.faults == [f"{log}: was truncated: it is read from its beginning; 3 bytes had not been read"], (
+        "the line that was not whole"
+    )
 
 
 def test_a_file_refilled_beyond_its_old_size_starts_over(follow: Follow, log: Path) -> None:

@@ -120,9 +120,16 @@ _ROTATION = re.compile(r"[._-][0-9][0-9T_.:-]*(\.gz|\.zst)?")
 """Matches what rotation adds to a log's name: `.1`, `-20260102`, `.2.gz`."""
 
 
-def siblings_since(path: str, rotated: FoundFile, known: Collection[Identity]) -> list[FoundFile]:
-    """The files beside a log at `path` that were written after the one that was `rotated` away, the oldest first, apart
-    from the `known` ones.
+def is_rotation_of(path: str, log: str) -> bool:
+    """Whether a file beside a log has a name that rotation gives to it."""
+    one, other = Path(path), Path(log)
+    has_its_name = one.name.startswith(other.name) and _ROTATION.fullmatch(one.name, len(other.name)) is not None
+    return has_its_name and one.parent == other.parent
+
+
+def siblings_since(path: str, since_ns: int, known: Collection[Identity]) -> list[FoundFile]:
+    """The files beside a log at `path` with names that rotation gives, written after `since_ns` (epoch), the oldest
+    first, apart from the `known` ones.
     """
     log, found = Path(path), []
     with suppress(OSError), os.scandir(log.parent) as entries:
@@ -132,7 +139,7 @@ def siblings_since(path: str, rotated: FoundFile, known: Collection[Identity]) -
                 continue
             with suppress(OSError):  # it has just vanished
                 status = entry.stat(follow_symlinks=False)
-                is_later = status.st_mtime_ns > rotated.status.st_mtime_ns
+                is_later = status.st_mtime_ns > since_ns
                 if entry.is_file(follow_symlinks=False) and is_later and identity_of(status) not in known:
                     found.append(FoundFile(entry.path, status))
     return sorted(found, key=lambda file: file.status.st_mtime_ns)

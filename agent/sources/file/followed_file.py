@@ -37,6 +37,19 @@ class ReadUpTo:
     offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class CutOff:
+    """A reading that a truncation has ended, with the file's time of change and size when it was looked at before."""
+
+    read_up_to: ReadUpTo
+    modified_ns: int
+    size: int
+
+    @property
+    def unread_bytes(self) -> int:
+        return max(0, self.size - self.read_up_to.offset)
+
+
 def digest(first: bytes) -> str:
     return hashlib.blake2b(first, digest_size=16).hexdigest()
 
@@ -64,6 +77,8 @@ class FollowedFile(SourcePart, Generic[F]):
         self.changed_at = float("-inf")
         self.trouble: str | None = None
         self.truncated = 0
+        self.cut_off: CutOff | None = None
+        """The reading that the last truncation has ended."""
         self.is_resumed = False
         self.fetched = 0
         self.consumed = 0
@@ -143,9 +158,11 @@ class FollowedFile(SourcePart, Generic[F]):
         """Notices growth, truncation, and content that is no longer what was read."""
         if (status.st_size, status.st_mtime_ns) == (self._size, self._modified_ns):
             return
+        before = CutOff(self.read_up_to, self._modified_ns, self._size)
         self._size, self._modified_ns, self.changed_at = status.st_size, status.st_mtime_ns, now
         if self._size < self._read_upto or not self._is_same():
             self.truncated += 1
+            self.cut_off = before
             start = self._first_data()
             self._begin(start, start)
 
@@ -196,6 +213,15 @@ class FollowedFile(SourcePart, Generic[F]):
         """The file has another name."""
         if path != self.path:
             self.path = self._cutter.file = path
+
+    def begins_like(self, descriptor: int) -> bool:
+        """Whether another open file begins as this one does, as far as that is known."""
+        return bool(self._fingerprint) and os.pread(descriptor, len(self._fingerprint), 0) == self._fingerprint
+
+    @property
+    def modified_ns(self) -> int:
+        """The time of its last change at the last look."""
+        return self._modified_ns
 
     def stat(self) -> os.stat_result:
         """The file's status, whatever its name is."""

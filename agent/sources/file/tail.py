@@ -2,7 +2,8 @@
 
 A file is identified by device and inode, whatever its name, and its descriptor stays open: lines written after it was
 renamed or deleted are read too, until none came for a while. Names are checked with every poll, so that a file that
-takes over a name is found at once; patterns are checked about once a second.
+takes over a name is found at once; patterns are checked about once a second, and as soon as the kernel reports a name
+that matches.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from agent.sources.file.finding import (
     Identity,
     find_files,
     identity_of,
+    is_rotation_of,
     reason_of,
     siblings_since,
 )
-from agent.sources.file.followed_file import FollowedFile, ReadUpTo
+from agent.sources.file.folder_watch import FolderWatch, Passed
+from agent.sources.file.followed_file import CutOff, FollowedFile, ReadUpTo
 from agent.sources.reader import F, ReaderStatistics, Recognise, SourceBlock, SourcePart
 
 LOOK_S = 1.0
@@ -76,6 +79,9 @@ class TailReader(Generic[F]):
         self._files: dict[Identity, FollowedFile[F]] = {}
         self._left_out: dict[Identity, int] = {}  # could not be opened at the first look: size at that time
         self._compressed: dict[Identity, str] = {}  # with their names: numbers are used again
+        self._copies: dict[Identity, str] = {}  # of followed files, which may be about to be truncated
+        self._missed = 0
+        self._watch = FolderWatch(self._patterns)
         self._faults = Faults()
         self._next_look = _EARLIEST
         self._replaced = 0
@@ -132,7 +138,7 @@ class TailReader(Generic[F]):
     def is_quiet(self, now: float) -> bool:
         if now >= self._next_look or len(self._files) > _LOOKED_AT_MAX:
             return False
-        return all(file.is_unchanged(now) for file in self._files.values())
+        return not self._watch.has_news() and all(file.is_unchanged(now) for file in self._files.values())
 
     def faults(self) -> list[str]:
         return self._faults.drain()
@@ -142,12 +148,13 @@ class TailReader(Generic[F]):
         for file in self._files.values():
             statistics = _with(statistics, file)
         gone = len(self._known) + self._replaced
-        return replace(statistics, files=len(self._files), unreadable=len(self._faults), gone=gone)
+        return replace(statistics, files=len(self._files), unreadable=len(self._faults), gone=gone, missed=self._missed)
 
     def close(self) -> None:
         for file in self._files.values():
             file.close()
         self._files.clear()
+        self._watch.close()
 
     def _read(self, file: FollowedFile[F], now: float) -> list[Block]:
         try:
@@ -163,7 +170,7 @@ class TailReader(Generic[F]):
 
     def look(self, now: float) -> None:
         """Keeps track of names without reading, so that no renamed file is lost."""
-        if now >= self._next_look or self._any_moved(now):
+        if now >= self._next_look or self._any_moved(now) or self._watch.has_news():
             is_first, self._next_look = self._next_look == _EARLIEST, now + LOOK_S
             self._look_at_names(now, is_first)
 
@@ -171,7 +178,7 @@ class TailReader(Generic[F]):
         """Notices changes of files, in the first place; whether a name was lost or taken by a file not known yet."""
         everyone = len(self._files) <= _LOOKED_AT_MAX
         moved = False
-        for file in self._files.values():
+        for file in self.files:
             if not everyone and now >= file.changed_at + _QUIET_S:
                 continue
             named = file.stat_name()
@@ -188,21 +195,54 @@ class TailReader(Generic[F]):
             file.look(status or file.stat(), now)
         except OSError as error:
             self._fail(file, error)
-        if file.truncated > truncated:
-            self._faults.report(file.path, "was truncated: it is read from its beginning")
+        if file.truncated > truncated and file.cut_off is not None:
+            copied = self._take_copy(file, file.cut_off, now)
+            unread = 0 if copied else file.cut_off.unread_bytes
+            lost = f"; {unread:,} bytes had not been read" if unread else ""
+            self._faults.report(file.path, f"was truncated: it is read from its beginning{lost}")
+
+    def _take_copy(self, file: FollowedFile[F], before: CutOff, now: float) -> bool:
+        """Follows the copy that was made of a file before it was truncated (`copytruncate`), from where the file's
+        reading had come to. Returns whether there is one."""
+        for found in reversed(siblings_since(file.path, before.modified_ns - 1, self._files)):
+            copy = replace(before.read_up_to, path=found.path, identity=found.identity)
+            if before.read_up_to.offset and self._resume(copy, found, now):
+                self._copies.pop(found.identity, None)
+                return True
+        return False
+
+    def _resume(self, known: ReadUpTo, found: FoundFile, now: float) -> bool:
+        """Follows a file from a known position, if it is the file that the position is of."""
+        if _is_compressed(found.path, b"") or len(self._files) >= self._files_max:
+            return False
+        try:
+            file = self._file(found, _opened(found.path))
+        except OSError:
+            return False
+        try:
+            is_resumed = file.resume(known)
+        except OSError:
+            is_resumed = False
+        if not is_resumed:
+            file.close()
+            return False
+        file.look(found.status, now)
+        self._files[file.identity] = file
+        return True
 
     def _look_at_names(self, now: float, is_first: bool) -> None:
+        passed = self._watch.take()
         found = find_files(self._patterns)
         standing = dict(found.refused)
-        for file in self._files.values():
+        for file in self.files:
             match = found.files.get(file.identity)
             self._note_name(file, match, standing, now)
             self._notice(file, match.status if match else None, now)
         self._compressed = {key: path for key, path in self._compressed.items() if key in found.files}
         self._left_out = {key: size for key, size in self._left_out.items() if key in found.files}
         fresh = [file for identity, file in found.files.items() if self._is_new(identity, file.path)]
-        if is_first:
-            fresh += self._renamed(found)
+        fresh += self._renamed(found) if is_first else self._passed(passed)
+        self._copies = {key: path for key, path in self._copies.items() if key in found.files}
         fresh.sort(key=lambda file: file.status.st_mtime_ns, reverse=True)
         for new in fresh:
             if not self._take(new, standing, now, is_first) and is_first and self._read_from == "end":
@@ -228,13 +268,30 @@ class TailReader(Generic[F]):
         between: dict[Identity, FoundFile] = {}
         for file in renamed:
             path = self._known[file.identity].path
-            for one in siblings_since(path, file, seen):
+            for one in siblings_since(path, file.status.st_mtime_ns, seen):
                 if one.path.lower().endswith(_COMPRESSED_SUFFIXES):
                     self._faults.report(one.path, f"was {path} while nobody read it, and is compressed: it is not read")
                     self._done = replace(self._done, broken=self._done.broken + 1)
                 else:
                     between[one.identity] = one
         return list(between.values())
+
+    def _passed(self, passed: Sequence[Passed]) -> list[FoundFile]:
+        """Files that had a matching name between two looks. Those that cannot be read any more are counted."""
+        found: dict[Identity, FoundFile] = {}
+        deleted = {file.path for file in self.files if file.is_deleted}
+        for one in passed:
+            try:
+                status = Path(one.path).lstat() if one.path is not None else None
+            except OSError:
+                status = None
+            if status is None:
+                if one.name not in deleted:
+                    self._missed += 1
+                    self._faults.report(one.name, "had this name for a moment and is gone: it was not read")
+            elif stat.S_ISREG(status.st_mode) and self._is_new(identity_of(status), one.path or one.name):
+                found[identity_of(status)] = FoundFile(one.path or one.name, status)
+        return list(found.values())
 
     def _note_name(self, file: FollowedFile[F], match: FoundFile | None, standing: dict[str, str], now: float) -> None:
         if match is not None:
@@ -248,7 +305,7 @@ class TailReader(Generic[F]):
         file.trouble = None
 
     def _is_new(self, identity: Identity, path: str) -> bool:
-        return identity not in self._files and self._compressed.get(identity) != path
+        return identity not in self._files and path not in (self._compressed.get(identity), self._copies.get(identity))
 
     def _take(self, found: FoundFile, standing: dict[str, str], now: float, is_first: bool) -> bool:
         """Opens a new file. Returns whether it is taken care of from now on."""
@@ -256,7 +313,7 @@ class TailReader(Generic[F]):
             standing[" ".join(self._patterns)] = f"matches more than {self._files_max:,} files: some are not followed"
             return False
         try:
-            descriptor = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+            descriptor = _opened(found.path)
         except FileNotFoundError:
             return False  # gone again, or renamed: it will be found under its new name
         except OSError as error:
@@ -281,13 +338,11 @@ class TailReader(Generic[F]):
                 self._faults.report(found.path, "is compressed: such files are not followed, here and elsewhere")
             self._compressed[identity] = found.path
             return True
-        file = FollowedFile(
-            FoundFile(found.path, status),
-            descriptor,
-            self._recognise,
-            block_bytes=self._block_bytes,
-            line_bytes_max=self._line_bytes_max,
-        )
+        if not is_first and identity not in self._known and self._is_copy(found.path, descriptor, status):
+            os.close(descriptor)
+            self._copies[identity] = found.path
+            return True
+        file = self._file(FoundFile(found.path, status), descriptor)
         known = self._known.pop(identity, None)
         if known is not None and not file.resume(known):
             self._replaced += 1
@@ -299,6 +354,18 @@ class TailReader(Generic[F]):
         file.look(status, now)
         self._files[identity] = file
         return True
+
+    def _file(self, found: FoundFile, descriptor: int) -> FollowedFile[F]:
+        return FollowedFile(
+            found, descriptor, self._recognise, block_bytes=self._block_bytes, line_bytes_max=self._line_bytes_max
+        )
+
+    def _is_copy(self, path: str, descriptor: int, status: os.stat_result) -> bool:
+        """Whether a new file is a copy of a followed one, which may be about to be truncated."""
+        return any(
+            is_rotation_of(path, file.path) and status.st_mtime_ns >= file.modified_ns and file.begins_like(descriptor)
+            for file in self.files
+        )
 
     def _close_gone(self, now: float) -> list[SourceBlock[F]]:
         """Closes files without a name to which nothing was written for a while."""
@@ -316,6 +383,11 @@ class TailReader(Generic[F]):
         self._done = _with(self._done, file)
         del self._files[file.identity]
         file.close()
+
+
+def _opened(path: str) -> int:
+    """A descriptor of a file to read. Opening it never waits."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
 
 
 def _pieces(file: FollowedFile[F], blocks: Sequence[Block]) -> list[SourceBlock[F]]:
