@@ -9,7 +9,7 @@ from cbt.codec.frames import FrameError, decode_frame, encode_frame, frame_bytes
 from cbt.layout.layout import Layout
 from cbt.tree.rows import RowBuffer
 from cbt.tree.snapshots import SnapshotError
-from cbt.tree.spill_files import DiskQuota, SpillError
+from cbt.tree.spill_files import DiskQuota, SpillError, SpillFile, SpillFiles
 from cbt.tree.tree import CompressedBufferTree, TreeStatistics
 from cbt.windows import SESSION_TIMES, CompleteWindow, Consolidator, OpenSessions, SessionLayout, WindowSize, pane_of
 
@@ -30,6 +30,8 @@ __all__ = [
     "SessionLayout",
     "SnapshotError",
     "SpillError",
+    "SpillFile",
+    "SpillFiles",
     "TreeStatistics",
     "UserDefinedError",
     "UserFunctions",

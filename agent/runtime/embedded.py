@@ -25,7 +25,10 @@ from overlay import Id, MemoryNetwork, Node, Peer, RandomSource, group_id
 TIMERS_MAX = 10_000
 """Upper bound on the timer rounds that a fleet takes to join; more count as a failure."""
 NO_TABLES: Mapping[str, FileTable] = MappingProxyType({})
-LIMITS = RunLimits(part_bytes=32 << 20, run_bytes=(4 << 30) - (64 << 20), frame_bytes=16 << 30, assembly_bytes=1 << 62)
+LIMITS = RunLimits(
+    part_bytes=32 << 20, run_bytes=(4 << 30) - (64 << 20), frame_bytes=16 << 30, assembly_bytes=1 << 62,
+    assembly_memory_bytes=1 << 62,
+)  # fmt: skip
 """Bounds on runs where all agents share one memory, and one clock that stands still: nobody could try again later."""
 HOLDBACKS = 3
 """Times that a master may hold a window back, by when it is out."""

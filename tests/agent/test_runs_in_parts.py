@@ -6,6 +6,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -20,6 +21,7 @@ from test_trees import told
 
 import cbt
 from agent import Agent, WindowResult
+from agent.runtime.function.spill import SpillArea
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.jobs import CODEC, Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck
 from agent.runtime.model.epoch import JobEpoch
@@ -51,14 +53,31 @@ def snapshot(state: bytes, upto: int = 10, app: int = 7) -> Snapshot:
 # The assembly.
 
 
-@given(st.binary(min_size=1, max_size=3000), st.integers(30, 400), st.integers(1, 5), st.integers(0, 2**32))
+@pytest.fixture(scope="module")
+def area(tmp_path_factory: pytest.TempPathFactory) -> SpillArea:
+    return SpillArea(1, tmp_path_factory.mktemp("spill"))
+
+
+@given(
+    state=st.binary(min_size=1, max_size=3000),
+    part_bytes=st.integers(30, 400),
+    window=st.integers(1, 5),
+    seed=st.integers(0, 2**32),
+    memory=st.integers(0, 3000),
+)
 def test_whatever_happens_to_parts_the_snapshot_comes_out_as_it_was_and_once(
-    state: bytes, part_bytes: int, window: int, seed: int
+    area: SpillArea, state: bytes, part_bytes: int, window: int, seed: int, memory: int
 ) -> None:
     """Parts and acknowledgements get lost, come twice and overtake each other, and the receiver is restarted."""
+
+    def new_assembler() -> RunAssembler:
+        assembler = RunAssembler(area)
+        assembler.limits = RunLimits(assembly_memory_bytes=memory)
+        return assembler
+
     limits, source = RunLimits(part_bytes=part_bytes, window_parts=window), random.Random(seed)
     sent = snapshot(state)
-    outgoing, assembler, now = OutgoingRun(sent, limits), RunAssembler(), 0.0
+    outgoing, assembler, now = OutgoingRun(sent, limits), new_assembler(), 0.0
     on_the_way: list[SnapshotPart] = []
     acknowledgements: list[int] = []
     found: list[Any] = []
@@ -79,7 +98,7 @@ def test_whatever_happens_to_parts_the_snapshot_comes_out_as_it_was_and_once(
                     break
                 acknowledgements.append(arrived)
         if restarts and source.random() < 0.02:
-            assembler, restarts = RunAssembler(), restarts - 1
+            assembler, restarts = new_assembler(), restarts - 1
         if acknowledgements and source.random() < 0.8:
             upto = acknowledgements.pop(source.randrange(len(acknowledgements)))
             if source.random() < 0.9:
@@ -101,6 +120,48 @@ def test_room_for_the_whole_is_set_aside_or_the_part_is_asked_for_again(size: in
     assert assembler.used_bytes <= 150
     assert assembler.add("first", part(1, 10, b"x" * 40, size=50), 0.0) == bytearray(b"x" * 50)
     assert (assembler.add("second", part(2, 10, b"x" * 10, size), 0.0) is not None) is (size <= 150)
+
+
+def files_in(directory: Path) -> list[bytes]:
+    return sorted(path.read_bytes() for path in directory.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(("size", "spilled"), [(90, 0), (100, 1), (1000, 10)])
+def test_what_does_not_fit_the_memory_is_on_disk_until_the_last_part(tmp_path: Path, size: int, spilled: int) -> None:
+    assembler, whole = RunAssembler(SpillArea(1, tmp_path)), random.Random(size).randbytes(size + 1)
+    assembler.limits = RunLimits(assembly_memory_bytes=100)
+    assert assembler.add("other", part(2, 0, b"y" * 10, size=20), 0.0) == 10
+    for offset in range(0, size, 10):
+        piece = whole[offset : min(offset + 10, size)]
+        assert assembler.add("child", part(1, offset, piece, size=size + 1), 0.0) == offset + len(piece)
+    assert len(files_in(tmp_path)) == spilled
+    assert whole.startswith(b"".join(sorted(files_in(tmp_path), key=whole.index)))
+    assert assembler.add("child", part(1, size, whole[size:], size=size + 1), 0.0) == whole
+    assert files_in(tmp_path) == []
+    assert assembler.add("other", part(2, 10, b"y" * 10, size=20), 0.0) == b"y" * 20
+
+
+@pytest.mark.parametrize("fails", ["to write", "to read", "for want of room"])
+def test_a_disk_that_fails_costs_memory_and_no_run(tmp_path: Path, fails: str) -> None:
+    told: list[str] = []
+    quota = cbt.DiskQuota(10 if fails == "for want of room" else 1 << 20)
+    spill = SpillArea(1, tmp_path, lambda _what, why: told.append(why), quota)
+    assembler = RunAssembler(spill)
+    assembler.limits = RunLimits(assembly_memory_bytes=15)
+    if fails == "to write":
+        tmp_path.rmdir()
+    for attempt in range(2):
+        arrived = [assembler.add("child", part(1, offset, b"x" * 10), 0.0) for offset in range(0, 90, 10)]
+        assert arrived == list(range(10, 100, 10))
+        if fails == "to read" and attempt == 0:
+            for path in tmp_path.rglob("*"):
+                path.is_file() and path.write_bytes(b"other")
+            assert assembler.add("child", part(1, 90, b"x" * 10), 0.0) is None, "it is asked for again"
+            continue
+        assert assembler.add("child", part(1, 90, b"x" * 10), 0.0) == b"x" * 100
+    assert len(told) == 1
+    assert spill.unwritten == 1
+    assert assembler.used_bytes == 0
 
 
 def test_a_sender_that_falls_silent_gives_its_room_back() -> None:

@@ -68,7 +68,7 @@ class LocalJobs:
         self._containment = containment
         self.refused = 0
         self.oversized = 0
-        self.assembler = RunAssembler()
+        self.assembler = RunAssembler(ingest.area)
         self.takes_work = True
         """False once the agent leaves."""
         self.ingest = ingest

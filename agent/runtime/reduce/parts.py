@@ -14,7 +14,9 @@ import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from agent.runtime.function.spill import SpillArea
 from agent.runtime.messages.jobs import CODEC, Snapshot, SnapshotAck, SnapshotPart
+from cbt import SpillError, SpillFile, SpillFiles
 from overlay import Id
 
 WHOLE_BYTES_MAX = 8 << 20
@@ -31,6 +33,10 @@ FRAME_BYTES_MAX = 1 << 30
 """Upper bound on the state of one run after decompression, with the same consequence."""
 ASSEMBLY_BYTES_MAX = 512 << 20
 """Upper bound on the snapshots that an agent puts together at a time; what does not fit is asked for again later."""
+ASSEMBLY_MEMORY_MAX = 64 << 20
+"""Upper bound on what is held of them in memory, beside parts that came before their turn; the rest is on disk."""
+STRETCH_BYTES = 8 << 20
+"""Upper bound on what is written to disk at once: the agent does nothing else meanwhile."""
 PIECES_MAX = 1 << 16
 """Upper bound on the parts of one snapshot."""
 ASSEMBLY_IDLE_S = 10.0
@@ -53,6 +59,7 @@ class RunLimits:
     run_bytes: int = RUN_BYTES_MAX
     frame_bytes: int = FRAME_BYTES_MAX
     assembly_bytes: int = ASSEMBLY_BYTES_MAX
+    assembly_memory_bytes: int = ASSEMBLY_MEMORY_MAX
     kept_bytes: int = KEPT_BYTES_MAX
 
 
@@ -107,18 +114,27 @@ class OutgoingRun:
 
 @dataclass(slots=True)
 class _Assembly:
-    """A snapshot that is being put together: its bytes without a gap, and the parts beyond them by their offsets."""
+    """A snapshot that is being put together: its bytes without a gap, the first of them perhaps on disk, and the parts
+    beyond them by their offsets.
+    """
 
     digest: bytes
     size: int
     heard_at: float
     data: bytearray = field(default_factory=bytearray)
     beyond: dict[int, bytes] = field(default_factory=dict)
+    _spilled: list[SpillFile] = field(default_factory=list)
+    _spilled_bytes: int = 0
     _beyond_bytes: int = 0
+
+    @property
+    def upto(self) -> int:
+        """The number of bytes that have arrived without a gap."""
+        return self._spilled_bytes + len(self.data)
 
     def add(self, part: SnapshotPart) -> bool:
         """Takes a part; False if no such part can be."""
-        end, upto = part.offset + len(part.data), len(self.data)
+        end, upto = part.offset + len(part.data), self.upto
         if not part.data or end > self.size or part.size != self.size:
             return False
         if part.offset < upto or part.offset in self.beyond:
@@ -127,19 +143,37 @@ class _Assembly:
             return False
         self.beyond[part.offset] = part.data
         self._beyond_bytes += len(part.data)
-        while (following := self.beyond.pop(len(self.data), None)) is not None:
+        while (following := self.beyond.pop(self.upto, None)) is not None:
             self._beyond_bytes -= len(following)
             self.data += following
         return True
 
+    def spill(self, files: SpillFiles) -> None:
+        """Writes the first of what is in memory to disk. May raise SpillError."""
+        stretch = bytes(self.data[:STRETCH_BYTES])
+        self._spilled.append(files.write(stretch))
+        self._spilled_bytes += len(stretch)
+        del self.data[: len(stretch)]
+
+    def whole(self) -> bytearray:
+        """The snapshot, which has arrived in full. May raise SpillError."""
+        whole = bytearray()
+        for file in self._spilled:
+            whole += file.read()
+        whole += self.data
+        return whole
+
 
 class RunAssembler:
-    """Puts parts together: of each source (a sender's tree of a job) one snapshot at a time.
+    """Puts parts together: of each source (a sender's tree of a job) one snapshot at a time. What does not fit its
+    memory is in the `area` until the last part; if the disk fails, in memory.
 
     `refused` counts parts for which there was no room, or that fit no snapshot.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, area: SpillArea | None = None) -> None:
+        self._area = area
+        self._files: SpillFiles | None = None
         self.limits = PRODUCTION
         self.refused = 0
         self._assemblies: dict[Id, dict[Hashable, _Assembly]] = {}
@@ -150,7 +184,7 @@ class RunAssembler:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes that are set aside."""
+        """Bytes that are set aside, in memory or on disk."""
         return sum(one.size for of_job in self._assemblies.values() for one in of_job.values())
 
     def add(self, source: Hashable, part: SnapshotPart, now: float) -> int | bytearray | None:
@@ -167,9 +201,36 @@ class RunAssembler:
             self.refused += 1
             return None
         known.heard_at = now
-        if len(known.data) < known.size:
-            return len(known.data)
-        return of_job.pop(source).data
+        if known.upto < known.size:
+            self._keep_to_memory()
+            return known.upto
+        del of_job[source]
+        try:
+            return known.whole()
+        except SpillError as error:
+            self._disk_failed(error)  # the sender, asked for all of it again, sends it again
+            self.refused += 1
+            return None
+
+    def _keep_to_memory(self) -> None:
+        """Writes some of the longest to disk where all together are too long for the memory."""
+        if self._area is None:
+            return
+        held = [one for of_job in self._assemblies.values() for one in of_job.values()]
+        if sum(len(one.data) for one in held) <= self.limits.assembly_memory_bytes:
+            return
+        try:
+            if self._files is None:
+                self._files = SpillFiles(self._area.directory, self._area.quota)
+            max(held, key=lambda one: len(one.data)).spill(self._files)
+        except SpillError as error:
+            self._disk_failed(error)
+
+    def _disk_failed(self, error: SpillError) -> None:
+        """Trusts the disk no more: from now on everything is held in memory."""
+        if self._area is not None:
+            self._area.could_not_write(error)
+        self._area = None
 
     def _begin(self, source: Hashable, part: SnapshotPart, now: float) -> _Assembly | None:
         if not part.size or self.used_bytes + part.size > self.limits.assembly_bytes:
