@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
+from seeds import seeds
 
 import query
 from agent import Submit
@@ -46,10 +47,10 @@ from agent.runtime.model.panes import END, FIRST_PANE
 from overlay import Id, Node, Peer, app_id, group_id
 
 
-@pytest.mark.parametrize("salt", [str(number) for number in range(12)])
-def test_agents_without_the_stream_only_forward(salt: str) -> None:
+@pytest.mark.parametrize("salt", seeds(0, 9, 10, slow=(*range(1, 9), 11)))
+def test_agents_without_the_stream_only_forward(salt: int) -> None:
     """Whichever ids they draw: bystanders may be master, lie on the way, or have no part; none contributes."""
-    fleet = Fleet(size=24, bystanders=16, salt=salt)
+    fleet = Fleet(size=24, bystanders=16, salt=str(salt))
     fleet.submit(by=23)
     for number in range(8):
         fleet.insert(number, events("a", f"own-{number}"))
@@ -60,16 +61,17 @@ def test_agents_without_the_stream_only_forward(salt: str) -> None:
     assert sum(agent.refused for agent in fleet.agents) == 0
 
 
-def test_many_jobs_have_masters_of_their_own() -> None:
-    fleet = Fleet(size=12)
+@pytest.mark.parametrize("size", [6, pytest.param(12, marks=pytest.mark.slow)])
+def test_many_jobs_have_masters_of_their_own(size: int) -> None:
+    fleet = Fleet(size=size)
     names = [f"job-{number}" for number in range(12)]
     for name in names:
         fleet.submit(name=name)
-    for number in range(12):
+    for number in range(size):
         fleet.insert(number, events("a"))
     results = fleet.finish()
     assert sorted(result.app for result in results) == sorted(names)
-    assert all(result.rows == [{"product": "a", "n": 12}] for result in results)
+    assert all(result.rows == [{"product": "a", "n": size}] for result in results)
     masters = {
         number
         for number, agent in enumerate(fleet.agents)
