@@ -375,6 +375,7 @@ class Daemon(AgentObserver):
         streams = {f"stream.{name}": asdict(read) for name, read in self._feeds.statistics().items()}
         return {
             "agent": {"refused": self._agent.status().refused},
+            "claims": self._agent.claims.statistics(),
             "ingest": self._agent.ingest.statistics(),
             "results": self._results.statistics(),
             "jobs": {"unwritten": self._journal.unwritten},

@@ -38,6 +38,7 @@ from agent.runtime.program_host.rpc import JobRpc
 from agent.runtime.program_host.stages import Stages
 from agent.runtime.program_host.subscriptions import ProgramSubscriptions
 from agent.runtime.requests.asks import JobQuestions
+from agent.runtime.requests.claims import MasterClaims
 from agent.runtime.requests.commands import JobCommands
 from agent.runtime.requests.endings import JobEndings
 from agent.runtime.requests.events import AgentObserver
@@ -127,6 +128,9 @@ class Agent:
         self.drain = Drain(jobs, self.masters, self.failover, sender)
         self.pending = PendingRequests(sender)
         self.endings = JobEndings(directory, self.masters.is_over, code, jobs, self.pending)
+        self.claims = MasterClaims(
+            node, sender, directory, self.masters, self.pending, lambda: self.drain.has_begun,
+        )  # fmt: skip
         self.following = JobSubscriptions(sender, directory)
         self.commands = JobCommands(sender, directory, self.following, jobs.functions)
         self.questions = JobQuestions(self.pending, directory)
@@ -147,11 +151,12 @@ class Agent:
         self._services: tuple[Service, ...] = (
             self.router, directory, self.ingest, jobs, self.deployments, self.masters, self.failover, recorder,
             self.drain, self.pending, self.following, self.commands, self.questions, self.discovery, self.upstream,
-            self.joins, self.rpc, self.subscriptions, self.stages, self.program_host, self.endings,
+            self.joins, self.rpc, self.subscriptions, self.stages, self.program_host, self.endings, self.claims,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
         """Sets up calls between services made one after the other; they are called in this order."""
+        self.directory.on_claimed(self.claims.claimed)
         self.directory.on_announced(
             self.masters.announced, self.failover.announced, self.jobs.announced, self.following.announced,
         )  # fmt: skip
@@ -161,14 +166,14 @@ class Agent:
         self._timers = (
             self.jobs.tick, self.masters.tick, self.stages.tick, self.programs.tick, self.drain.step,
             self.failover.tick, self.recorder.tick, self.commands.tick, self.following.tick, self.questions.tick,
-            self.discovery.tick, self.joins.tick, self.upstream.tick, self.directory.tick,
+            self.discovery.tick, self.joins.tick, self.upstream.tick, self.directory.tick, self.claims.tick,
         )  # fmt: skip
 
     def _handlers(self) -> Iterator[Handlers]:
         """The handler tables of all services; of two services that take a message, the first gets it first."""
         services = (
-            self.directory, self.endings, self.following, self.commands, self.jobs, self.deployments, self.masters,
-            self.failover, self.program_host, self.discovery,
+            self.directory, self.endings, self.claims, self.following, self.commands, self.jobs, self.deployments,
+            self.masters, self.failover, self.program_host, self.discovery,
         )  # fmt: skip
         return (service.handlers() for service in services)
 
@@ -220,7 +225,8 @@ class Agent:
 
     def _is_busy(self) -> bool:
         has_jobs = len(self.jobs) or self.masters.held or self.failover.jobs or self.following.jobs
-        waits = not (self.commands.is_empty and self.questions.is_empty and self.discovery.is_empty)
+        waiting = (self.commands, self.questions, self.discovery, self.claims)
+        waits = not all(service.is_empty for service in waiting)
         return bool(has_jobs) or waits or self.drain.has_begun
 
     def handle_timer(self, now: float, wall_ms: int) -> None:

@@ -306,7 +306,9 @@ def test_times_beyond_int64_are_no_message(field: str, value: int) -> None:
 
 def lone_agent() -> Agent:
     node = Node(Peer(ROOT, "root"), random=random.Random(1))
-    return Agent("root", node, {"web": StreamOptions()})
+    agent = Agent("root", node, {"web": StreamOptions()})
+    agent.directory.on_claimed(agent.directory.believe)  # it is in no overlay in which it could ask
+    return agent
 
 
 def announced(number: int) -> Announce:

@@ -16,11 +16,10 @@ from test_hostile_snapshots import APP, CHILD, ENDS, EPOCH, ROOT, SQL, Root, a_f
 import cbt
 from agent import Agent, StreamOptions
 from agent.runtime.messages.jobs import CODEC, Announce, Snapshot
-from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.model.panes import END, FIRST_PANE
 from cbt.algebra.partitions import partition_of
 from cbt.layout.group_limit import GroupLimit
-from overlay import Id, MessageReceived, MulticastReceived, Node, Peer, WireError, distance, tree_id
+from overlay import Id, MessageReceived, Node, Peer, WireError, distance, tree_id
 
 TREES = 3
 COUNTED = "SELECT product, COUNT(*) AS n FROM web GROUP BY product"
@@ -179,7 +178,7 @@ def test_who_is_farther_from_a_trees_key_than_the_master_is_not_its_root() -> No
     near, far = Id(key ^ 1), Id(key ^ (1 << 127))
     assert distance(key, near) < 4 < distance(key, far)
     announce = Announce(APP, EPOCH, Peer(ROOT, "x"), "x", "shop", "web", "", True, 1, FIRST_PANE, 0, 0, trees=2)
-    agent.process(MulticastReceived(FLEET_GROUP, CODEC.encode(announce)), 0.0, 0)
+    assert agent.directory.believe(announce, 0.0)
     part = agent.jobs.get(APP)
     assert part is not None
     assert len(part.nodes) == 2

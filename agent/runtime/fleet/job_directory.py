@@ -28,7 +28,11 @@ class _Entry:
 
 
 class JobDirectory:
-    """The last announcement of each job. Listeners are called with each announcement, and with jobs that are gone."""
+    """The last announcement of each job's master. Listeners are called with each of them, and with jobs that are gone.
+
+    Any agent of the fleet can multicast. What comes in the epoch of a job's master is taken if it speaks of the same
+    master and job; a further epoch is a claim, and is taken when somebody calls `believe`.
+    """
 
     name = "directory"
 
@@ -39,6 +43,7 @@ class JobDirectory:
         self._on_announced: tuple[Callable[[Announce, float], object], ...] = ()
         self._on_gone: tuple[Callable[[Id, float], object], ...] = ()
         self._on_over: Callable[[Announce, float], object] = lambda _announce, _now: None
+        self._on_claimed: Callable[[Announce, float], bool] = self.believe
 
     def handlers(self) -> Handlers:
         return {
@@ -58,14 +63,28 @@ class JobDirectory:
         """Calls this with announcements of jobs that are over."""
         self._on_over = listener
 
+    def on_claimed(self, listener: Callable[[Announce, float], bool]) -> None:
+        """Calls this with announcements of epochs that are not known yet; it refuses by returning False."""
+        self._on_claimed = listener
+
     def restore_ended(self, ended: Mapping[Id, JobEpoch]) -> None:
         """Takes the jobs that ended before this agent was started."""
         self._ended.update(ended)
 
     def _announced(self, announce: Announce, now: float) -> bool:
+        app_id, epoch, known = announce.app_id, announce.epoch, self.get(announce.app_id)
+        if announce.master.node_id != epoch.master:
+            return False
+        if self.is_over(app_id, epoch):
+            self._on_over(announce, now)
+            return False
+        if known is None or epoch > known.epoch:
+            return (known is not None or len(self._known) < JOBS_MAX) and self._on_claimed(announce, now)
+        return _is_of_master(announce, known) and self.believe(announce, now)
+
+    def believe(self, announce: Announce, now: float) -> bool:
+        """Takes what a job's master announces; False if it is out of date, or there is no room."""
         if not self.add(announce, now):
-            if self.is_over(announce.app_id, announce.epoch):
-                self._on_over(announce, now)
             return False
         for listener in self._on_announced:
             listener(announce, now)
@@ -164,3 +183,11 @@ class JobDirectory:
 
     def statistics(self) -> Mapping[str, int]:
         return {"jobs": len(self._known)}
+
+
+def _is_of_master(announce: Announce, known: Announce) -> bool:
+    """Whether an announcement agrees with an earlier one in what does not change under one master."""
+    return announce.epoch == known.epoch and all(
+        getattr(announce, name) == getattr(known, name)
+        for name in ("master", "master_name", "name", "stream", "bounded", "creator", "part_of", "trees")
+    )

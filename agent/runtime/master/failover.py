@@ -154,6 +154,8 @@ def descriptor_of(state: JobState, revision: int, results: Sequence[tuple[int, b
 
 
 REPLICAS_MAX = 1024
+EARLY_MAX = 256
+"""Upper bound on the jobs whose next master's descriptor is kept until it is believed to be the master."""
 SILENCE_S = 10.0
 """Time without an announcement, three of which are due in it, after which a master counts as failed."""
 FORWARD_S = 1.0
@@ -241,6 +243,7 @@ class Failover:
         self._directory = directory
         self._masters = masters
         self._held: dict[Id, _Held] = {}
+        self._early: dict[Id, tuple[Peer, Replica]] = {}
         self._failed: dict[int, float] = {}
         self._stood_still_at = -STOOD_STILL_S
 
@@ -313,6 +316,9 @@ class Failover:
         if not has_room or not self.takes_over or (known and replica.epoch < known.epoch):
             self.refused += 1
             return None
+        if known is not None and replica.epoch > known.epoch:
+            self._keep_early(sender, replica)
+            return None
         if held is not None and held.restored and not replica.restored:
             self._sender.send(sender, held.whole(), now)
         if held is None or not replica.epoch.is_same_job(held.replica.epoch):
@@ -338,6 +344,15 @@ class Failover:
                 confirm(now)
         return None
 
+    def _keep_early(self, sender: Peer, replica: Replica) -> None:
+        """Keeps the last descriptor of one that is not believed to be the master so far."""
+        early = self._early.get(replica.app_id)
+        has_room = early is not None or len(self._early) < EARLY_MAX
+        if has_room and sender.node_id == replica.epoch.master and not replica.take_over:
+            self._early[replica.app_id] = (sender, replica)
+        else:
+            self.refused += 1
+
     def _is_successor(self, app_id: Id, now: float) -> bool:
         """Whether this agent is the root by now, and has not just stood still: the master may have withdrawn an older
         request."""
@@ -351,15 +366,22 @@ class Failover:
 
     def announced(self, announce: Announce, now: float) -> None:
         """Notes that a master has announced its job."""
+        early = self._early.pop(announce.app_id, None)
+        if early is not None and early[1].epoch == announce.epoch:
+            self.hold(*early, now)
         held = self._held.get(announce.app_id)
         if held is None:
             return
         if held.restored:
             self._offer(held, announce, now)
-        if announce.epoch >= held.replica.epoch:
+        if announce.epoch >= held.replica.epoch and not self._is_dead(announce.epoch.master):
             held.heard(now)
             self._failed.pop(announce.epoch.master, None)
             held.notice_progress(announce, now)
+
+    def _is_dead(self, node_id: int) -> bool:
+        """Whether an agent has failed and is not back: what is announced in its name is old, or forged."""
+        return node_id in self._failed and self._node.tables.known(node_id) is None
 
     def extend_deadlines(self, seconds: float, now: float) -> None:
         """Makes up for a standstill of this agent: masters may have announced their jobs meanwhile."""
@@ -369,6 +391,7 @@ class Failover:
 
     def forget(self, app_id: Id, now: float) -> None:
         """Drops the descriptor of a job that is over, or has not been announced for too long."""
+        self._early.pop(app_id, None)
         held = self._held.pop(app_id, None)
         if held is not None and self._directory.is_over(app_id, held.replica.epoch):
             self._recorder.end(app_id, now)

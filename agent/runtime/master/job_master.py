@@ -45,11 +45,12 @@ from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
 from agent.runtime.model import contributors
 from agent.runtime.model.bundle import Signature
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import END, FIRST_PANE, Run
 from agent.runtime.reduce.combiner import PaneSpan
 from agent.runtime.reduce.straggler import LEAP_AGAIN_S, RECOVER_S, RUNS_MAX, HoldbackTimer, StragglerPolicy
-from overlay import Node, Peer
+from overlay import Id, Node, Peer
 
 ANNOUNCE_S = 3.0
 """Interval of announcements."""
@@ -188,6 +189,8 @@ class JobMaster:
         self._ended_at = now
         self._hand_over_at = now
         self._attempts = 0
+        self._appointed: dict[int, Id] = {}
+        """The agents to which this master has handed over and that have not declined, by the number of the attempt."""
         self._silent_until = now
         self._resigns = False
         self.rollout = Rollout(
@@ -330,8 +333,10 @@ class JobMaster:
     def replicated(self, sender: Peer, message: Replicated, now: float) -> None:
         """Notes that an agent holds a revision of the descriptor."""
         self._replication.confirmed(sender, message)
-        if message.declined and message.declined == self._attempts:
-            self._silent_until = now
+        if message.declined and self._appointed.get(message.declined) == sender.node_id:
+            del self._appointed[message.declined]
+            if message.declined == self._attempts:
+                self._silent_until = now
         self._stored(now)
 
     def _stored(self, now: float) -> None:
@@ -376,8 +381,14 @@ class JobMaster:
         successor = self._replication.successor() if self._resigns else self._node.closest(self._app_id)
         if successor is not None and successor.node_id != self._node.peer.node_id:
             self._attempts += 1
+            self._appointed[self._attempts] = successor.node_id
             self._silent_until = now + SUCCESSOR_S
             self._replication.hand_over(successor, self._attempts, now, leaving=self._resigns)
+
+    def has_appointed(self, epoch: JobEpoch) -> bool:
+        """Whether an epoch is that of an agent to which this master has handed over."""
+        mine = self.state.epoch
+        return epoch > mine and epoch.is_same_job(mine) and epoch.master in self._appointed.values()
 
     def has_lingered(self, now: float) -> bool:
         """Whether the job ended longer than LINGER_S ago."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
@@ -224,11 +224,29 @@ class JobMasters:
                 frontier=max(replica.frontier, state.published_upto),
                 versions=state.versions.all() if newer else replica.versions,
             )
+        epoch = max(replica.epoch, state.epoch).next(self._node.peer.node_id)
+        replica = msgspec.structs.replace(replica, results=[])
+        self._begin_again(master, Takeover(replica, ResultLog(sorted(results.items())), epoch, restored=True), now)
+
+    def has_appointed(self, app_id: Id, epoch: JobEpoch) -> bool:
+        """Whether the job's master is here, and has handed over to the master of an epoch."""
+        master = self._masters.get(app_id)
+        return master is not None and master.has_appointed(epoch)
+
+    def outdo(self, app_id: Id, rival: JobEpoch, now: float) -> None:
+        """Begins an epoch of the master here that is above a rival's."""
+        master = self._masters.get(app_id)
+        if master is None or master.ended is not None:
+            return
+        epoch = max(rival, master.state.epoch).next(self._node.peer.node_id)
+        replica = descriptor_of(master.state, 0)
+        self._begin_again(master, Takeover(replica, master.subscribers.log, epoch, app_id in self._restored), now)
+
+    def _begin_again(self, master: JobMaster, takeover: Takeover, now: float) -> None:
+        """Goes on here in a further epoch."""
         lines = tuple(master.log.lines)
         self._depose(master, None, now)
-        succeeding = max(replica.epoch, state.epoch).next(self._node.peer.node_id)
-        log = ResultLog(sorted(results.items()))
-        self.take_over(Takeover(msgspec.structs.replace(replica, results=[]), log, succeeding, True, lines), now)
+        self.take_over(replace(takeover, lines=lines), now)
 
     def end_restored(self, stopped: Stopped, now: float) -> bool:
         """Ends a job that was brought back from a disk and has ended before; False if no such job's master is here."""

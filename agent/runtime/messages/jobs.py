@@ -12,6 +12,7 @@ import msgspec
 
 import query
 from agent.runtime.messages.descriptions import DescribeStream, StreamDescription
+from agent.runtime.messages.mastership import FollowAnswer, FollowQuestion, MasterRequest
 from agent.runtime.messages.programs import (
     CannotRun,
     JobRequest,
@@ -319,7 +320,7 @@ class Unfollow(Message, frozen=True, tag=True):
 
 
 class NoJob(Message, frozen=True, tag=True):
-    """Root → agent, in answer to Follow or Ask: there is no such job here."""
+    """Root → agent, in answer to Follow, Ask or MasterRequest: there is no such job here."""
 
 
 class Followed(Message, frozen=True, tag=True):
@@ -471,4 +472,5 @@ CODEC: Codec[Message] = Codec(
     | DescribeStream | StreamDescription
     | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
     | OverRequest | OverAnswer
+    | MasterRequest | FollowQuestion | FollowAnswer
 )  # fmt: skip

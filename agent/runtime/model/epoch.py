@@ -9,6 +9,8 @@ import msgspec
 from overlay import Id
 
 Counter = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+JUMP_MAX = 1_000_000
+"""Upper bound on the counters that a master may leave out: nobody may use up the counters of those to come."""
 
 
 class JobEpoch(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True):
@@ -25,6 +27,11 @@ class JobEpoch(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_
     def is_same_job(self, other: JobEpoch) -> bool:
         """Whether both are of one submission, and not of two jobs that have one name."""
         return self.born_ms == other.born_ms
+
+    def is_jump_from(self, before: JobEpoch) -> bool:
+        """Whether no sequence of masters can have led from that epoch to this one."""
+        since = before.counter if self.is_same_job(before) else 0
+        return self.counter - since > JUMP_MAX
 
     def next(self, master: Id) -> JobEpoch:
         """The epoch of the master that takes over."""

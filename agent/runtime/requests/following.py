@@ -29,7 +29,7 @@ from agent.runtime.messages.jobs import (
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import FIRST_PANE
-from overlay import Id
+from overlay import Id, Peer
 
 FOLLOWED_MAX = 256
 """Upper bound on jobs that clients and programs of this agent follow."""
@@ -226,10 +226,12 @@ class JobSubscriptions:
 
     # What masters answer.
 
-    def _answered(self, message: Followed, _sender: object, now: float) -> None:
+    def _answered(self, message: Followed, sender: Peer, now: float) -> None:
         """Takes a master's answer to a request: from here on its windows count."""
         subscription = self._subscriptions.get((message.app_id, message.reader))
-        if subscription is None or not _answers(message, subscription):
+        known = self._directory.get(message.app_id)
+        is_of_master = sender.node_id == message.epoch.master and (known is None or known.epoch == message.epoch)
+        if subscription is None or not _answers(message, subscription) or not is_of_master:
             self.refused += 1
             return
         subscription.heard_at, subscription.epoch, subscription.settled = now, message.epoch, True
@@ -242,9 +244,9 @@ class JobSubscriptions:
             columns = list(message.columns)
             subscription.emit(Accepted(message.name, message.text, columns, message.bounded, message.version))
 
-    def _acknowledged(self, message: Acknowledgement, _sender: object, now: float) -> None:
+    def _acknowledged(self, message: Acknowledgement, sender: Peer, now: float) -> None:
         """Takes the number of agents that run the job."""
-        subscription = self._settled(message, now)
+        subscription = self._settled(message, sender, now)
         if subscription is not None and self._is_complete(message, subscription, message.sent, now):
             subscription.closed_ms = message.closed_ms
             event = Acknowledged(
@@ -254,18 +256,18 @@ class JobSubscriptions:
                 subscription.acknowledged = event
                 subscription.emit(event)
 
-    def _window(self, message: WindowMessage, _sender: object, now: float) -> None:
+    def _window(self, message: WindowMessage, sender: Peer, now: float) -> None:
         """Passes a result on, unless it is no newer than the last one."""
-        subscription = self._settled(message, now)
+        subscription = self._settled(message, sender, now)
         if subscription is None or not self._is_complete(message, subscription, message.previous, now):
             return
         if subscription.after is None or message.pane > subscription.after:
             subscription.after = message.pane
             subscription.emit(PublishedWindow(message.pane, msgspec.Raw(message.json)))
 
-    def _ended(self, message: JobEnded, _sender: object, now: float) -> None:
+    def _ended(self, message: JobEnded, sender: Peer, now: float) -> None:
         """Ends the subscription, once all windows before the job's end have arrived."""
-        subscription = self._settled(message, now)
+        subscription = self._settled(message, sender, now)
         if subscription is not None and self._is_complete(message, subscription, message.sent, now):
             self._end((message.app_id, message.reader), Ended(message.reason, message.failure))
 
@@ -278,9 +280,13 @@ class JobSubscriptions:
                     self._end(key, Ended("unknown"))
         return False
 
-    def _settled(self, message: Acknowledgement | WindowMessage | JobEnded, now: float) -> _Subscription | None:
+    def _settled(
+        self, message: Acknowledgement | WindowMessage | JobEnded, sender: Peer, now: float
+    ) -> _Subscription | None:
+        """The subscription that a message of its master belongs to."""
         subscription = self._subscriptions.get((message.app_id, message.reader))
-        if subscription is None or not subscription.settled or message.epoch != subscription.epoch:
+        is_of_master = subscription is not None and sender.node_id == message.epoch.master
+        if subscription is None or not (is_of_master and subscription.settled and message.epoch == subscription.epoch):
             self.refused += 1
             return None
         subscription.heard_at = now
