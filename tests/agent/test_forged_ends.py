@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from memory_fleet import COUNT, KEY, Fleet
 from program_fleet import TEN_LINES, Make, ProgramFleet
@@ -114,3 +115,6 @@ def test_marks_of_stopped_jobs_outlive_the_agent(fleet_of: Make) -> None:
     with pytest.raises(NotAuthorizedError, match="signed anew"):
         again.check(key, first.seal)
     assert not EndedMandates().load(b"damaged")
+    encoded = msgspec.msgpack.encode([("0" * 32, 1, 1)])
+    assert EndedMandates().load(encoded)
+    assert not EndedMandates().load(encoded.replace(b"\xd9\x20" + b"0" * 32, b"\xd9\x21" + b"0" * 32 + b"\n"))

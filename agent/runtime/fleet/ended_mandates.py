@@ -19,7 +19,7 @@ MARKS_BYTES_MAX = 64 * MARKS_MAX
 
 
 class _Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    app: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    app: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
     expires_ms: Count
     counter: Count
 

@@ -164,9 +164,11 @@ class Versions:
         """Merges the states of a run that ends with this pane."""
         return self.at(upto).function.combine(states)
 
-    def forget(self, frontier: int) -> None:
-        """Drops the versions whose panes are all published."""
+    def forget(self, frontier: int) -> bool:
+        """Drops the versions whose panes are all published; returns whether there were any."""
+        before = len(self._in_force)
         self._in_force = tuple(one for one in self._in_force if one.upto > frontier) or self._in_force[-1:]
+        return len(self._in_force) < before
 
 
 def trees_of(job: Submit, versions: Versions) -> int:

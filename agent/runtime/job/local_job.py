@@ -23,7 +23,7 @@ from agent.runtime.model.panes import FIRST_PANE, Counts, Run, total
 from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from agent.runtime.reduce.retransmit import AckLatency
 from agent.runtime.reduce.snapshot import EarlySnapshots, reason_too_large, run_of, snapshot_of, without_content
-from agent.runtime.reduce.straggler import LeapTimer
+from agent.runtime.reduce.straggler import LeapTimer, StragglerPolicy
 from agent.runtime.reduce.tree_node import RootOf, TreeNodes
 from overlay import Id, Peer
 
@@ -102,6 +102,7 @@ class LocalJob:
         """Whether a version of the job, in force or prepared, needs rows of other jobs' results, or of a table."""
         self._is_live = False
         self._early = EarlySnapshots()
+        self._policy: StragglerPolicy | None = None
         self._leaps = LeapTimer()
         self._leaped_upto = FIRST_PANE
         """The last pane over which this agent's worker was leaped."""
@@ -289,6 +290,7 @@ class LocalJob:
         """Puts versions in force, and takes the snapshots that waited for them."""
         assert self.versions is not None
         self.versions.change_to(versions)
+        self._policy = None
         self.reads_rows = any(one.function.plan.reads_rows for one in self.versions)
         self.nodes.end_versions_at(self.versions.ends())
         if self.pipeline is not None:
@@ -477,9 +479,16 @@ class LocalJob:
         """
         if not self.is_installed or self.versions is None or not self._is_live:
             return False
-        skipped = self.nodes.skip_stragglers(self.versions, now)
+        is_cut_by_code = self.versions.newest.function.self_paced
+        skipped = is_cut_by_code and self.nodes.skip_stragglers(self._straggler_policy(self.versions), now)
         silent_upto = self._leaps.gives_up(now)
         return skipped if silent_upto is None else self.nodes.go_on(silent_upto) or skipped
+
+    def _straggler_policy(self, versions: Versions) -> StragglerPolicy:
+        """The policy for the sources of the versions in force, made once for them."""
+        if self._policy is None:
+            self._policy = StragglerPolicy.of_sources(versions)
+        return self._policy
 
     def lagging(self, now: float) -> Lagging | None:
         """The report of stragglers that the master is to have now, if there are any."""
@@ -487,7 +496,7 @@ class LocalJob:
             return None
         assert self.versions is not None
         assert self.epoch is not None
-        lag = self.nodes.lag(self.versions)
+        lag = self.nodes.lag(self._straggler_policy(self.versions))
         return Lagging(self.app_id, self.epoch, *lag) if lag is not None and self._leaps.reports(lag[0], now) else None
 
     def leap(self, message: Leap, now: float) -> None:
@@ -524,5 +533,5 @@ class LocalJob:
         self.nodes.commit(self.committed)
         if self.pipeline is not None and self.versions is not None:
             self.pipeline.commit(self.committed, self.versions.retention_pane(self.committed))
-        if self.versions is not None:
-            self.versions.forget(self.committed)
+        if self.versions is not None and self.versions.forget(self.committed):
+            self._policy = None

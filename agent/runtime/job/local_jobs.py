@@ -254,11 +254,15 @@ class LocalJobs:
 
     def multicast(self, message: ProgramMulticast, _now: float) -> bool:
         """Delivers the master's multicast to the job's code; False if it is of another epoch."""
-        job = self._jobs.get(message.app_id)
-        if job is None or message.epoch != job.epoch:
-            return job is None
+        if (job := self._of_epoch(message)) is None:
+            return message.app_id not in self._jobs
         deliver_multicast(job, message, self._programs)
         return True
+
+    def _of_epoch(self, message: ProgramMulticast | Commit | Leap | SnapshotAck | SnapshotPartAck) -> LocalJob | None:
+        """The job of a message, unless that is of another epoch."""
+        job = self._jobs.get(message.app_id)
+        return job if job is not None and message.epoch == job.epoch else None
 
     def await_feeds(self, job: LocalJob) -> None:
         """Has a job wait for a sign of life of its feeds."""
@@ -274,17 +278,15 @@ class LocalJobs:
 
     def commit(self, message: Commit, _now: float) -> bool:
         """Frees published panes; False if the message is of another epoch."""
-        job = self._jobs.get(message.app_id)
-        if job is None or message.epoch != job.epoch:
-            return job is None
+        if (job := self._of_epoch(message)) is None:
+            return message.app_id not in self._jobs
         job.commit(message.frontier)
         return True
 
     def leap(self, message: Leap, now: float) -> bool:
         """Goes on without stragglers; False if the message is of another epoch."""
-        job = self._jobs.get(message.app_id)
-        if job is None or message.epoch != job.epoch:
-            return job is None
+        if (job := self._of_epoch(message)) is None:
+            return message.app_id not in self._jobs
         job.leap(message, now)
         return True
 
@@ -360,9 +362,8 @@ class LocalJobs:
 
     def acknowledged(self, message: SnapshotAck, sender: Peer, now: float) -> bool:
         """Notes that the parent has a snapshot."""
-        job = self._jobs.get(message.app_id)
-        if job is None or message.epoch != job.epoch:
-            return job is None
+        if (job := self._of_epoch(message)) is None:
+            return message.app_id not in self._jobs
         if not self._is_uplink(job, message.tree, sender):
             return False
         if job.nodes.acknowledged(message, now):
@@ -371,9 +372,8 @@ class LocalJobs:
 
     def part_acknowledged(self, message: SnapshotPartAck, sender: Peer, now: float) -> bool:
         """Notes how far the parent has a snapshot, and sends the next parts."""
-        job = self._jobs.get(message.app_id)
-        if job is None or message.epoch != job.epoch:
-            return job is None
+        if (job := self._of_epoch(message)) is None:
+            return message.app_id not in self._jobs
         if not self._is_uplink(job, message.tree, sender):
             return False
         self._send(job, message.tree, sender, job.nodes.part_acknowledged(message, now), now)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from agent.runtime.function.versions import Versions
 from agent.runtime.messages.jobs import Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck
 from agent.runtime.model.panes import Run
 from agent.runtime.reduce.combiner import Combine, Combiner, PaneSpan
@@ -137,18 +136,15 @@ class TreeNodes:
         late = [self.combiner(run.tree).add(self._worker, run) for run in runs]
         return [run for run in late if run is not None]
 
-    def skip_stragglers(self, versions: Versions, now: float) -> bool:
-        """Skips sources that stand still where code cuts the panes, looking once in a while; returns whether their set
-        has changed."""
-        if now < self._looks_at or not versions.newest.function.self_paced:
+    def skip_stragglers(self, policy: StragglerPolicy, now: float) -> bool:
+        """Skips sources that stand still, looking once in a while; returns whether their set has changed."""
+        if now < self._looks_at:
             return False
         self._looks_at = now + LOOK_INTERVAL_S
-        policy = StragglerPolicy.of_sources(versions)
         return sum(one.skip_stragglers(policy, now) for one in self._combiners()) > 0
 
-    def lag(self, versions: Versions) -> tuple[int, bool] | None:
+    def lag(self, policy: StragglerPolicy) -> tuple[int, bool] | None:
         """The pane to which others have come where sources are stragglers, in any tree; whether too many runs wait."""
-        policy = StragglerPolicy.of_sources(versions)
         lags = [lag for one in self._combiners() if (lag := one.lag(policy)) is not None]
         return max(lags, default=None)
 

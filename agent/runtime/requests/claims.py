@@ -52,7 +52,7 @@ class MastersHere(Protocol):
 
 @dataclass(slots=True)
 class _Poll:
-    """What the agents near this one say about a claim."""
+    """Answers of the agents near this one about a claim."""
 
     claim: Announce
     asked: set[int]
@@ -66,7 +66,7 @@ class _Poll:
 
 @dataclass(slots=True)
 class _Rival:
-    """One that claims to be the master, and is not followed."""
+    """An agent that claims to be the master, and is not followed."""
 
     since: float
     heard_at: float
