@@ -107,6 +107,8 @@ class Server:
     """Nothing of its log is read before, although its agent is well."""
     block: int = 50
     """Events that are read at once."""
+    clock_off_ms: int = 0
+    """By how much its wall clock is ahead."""
     read_bounded: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     def counted(self, pane: int, size_ms: int) -> Counter[str]:
@@ -161,6 +163,10 @@ class SimulatedFleet:
     def wall_ms(self) -> int:
         return WALL_MS + int(self.now * 1000)
 
+    def wall_of(self, server: Server) -> int:
+        """The wall clock of a server and its agent."""
+        return self.wall_ms + server.clock_off_ms
+
     # Time.
 
     def at(self, time: float, action: Callable[[], None]) -> None:
@@ -199,7 +205,7 @@ class SimulatedFleet:
             self._tell(server, event)
 
     def _tell(self, server: Server, event: Event) -> None:
-        server.agent.process(event, self.now, self.wall_ms)
+        server.agent.process(event, self.now, self.wall_of(server))
         self._observe(server)
 
     def _drive(self, server: Server) -> None:
@@ -208,12 +214,12 @@ class SimulatedFleet:
         self._use_disk(server)
         timer = server.agent.next_timer()
         if timer is not None and timer <= self.now:
-            server.agent.handle_timer(self.now, self.wall_ms)
+            server.agent.handle_timer(self.now, self.wall_of(server))
         if self.random.random() < 0.7 and self.now >= server.reads_from:
             self._read(server)
         if self.now >= server.sealing_from:
             for _ in range(self.random.randint(1, 4)):
-                if not server.agent.work(self.now, self.wall_ms):
+                if not server.agent.work(self.now, self.wall_of(server)):
                     break
         self._observe(server)
 
@@ -224,7 +230,7 @@ class SimulatedFleet:
             server.is_to_start = False
             server.agent.start(self.now)
         elif self.random.random() < 0.7 and (count := server.disk.write()):
-            server.agent.jobs_stored(count, self.now, self.wall_ms)
+            server.agent.jobs_stored(count, self.now, self.wall_of(server))
 
     def _read(self, server: Server) -> None:
         wanted = {feed.key: feed for feed in server.agent.ingest.feeds()}
@@ -247,11 +253,20 @@ class SimulatedFleet:
         reader.position = upto
         server.read = max(server.read, upto)
         if events:
-            server.agent.ingest.insert(key, as_read(parsed(events), reader.feed), self.now, self.wall_ms)
+            server.agent.ingest.insert(
+                key,
+                as_read(self._parsed(server, upto - len(events), events), reader.feed),
+                self.now,
+                self.wall_of(server),
+            )
         if reader.end is None and upto == len(server.log):
-            server.agent.ingest.caught_up(key, self.now, self.wall_ms)
+            server.agent.ingest.caught_up(key, self.now, self.wall_of(server))
         elif upto == reader.end:
-            server.agent.ingest.end_of_feed(key, self.now, self.wall_ms)
+            server.agent.ingest.end_of_feed(key, self.now, self.wall_of(server))
+
+    def _parsed(self, _server: Server, _position: int, events: list[tuple[int, str]]) -> Parsed:
+        """Some events of a log, from a position on, as a parser gives them."""
+        return parsed(events)
 
     def _observe(self, server: Server) -> None:
         for app, notice in client_of(server.agent).by_job():
@@ -325,7 +340,7 @@ class SimulatedFleet:
         server.writes = False
         del server.log[server.read :]
         server.agent.drain.begin(self.now)
-        server.agent.process_events(self.now, self.wall_ms)
+        server.agent.process_events(self.now, self.wall_of(server))
         deadline = self.now + patience
 
         def look() -> None:
@@ -344,7 +359,7 @@ class SimulatedFleet:
     def write(self, server: Server, count: int, *, late_ms: int = 0) -> None:
         """The web server logs some events of the last half second."""
         for _ in range(count):
-            time = self.wall_ms - self.random.randint(0, 500) - late_ms
+            time = self.wall_of(server) - self.random.randint(0, 500) - late_ms
             server.log.append((time, self.random.choice(PRODUCTS)))
 
     def keep_writing(self, until: float, *, pause: float = 0.6, servers: Iterable[Server] | None = None) -> None:

@@ -52,8 +52,7 @@ def crashed(act: Act, seed: int, size: int) -> lives.Life:
     seeds(
         (crash, 1, 3),
         (crash_master, 2, 2),
-        (crash_master, 3, 8),
-        slow=[(crash_master, 3, DEEP), (crash_interior, 4, DEEP)],
+        slow=[(crash_master, 3, 8), (crash_master, 3, DEEP), (crash_interior, 4, DEEP)],
     ),
 )
 def test_windows_go_on_after_a_crash(act: Act, seed: int, size: int) -> None:
@@ -61,7 +60,7 @@ def test_windows_go_on_after_a_crash(act: Act, seed: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("act", [leave, join, stall])
-@pytest.mark.parametrize("seed", seeds(2, slow=[1]))
+@pytest.mark.parametrize("seed", seeds(slow=[1, 2]))
 def test_windows_go_on_when_agents_come_and_go(act: Act, seed: int) -> None:
     life = begin(seed, size=2 + seed)
     happen(life, [act], span_s=2.0)
@@ -102,7 +101,7 @@ def restless(seed: int, acts: Sequence[Act], loss: float = 0.0) -> lives.Life:
     return life
 
 
-@pytest.mark.parametrize("seed", seeds(1, slow=(2, 3, 4, 6, 7)))
+@pytest.mark.parametrize("seed", seeds(slow=(1, 2, 3, 4, 6, 7)))
 def test_restless_lives(seed: int) -> None:
     check(restless(seed, ACTS), silence_max_s=25.0)
 

@@ -125,7 +125,7 @@ def restless(seed: int, acts: Sequence[Act], loss: float = 0.0) -> lives.Life:
     return life
 
 
-@pytest.mark.parametrize("seed", seeds(2, slow=[4, 12]))
+@pytest.mark.parametrize("seed", seeds(slow=[2, 4, 12]))
 def test_restless_lives(seed: int) -> None:
     check(restless(seed, TREE_ACTS), silence_max_s=25.0)
 
