@@ -270,3 +270,21 @@ def test_who_does_not_hear_of_it_is_named_and_catches_up(monkeypatch: pytest.Mon
         fleet.work()
         fleet.wait_long(1.0)
     assert shown(fleet.results)[-1][1:] == (2, {"a": 3}, 3)
+
+
+def test_each_agent_decodes_a_plan_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it is asked, has the master, works, or all of these."""
+    decoded: list[object] = []
+    read = query.Plan.from_wire
+
+    def counted(data: object) -> query.Plan:
+        decoded.append(data)
+        return read(data)
+
+    monkeypatch.setattr(query.Plan, "from_wire", staticmethod(counted))
+    fleet = live()
+    assert len(decoded) == len(fleet.agents)
+    update(fleet, FEW)
+    settle_update(fleet)
+    assert {job.version for agent in fleet.agents for job in agent.status().jobs} == {2}
+    assert len(decoded) == 2 * len(fleet.agents)

@@ -6,7 +6,7 @@ rows of each pane. Workers, combiners and masters see only this shape.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -66,22 +66,21 @@ class JobFunction:
         self._pane = cbt.pane_of(pl.col("@time"), plan.pane_ms)
 
     @classmethod
-    def from_wire(
-        cls, plan: Mapping[str, Any], since_ms: int | None, until_ms: int | None, bundle: Bundle | None = None
+    def of(
+        cls, plan: query.Plan, since_ms: int | None, until_ms: int | None, bundle: Bundle | None = None
     ) -> JobFunction:
-        """Raises `query.PlanError` where the plan is not one."""
-        read = query.Plan.from_wire(plan)
+        """The function of a plan with the code in a bundle. Raises `query.PlanError` where they do not go together."""
         if bundle is None:
-            return cls(read, since_ms, until_ms)
+            return cls(plan, since_ms, until_ms)
         contents = bundle.contents
-        if contents.source and read.branches:
+        if contents.source and plan.branches:
             raise query.PlanError("a job with code of its own has no UNION ALL: its code may unite what it reads")
-        if contents.drives and read.window_ms is not None:
+        if contents.drives and plan.window_ms is not None:
             raise query.PlanError("a job that drives itself has no WINDOWING: it cuts its batches by cbt.flush")
-        if contents.drives and read.apps:
+        if contents.drives and plan.apps:
             raise query.PlanError("a job that drives itself reads streams, not other jobs: ask them by route or ask")
         code = contents.digest() if contents.source else None
-        return cls(read, since_ms, until_ms, code=code, self_paced=contents.drives)
+        return cls(plan, since_ms, until_ms, code=code, self_paced=contents.drives)
 
     @property
     def aggregates(self) -> bool:

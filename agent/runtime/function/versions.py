@@ -40,6 +40,8 @@ class InForce:
 REGEX_SIZE_MAX = 10_000
 """Upper bound on the compiled size of one query's regular expressions. The engine keeps a few dozen of all queries, and
 compiles others again for each block: this size in 0.15 s."""
+PLANS_MAX = 64
+"""Number of decoded plans that are kept, those used last: a submission, its master and its worker follow each other."""
 TOO_LARGE = (
     "its regular expressions and LIKE patterns are too large together, with repetitions written out: their size is"
     f" {{size:,}}, and at most {REGEX_SIZE_MAX:,} is for one query. Use fewer or simpler ones, such as [a-z] for \\w"
@@ -47,14 +49,27 @@ TOO_LARGE = (
 
 
 class FunctionCache:
-    """Decodes each version of an agent's jobs once, for its master and its worker alike, while either needs it.
+    """Decodes each plan and each version of an agent's jobs once, for all services that need them at a time.
 
     A plan's regular expressions may have at most `regex_size_max`; None: only who asks waits for them.
     """
 
     def __init__(self) -> None:
         self.regex_size_max: int | None = REGEX_SIZE_MAX
+        self._plans: dict[bytes, query.Plan] = {}
         self._made: WeakValueDictionary[tuple[Id, int, bytes], JobFunction] = WeakValueDictionary()
+
+    def plan(self, plan: dict[str, Any]) -> query.Plan:
+        """The plan of a query. Raises `query.PlanError` for what is no plan, and for too large regular expressions."""
+        content = msgspec.msgpack.encode(plan)
+        known = self._plans.pop(content, None)
+        if known is None:
+            self._check(plan)
+            known = query.Plan.from_wire(plan)
+        if len(self._plans) >= PLANS_MAX:
+            del self._plans[next(iter(self._plans))]
+        self._plans[content] = known
+        return known
 
     def get(self, job: Submit, number: int, plan: dict[str, Any], bundle: Bundle | None) -> JobFunction:
         """The function of a version of a job. Raises `query.PlanError` for what is no plan."""
@@ -63,11 +78,10 @@ class FunctionCache:
         key = (job.app_id, number, content)
         function = self._made.get(key)
         if function is None:
-            self.check(plan)
-            function = self._made[key] = JobFunction.from_wire(plan, job.since_ms, job.until_ms, bundle)
+            function = self._made[key] = JobFunction.of(self.plan(plan), job.since_ms, job.until_ms, bundle)
         return function
 
-    def check(self, plan: dict[str, Any]) -> None:
+    def _check(self, plan: dict[str, Any]) -> None:
         """Raises `query.PlanError` for a plan with too large regular expressions, which are not even compiled."""
         if self.regex_size_max is not None and (size := query.regex_size(plan)) > self.regex_size_max:
             raise query.PlanError(TOO_LARGE.format(size=size))
@@ -133,6 +147,11 @@ class Versions:
         return len(self._in_force)
 
     @property
+    def trees(self) -> int:
+        """The number of trees that the job is computed by, for as long as it runs: that of its first version."""
+        return self._functions.plan(self._job.plan).trees
+
+    @property
     def newest(self) -> InForce:
         return self._in_force[-1]
 
@@ -169,12 +188,6 @@ class Versions:
         before = len(self._in_force)
         self._in_force = tuple(one for one in self._in_force if one.upto > frontier) or self._in_force[-1:]
         return len(self._in_force) < before
-
-
-def trees_of(job: Submit, versions: Versions) -> int:
-    """The number of trees that a job is computed by, for as long as it runs: that of its first version."""
-    first = next((one.function.plan for one in versions if one.version.number == 1), None)
-    return (first or query.Plan.from_wire(job.plan)).trees
 
 
 def first_version(job: Submit) -> Version:

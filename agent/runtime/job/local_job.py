@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 import query
-from agent.runtime.function.versions import FunctionCache, Versions, trees_of
+from agent.runtime.function.versions import FunctionCache, Versions
 from agent.runtime.ingest.feed import Feed, FeedKey
 from agent.runtime.ingest.mapped import Send
 from agent.runtime.ingest.operator_pool import OperatorPool
@@ -179,7 +179,7 @@ class LocalJob:
     def install(self, message: Enrolled) -> None:
         """Takes the function and starts to combine at the master's frontier. Raises `query.PlanError`."""
         versions = self.versions or Versions(message.versions, message.job, self._functions)
-        if trees_of(message.job, versions) != len(self.nodes):
+        if versions.trees != len(self.nodes):
             raise query.PlanError("the job has not as many trees as were announced")
         self.versions = versions
         self._is_live = not message.job.bounded

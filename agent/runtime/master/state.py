@@ -11,7 +11,7 @@ import polars as pl
 import query
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.result import NAMES_MAX, OtherGroups, WindowMembership, WindowResult, WindowRows
-from agent.runtime.function.versions import FunctionCache, InForce, Versions, first_version, trees_of
+from agent.runtime.function.versions import FunctionCache, InForce, Versions, first_version
 from agent.runtime.master.roster import Roster
 from agent.runtime.master.windows import BYTES_MAX, ClosedWindow, WindowAssembler
 from agent.runtime.messages.jobs import Enrolled, Ready, Replica, Submit
@@ -43,7 +43,7 @@ class JobState:
     ) -> None:
         self.versions = Versions(versions or [first_version(job)], job, functions or FunctionCache())
         self.job = msgspec.structs.replace(job, bundle=None)
-        self.trees = trees_of(job, self.versions)
+        self.trees = self.versions.trees
         """Number of trees that compute the job, as long as it runs."""
         self.epoch = epoch
         self.submitter = submitter

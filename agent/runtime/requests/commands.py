@@ -81,8 +81,7 @@ class JobCommands:
     def submit(self, job: Submit, reply: Callable[[SubmitReply], None], now: float, wall_ms: int) -> None:
         """Starts a job, on whichever agent its master will be."""
         try:
-            self._functions.check(job.plan)
-            plan = query.Plan.from_wire(job.plan)
+            plan = self._functions.plan(job.plan)
             self._check_apps(plan, job.name)
         except query.PlanError as error:
             reply(SubmitRefused(job.app_id, str(error), unavailable=False))
@@ -108,8 +107,7 @@ class JobCommands:
         update = msgspec.structs.replace(update, updated_ms=max(0, wall_ms))
         known = self._directory.get(update.app_id)
         try:
-            self._functions.check(update.plan)
-            self._check_apps(query.Plan.from_wire(update.plan), known.name if known else None)
+            self._check_apps(self._functions.plan(update.plan), known.name if known else None)
         except query.PlanError as error:
             reply(UpdateRefused(update.app_id, str(error), "usage"))
             return

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
+import query
 from agent import SpillArea
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.runtime.function.job_function import JobFunction
@@ -50,7 +51,7 @@ class RegionJob:
 
     def function(self) -> JobFunction:
         """The plan, ready to run. Raises `query.TableError` for a table that cannot be joined with."""
-        function = JobFunction.from_wire(self.plan, self.since_ms, self.until_ms)
+        function = JobFunction.of(query.Plan.from_wire(self.plan), self.since_ms, self.until_ms)
         lookup = function.lookup
         if lookup is not None and lookup.table is not None:
             lookup.hold_rows(self.lookups[lookup.table].frames(lookup.columns))
