@@ -23,6 +23,11 @@ DIRECTORY_MODE = 0o750
 INCARNATION_FILE = "incarnation"
 ENDED_MANDATES_FILE = "ended-mandates"
 LOCK_FILE = "lock"
+CLOCK_FILE = "clock"
+CLOCK_BYTES_MAX = 128
+BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
+CLOCK_MOVED_MS = 250
+"""Change of the clock's lead from which on it is stored again: clocks drift."""
 REVOCATIONS_FILE = "revoked.pem"
 REVOCATIONS_BYTES_MAX = 16 << 20
 EPOCHS_FILE = "epochs"
@@ -108,6 +113,11 @@ class DataDirectory:
         """Saves the marks of stopped jobs for the next start. OSError if the disk does not take them."""
         self._write(self.path / ENDED_MANDATES_FILE, marks)
 
+    def clock(self, warn: Callable[[str, str], None], timers_s: float) -> ClockFile:
+        """The clock as this agent has believed it before. `timers_s`: the lead of the clock of timers on the machine's
+        monotonic one."""
+        return ClockFile(self.path / CLOCK_FILE, _boot_id(), round(1000 * timers_s), warn)
+
     def epochs(self) -> EpochsFile:
         """Epochs of the trees this agent has been the root of, over all its starts."""
         try:
@@ -148,21 +158,7 @@ class DataDirectory:
         return wall_s
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Writes a whole file durably."""
-        beside = path.with_name(f"{path.name}.new")
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        self._sync_names()
-
-    def _sync_names(self) -> None:
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _write_durably(path, content)
 
     def _unusable(self, error: OSError) -> StartError:
         reason = (error.strerror or str(error)).lower()
@@ -173,6 +169,67 @@ class DataDirectory:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    """Writes a whole file durably."""
+    beside = path.with_name(f"{path.name}.new")
+    with beside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _boot_id() -> str:
+    """The name of the machine's present run, since whose start the monotonic clock counts; "" where it has none."""
+    try:
+        return BOOT_ID_PATH.read_text().strip()
+    except OSError:
+        return ""
+
+
+class ClockFile:
+    """Keeps the lead of the wall clock on the machine's monotonic one, as the agent believes it, for its next process.
+
+    The monotonic clock goes on until the machine is started again: what was stored before that says nothing.
+    `timers_ms` is the lead of the clock of timers on it. `warn` gets what the disk does not take, and why.
+    """
+
+    def __init__(self, path: Path, boot: str, timers_ms: int, warn: Callable[[str, str], None]) -> None:
+        self._path = path
+        self._boot = boot
+        self._timers_ms = timers_ms
+        self._warn = warn
+        self._stored_ms: float | None = None
+
+    def read(self) -> float | None:
+        """The lead (ms) on the clock of timers that was stored since the machine was started; None: not known."""
+        try:
+            with self._path.open("rb") as file:
+                boot, _, lead = file.read(CLOCK_BYTES_MAX).decode("ascii", "replace").partition(" ")
+            self._stored_ms = int(lead) - self._timers_ms if self._boot and boot == self._boot else None
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            self._warn("the clock is not known from before", str(error))
+        return self._stored_ms
+
+    def keep(self, lead_ms: float | None) -> None:
+        """Stores a lead that differs from the stored one: at a start, and after steps; what the disk does not take is
+        not stored before it changes again."""
+        if lead_ms is None or (self._stored_ms is not None and abs(lead_ms - self._stored_ms) < CLOCK_MOVED_MS):
+            return
+        self._stored_ms = lead_ms
+        try:
+            _write_durably(self._path, f"{self._boot} {round(lead_ms + self._timers_ms)}\n".encode())
+        except OSError as error:
+            self._warn("the clock is not kept", error.strerror or str(error))
 
 
 class DiskWarnings:

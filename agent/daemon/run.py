@@ -25,7 +25,7 @@ from agent.control.server import ControlServer
 from agent.control.status_report import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.stream_sampler import StreamSampler
 from agent.daemon.archiving import ArchiveSupervisor
-from agent.daemon.data_directory import POSITIONS_FILE, DataDirectory, DiskWarnings, ShownFiles
+from agent.daemon.data_directory import POSITIONS_FILE, ClockFile, DataDirectory, DiskWarnings, ShownFiles
 from agent.daemon.identity_watch import IdentityWatch
 from agent.daemon.job_journal import JobJournal
 from agent.daemon.position_keeper import PositionKeeper
@@ -146,8 +146,7 @@ class Daemon(AgentObserver):
         self._config = config
         self._incarnation = incarnation = directory.next_incarnation(int(time.time()))
         self._epochs, job_files = directory.epochs(), directory.job_files()
-        self._started = started
-        self._exit_code = 0
+        self._started, self._exit_code = started, 0
         address = config.advertise or config.listen
         chance = random.Random()
         node = Node(
@@ -160,6 +159,7 @@ class Daemon(AgentObserver):
             config.job_memory_bytes, directory.empty_spill_directory(), self._warnings.warn, self._quota
         )
         self._agent = agent = self._new_agent(node, options)
+        self._clock_file = self._resumed_clock(directory)
         self._journal = JobJournal(job_files, self._jobs_stored, self._repeat_jobs, self._warnings.warn)
         agent.restore(job_files.read(), trio.current_time())
         self._shown_files = ShownFiles(directory.shown_directory())
@@ -232,6 +232,13 @@ class Daemon(AgentObserver):
             config.name, node, streams, room=self._room, tables=[table.name for table in config.tables], observer=self,
             clock=WorkClock(), max_skew_ms=config.max_skew_ms,
         )  # fmt: skip
+
+    def _resumed_clock(self, directory: DataDirectory) -> ClockFile:
+        """The lead of the clock as it was believed before this start, and from now on."""
+        file = directory.clock(self._warnings.warn, trio.current_time() - time.monotonic())
+        if (lead_ms := file.read()) is not None:
+            self._agent.ingest.clock.resume(lead_ms)
+        return file
 
     def _position_keeper(self) -> PositionKeeper:
         """The places in logs where jobs go on that were begun before this start."""
@@ -321,6 +328,7 @@ class Daemon(AgentObserver):
 
     def _settled(self) -> None:
         self._feeds.reconcile()
+        self._clock_file.keep(self._agent.ingest.clock.lead_ms)
 
     # Start and end.
 

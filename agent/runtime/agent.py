@@ -144,7 +144,7 @@ class Agent:
         self.stages = Stages(self.masters, directory, self.subscriptions, containment)
         self.program_host = ProgramHost(
             name, sender, programs, jobs, self.deployments, self.masters, self.rpc, self.subscriptions,
-            self.observer.shown,
+            self.observer.shown, self.ingest.observe,
         )  # fmt: skip
         self._connect(containment)
         self.router = Router(self._handlers(), containment)
@@ -241,10 +241,9 @@ class Agent:
         self.process_events(now, wall_ms)
 
     def _begin_step(self, now: float, wall_ms: int) -> None:
-        """Sets the clock. An agent that stood still has missed messages meanwhile, and may get requests that are long
-        settled."""
-        self._clock.ms = self.programs.wall_ms = wall_ms
-        self.ingest.observe(now, wall_ms)
+        """Sets the clock, without a step that is doubted. An agent that stood still has missed messages meanwhile, and
+        may get requests that are long settled."""
+        self._clock.ms = self.programs.wall_ms = self.ingest.observe(now, wall_ms)
         due = self.next_timer()
         if due is not None and now - due > STANDSTILL_S:
             self._tick_at = now

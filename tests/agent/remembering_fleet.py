@@ -21,6 +21,8 @@ class RememberingFleet(SimulatedFleet):
         super().__init__(seed, disks=disks)
         self.positions: dict[str, dict[str, FeedPosition]] = {}
         self.ledgers: dict[tuple[str, FeedKey], ReadingLedger] = {}
+        self.leads_ms: dict[str, float] = {}
+        """The lead of its clock that the disk of an agent which is not up has."""
 
     def _read_on(self, server: Server, reader: Reader) -> None:
         if self.now < reader.opens_at:
@@ -58,7 +60,14 @@ class RememberingFleet(SimulatedFleet):
         if found:
             self.positions[server.name] = {"web": merged(found)}
 
+    def crash(self, server: Server) -> None:
+        super().crash(server)
+        if (lead_ms := server.agent.ingest.clock.lead_ms) is not None:
+            self.leads_ms[server.name] = lead_ms
+
     def restart(self, server: Server) -> None:
         super().restart(server)
+        if server.name in self.leads_ms:
+            server.agent.ingest.clock.resume(self.leads_ms[server.name])
         stored = self.positions.get(server.name, {})
         server.agent.ingest.memory.remember({stream: one.memories() for stream, one in stored.items()})

@@ -127,3 +127,34 @@ def test_time_never_passes_what_the_wall_clock_showed_lastingly(readings: list[t
         elapsed_ms += int(LASTING_S * 1000)
         last = clock.observe(elapsed_ms / 1000, WALL_MS + elapsed_ms)
     assert not readings or last == WALL_MS + elapsed_ms, "a clock that is right for a while is believed again"
+
+
+@pytest.mark.parametrize("wrong_ms", [HOUR_MS, -HOUR_MS])
+def test_an_agent_that_starts_again_while_its_clock_is_wrong_goes_by_what_it_knew(wrong_ms: int) -> None:
+    before, after = EventClock(), EventClock()
+    before.observe(5.0, WALL_MS + 5_000)
+    assert before.lead_ms == WALL_MS
+    after.resume(before.lead_ms)
+    assert after.observe(6.0, WALL_MS + 6_000 + wrong_ms) == WALL_MS + 6_000
+    assert after.observe(9.0, WALL_MS + 9_000) == WALL_MS + 9_000
+    assert after.steps == 1
+    assert after.take_step() is None, "nothing was skipped, nothing is lived through twice"
+
+
+def test_a_job_that_is_begun_while_all_clocks_are_wrong_is_not_an_hour_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step in doubt: the agents take up the job at the time that they still believe."""
+    fleet = Fleet(2)
+    for agent in fleet.agents:
+        agent.ingest.clock = EventClock()
+    fleet.wait(2.0)
+    wrong = property(lambda fleet: WALL_MS + int(fleet.now * 1000) + HOUR_MS)
+    with monkeypatch.context() as stepped:
+        stepped.setattr(Fleet, "wall_ms", wrong)
+        fleet.submit("SELECT COUNT(*) AS n FROM web WINDOWING 1 SECOND", bounded=False, grace_ms=0)
+        fleet.wait(1.0)
+        fleet.catch_up()
+    for _ in range(6):
+        fleet.wait(1.0)
+        fleet.insert(0, events("a", at_ms=fleet.wall_ms))
+        fleet.catch_up()
+    assert [one.contributors for one in fleet.results][-2:] == [2, 2]

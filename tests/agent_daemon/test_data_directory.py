@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.daemon.data_directory import DataDirectory
+from agent.daemon.data_directory import ClockFile, DataDirectory
 from agent.errors import StartError
 
 WALL_S = 1_767_323_045
@@ -68,3 +68,39 @@ def test_a_spill_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "spill").symlink_to("/")
     with DataDirectory(tmp_path) as directory, pytest.raises(StartError, match=r"cannot be used: .*spill"):
         directory.empty_spill_directory()
+
+
+def clock_of(path: Path, warnings: list[str], timers_s: float = 0.0) -> ClockFile:
+    return DataDirectory(path).clock(lambda what, why: warnings.append(f"{what}: {why}"), timers_s)
+
+
+def test_the_next_process_knows_how_far_ahead_the_wall_clock_was(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    lead_ms = 1e12
+    clock_of(tmp_path, warnings).keep(lead_ms)
+    assert clock_of(tmp_path, warnings).read() == lead_ms
+    later = clock_of(tmp_path, warnings, timers_s=-10_000.0)
+    assert later.read() == lead_ms + 10_000_000, "its clock of timers counts from another moment"
+    written = (tmp_path / "clock").read_bytes()
+    later.keep(lead_ms + 10_000_100)
+    assert (tmp_path / "clock").read_bytes() == written, "a clock that drifts is not written all the time"
+    later.keep(lead_ms + 13_600_000)
+    assert (tmp_path / "clock").read_bytes() != written
+    assert warnings == []
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"elsewhere 12", b"\xff\x00 5", b"1" * 300])
+def test_of_a_clock_before_the_machine_was_started_nothing_is_known(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "clock").write_bytes(content)
+    warnings: list[str] = []
+    clock = clock_of(tmp_path, warnings)
+    assert clock.read() is None
+    clock.keep(5.0)
+    assert clock_of(tmp_path, warnings).read() == 5.0
+    assert warnings == []
+
+
+def test_a_disk_that_does_not_take_the_clock_is_told(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    clock_of(tmp_path / "nowhere", warnings).keep(5.0)
+    assert warnings == ["the clock is not kept: No such file or directory"]

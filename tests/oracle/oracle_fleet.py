@@ -82,6 +82,7 @@ class OracleFleet(RememberingFleet):
         assert server.disk is not None
         server.disk.durable.clear()
         self.positions.pop(server.name, None)
+        self.leads_ms.pop(server.name, None)
 
     def follow(self, after: int | None) -> None:
         """The follower follows the job; a new process goes on where the one before it was."""

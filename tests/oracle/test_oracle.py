@@ -18,7 +18,6 @@ from simulated_fleet import Window
 
 SEEDS = 301
 BROKEN = {
-    195: "an agent is whole without events after its clock stepped back and all agents were killed meanwhile",
     231: "late events of an agent that stood still for 5 s are counted by nobody",
 }
 """Seeds whose lives break a promise, and how: faults that are not mended yet."""

@@ -1,7 +1,8 @@
 """Says what times live events may have, by a wall clock that may be wrong.
 
 The wall clock is compared with the monotonic one. A step of it is believed once it has lasted; until then time goes on
-as before, so that a clock that is an hour ahead for two seconds closes no pane.
+as before, so that a clock that is an hour ahead for two seconds closes no pane. An agent that starts again resumes what
+its process before believed: its first look at the clock may fall into such a step.
 """
 
 from __future__ import annotations
@@ -24,10 +25,18 @@ class EventClock:
         self.steps = 0
         """Number of steps of the wall clock."""
         self._lead_ms: float | None = None
-        """Believed lead of the wall clock on the monotonic one."""
         self._doubted_from: float | None = None
         self._stepped_upto: int | None = None
         self._steady_ms = self._wall_ms = 0
+
+    @property
+    def lead_ms(self) -> float | None:
+        """The believed lead of the wall clock on the monotonic one; None before the first reading."""
+        return self._lead_ms
+
+    def resume(self, lead_ms: float) -> None:
+        """Begins with what an earlier process of the agent has believed, in terms of this one's monotonic clock."""
+        self._lead_ms = lead_ms
 
     @property
     def limit_ms(self) -> int:

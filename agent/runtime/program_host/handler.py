@@ -33,7 +33,9 @@ NOT_DRIVEN = "cbt.flush, cbt.empty and send_to are for jobs that say drives = Tr
 
 
 class ProgramHost:
-    """The host of all programs of the agent `agent_name`; `show` gets the JSON that they show."""
+    """The host of all programs of the agent `agent_name`; `show` gets the JSON that they show. `observe` compares both
+    clocks and returns the wall clock's time without a step that is doubted.
+    """
 
     name = "program_host"
 
@@ -48,7 +50,9 @@ class ProgramHost:
         rpc: JobRpc,
         subscriptions: ProgramSubscriptions,
         show: Callable[[Shown], None],
+        observe: Callable[[float, int], int],
     ) -> None:
+        self._observe = observe
         self._agent_name = agent_name
         self._sender = sender
         self._programs = programs
@@ -71,7 +75,7 @@ class ProgramHost:
 
     def receive(self, event: ProgramSaid | ProgramEnded, now: float, wall_ms: int) -> None:
         """Takes one frame of a program, or the end of its process."""
-        self._programs.wall_ms = wall_ms
+        self._programs.wall_ms = wall_ms = self._observe(now, wall_ms)
         if isinstance(event, ProgramSaid):
             self._frame_received(event.key, event.data, now, wall_ms)
         else:
