@@ -14,6 +14,7 @@ from agent.runtime.master.result_log import ResultLog
 from agent.runtime.messages.jobs import Snapshot
 from agent.runtime.messages.programs import LOG_LINES_MAX, Line
 from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.incomplete import Publication
 from agent.runtime.model.panes import Run
 from agent.runtime.reduce import snapshot
 from agent.runtime.reduce.snapshot import EarlySnapshots
@@ -49,7 +50,7 @@ def test_the_oldest_published_panes_go_first(monkeypatch: pytest.MonkeyPatch, mo
     kept = PaneLog()
     for pane in range(10 + more):
         kept.append(run(pane))
-        kept.commit(pane, retention_pane=-1)
+        kept.commit(Publication(pane), retention_pane=-1)
     assert [one.upto for one in kept.after(-1)] == list(range(more, 10 + more))
     assert kept.memory_bytes <= 10 * size
 

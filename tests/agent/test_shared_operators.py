@@ -21,6 +21,7 @@ from agent.runtime.ingest import pane_log
 from agent.runtime.ingest.operator import PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.model.containment import JobContainment
+from agent.runtime.model.incomplete import Publication
 from agent.runtime.model.panes import FIRST_PANE, Run
 from overlay import Id, app_id
 
@@ -257,14 +258,14 @@ def test_a_job_that_is_not_out_holds_up_no_other_and_misses_nothing(monkeypatch:
     for second in range(1, 40):
         desk.log(*"abcdefgh", at_ms=second * SECOND)
         out += desk.sealed(prompt)
-        prompt.log.commit(prompt.frontier, prompt.frontier)
+        prompt.log.commit(Publication(prompt.frontier), prompt.frontier)
     assert prompt.frontier == 38 * SECOND
     assert stuck.frontier < 20 * SECOND
     assert sum(counted(out).values()) == 38 * 8
     late: list[Run] = []
     while stuck.frontier < prompt.frontier:
         late += desk.sealed(stuck)
-        stuck.log.commit(stuck.frontier, stuck.frontier)
+        stuck.log.commit(Publication(stuck.frontier), stuck.frontier)
         desk.seal()
     assert counted([*late, *desk.sealed(stuck)]) == counted(out)
     assert len(list(desk.operators)) == 1

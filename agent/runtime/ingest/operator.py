@@ -193,6 +193,17 @@ class PaneConsumer:
                 self.late += events
                 self._late += events
 
+    def owe(self, lost: Counts) -> None:
+        """Counts the events of its runs that are in no window as late, and what went with them once more."""
+        self.late += lost.events
+        self._late += lost.events + lost.late
+        self._malformed += lost.malformed
+
+    def take_late(self) -> int:
+        """The late events that are not in a run so far; returned once."""
+        late, self._late = self._late, 0
+        return late
+
     def count_malformed(self) -> None:
         """Counts malformed lines here from now on. They have no time, and go with the newest pane of a run."""
         if self._counts_from is None:

@@ -1,28 +1,46 @@
 """Keeps the runs that one worker has sealed until the master commits them, and longer while open windows need them.
 
 Whoever becomes master next gets them again: nothing that a worker has sealed is lost with a master, or with a parent.
+
+Accounts. A pane may be published without this worker: its run was too late, or went to a master on the other side of a
+cut. The master says so for a while (`agent.runtime.model.incomplete`). What was counted of such a pane is in no window:
+it is to be counted as late, once, and is not handed in again. Where windows that are out can be corrected, it is kept
+instead for the `heal_ms` that a master may ask for it, and counted as late when it falls out.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-from agent.runtime.model.panes import COUNTS_BYTES, Run, runs_upto
+from agent.runtime.model.incomplete import HEAL_RETENTION_MS, Publication
+from agent.runtime.model.panes import COUNTS_BYTES, Counted, Counts, Run, count_in, runs_upto, total
 
 UNCOMMITTED_BYTES_MAX = 64 << 20
 """Upper bound on runs that are sealed and not committed; past it a worker seals nothing until the master catches up."""
 RETAINED_BYTES_MAX = 256 << 20
 """Upper bound on committed runs retained for windows that are still open; past it the oldest are dropped."""
+HEALING_BYTES_MAX = 64 << 20
+"""Upper bound on runs kept for windows that may be corrected; past it the oldest fall out."""
+ACCOUNTS_MAX = 4096
+"""Upper bound on published panes whose counts are remembered; those of older ones are taken to be in windows."""
 
 
 class PaneLog:
-    """A replay log of runs in pane order."""
+    """A replay log of runs in pane order. `heal_ms`: time for which panes published without somebody are kept for
+    windows to be corrected; 0: no window is corrected.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, heal_ms: int = 0) -> None:
+        self._heal_ms = heal_ms
         self._uncommitted: list[Run] = []
         self._uncommitted_bytes = 0
         self._retained: deque[Run] = deque()
         self._retained_bytes = 0
+        self._healing: deque[Run] = deque()
+        """Runs that no open window needs, of panes published without somebody; they are older than the retained."""
+        self._healing_bytes = 0
+        self._accounts: Counted = {}
+        """The counts of published panes, in their order."""
 
     def append(self, run: Run) -> None:
         """Keeps a run, which follows the last one."""
@@ -36,20 +54,57 @@ class PaneLog:
 
     def after(self, frontier: int) -> list[Run]:
         """Every run beyond a frontier that is still kept, cut to what lies beyond it."""
-        return [run.within(frontier, run.upto) for run in (*self._retained, *self._uncommitted) if run.upto > frontier]
+        every = (*self._healing, *self._retained, *self._uncommitted)
+        return [run.within(frontier, run.upto) for run in every if run.upto > frontier]
 
-    def commit(self, frontier: int, retention_pane: int) -> None:
-        """Marks panes up to `frontier` as published, and frees those up to `retention_pane`: no window needs them."""
+    def commit(self, published: Publication, retention_pane: int) -> Counts:
+        """Takes panes as published, and frees those up to `retention_pane`: no open window needs them.
+
+        Returns what was counted in runs that are in no window and never will be.
+        """
+        frontier = published.frontier
         if self._uncommitted and self._uncommitted[0].upto <= frontier:
             committed = [run for run in self._uncommitted if run.upto <= frontier]
             self._uncommitted = self._uncommitted[len(committed) :]
             self._uncommitted_bytes = sum(map(_bytes_of, self._uncommitted))
             self._retained += committed
             self._retained_bytes += sum(map(_bytes_of, committed))
+            for run in committed:
+                count_in(self._accounts, run.counted if run.contributors else {})
+        if not self._heal_ms and published.without:
+            self._drop_left_out(published)
         while self._retained and (
             self._retained[0].upto <= retention_pane or self._retained_bytes > RETAINED_BYTES_MAX
         ):
-            self._retained_bytes -= _bytes_of(self._retained.popleft())
+            self._free(self._retained.popleft(), published)
+        return self._settled(published)
+
+    def _drop_left_out(self, published: Publication) -> None:
+        """Drops what is counted as late, so that no later master puts it into a window."""
+        kept = [part for run in self._retained for part in published.parts_with(run)]
+        if kept != list(self._retained):
+            self._retained = deque(kept)
+            self._retained_bytes = sum(map(_bytes_of, self._retained))
+
+    def _free(self, run: Run, published: Publication) -> None:
+        """Keeps a run that no open window needs, if one that is out may be corrected with it."""
+        self._retained_bytes -= _bytes_of(run)
+        if self._heal_ms and published.is_incomplete_in(run.after, run.upto):
+            self._healing.append(run)
+            self._healing_bytes += _bytes_of(run)
+
+    def _settled(self, published: Publication) -> Counts:
+        """Forgets what windows are corrected with no longer, and the accounts of that time."""
+        oldest = published.frontier - (self._heal_ms or HEAL_RETENTION_MS)
+        fallen = oldest
+        while self._healing and (self._healing[0].upto <= oldest or self._healing_bytes > HEALING_BYTES_MAX):
+            fallen = self._healing[0].upto
+            self._healing_bytes -= _bytes_of(self._healing.popleft())
+        late = [pane for pane in self._accounts if (pane <= fallen or not self._heal_ms) and published.lacks(pane)]
+        lost = total([self._accounts.pop(pane) for pane in late])
+        while self._accounts and (len(self._accounts) > ACCOUNTS_MAX or next(iter(self._accounts)) <= oldest):
+            del self._accounts[next(iter(self._accounts))]
+        return lost
 
     @property
     def is_full(self) -> bool:
@@ -58,7 +113,7 @@ class PaneLog:
 
     @property
     def memory_bytes(self) -> int:
-        return self._uncommitted_bytes + self._retained_bytes
+        return self._uncommitted_bytes + self._retained_bytes + self._healing_bytes
 
 
 def _bytes_of(run: Run) -> int:

@@ -20,7 +20,8 @@ from agent.runtime.ingest.operator import ColumnNames, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
-from agent.runtime.model.panes import FIRST_PANE, Run, closed_ms
+from agent.runtime.model.incomplete import Publication
+from agent.runtime.model.panes import FIRST_PANE, Counts, Run, closed_ms, total
 from overlay import Id
 
 OnSealed = Callable[[Run], None]
@@ -375,12 +376,22 @@ class Pipeline:
         self.advance()
         return [run for consumer in (*self._ended, self.consumer) for run in consumer.log.after(frontier)]
 
-    def commit(self, frontier: int, retention_pane: int) -> None:
-        """Frees published runs, except those that unpublished windows still need."""
-        self._committed = max(self._committed, frontier)
-        self._ended = [consumer for consumer in self._ended if consumer.last_pane > frontier]
-        for consumer in (*self._ended, self.consumer):
-            consumer.log.commit(frontier, retention_pane)
+    def commit(self, published: Publication, retention_pane: int) -> Counts:
+        """Frees published runs, except those that open windows still need. Returns the counts of runs that are in no
+        window."""
+        self._committed = max(self._committed, published.frontier)
+        consumers = (*self._ended, self.consumer)
+        lost = total([consumer.log.commit(published, retention_pane) for consumer in consumers])
+        self._ended = [one for one in self._ended if one.last_pane > published.frontier]
+        return lost
+
+    def owe(self, lost: Counts) -> None:
+        """Counts what is in no window as late, with the next pane."""
+        self.consumer.owe(lost)
+
+    def take_late(self) -> int:
+        """The late events that no run tells of so far; returned once."""
+        return self.consumer.take_late()
 
     @property
     def frontier(self) -> int:

@@ -24,6 +24,7 @@ from agent.runtime.ingest.pane_store import PaneStore
 from agent.runtime.ingest.pao_handles import HELD_MAX, PaoHandle, PaoHandles
 from agent.runtime.ingest.pipeline import OnSealed, columns_of
 from agent.runtime.ingest.watermark import believed
+from agent.runtime.model.incomplete import Publication
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
 from overlay import Id
 
@@ -58,7 +59,7 @@ class SelfPacedPipeline:
         self._ingest = ingest
         self._function = versions.newest.function
         self._store = PaneStore(self._function, ingest.area)
-        self._counts = Counts()
+        self._counts = self._owed = Counts()
         self._malformed = 0
         self._lacking: set[FeedKey] = set()
         self._lacks_some = False
@@ -191,7 +192,8 @@ class SelfPacedPipeline:
         if self._log.is_full:
             return "send_to: too much was sent that the master has not committed yet"
         state = held.state.with_columns(pl.lit(pane, pl.Int64).alias("pane"))
-        run = Run(self.frontier, pane, SELF, state, {pane: held.counts}, SELF if held.is_partial else 0)
+        counts, self._owed = held.counts.plus(self._owed), Counts()
+        run = Run(self.frontier, pane, SELF, state, {pane: counts}, SELF if held.is_partial else 0)
         self._log.append(run)
         self.frontier = pane
         self._on_sealed(run)
@@ -215,9 +217,18 @@ class SelfPacedPipeline:
         """Every run sent beyond a frontier and not committed, again."""
         return self._log.after(frontier)
 
-    def commit(self, frontier: int, retention_pane: int) -> None:
-        """Frees published runs: no window is made of several of its panes."""
-        self._log.commit(frontier, retention_pane)
+    def commit(self, published: Publication, retention_pane: int) -> Counts:
+        """Frees published runs: no window is made of several of its panes. Returns the counts of those in no result."""
+        return self._log.commit(published, retention_pane)
+
+    def owe(self, lost: Counts) -> None:
+        """Counts what is in no result as late, with the next batch that is sent."""
+        self.late += lost.events
+        self._owed = self._owed.plus(Counts(late=lost.events + lost.late, malformed=lost.malformed))
+
+    def take_late(self) -> int:
+        """0: its batches are never leaped over."""
+        return 0
 
     @property
     def memory_bytes(self) -> int:

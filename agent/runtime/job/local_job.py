@@ -19,6 +19,7 @@ from agent.runtime.keyed.placement import KeyPlacement
 from agent.runtime.messages.jobs import PANES_COUNTED_MAX, Enrolled, Lagging, Leap, Ready, Snapshot
 from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
 from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.incomplete import Publication, WireSpan, from_wire
 from agent.runtime.model.panes import FIRST_PANE, Counts, Run, total
 from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from agent.runtime.reduce.retransmit import AckLatency
@@ -85,9 +86,8 @@ class LocalJob:
         """Whether the master took leave of this worker, which works on: it enrols anew."""
         self._numbered_from = FIRST_PANE
         """The first pane that this worker seals under its number."""
-        self.refused = 0
-        self.oversized = 0
-        """Runs that went without their content for being larger."""
+        self.refused = self.oversized = 0
+        """Messages, and parts of runs, not taken; runs that went without their content for being too large."""
         self.pipeline: AnyPipeline | None = None
         """The feeds and operators of the worker, once the agent is on the roster."""
         self.programs: dict[bytes, Program] = {}
@@ -106,8 +106,10 @@ class LocalJob:
         self._leaps = LeapTimer()
         self._leaped_upto = FIRST_PANE
         """The last pane over which this agent's worker was leaped."""
-        self._leaped_events = 0
-        """Events of those panes that came later, to be counted late with the next pane."""
+        self._numbers = 0
+        """Bitmap of the numbers under which this worker has contributed, as this master knows them."""
+        self._told_late: list[tuple[int, int]] = []
+        """Late events that were told of while this worker was leaped over, with the last pane of each telling."""
         self._is_prepared = False
         """Whether the proposed version has been reported to the master as prepared."""
 
@@ -154,12 +156,13 @@ class LocalJob:
             self.close()
             self.versions = self.number = self.number_before = None
             self.committed = self._numbered_from = FIRST_PANE
+            self._numbers, self._told_late = 0, []
         self.has_departed = False
         self._on(LocalJobEvent.EPOCH_BEGUN)
         self.epoch, self.master_peer, self.pending = epoch, master, None
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
         self.nodes.begin_epoch(trees)
-        self._leaps, self._leaped_upto, self._leaped_events = LeapTimer(), FIRST_PANE, 0
+        self._leaps, self._leaped_upto = LeapTimer(), FIRST_PANE
         self._withdraw()
 
     @property
@@ -191,12 +194,15 @@ class LocalJob:
         """Takes a number and contributes; runs sealed in an earlier epoch are handed in again."""
         assert self.versions is not None
         assert message.number is not None
+        # A master from the other side of a cut may have given this worker's number to another one.
+        self._numbers = 1 << message.number | (self._numbers if message.number == self.number_before else 0)
         self.number = message.number
         if self.pipeline is None:
             send = self.map_events if self.program is not None and self.program.maps else None
             self.pipeline = new_pipeline(
                 self.versions, message, feeds, wall_ms, self._ingest, self.on_sealed, send, self.paos
             )
+        self._tell_again()
         self.nodes.begin_worker()
         for run in self.pipeline.after(message.frontier):
             self._add(run)
@@ -220,6 +226,7 @@ class LocalJob:
         """Takes another number for all panes that are not sealed yet."""
         assert self.pipeline is not None
         self.number, self.has_departed = number, False
+        self._numbers |= 1 << number
         self._numbered_from = self.pipeline.frontier + 1
         return self.ready_message()
 
@@ -317,16 +324,10 @@ class LocalJob:
         self._on_work(self)
 
     def _add(self, run: Run) -> None:
-        if run.after < self._leaped_upto:
-            came_late = run.within(run.after, self._leaped_upto).counted
-            self._leaped_events += total(came_late.values()).events
+        if run.after < self._leaped_upto:  # published without it: the master will say so
             run = run.within(self._leaped_upto, max(run.upto, self._leaped_upto))
         if run.upto <= run.after:
             return
-        if self._leaped_events and run.counted:
-            first = min(run.counted)
-            late = run.counted[first].plus(Counts(late=self._leaped_events))
-            run, self._leaped_events = replace(run, counted={**run.counted, first: late}), 0
         for piece in self.nodes.add(self._in_trees(run)):
             self._take_detached(piece)
 
@@ -520,18 +521,28 @@ class LocalJob:
         assert self.number is not None
         pane_ms = self.versions.at(upto).function.pane_ms or 1
         last, counted = upto // pane_ms * pane_ms, dict[int, Counts]()
-        if self._leaped_events and last > after:
-            counted, self._leaped_events = {last: Counts(late=self._leaped_events)}, 0
+        if self.pipeline is not None and last > after and (late := self.pipeline.take_late()):
+            counted = {last: Counts(late=late)}
+            self._told_late.append((upto, late))
         empty = (without_content(self.versions, after, upto, node.tree) for node in self.nodes)
         runs = [replace(run, leaped=1 << self.number, counted={} if run.tree else counted) for run in empty]
         self.nodes.add(runs)
         self._leaped_upto = upto
 
-    def commit(self, frontier: int) -> None:
-        """Frees what the master has published."""
+    def _tell_again(self) -> None:
+        """Counts the late events anew that the master before may not have heard of."""
+        told, self._told_late = self._told_late, []
+        if self.pipeline is not None:
+            self.pipeline.owe(Counts(late=sum(late for _, late in told)))
+
+    def commit(self, frontier: int, incomplete: Iterable[WireSpan] = ()) -> None:
+        """Frees what the master has published; `incomplete`: the spans that it has published without somebody."""
         self.committed = max(self.committed, frontier)
         self.nodes.commit(self.committed)
-        if self.pipeline is not None and self.versions is not None:
-            self.pipeline.commit(self.committed, self.versions.retention_pane(self.committed))
+        self._told_late = [(upto, late) for upto, late in self._told_late if upto > self.committed]
+        # Who has no number under this master yet cannot tell whether it is in a span.
+        if self.pipeline is not None and self.versions is not None and self.number is not None:
+            published = Publication.to(self._numbers, self.committed, from_wire(incomplete))
+            self.pipeline.owe(self.pipeline.commit(published, self.versions.retention_pane(self.committed)))
         if self.versions is not None and self.versions.forget(self.committed):
             self._policy = None

@@ -136,7 +136,7 @@ class LocalJobs:
         if job.epoch is None or announce.epoch > job.epoch:
             self._unannounced.pop(job.app_id, None)
             self._begin_epoch(job, announce.epoch, announce.master, announce.trees, now)
-        job.commit(announce.frontier)
+        job.commit(announce.frontier, announce.incomplete)
         job.works = works
         if not works:
             job.close()
@@ -280,7 +280,7 @@ class LocalJobs:
         """Frees published panes; False if the message is of another epoch."""
         if (job := self._of_epoch(message)) is None:
             return message.app_id not in self._jobs
-        job.commit(message.frontier)
+        job.commit(message.frontier, message.incomplete)
         return True
 
     def leap(self, message: Leap, now: float) -> bool:

@@ -150,6 +150,7 @@ def descriptor_of(state: JobState, revision: int, results: Sequence[tuple[int, b
         written_off=contributors.to_bytes(state.written_off),
         results=list(results),
         versions=state.versions.all(),
+        incomplete=state.told_incomplete(state.published_upto),
     )
 
 

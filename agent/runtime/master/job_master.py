@@ -111,6 +111,7 @@ class Announcing:
             part_of=state.part_of,
             trees=state.trees,
             members=contributors.to_bytes(state.roster.present()),
+            incomplete=state.told_incomplete(self._subscribers.frontier),
         )
 
 
@@ -501,7 +502,9 @@ class JobMaster:
             if self.on_result is not None:
                 for _, result in outcome.results:
                     self.on_result(result)
-            self._sender.multicast(self._app_id, Commit(self._app_id, self.state.epoch, outcome.frontier), now)
+            incomplete = self.state.told_incomplete(outcome.frontier)
+            commit = Commit(self._app_id, self.state.epoch, outcome.frontier, incomplete)
+            self._sender.multicast(self._app_id, commit, now)
             if outcome.frontier == END:
                 self.stop(now, "finished")
         if self.state.failure is not None:

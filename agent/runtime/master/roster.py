@@ -31,6 +31,7 @@ class Roster:
     _steady: tuple[int, int, int] = (0, 0, 0)
     _by_node: dict[int, list[int]] = field(default_factory=dict)
     _present: tuple[int, int] = (0, 0)
+    _known: tuple[int, int] = (0, 0)
     _contributing: int = 0
     _contributed: dict[int, int] = field(default_factory=dict)
     _unknown_upto: int = FIRST_PANE
@@ -153,8 +154,12 @@ class Roster:
         return numbers
 
     def known(self) -> int:
-        """Bitmap of all numbers in use."""
-        return sum(1 << number for number in self._members)
+        """Bitmap of all numbers in use. O(1) while no agent comes, or is forgotten."""
+        revision, numbers = self._known
+        if revision != self.revision:
+            numbers = sum(1 << number for number in self._members)
+            self._known = (self.revision, numbers)
+        return numbers
 
     def numbers_of(self, node_id: int) -> int:
         """Bitmap of the numbers an agent has, or has had."""

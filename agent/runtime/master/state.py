@@ -18,11 +18,21 @@ from agent.runtime.messages.jobs import Enrolled, Ready, Replica, Submit
 from agent.runtime.messages.versions import Version
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.incomplete import (
+    HEAL_RETENTION_MS,
+    IncompleteSpan,
+    IncompleteSpans,
+    WireSpan,
+    from_wire,
+    to_wire,
+)
 from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Losses, Run, total
 from overlay import Id
 
 TOO_LARGE = f"its open windows take more than {BYTES_MAX >> 30} GiB: choose shorter ones, or group by fewer columns"
 
+TOLD_MS = 30_000
+"""Time beyond `heal_retention` for which agents are told of panes that they no longer keep, and now count as late."""
 LEFT_KEPT_MS = 60_000
 """Time after its last pane for which an agent that has left is known: runs of one that works on can be combined."""
 
@@ -60,6 +70,7 @@ class JobState:
         """The reason why the job cannot continue beyond the frontier."""
         self.membership: dict[int, WindowMembership] | None = None
         """Members of the windows that `publish` returned last, by position; None if nobody needs them."""
+        self._incomplete = IncompleteSpans()
         self._losses: list[tuple[int, int, Losses]] = []
         """Runs that were not passed on: their first and last pane, and whose they were."""
         self._ready = 0
@@ -179,6 +190,7 @@ class JobState:
         self.roster.contribute(run.contributors, run.after)
         self._note_losses(run)
         self.roster.include(run.contributors, run.after + 1)
+        self._note_incomplete(run)
         counted = dict(run.counted)
         self.totals = total(
             [self.totals, *(counts for pane, counts in counted.items() if pane > self._published_before)]
@@ -196,6 +208,15 @@ class JobState:
         self._forget_left()
         self.versions.forget(self.frontier)
         return results
+
+    def _note_incomplete(self, run: Run) -> None:
+        if not self.job.bounded:
+            self._incomplete.note(IncompleteSpan(run.after, run.upto, run.contributors), self.roster.known())
+            self._incomplete.forget(run.upto - HEAL_RETENTION_MS - TOLD_MS)
+
+    def told_incomplete(self, upto: int) -> tuple[WireSpan, ...]:
+        """The panes up to one that were published without somebody, as messages carry them."""
+        return to_wire(self._incomplete.within(FIRST_PANE, upto))
 
     def _note_losses(self, run: Run) -> None:
         if run.losses:
@@ -263,6 +284,9 @@ class JobState:
         members = replica.members if state.app is None else ()
         state.roster = Roster.of(members, replica.next_number, replica.frontier)
         state.frontier, state._published_before = state.versions.retention_pane(replica.frontier), replica.frontier
+        # Panes that open windows need are asked for again: who is in them will be seen then.
+        before = IncompleteSpans(from_wire(replica.incomplete)).within(FIRST_PANE, state.frontier)
+        state._incomplete = IncompleteSpans(before)
         state.written_off = contributors.from_bytes(replica.written_off)
         state.totals = Counts(*replica.totals)
         return state

@@ -27,6 +27,7 @@ from agent.runtime.messages.versions import AbortVersion, ActivateVersion, Prepa
 from agent.runtime.model.bundle import Bundle, Signature
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Bitmap, Count, Message, Name, Number, Reason, Text, Time
+from agent.runtime.model.incomplete import SPANS_MAX
 from agent.runtime.model.panes import COUNTS_BYTES, LOSSES_MAX
 from overlay import Codec, Id, Peer
 
@@ -46,6 +47,8 @@ PaneCounts = tuple[Time, Time, Time, Time, Time, Time, Time]
 PANES_COUNTED_MAX = 4096
 """Upper bound on the panes with counts in one snapshot; a run of more goes as several."""
 LossReason = Annotated[str, msgspec.Meta(max_length=256)]
+Incomplete = Annotated[tuple[tuple[Time, Time, Bitmap], ...], msgspec.Meta(max_length=SPANS_MAX)]
+"""Spans of panes, each with its contributors, that were published without somebody: see `IncompleteSpan`."""
 
 
 class Submit(Message, frozen=True, tag=True):
@@ -83,6 +86,7 @@ class Announce(Message, frozen=True, tag=True):
     `creator`: the job's creator, "" if it has none; `mandate`: the digest of the creator's last mandate, number
     `counter`. `part_of`: the job of which it is a stage, "" if it is none. `trees`: the number of its trees.
     `members`: the numbers on the roster that have not left. A worker whose number is not among them is to enrol anew.
+    `incomplete`: as in `Commit`.
     """
 
     epoch: JobEpoch
@@ -103,6 +107,7 @@ class Announce(Message, frozen=True, tag=True):
     part_of: Text = ""
     trees: Annotated[int, msgspec.Meta(ge=1, le=query.TREES_MAX)] = 1
     members: Bitmap = b""
+    incomplete: Incomplete = ()
 
 
 class AnnouncementBatch(Message, frozen=True, tag=True):
@@ -227,10 +232,14 @@ class SnapshotPartAck(Message, frozen=True, tag=True):
 
 
 class Commit(Message, frozen=True, tag=True):
-    """Master → all, multicast: every pane up to the frontier is published; free what you kept for it."""
+    """Master → all, multicast: every pane up to the frontier is published; free what you kept for it.
+
+    `incomplete`: the spans that were published without somebody, with their contributors, for a while.
+    """
 
     epoch: JobEpoch
     frontier: Time
+    incomplete: Incomplete = ()
 
 
 class Lagging(Message, frozen=True, tag=True):
@@ -272,6 +281,7 @@ class Replica(Message, frozen=True, tag=True):
     `written_off`: the agents that no pane waits for. `results`: the results that the receiver lacks, by pane, as JSON.
     `take_over`: become the master if you are the root by now; the number of this attempt, 0 if there is none.
     `leaving`: become the master in any case. `restored`: sent by an agent that has it from its disk, not by its master.
+    `incomplete`: as in `Commit`.
     """
 
     epoch: JobEpoch
@@ -288,6 +298,7 @@ class Replica(Message, frozen=True, tag=True):
     take_over: Count = 0
     leaving: bool = False
     restored: bool = False
+    incomplete: Incomplete = ()
 
 
 class Replicated(Message, frozen=True, tag=True):

@@ -1,0 +1,147 @@
+"""Agents learn which of their panes were published without them, and count the events as late: once, and no others."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_stragglers import COUNT, Street, name
+
+from agent.runtime.ingest import pane_log
+from agent.runtime.ingest.operator import SELF
+from agent.runtime.ingest.pane_log import PaneLog
+from agent.runtime.model.incomplete import (
+    HEAL_RETENTION_MS,
+    SPANS_MAX,
+    IncompleteSpan,
+    IncompleteSpans,
+    Publication,
+    from_wire,
+    to_wire,
+)
+from agent.runtime.model.panes import FIRST_PANE, Counts, Run
+
+ME = 1 << 3
+OTHERS = 0b111
+ALL = ME | OTHERS
+
+
+def run(after: int, upto: int) -> Run:
+    counts = {pane: Counts(events=pane + 1) for pane in range(after + 1, upto + 1)}
+    return Run(after, upto, SELF, pl.DataFrame({"pane": list(counts)}), counts)
+
+
+@st.composite
+def publications(draw: st.DrawFn) -> tuple[list[tuple[int, int]], list[tuple[int, bool]], list[bool]]:
+    """Panes at which runs are cut; how far each publication goes and if with this agent; which are heard of."""
+    ends = [*sorted(draw(st.sets(st.integers(0, 30), min_size=1))), 31]
+    spans = [(upto, draw(st.booleans())) for upto in sorted(draw(st.sets(st.integers(0, 30), max_size=12)) | {31})]
+    heard = [*(draw(st.booleans()) for _ in spans[:-1]), True]
+    return [(after, upto) for after, upto in zip([-1, *ends], ends, strict=False)], spans, heard
+
+
+@given(publications(), st.integers(0, 31))
+def test_each_event_is_in_a_window_or_late_once(
+    drawn: tuple[list[tuple[int, int]], list[tuple[int, bool]], list[bool]], sealed_first: int
+) -> None:
+    """Whatever is sealed before or after it is published, and whichever commits are lost."""
+    runs, spans, heard = drawn
+    log, told, late, before = PaneLog(), IncompleteSpans(), 0, -1
+    waiting = [run(*bounds) for bounds in runs]
+    while waiting and waiting[0].upto <= sealed_first:
+        log.append(waiting.pop(0))
+    expected = 0
+    for (upto, with_me), is_heard in zip(spans, heard, strict=True):
+        told.note(IncompleteSpan(before, upto, ALL if with_me else OTHERS), ALL)
+        expected += 0 if with_me else sum(pane + 1 for pane in range(before + 1, upto + 1))
+        before = upto
+        if is_heard:
+            late += log.commit(Publication.to(ME, upto, told.within(FIRST_PANE, upto)), upto).events
+        if waiting:
+            log.append(waiting.pop(0))
+    for one in waiting:
+        log.append(one)
+    last = Publication.to(ME, 31, told.within(FIRST_PANE, 31))
+    late += log.commit(last, 31).events
+    assert late == expected
+    assert log.commit(last, 31) == Counts()
+    assert log.after(-1) == []
+
+
+def test_a_master_names_neighbours_together_and_only_so_many_spans() -> None:
+    spans = IncompleteSpans()
+    for pane in range(10):
+        spans.note(IncompleteSpan(pane - 1, pane, OTHERS), ALL)
+    assert list(spans.within(2, 7)) == [IncompleteSpan(2, 7, OTHERS)]
+    assert from_wire(to_wire(spans.within(FIRST_PANE, 99))) == [IncompleteSpan(-1, 9, OTHERS)]
+    for pane in range(10, 10 + 2 * SPANS_MAX):
+        spans.note(IncompleteSpan(pane - 1, pane, OTHERS if pane % 2 else ALL), ALL)
+    assert len(list(spans.within(FIRST_PANE, 999))) == SPANS_MAX
+    spans.forget(10**6)
+    assert not spans
+
+
+def test_what_was_counted_late_is_handed_in_to_no_further_master() -> None:
+    log = PaneLog()
+    log.append(run(-1, 4))
+    without = Publication.to(ME, 4, [IncompleteSpan(1, 3, OTHERS)])
+    assert log.commit(without, -1) == Counts(events=3 + 4)
+    assert [(one.after, one.upto) for one in log.after(-1)] == [(-1, 1), (3, 4)]
+
+
+def test_panes_of_windows_that_may_be_corrected_are_kept_for_a_time_and_then_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, kept_ms = PaneLog(heal_ms=10), 10
+    log.append(run(-1, 4))
+    log.append(run(4, 6))
+    spans = [IncompleteSpan(-1, 1, ME), IncompleteSpan(1, 4, OTHERS)]
+    assert log.commit(Publication.to(ME, 6, spans), 6) == Counts()
+    assert [(one.after, one.upto) for one in log.after(-1)] == [(-1, 4)], "the other is in complete windows"
+    log.append(run(6, 4 + kept_ms))
+    assert log.commit(Publication.to(ME, 4 + kept_ms, spans), 4 + kept_ms) == Counts(events=3 + 4 + 5)
+    assert log.after(-1) == []
+    for upto in (20, 30):
+        log.append(run(upto - 1, upto))
+        monkeypatch.setattr(pane_log, "HEALING_BYTES_MAX", 100)
+        log.commit(Publication.to(ME, upto, [IncompleteSpan(15, 30, OTHERS)]), upto)
+    assert log.memory_bytes <= 100, "and for the memory that they may take"
+
+
+def test_a_master_of_the_other_side_judges_anew() -> None:
+    """Under the master of one side this agent was in the window; the one that remains has published without it."""
+    log = PaneLog()
+    log.append(run(-1, 4))
+    assert log.commit(Publication.to(ME, 4, [IncompleteSpan(-1, 4, ME)]), 4) == Counts()
+    assert log.commit(Publication.to(ME, 5, [IncompleteSpan(-1, 4, OTHERS)]), 5).events == 1 + 2 + 3 + 4 + 5
+    assert log.commit(Publication.to(ME, 6, [IncompleteSpan(-1, 4, OTHERS)]), 6) == Counts()
+
+
+def test_accounts_are_closed_after_a_while() -> None:
+    log = PaneLog()
+    log.append(run(-1, 4))
+    log.commit(Publication(4), 4)
+    log.commit(Publication(5 + HEAL_RETENTION_MS), 5)
+    assert log.commit(Publication.to(ME, 10**6, [IncompleteSpan(-1, 4, OTHERS)]), 4) == Counts()
+
+
+def test_an_agent_that_was_missing_and_is_back_counts_its_events_as_late_once() -> None:
+    """It lives, and does not come to read or answer: it is written off. Later it reads what was logged meanwhile."""
+    street = Street(f"{COUNT} ON STRAGGLER LEAP")
+    slow = street.slow()
+    its_name, agent = name(street, slow), street.fleet.agents.pop(slow)
+    speeds = dict(street.speed)
+    street.speed = dict.fromkeys(range(len(street.fleet.agents)), 1.0)
+    last_read = street.read[slow]
+    street.go_on(15.0)
+    assert its_name in {who for one in street.results() for who in one.missing}
+    street.fleet.agents.insert(slow, agent)
+    street.speed, street.read = speeds, dict.fromkeys(speeds, street.fleet.now)
+    street.read[slow], street.speed[slow] = last_read, 40.0
+    street.go_on(4.0)
+    street.speed[slow] = 1.0
+    street.go_on(10.0)
+    every = street.results()
+    assert [(one.contributors, one.missing) for one in every[-3:]] == [(4, [])] * 3
+    assert sum(one.events + one.late for one in every) == sum(one.expected * 4 for one in every)
