@@ -35,7 +35,7 @@ class ArchiveSupervisor:
     def statistics(self) -> dict[str, int]:
         """Totals over all streams, as the archiver last reported them."""
         streams = [] if self.status is None else self.status.streams
-        names = ("rows", "segments", "bytes", "lag_bytes", "dropped_rows", "dropped_bytes")
+        names = ("rows", "segments", "bytes", "lag_bytes", "dropped_rows", "dropped_bytes", "gaps")
         return {name: sum(getattr(stream, name) for stream in streams) for name in names}
 
     async def run(self) -> None:

@@ -22,7 +22,7 @@ POSITIONS_BYTES_MAX = 8 << 20
 """Upper bound on a file: more positions are not stored."""
 GENERATIONS = 2
 _DIGEST_BYTES = 16
-_MARK = b"elf positions 1\n"
+_MARK = b"elf positions 2\n"
 
 Warn = Callable[[str, str], None]
 
@@ -34,6 +34,7 @@ class _StoredFile(msgspec.Struct, frozen=True, array_like=True):
     fingerprint_bytes: int
     fingerprint: str
     offset: int
+    modified_ns: int
 
 
 class _StoredJob(msgspec.Struct, frozen=True, array_like=True):
@@ -137,7 +138,9 @@ def _decoded(content: bytes) -> _Generation:
 
 def _stored(position: FeedPosition) -> _StoredFeed:
     files = [
-        _StoredFile(os.fsencode(one.path), *one.identity, one.fingerprint_bytes, one.fingerprint, one.offset)
+        _StoredFile(
+            os.fsencode(one.path), *one.identity, one.fingerprint_bytes, one.fingerprint, one.offset, one.modified_ns
+        )
         for one in position.files
     ]
     jobs = [_StoredJob(job.app_id.to_bytes(16), job.born_ms, begins) for job, begins in position.jobs.items()]
@@ -145,9 +148,13 @@ def _stored(position: FeedPosition) -> _StoredFeed:
 
 
 def _feed_position(feed: _StoredFeed, *, exact: bool) -> FeedPosition:
-    files = tuple(
-        ReadUpTo(os.fsdecode(one.path), (one.device, one.inode), one.fingerprint_bytes, one.fingerprint, one.offset)
-        for one in feed.files
-    )
+    files = tuple(map(_read_up_to, feed.files))
     jobs = {JobTerm(int.from_bytes(job.app_id), job.born_ms): job.begins_ms for job in feed.jobs}
     return FeedPosition(feed.stream, files, feed.complete_from_ms, jobs, exact)
+
+
+def _read_up_to(file: _StoredFile) -> ReadUpTo:
+    identity = file.device, file.inode
+    return ReadUpTo(
+        os.fsdecode(file.path), identity, file.fingerprint_bytes, file.fingerprint, file.offset, file.modified_ns
+    )

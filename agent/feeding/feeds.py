@@ -224,7 +224,9 @@ class Feeds:
                 _LOG.warning("source", extra={"fields": {"stream": feed.stream, "fault": fault}})
             statistics = found.statistics
             if found.began is not None:
-                self._note_beginning(reading, found.began, found.statistics.gone)
+                self._note_beginning(reading, found.began)
+            if reading.has_lost(statistics):
+                self._sink.lost(feed.key, self._wall_ms())
             self._sink.lacks(feed.key, statistics.unreadable > 0 or (feed.bounded and statistics.broken > 0))
             for parsed in found.blocks:
                 await self._insert(reading, parsed)
@@ -237,16 +239,14 @@ class Feeds:
                 self._pump()
             is_first = is_first and found.has_failed
 
-    def _note_beginning(self, reading: _FeedTask, began: Files, gone: int) -> None:
-        """Notes where a reading begins, also anew, and whether some of what it should begin with is gone."""
+    def _note_beginning(self, reading: _FeedTask, began: Files) -> None:
+        """Notes where a reading begins, also anew."""
         feed, now_ms = reading.feed, self._wall_ms()
         complete_from_ms = now_ms if feed.start == "end" else FIRST_PANE
         if feed.start == "remembered" and feed.stream in self._remembered:
             complete_from_ms = self._remembered[feed.stream].complete_from_ms
         if not reading.ledger.is_begun:
             reading.ledger.note(began, complete_from_ms)
-        if gone:
-            self._sink.lost(feed.key, now_ms)
 
     async def _insert(self, reading: _FeedTask, batch: ParsedBlock) -> None:
         """Inserts a block with at least the columns of all jobs that existed when it was read.
@@ -287,6 +287,12 @@ class _FeedTask:
         self.statistics = ReaderStatistics()
         """The reader's totals with its last batch."""
         self._failures = 0
+        self._losses = 0
+
+    def has_lost(self, statistics: ReaderStatistics) -> bool:
+        """Whether lines are known to have been lost since the last call."""
+        before, self._losses = self._losses, statistics.losses
+        return self._losses > before
 
     def note(self, found: ReadBatch) -> None:
         """Notes a batch that has been read."""
@@ -301,7 +307,7 @@ class _FeedTask:
 
     def replace_reader(self, reader: FeedReader) -> None:
         """Goes on with another reader."""
-        self.reader, self.statistics = reader, ReaderStatistics()
+        self.reader, self.statistics, self._losses = reader, ReaderStatistics(), 0
 
     def serves(self, feed: Feed | None) -> bool:
         """Whether the reading serves a feed, whatever its columns are by now."""

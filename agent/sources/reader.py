@@ -58,7 +58,7 @@ class ReaderStatistics:
 
     `truncated` counts files cut off under their reader, `broken` reads that failed and compressed files that ended
     too soon, `gone` files of an earlier reading whose rest cannot be read, `missed` files that could not be opened
-    before they lost their name.
+    before they lost their name, and `losses` all times at which lines are known to have been lost.
     """
 
     files: int = 0
@@ -68,6 +68,7 @@ class ReaderStatistics:
     broken: int = 0
     gone: int = 0
     missed: int = 0
+    losses: int = 0
 
 
 class StreamReader(Protocol[F]):

@@ -55,7 +55,7 @@ def _parts(found: Status) -> Iterator[RenderableType]:
         titles = ["STREAM", "PATHS", "FILES", "EVENTS", "EVENTS/S", "MALFORMED", "BYTES", "AT END"]
         yield plain_table(titles, [_stream(stream) for stream in found.streams])
     if found.archive is not None and found.archive.streams:
-        titles = ["ARCHIVED", "ROWS", "SEGMENTS", "BYTES", "LAG", "DROPPED", "DROPPED BYTES", "LAST FAULT"]
+        titles = ["ARCHIVED", "ROWS", "SEGMENTS", "BYTES", "LAG", "DROPPED", "DROPPED BYTES", "GAPS", "LAST FAULT"]
         yield plain_table(titles, [_archived(stream) for stream in found.archive.streams])
     if found.jobs:
         titles = ["JOB", "ROLES", "PARENT", "CHILDREN", "UP TO", "VERSION", "EPOCH"]
@@ -94,7 +94,7 @@ def _archive(archive: ArchiveStatus) -> str:
 
 
 def _archived(stream: StreamArchiveStatus) -> list[str | int | float | None]:
-    dropped = (stream.dropped_rows, stream.dropped_bytes)
+    dropped = (stream.dropped_rows, stream.dropped_bytes, stream.gaps)
     return [stream.name, stream.rows, stream.segments, stream.bytes, stream.lag_bytes, *dropped, stream.fault or None]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from appending import append
+from compressing import compress, rotate
 from follower import Follower, as_lines
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +21,8 @@ from agent.sources.file.followed_file import ReadUpTo
 Follow = Callable[..., Any]
 JOB = JobTerm(1, 2)
 STEPS = st.lists(
-    st.sampled_from(["write", "write", "read", "rotate", "rotate and create", "restart", "mark"]), max_size=25
+    st.sampled_from(["write", "write", "read", "rotate", "rotate and create", "compress", "restart", "mark"]),
+    max_size=25,
 )
 
 
@@ -39,11 +41,12 @@ class Server:
         self.written += 1
 
     def rotate(self) -> None:
-        rotated = sorted(self.log.parent.glob("access.log.*"), key=lambda path: int(path.suffix[1:]), reverse=True)
-        for path in rotated:
-            path.rename(path.with_suffix(f".{int(path.suffix[1:]) + 1}"))
         if self.log.exists():
-            self.log.rename(self.log.with_name("access.log.1"))
+            rotate(self.log)
+
+    def compress(self) -> None:
+        for path in self.log.parent.glob("access.log.*[0-9]"):
+            compress(path)
 
 
 @given(STEPS)
@@ -61,6 +64,8 @@ def test_all_lines_after_a_position_are_read_again(steps: list[str]) -> None:
                 server.rotate()
                 server.log.touch() if step.endswith("create") else server.write()
                 seen += server.follower.poll(1).splitlines()
+            elif step == "compress":
+                server.compress()
             elif step == "mark":
                 marked, at_mark = server.follower.tail.positions, Counter(seen)
             else:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+from compressing import rotate
 
 from agent.archive.format.log import read_state
 from agent.archive.format.segments import Segment
@@ -117,6 +118,18 @@ class ArchivedLog:
         self.archiver.close()
         self.append(1)
         self._rotate()
+        self.append(1)
+        self.start()
+
+    def compress_meanwhile(self, rotations: int) -> None:
+        """While no archiver runs the log is rotated through so many files, and all are compressed."""
+        if not self.log.exists():
+            return
+        self.step(1.1)
+        self.archiver.close()
+        for _ in range(rotations):
+            self.append(1)
+            rotate(self.log, suffix=".gz")
         self.append(1)
         self.start()
 

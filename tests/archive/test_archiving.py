@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 from archiving_stream import CRASH_POINTS, ArchivedLog
+from compressing import compress, rotate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ ACTS = st.one_of(
     st.just(("begin_line",)),
     st.just(("rotate",)),
     st.just(("rotate_meanwhile",)),
+    st.tuples(st.just("compress_meanwhile"), st.integers(1, 3)),
     st.just(("truncate",)),
     st.tuples(st.just("step"), st.sampled_from([0.1, 1.1, 29.0, 40.0])),
     st.just(("stop_and_start",)),
@@ -267,20 +269,11 @@ def test_a_log_whose_name_is_not_unicode_is_archived_and_found_again(tmp_path: P
     assert str(log.log) in {file_path(name) for name in names}
 
 
-def rotate_as_logrotate(log: ArchivedLog) -> None:
-    """Every number goes up by one; the log becomes number 1."""
-    for number in range(8, 0, -1):
-        older = log.log.with_name(f"{log.log.name}.{number}")
-        if older.exists():
-            older.rename(log.log.with_name(f"{log.log.name}.{number + 1}"))
-    log.log.rename(log.log.with_name(f"{log.log.name}.1"))
-
-
 @pytest.mark.parametrize("rotations", [1, 2, 4])
 def test_no_file_is_lost_that_came_and_went_while_no_archiver_ran(tmp_path: Path, rotations: int) -> None:
     log = ArchivedLog(tmp_path)
     log.append(100)
-    rotate_as_logrotate(log)
+    rotate(log.log)
     log.append(100)
     log.settle()
     log.stop()
@@ -289,7 +282,7 @@ def test_no_file_is_lost_that_came_and_went_while_no_archiver_ran(tmp_path: Path
     log.written = log.written[-100:]  # of the files that were there before, the archiver reads the log alone
     for _ in range(rotations):
         log.append(50)
-        rotate_as_logrotate(log)
+        rotate(log.log)
     log.append(50)
     log.start()
     log.settle()
@@ -297,22 +290,86 @@ def test_no_file_is_lost_that_came_and_went_while_no_archiver_ran(tmp_path: Path
     assert len(log.archived()) == 100 + 50 * (rotations + 1)
 
 
-def test_a_file_that_was_compressed_before_anybody_read_it_is_named(
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("delay", [False, True])
+def test_files_that_were_compressed_while_no_archiver_ran_are_archived(
+    tmp_path: Path, suffix: str, delay: bool
+) -> None:
+    log = ArchivedLog(tmp_path)
+    log.append(100)
+    log.settle()
+    log.append(20)
+    log.step()
+    log.crash()  # with rows that it holds
+    log.archiver.close()
+    for _ in range(3):
+        log.append(100)
+        rotate(log.log, suffix=suffix, delay=delay)
+    log.append(100)
+    log.start()
+    log.settle()
+    log.stop_and_start()
+    log.settle()
+    assert log.archived() == sorted(log.written)
+    assert log.rows().height == len(log.written)
+    assert log.archiver.status().streams[0].gaps == 0
+
+
+def test_a_compressed_file_that_cannot_be_read_is_named_and_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = ArchivedLog(tmp_path)
     log.append(100)
     log.settle()
     log.stop()
-    rotate_as_logrotate(log)
+    rotate(log.log)
     log.append(100)
-    rotate_as_logrotate(log)
+    rotate(log.log)
     middle = log.log.with_name(f"{log.log.name}.1")
     middle.rename(middle.with_name(f"{middle.name}.gz"))
     log.append(100)
     log.start()
+    log.settle()
+    assert f"{middle.name}.gz: it holds no compressed data" in str([vars(record) for record in caplog.records])
+    assert len(log.archived()) == 200
+    assert log.archiver.status().streams[0].gaps == 1
+
+
+def test_what_is_compressed_while_the_disk_has_no_room_is_archived_from_there(tmp_path: Path) -> None:
+    log = ArchivedLog(tmp_path, disk_free_min=1 << 60)
+    log.append(300)
     log.step()
-    assert f"{middle.name}.gz: was {log.log} while nobody read it" in str([vars(record) for record in caplog.records])
+    rotate(log.log)
+    log.append(10)
+    log.step()
+    compress(log.log.with_name("access.log.1"))
+    log.step()
+    log.append(10)
+    log.step()
+    assert log.archiver.status().streams[0].dropped_rows == 0
+    assert log.archiver.status().streams[0].lag_bytes > 0
+    log.set_disk_free_min(0)
+    log.settle()
+    assert log.archived() == sorted(log.written)
+    assert log.rows().height == 320
+
+
+def test_rows_of_a_closed_file_that_are_held_are_read_again_after_a_crash(tmp_path: Path) -> None:
+    log = ArchivedLog(tmp_path)
+    log.append(3)
+    log.settle()
+    with log.failing("before writing", OSError(errno.EIO, "no disk", "segments")):
+        rotate(log.log, suffix=".gz")
+        log.append(3)
+        for _ in range(8):
+            log.step(20.0)
+        (tmp_path / "access.log.new").touch()
+    log.rotate()
+    log.append(2)
+    log.step()
+    log.crash()
+    log.settle()
+    assert log.archived() == sorted(log.written)
 
 
 @pytest.mark.parametrize("steps", [1, 3])

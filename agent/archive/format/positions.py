@@ -38,7 +38,8 @@ class FilePosition(msgspec.Struct, frozen=True):
     """A file up to `offset`, under its `stored_path`.
 
     Device, inode and the digest of its first `fingerprint_bytes` tell it from others. `reached_ms`: the time of its
-    last event so far, which records without an event are stored under.
+    last event so far, which records without an event are stored under. `modified_ns`: the time of the file's last
+    change by then.
     """
 
     path: str
@@ -49,6 +50,7 @@ class FilePosition(msgspec.Struct, frozen=True):
     offset: int
     file_id: int
     reached_ms: int | None
+    modified_ns: int = 0
 
 
 class StreamPositions(msgspec.Struct, frozen=True):

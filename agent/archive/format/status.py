@@ -8,7 +8,8 @@ import msgspec
 class StreamArchiveStatus(msgspec.Struct, frozen=True):
     """One stream in the archive. `lag_bytes` is the size of lines not archived yet.
 
-    `dropped_rows` and `dropped_bytes` count lines deleted before they were archived. `fault` is the last one, or "".
+    `dropped_rows` and `dropped_bytes` count lines deleted before they were archived, `gaps` the losses since the
+    archiver's start whose number of lines is not known. `fault` is the last one, or "".
     """
 
     name: str
@@ -18,6 +19,7 @@ class StreamArchiveStatus(msgspec.Struct, frozen=True):
     lag_bytes: int
     dropped_rows: int
     dropped_bytes: int
+    gaps: int
     fault: str
 
 

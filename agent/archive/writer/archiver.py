@@ -105,7 +105,7 @@ class Archiver:
         archiver = stream.archiver
         return StreamArchiveStatus(
             name, stream.rows, stream.segments, stream.bytes, archiver.lag_bytes, archiver.dropped_rows,
-            archiver.dropped_bytes, stream.fault,
+            archiver.dropped_bytes, archiver.gaps, stream.fault,
         )  # fmt: skip
 
     def _count(self, state: StoreState) -> None:

@@ -71,7 +71,7 @@ class StreamArchiver:
             map(_read_up_to, self._known.values()),
         )
         self._readings: dict[FollowedFile[Format], _Reading] = {}
-        self._committed = dict(self._known)
+        self._committed = {file.file_id: file for file in self._known.values()}
         self._noted = {file.file_id for file in self._known.values()}
         self._lots: list[ArchiveRows] = []
         self._written: Segment | None = None  # of these rows; whether it was committed is not certain
@@ -88,6 +88,11 @@ class StreamArchiver:
         for piece in pieces:
             self._hold(piece, now, wall_ms)
         return bool(pieces)
+
+    @property
+    def gaps(self) -> int:
+        """The number of times that lines could not be read any more, and nobody knows how many."""
+        return self._tail.statistics().losses
 
     @property
     def has_unrecorded(self) -> bool:
@@ -162,15 +167,24 @@ class StreamArchiver:
         reading = self._readings.get(file)
         if reading is not None and reading.truncated == file.truncated:
             return reading
-        known = self._known.pop(file.identity, None) if reading is None else None
-        if known is not None and file.is_resumed and not file.truncated:
-            reading = _Reading(0, known.file_id, known.reached_ms)
-        else:
+        reading = self._resumed(file) if reading is None and not file.truncated else None
+        if reading is None:
             reading = _Reading(file.truncated, self._draw_id(), None)
             if self._lots and file.truncated:
                 self.held_since = _EARLIEST  # what was read before cannot be read again
         self._readings[file] = reading
         return reading
+
+    def _resumed(self, file: FollowedFile[Format]) -> _Reading | None:
+        """The state of the reading, of this archiver or of the one before, that a file goes on with."""
+        if file.resumed is None:
+            return None
+        identity = file.resumed.identity
+        before = next((one for one in self._readings if one.identity == identity and one is not file), None)
+        if before is not None and before not in self._tail.files:
+            return replace(self._readings[before], truncated=0, reader=None, form=None)
+        known = self._known.pop(identity, None)
+        return None if known is None else _Reading(0, known.file_id, known.reached_ms)
 
     def _is_committed(self, segment: Segment) -> bool:
         state = read_state(self._store)
@@ -180,12 +194,14 @@ class StreamArchiver:
         """Commits positions. With a segment, all lines read count as archived; without, only those archived before."""
         self._sequence += 1
         followed = self._tail.files
+        if segment is None:  # rows of files that were closed meanwhile are held, and not archived yet
+            followed = [*followed, *(file for file in self._readings if file not in followed)]
         files = [self._position(file) if segment else self._position_before(file) for file in followed]
         missed = [self._known[one.identity] for one in self._tail.missed if one.identity in self._known]
         positions = StreamPositions(self._sequence, files + missed[:MISSED_MAX], self.dropped_rows, self.dropped_bytes)
         commit(self._store, wall_ms, add=[segment] if segment else [], positions={self.name: positions})
         self._is_new = self._has_dropped = False
-        self._committed = {_read_up_to(file).identity: file for file in positions.files}
+        self._committed = {file.file_id: file for file in positions.files}
         self._noted = {file.file_id for file in positions.files}
         self._readings = {file: self._readings[file] for file in followed}
 
@@ -195,15 +211,16 @@ class StreamArchiver:
         device, inode = read.identity
         return FilePosition(
             stored_path(read.path), device, inode, read.fingerprint_bytes, read.fingerprint, read.offset,
-            reading.file_id, reading.reached_ms,
+            reading.file_id, reading.reached_ms, read.modified_ns,
         )  # fmt: skip
 
     def _position_before(self, file: FollowedFile[Format]) -> FilePosition:
         """The position of a file's reading at the last committed segment, or else at its beginning."""
         position = self._position(file)
-        known = self._committed.get(file.identity)
-        if known is not None and known.file_id == position.file_id:
-            return msgspec.structs.replace(known, path=position.path)
+        known = self._committed.get(position.file_id)
+        if known is not None:
+            identity = {"device": position.device, "inode": position.inode}
+            return msgspec.structs.replace(known, path=position.path, **identity)
         return msgspec.structs.replace(position, offset=file.began_at, reached_ms=None)
 
     def _archived_up_to(self, file: FollowedFile[Format]) -> int:
@@ -213,5 +230,6 @@ class StreamArchiver:
 def _read_up_to(position: FilePosition) -> ReadUpTo:
     identity = position.device, position.inode
     return ReadUpTo(
-        file_path(position.path), identity, position.fingerprint_bytes, position.fingerprint, position.offset
-    )
+        file_path(position.path), identity, position.fingerprint_bytes, position.fingerprint, position.offset,
+        position.modified_ns,
+    )  # fmt: skip

@@ -15,7 +15,18 @@ _GZIP_WINDOW = 31  # zlib's code for a gzip header and trailer around a window o
 
 
 class DamagedError(Exception):
-    """A compressed stream is cut off or corrupt."""
+    """A compressed stream is cut off or corrupt. `ends_early`: what there is of it is good."""
+
+    def __init__(self, why: str, *, ends_early: bool = False) -> None:
+        super().__init__(why)
+        self.ends_early = ends_early
+
+
+def compression_of(first: bytes) -> str | None:
+    """The kind of compression that a file's first bytes show."""
+    if first.startswith(GZIP_MAGIC):
+        return "gzip"
+    return "zstd" if first.startswith((ZSTD_MAGIC, *ZSTD_SKIPPABLE_MAGICS)) else None
 
 
 def decompress(chunks: Iterable[bytes], kind: str) -> Iterator[bytes]:
@@ -41,7 +52,7 @@ def _gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
             if member.eof:
                 member = None
     if member is not None:
-        raise DamagedError("the gzip data ends in the middle")
+        raise DamagedError("the gzip data ends in the middle", ends_early=True)
 
 
 def _inflate(member: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
@@ -84,4 +95,4 @@ def _unzstd(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 if frame.eof:
                     frame = None
     if frame is not None:
-        raise DamagedError("the zstd data ends in the middle")
+        raise DamagedError("the zstd data ends in the middle", ends_early=True)

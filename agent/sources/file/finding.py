@@ -2,10 +2,8 @@
 
 import glob
 import os
-import re
 import stat
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -114,32 +112,3 @@ def _bar(folder: str, name: str, *, is_deep: bool) -> str | None:
     except OSError as error:
         return f"cannot be looked into: {reason_of(error)}"
     return None
-
-
-_ROTATION = re.compile(r"[._-][0-9][0-9T_.:-]*(\.gz|\.zst)?")
-"""Matches what rotation adds to a log's name: `.1`, `-20260102`, `.2.gz`."""
-
-
-def is_rotation_of(path: str, log: str) -> bool:
-    """Whether a file beside a log has a name that rotation gives to it."""
-    one, other = Path(path), Path(log)
-    has_its_name = one.name.startswith(other.name) and _ROTATION.fullmatch(one.name, len(other.name)) is not None
-    return has_its_name and one.parent == other.parent
-
-
-def siblings_since(path: str, since_ns: int, known: Collection[Identity]) -> list[FoundFile]:
-    """The files beside a log at `path` with names that rotation gives, written after `since_ns` (epoch), the oldest
-    first, apart from the `known` ones.
-    """
-    log, found = Path(path), []
-    with suppress(OSError), os.scandir(log.parent) as entries:
-        for entry in islice(entries, NAMES_MAX):
-            is_rotation = entry.name.startswith(log.name) and _ROTATION.fullmatch(entry.name, len(log.name))
-            if not is_rotation:
-                continue
-            with suppress(OSError):  # it has just vanished
-                status = entry.stat(follow_symlinks=False)
-                is_later = status.st_mtime_ns > since_ns
-                if entry.is_file(follow_symlinks=False) and is_later and identity_of(status) not in known:
-                    found.append(FoundFile(entry.path, status))
-    return sorted(found, key=lambda file: file.status.st_mtime_ns)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter
@@ -21,7 +21,8 @@ OPEN_RECORD_S = 2.0
 UNKNOWN_S = 5.0
 """Delay after a file's last change before it is reported to fit no format."""
 
-_FINGERPRINT_BYTES = 4096
+FINGERPRINT_BYTES = 4096
+"""Upper bound on the size of a file's beginning that tells it from others."""
 _BACKWARD_BYTES = 64 << 10
 _COUNTED_BYTES = 1 << 20
 
@@ -35,6 +36,12 @@ class ReadUpTo:
     fingerprint_bytes: int
     fingerprint: str
     offset: int
+    modified_ns: int = 0
+    """The time of the file's last change when it was looked at last (epoch), or 0; all that is later changed later."""
+
+    def begins(self, first: bytes) -> bool:
+        """Whether a file with these first bytes may be the one that was read."""
+        return len(first) >= self.fingerprint_bytes and digest(first[: self.fingerprint_bytes]) == self.fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,8 @@ class FollowedFile(SourcePart, Generic[F]):
         self.truncated = 0
         self.cut_off: CutOff | None = None
         """The reading that the last truncation has ended."""
-        self.is_resumed = False
+        self.resumed: ReadUpTo | None = None
+        """The position of an earlier reading that this one has resumed."""
         self.fetched = 0
         self.consumed = 0
         self._descriptor = descriptor
@@ -115,25 +123,30 @@ class FollowedFile(SourcePart, Generic[F]):
 
     def resume(self, known: ReadUpTo) -> bool:
         """Resumes an earlier reading. Returns False, and does nothing, if this is another file."""
-        first = os.pread(self._descriptor, known.fingerprint_bytes, 0)
-        size = self.stat().st_size
-        if digest(first) != known.fingerprint or len(first) < known.fingerprint_bytes or size < known.offset:
+        if not known.begins(self._pread(known.fingerprint_bytes, 0)) or self.stat().st_size < known.offset:
             return False
         self._begin(known.offset)
-        if known.offset and os.pread(self._descriptor, 1, known.offset - 1) != b"\n":
+        if known.offset and self._pread(1, known.offset - 1) != b"\n":
             self._cutter.skip_line()  # which is overlong
         self._take_fingerprint()
-        self.is_resumed = True
+        self.resumed = known
         return True
 
     @property
     def read_up_to(self) -> ReadUpTo:
         """The position up to which lines were returned, for a later reading."""
-        known, size, offset = self._read_up_to, len(self._fingerprint), self._cutter.offset
-        if known is None or (known.path, known.fingerprint_bytes, known.offset) != (self.path, size, offset):
-            known = ReadUpTo(self.path, self.identity, size, digest(self._fingerprint), offset)
+        known = self._read_up_to
+        now = (self.path, len(self._fingerprint), self._cutter.offset, self._modified_ns)
+        if known is None or (known.path, known.fingerprint_bytes, known.offset, known.modified_ns) != now:
+            path, size, offset, modified_ns = now
+            known = ReadUpTo(path, self.identity, size, digest(self._fingerprint), offset, modified_ns)
             self._read_up_to = known
         return known
+
+    def position_by_content(self) -> ReadUpTo:
+        """Returns `read_up_to` with all that is there of the beginning: it tells the file from others best."""
+        first = self._pread(FINGERPRINT_BYTES, 0)
+        return replace(self.read_up_to, fingerprint_bytes=len(first), fingerprint=digest(first))
 
     @property
     def size(self) -> int:
@@ -149,7 +162,7 @@ class FollowedFile(SourcePart, Generic[F]):
         """The numbers of lines and bytes not returned yet. Reads them."""
         lines, start = 0, self._cutter.offset
         at = start
-        while piece := os.pread(self._descriptor, _COUNTED_BYTES, at):
+        while piece := self._pread(_COUNTED_BYTES, at):
             lines += piece.count(b"\n")
             at += len(piece)
         return lines, at - start
@@ -178,7 +191,7 @@ class FollowedFile(SourcePart, Generic[F]):
             return []
         wanted = max(self._block_bytes, self._line_bytes_max + 1)  # a line that is still open then is overlong
         start = self._cutter.offset
-        piece = os.pread(self._descriptor, min(wanted, max(self._size - start, 0)), start)
+        piece = self._pread(min(wanted, max(self._size - start, 0)), start)
         self.fetched += len(piece)
         self._read_upto = start + len(piece) if piece else self._size  # nothing: it is being truncated
         self._cutter.csv_quotes = self.form.quotes_span_lines
@@ -195,7 +208,7 @@ class FollowedFile(SourcePart, Generic[F]):
         """Returns the last line, which lacks its newline, when the file ends."""
         if self.form is None:
             return []
-        piece = os.pread(self._descriptor, self._line_bytes_max + 1, self._cutter.offset)
+        piece = self._pread(self._line_bytes_max + 1, self._cutter.offset)
         return [*self._cutter.feed(piece), *self._cutter.finish()]
 
     def is_unchanged(self, now: float) -> bool:
@@ -214,9 +227,15 @@ class FollowedFile(SourcePart, Generic[F]):
         if path != self.path:
             self.path = self._cutter.file = path
 
-    def begins_like(self, descriptor: int) -> bool:
-        """Whether another open file begins as this one does, as far as that is known."""
-        return bool(self._fingerprint) and os.pread(descriptor, len(self._fingerprint), 0) == self._fingerprint
+    def begins_like(self, first: bytes) -> bool:
+        """Whether another file, of which these are the first FINGERPRINT_BYTES, begins as this one does, as far as
+        that is known."""
+        return bool(self._fingerprint) and first[: len(self._fingerprint)] == self._fingerprint
+
+    @property
+    def fingerprint(self) -> bytes:
+        """The first bytes of the lines returned, by which the file is told from others."""
+        return self._fingerprint
 
     @property
     def modified_ns(self) -> int:
@@ -237,10 +256,14 @@ class FollowedFile(SourcePart, Generic[F]):
     def close(self) -> None:
         os.close(self._descriptor)
 
+    def _pread(self, size: int, offset: int) -> bytes:
+        """Reads so many bytes of the content, from an offset; fewer at its end."""
+        return os.pread(self._descriptor, size, offset)
+
     def _begin(self, offset: int, content_start: int = 0) -> None:
         self.began_at = offset
         self._cutter = BlockCutter(self.path, self._block_bytes, self._line_bytes_max, offset=offset)
-        self._head = FormatProbe(self.path, self._descriptor, self._recognise, content_start)
+        self._head = FormatProbe(self.path, self._pread, self._recognise, content_start)
         self._read_upto = offset
         self._fingerprint = b""
         self._read_up_to = None
@@ -258,7 +281,7 @@ class FollowedFile(SourcePart, Generic[F]):
         end = size
         while end > 0 and size - end <= self._line_bytes_max:
             begin = max(0, end - _BACKWARD_BYTES)
-            newline = os.pread(self._descriptor, end - begin, begin).rfind(b"\n")
+            newline = self._pread(end - begin, begin).rfind(b"\n")
             if newline >= 0:
                 return begin + newline + 1
             end = begin
@@ -277,9 +300,9 @@ class FollowedFile(SourcePart, Generic[F]):
 
     def _is_same(self) -> bool:
         """Whether the file still begins as it did: one that was emptied and refilled may be larger than before."""
-        return os.pread(self._descriptor, len(self._fingerprint), 0) == self._fingerprint
+        return self._pread(len(self._fingerprint), 0) == self._fingerprint
 
     def _take_fingerprint(self) -> None:
-        length = min(_FINGERPRINT_BYTES, self._cutter.offset)
+        length = min(FINGERPRINT_BYTES, self._cutter.offset)
         if length > len(self._fingerprint):
-            self._fingerprint = os.pread(self._descriptor, length, 0)
+            self._fingerprint = self._pread(length, 0)

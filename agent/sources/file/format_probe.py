@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from typing import Generic
 
 from agent.sources.blocks import LINE_BYTES_MAX, Block, BlockCutter
@@ -20,15 +20,16 @@ class FormatProbe(Generic[F]):
     """Finds the format of an open file, and tries again while its beginning grows.
 
     `form` is None until the file fits a format. It may still change: a time field may show up, or a first line turn out
-    to be a stray one. `fault` says why no format fits so far; `is_settled`: nothing will change any more.
+    to be a stray one. `fault` says why no format fits so far; `is_settled`: nothing will change any more. `pread` reads
+    the file: so many bytes, from an offset.
     """
 
-    def __init__(self, path: str, descriptor: int, recognise: Recognise[F], start: int = 0) -> None:
+    def __init__(self, path: str, pread: Callable[[int, int], bytes], recognise: Recognise[F], start: int = 0) -> None:
         self.form: F | None = None
         self.fault: str | None = None
         self.is_settled = False
         self._path = path
-        self._descriptor = descriptor
+        self._pread = pread
         self._recognise = recognise
         self._start = start  # of the content, past a hole
         self._tried_bytes = 0
@@ -60,7 +61,7 @@ class FormatProbe(Generic[F]):
         """The first whole lines that are not blank or overlong, about HEAD_BYTES of them."""
         cutter = BlockCutter(self._path, HEAD_BYTES, offset=self._start)
         for _ in range(_PIECES_MAX):
-            piece = os.pread(self._descriptor, _PIECE_BYTES, cutter.offset)
+            piece = self._pread(_PIECE_BYTES, cutter.offset)
             for block in cutter.cut_whole_lines(piece):
                 if block.data.strip(_BLANKS):
                     return block

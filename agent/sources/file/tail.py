@@ -3,14 +3,15 @@
 A file is identified by device and inode, whatever its name, and its descriptor stays open: lines written after it was
 renamed or deleted are read too, until none came for a while. Names are checked with every poll, so that a file that
 takes over a name is found at once; patterns are checked about once a second, and as soon as the kernel reports a name
-that matches.
+that matches. Compressed files are read for what nobody has read of the logs they were made from, and else not at all.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -19,21 +20,19 @@ from typing import Generic, Literal
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block
 from agent.sources.faults import Faults
-from agent.sources.file.compression import GZIP_MAGIC, ZSTD_MAGIC
+from agent.sources.file.expanded_file import ExpandedFile
 from agent.sources.file.finding import (
     FILES_MAX,
-    NAMES_MAX,
     FoundFile,
     FoundFiles,
     Identity,
     find_files,
     identity_of,
-    is_rotation_of,
     reason_of,
-    siblings_since,
 )
 from agent.sources.file.folder_watch import FolderWatch, Passed
-from agent.sources.file.followed_file import CutOff, FollowedFile, ReadUpTo
+from agent.sources.file.followed_file import FINGERPRINT_BYTES, CutOff, FollowedFile, ReadUpTo
+from agent.sources.file.rotation import find_again, find_compressed, find_moved, is_compressed, is_rotation_of, log_of
 from agent.sources.reader import F, ReaderStatistics, Recognise, SourceBlock, SourcePart
 
 LOOK_S = 1.0
@@ -46,7 +45,7 @@ MISSED_MAX = 64
 
 _QUIET_S = 10.0
 _LOOKED_AT_MAX = 64  # files that are looked at in every poll; of more, only those that changed lately
-_COMPRESSED_SUFFIXES = (".gz", ".zst")
+_CLOSED_MAX = 64  # files whose beginnings are remembered after they were closed
 _EARLIEST = float("-inf")
 
 
@@ -80,11 +79,16 @@ class TailReader(Generic[F]):
         self._left_out: dict[Identity, int] = {}  # could not be opened at the first look: size at that time
         self._compressed: dict[Identity, str] = {}  # with their names: numbers are used again
         self._copies: dict[Identity, str] = {}  # of followed files, which may be about to be truncated
+        self._closed: deque[bytes] = deque(maxlen=_CLOSED_MAX)
+        self._closed_ns = 0  # last change of all files that were closed
+        self._vanished: list[Passed] = []  # between a look and the opening
         self._missed = 0
+        self._lost = 0
         self._watch = FolderWatch(self._patterns)
         self._faults = Faults()
         self._next_look = _EARLIEST
-        self._replaced = 0
+        self._replaced: set[Identity] = set()  # of known files, which others have by now
+        self._gone = 0  # known files of which some cannot be read
         self._done = ReaderStatistics()  # by files that are closed
 
     @property
@@ -108,15 +112,25 @@ class TailReader(Generic[F]):
     def positions(self) -> tuple[ReadUpTo, ...]:
         """The positions up to which lines were returned, for a later reading; of known files that are missed, as they
         were."""
-        return (*(file.read_up_to for file in self._files.values()), *islice(self._known.values(), MISSED_MAX))
+        return (*map(self._position, self._files.values()), *islice(self._known.values(), MISSED_MAX))
+
+    def _position(self, file: FollowedFile[F]) -> ReadUpTo:
+        """The position in a file. Of an empty one, all that will be written is later than what was read of others."""
+        read = file.read_up_to
+        return read if read.fingerprint_bytes else replace(read, modified_ns=max(read.modified_ns, self._closed_ns))
 
     def drop_deleted(self) -> tuple[int, int]:
         """Closes files that were deleted before they were read to their ends; returns the lines and bytes lost.
 
-        While a deleted file is open, it still takes up disk space.
+        While a deleted file is open, it still takes up disk space. One that is there compressed goes on there.
         """
         lines = size = 0
         for file in [file for file in self._files.values() if file.is_deleted]:
+            known = file.position_by_content()
+            moved = find_moved(known, self._files)
+            if moved is not None and self._resume(known, moved, file.changed_at):
+                self._forget(file)
+                continue
             unread = file.count_unread()
             lines, size = lines + unread[0], size + unread[1]
             self._forget(file)
@@ -147,8 +161,10 @@ class TailReader(Generic[F]):
         statistics = self._done
         for file in self._files.values():
             statistics = _with(statistics, file)
-        gone = len(self._known) + self._replaced
-        return replace(statistics, files=len(self._files), unreadable=len(self._faults), gone=gone, missed=self._missed)
+        return replace(
+            statistics, files=len(self._files), unreadable=len(self._faults), gone=len(self._known) + self._gone,
+            missed=self._missed, losses=len(self._known) + self._gone + self._missed + self._lost,
+        )  # fmt: skip
 
     def close(self) -> None:
         for file in self._files.values():
@@ -158,10 +174,15 @@ class TailReader(Generic[F]):
 
     def _read(self, file: FollowedFile[F], now: float) -> list[Block]:
         try:
-            return file.read(now)
+            blocks = file.read(now)
         except OSError as error:
             self._fail(file, error)
             return []
+        if isinstance(file, ExpandedFile) and file.is_over and file.loss is not None:
+            self._faults.report(file.path, file.loss)
+            self._done = replace(self._done, broken=self._done.broken + 1)
+            self._gone += 1
+        return blocks
 
     def _fail(self, file: FollowedFile[F], error: OSError) -> None:
         """Leaves a failing file alone until the next check of names."""
@@ -196,24 +217,25 @@ class TailReader(Generic[F]):
         except OSError as error:
             self._fail(file, error)
         if file.truncated > truncated and file.cut_off is not None:
-            copied = self._take_copy(file, file.cut_off, now)
+            copied = self._take_copy(file.cut_off, now)
             unread = 0 if copied else file.cut_off.unread_bytes
+            self._lost += unread > 0
             lost = f"; {unread:,} bytes had not been read" if unread else ""
             self._faults.report(file.path, f"was truncated: it is read from its beginning{lost}")
 
-    def _take_copy(self, file: FollowedFile[F], before: CutOff, now: float) -> bool:
+    def _take_copy(self, before: CutOff, now: float) -> bool:
         """Follows the copy that was made of a file before it was truncated (`copytruncate`), from where the file's
         reading had come to. Returns whether there is one."""
-        for found in reversed(siblings_since(file.path, before.modified_ns - 1, self._files)):
-            copy = replace(before.read_up_to, path=found.path, identity=found.identity)
-            if before.read_up_to.offset and self._resume(copy, found, now):
-                self._copies.pop(found.identity, None)
-                return True
-        return False
+        known = before.read_up_to
+        copy = find_moved(known, self._files) if known.offset else None
+        if copy is None or not self._resume(known, copy, now):
+            return False
+        self._copies.pop(copy.identity, None)
+        return True
 
     def _resume(self, known: ReadUpTo, found: FoundFile, now: float) -> bool:
         """Follows a file from a known position, if it is the file that the position is of."""
-        if _is_compressed(found.path, b"") or len(self._files) >= self._files_max:
+        if len(self._files) >= self._files_max:
             return False
         try:
             file = self._file(found, _opened(found.path))
@@ -231,7 +253,7 @@ class TailReader(Generic[F]):
         return True
 
     def _look_at_names(self, now: float, is_first: bool) -> None:
-        passed = self._watch.take()
+        passed, self._vanished = [*self._vanished, *self._watch.take()], []
         found = find_files(self._patterns)
         standing = dict(found.refused)
         for file in self.files:
@@ -240,41 +262,39 @@ class TailReader(Generic[F]):
             self._notice(file, match.status if match else None, now)
         self._compressed = {key: path for key, path in self._compressed.items() if key in found.files}
         self._left_out = {key: size for key, size in self._left_out.items() if key in found.files}
+        unread = self._read_on(found, now) if is_first else self._passed(passed)
         fresh = [file for identity, file in found.files.items() if self._is_new(identity, file.path)]
-        fresh += self._renamed(found) if is_first else self._passed(passed)
+        wanted = {file.identity for file in unread}
+        fresh = [*unread, *(file for file in fresh if file.identity not in wanted)]
         self._copies = {key: path for key, path in self._copies.items() if key in found.files}
         fresh.sort(key=lambda file: file.status.st_mtime_ns, reverse=True)
         for new in fresh:
-            if not self._take(new, standing, now, is_first) and is_first and self._read_from == "end":
+            is_unread = new.identity in wanted
+            if self._take(new, standing, now, is_first=is_first, is_unread=is_unread):
+                continue
+            if is_unread and new.path not in standing:
+                self._vanished.append(Passed(log_of(new.path), None))
+            elif is_first and self._read_from == "end":
                 self._left_out[new.identity] = new.status.st_size
         if not found.files and not standing:
             standing[" ".join(self._patterns)] = "matches no file yet"
         self._faults.update(standing)
 
-    def _renamed(self, found: FoundFiles) -> list[FoundFile]:
-        """Known files found under names that no pattern matches. Files not found are reported; they may come back."""
-        elsewhere = [known for identity, known in self._known.items() if identity not in found.files]
-        renamed = _renamed_files(elsewhere)
-        identities = {file.identity for file in renamed}
-        for known in elsewhere:
-            if known.identity not in identities:
+    def _read_on(self, found: FoundFiles, now: float) -> list[FoundFile]:
+        """Goes on in known files, wherever they are by now. Files not found are reported; they may come back. Returns
+        those that a log was rotated through meanwhile: nobody has read them."""
+        if not self._known:
+            return []
+        again = find_again(list(self._known.values()), found, self._patterns)
+        for known, file in again.resumed.values():
+            if self._resume(known, file, now):
+                del self._known[known.identity]
+                self._replaced |= {known.identity} - {file.identity}
+        for known in again.gone:
+            if known.identity not in found.files:
                 what = f"is gone: what it may have held from byte {known.offset:,} on is not read unless it comes back"
                 self._faults.report(known.path, what)
-        return renamed + self._rotated_through(renamed, found)
-
-    def _rotated_through(self, renamed: Sequence[FoundFile], found: FoundFiles) -> list[FoundFile]:
-        """Files between a known one, which was renamed, and those that match by now: nobody has read them."""
-        seen = {*found.files, *self._known}
-        between: dict[Identity, FoundFile] = {}
-        for file in renamed:
-            path = self._known[file.identity].path
-            for one in siblings_since(path, file.status.st_mtime_ns, seen):
-                if one.path.lower().endswith(_COMPRESSED_SUFFIXES):
-                    self._faults.report(one.path, f"was {path} while nobody read it, and is compressed: it is not read")
-                    self._done = replace(self._done, broken=self._done.broken + 1)
-                else:
-                    between[one.identity] = one
-        return list(between.values())
+        return again.unread
 
     def _passed(self, passed: Sequence[Passed]) -> list[FoundFile]:
         """Files that had a matching name between two looks. Those that cannot be read any more are counted."""
@@ -286,12 +306,23 @@ class TailReader(Generic[F]):
             except OSError:
                 status = None
             if status is None:
-                if one.name not in deleted:
+                compressed = self._compressed_meanwhile(one.name, found)
+                found |= compressed
+                if not compressed and one.name not in deleted:
                     self._missed += 1
                     self._faults.report(one.name, "had this name for a moment and is gone: it was not read")
             elif stat.S_ISREG(status.st_mode) and self._is_new(identity_of(status), one.path or one.name):
                 found[identity_of(status)] = FoundFile(one.path or one.name, status)
         return list(found.values())
+
+    def _compressed_meanwhile(self, name: str, found: Collection[Identity]) -> dict[Identity, FoundFile]:
+        """Files made of a log that had this name for a moment: later than the one before, and not read."""
+        before = [file.modified_ns for file in self.files if file.path == name or is_rotation_of(file.path, name)]
+        if not before and not self._closed_ns:
+            return {}
+        heads = [*self._closed, *(file.fingerprint for file in self.files if file.fingerprint)]
+        files = find_compressed(name, max([*before, self._closed_ns]), heads)
+        return {file.identity: file for file in files if file.identity not in {*self._files, *self._compressed, *found}}
 
     def _note_name(self, file: FollowedFile[F], match: FoundFile | None, standing: dict[str, str], now: float) -> None:
         if match is not None:
@@ -307,7 +338,7 @@ class TailReader(Generic[F]):
     def _is_new(self, identity: Identity, path: str) -> bool:
         return identity not in self._files and path not in (self._compressed.get(identity), self._copies.get(identity))
 
-    def _take(self, found: FoundFile, standing: dict[str, str], now: float, is_first: bool) -> bool:
+    def _take(self, found: FoundFile, standing: dict[str, str], now: float, *, is_first: bool, is_unread: bool) -> bool:
         """Opens a new file. Returns whether it is taken care of from now on."""
         if len(self._files) >= self._files_max:
             standing[" ".join(self._patterns)] = f"matches more than {self._files_max:,} files: some are not followed"
@@ -320,34 +351,35 @@ class TailReader(Generic[F]):
             standing[found.path] = reason_of(error)
             return False
         try:
-            return self._follow(found, descriptor, now, is_first)
+            return self._follow(found, descriptor, now, is_first=is_first, is_unread=is_unread)
         except OSError as error:
             os.close(descriptor)
             standing[found.path] = reason_of(error)
             return False
 
-    def _follow(self, found: FoundFile, descriptor: int, now: float, is_first: bool) -> bool:
+    def _follow(self, found: FoundFile, descriptor: int, now: float, *, is_first: bool, is_unread: bool) -> bool:
         status = os.fstat(descriptor)  # what was opened need not be what was found
-        identity = identity_of(status)
+        identity, first = identity_of(status), os.pread(descriptor, FINGERPRINT_BYTES, 0)
         if not stat.S_ISREG(status.st_mode) or not self._is_new(identity, found.path):
             os.close(descriptor)
             return True
-        if _is_compressed(found.path, os.pread(descriptor, len(ZSTD_MAGIC), 0)):
+        if is_compressed(found.path, first) and not is_unread and identity not in self._known:
             os.close(descriptor)
             if not self._compressed:
                 self._faults.report(found.path, "is compressed: such files are not followed, here and elsewhere")
             self._compressed[identity] = found.path
             return True
-        if not is_first and identity not in self._known and self._is_copy(found.path, descriptor, status):
+        if not is_first and identity not in self._known and self._is_copy(found.path, first, status):
             os.close(descriptor)
             self._copies[identity] = found.path
             return True
         file = self._file(FoundFile(found.path, status), descriptor)
         known = self._known.pop(identity, None)
         if known is not None and not file.resume(known):
-            self._replaced += 1
+            self._gone += 1
             self._faults.report(found.path, f"is not what was read as {known.path}: it is read from its beginning")
-        from_end = is_first and self._read_from == "end" and known is None
+        is_another = is_unread or known is not None or identity in self._replaced
+        from_end = is_first and self._read_from == "end" and not is_another
         start = status.st_size if from_end else self._left_out.pop(identity, 0)
         if start:
             file.start_at(start)
@@ -356,21 +388,27 @@ class TailReader(Generic[F]):
         return True
 
     def _file(self, found: FoundFile, descriptor: int) -> FollowedFile[F]:
-        return FollowedFile(
+        kind = ExpandedFile if is_compressed(found.path, b"") else FollowedFile
+        return kind(
             found, descriptor, self._recognise, block_bytes=self._block_bytes, line_bytes_max=self._line_bytes_max
         )
 
-    def _is_copy(self, path: str, descriptor: int, status: os.stat_result) -> bool:
+    def _is_copy(self, path: str, first: bytes, status: os.stat_result) -> bool:
         """Whether a new file is a copy of a followed one, which may be about to be truncated."""
         return any(
-            is_rotation_of(path, file.path) and status.st_mtime_ns >= file.modified_ns and file.begins_like(descriptor)
+            is_rotation_of(path, file.path) and status.st_mtime_ns >= file.modified_ns and file.begins_like(first)
             for file in self.files
         )
 
     def _close_gone(self, now: float) -> list[SourceBlock[F]]:
-        """Closes files without a name to which nothing was written for a while."""
+        """Closes files without a name to which nothing was written for a while, and compressed ones that are over."""
         pieces: list[SourceBlock[F]] = []
         for file in list(self._files.values()):
+            if isinstance(file, ExpandedFile):
+                if file.is_over and now >= file.changed_at + GONE_S:
+                    self._compressed[file.identity] = file.path
+                    self._forget(file)
+                continue
             since = file.gone_since
             if since is None or file.is_behind or now < max(since, file.changed_at) + GONE_S:
                 continue
@@ -381,6 +419,9 @@ class TailReader(Generic[F]):
 
     def _forget(self, file: FollowedFile[F]) -> None:
         self._done = _with(self._done, file)
+        self._closed_ns = max(self._closed_ns, file.modified_ns)
+        if file.fingerprint:
+            self._closed.append(file.fingerprint)
         del self._files[file.identity]
         file.close()
 
@@ -408,26 +449,3 @@ def _with(statistics: ReaderStatistics, file: FollowedFile[F]) -> ReaderStatisti
         bytes_read=statistics.bytes_read + file.consumed,
         truncated=statistics.truncated + file.truncated,
     )
-
-
-def _is_compressed(path: str, first: bytes) -> bool:
-    return path.lower().endswith(_COMPRESSED_SUFFIXES) or first.startswith((GZIP_MAGIC, ZSTD_MAGIC))
-
-
-def _renamed_files(known: Sequence[ReadUpTo]) -> list[FoundFile]:
-    """Finds the known files that are still in their folders under other names."""
-    found = []
-    for folder in {str(Path(one.path).parent) for one in known}:
-        wanted = {one.identity for one in known if str(Path(one.path).parent) == folder}
-        found += [file for file in _files_with(folder, {inode for _, inode in wanted}) if file.identity in wanted]
-    return found
-
-
-def _files_with(folder: str, inodes: set[int]) -> list[FoundFile]:
-    found: list[FoundFile] = []
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in islice(entries, NAMES_MAX):
-            with suppress(OSError):  # it has just vanished
-                if entry.inode() in inodes and entry.is_file(follow_symlinks=False):
-                    found.append(FoundFile(entry.path, entry.stat(follow_symlinks=False)))
-    return found
