@@ -391,14 +391,19 @@ class SimulatedFleet:
         client_of(by.agent).update(Update(key_of(name), plan.to_wire(), sql, reset, 0), self.now, self.wall_ms)
 
     def masters(self, name: str) -> list[tuple[Server, JobState]]:
-        found = [(server, server.agent.masters.state(key_of(name))) for server in self.servers.values() if server.is_up]
+        key = self.key_of(name)
+        found = [(server, server.agent.masters.state(key)) for server in self.servers.values() if server.is_up]
         return [(server, master) for server, master in found if master is not None]
+
+    def key_of(self, name: str) -> Id:
+        """The id of a job by its name."""
+        return key_of(name)
 
     def of(self, name: str) -> list[Window]:
         return [window for window in self.windows if window.app == name]
 
     def _published(self, agent: Agent, result: WindowResult) -> None:
-        master = agent.masters.state(key_of(result.app))
+        master = agent.masters.state(self.key_of(result.app))
         assert master is not None
         epoch = (master.epoch.born_ms, master.epoch.counter, master.epoch.master)
         _, names, version = _MADE[id(result)]

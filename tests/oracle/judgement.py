@@ -18,21 +18,21 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from lived import OracleLife, live
-from oracle_fleet import JOB, STEP_SLACK_MS, OracleFleet
+from reader_judgement import check_readers, end_of, ms
+from oracle_fleet import STEP_SLACK_MS, OracleFleet
 from schedules import Schedule
-from simulated_fleet import Window, key_of
+from simulated_fleet import Window
 
 from agent import PublishedWindow
 from agent.runtime.function.result import NAMES_MAX
 
-TUMBLING = ("tumbling", "recovering", "leaping", "trees")
+TUMBLING = ("tumbling", "recovering", "leaping", "trees", "mapped", "staged")
 DIVIDES = {"cut", "one-way", "stall", "loss"}
 """Faults in which an agent may take over while the master lives."""
-KEEPS_LATE = {"stall", "mute", "slow", "loss", "twice", "disk", "join"}
+KEEPS_LATE = {"stall", "mute", "slow", "loss", "twice", "disk", "slow-disk", "full-disk", "busy", "join"}
 """Faults in which every late event is counted."""
 ENDS = {"crash", "wipe", "gone", "fleet", "leave", "cut", "one-way", "stall", "loss", "join"}
 """Faults in which a master may end before it has published what it made."""
@@ -66,7 +66,7 @@ class Judgement:
 
     def check(self) -> None:
         """Raises BrokenPromiseError for the first thing that does not hold."""
-        windows = self.fleet.of(JOB)
+        windows = self.fleet.of(self.fleet.app)
         for window in windows:
             self._check_names(window)
             if self.life.schedule.job == "sessions":
@@ -78,6 +78,8 @@ class Judgement:
             self._check_late(windows)
         self._check_follower(windows)
         self._check_end(windows)
+        if self.life.schedule.job == "staged":
+            check_readers(self.life, self.hold)
 
     # One window.
 
@@ -165,7 +167,7 @@ class Judgement:
 
     def _check_follower(self, windows: list[Window]) -> None:
         """It gets each window once and in order, and none is left out between the first and the last."""
-        notices = [one for one in self.fleet.follower.followed[key_of(JOB)] if isinstance(one, PublishedWindow)]
+        notices = [one for one in self.fleet.follower.followed[self.fleet.key] if isinstance(one, PublishedWindow)]
         places = [one.pane for one in notices]
         self.hold(places == sorted(set(places)), f"shown twice or out of order: {places}")
         made = {window.result.to_bytes() for window in windows}
@@ -221,7 +223,7 @@ class Judgement:
         """Everything is well again: one master, windows that come, and everybody is in them."""
         fleet = self.fleet
         there = {server.name for server in fleet.workers() if server.is_up}
-        self.hold(len(fleet.masters(JOB)) == 1, f"{len(fleet.masters(JOB))} masters")
+        self.hold(len(fleet.masters(fleet.app)) == 1, f"{len(fleet.masters(fleet.app))} masters")
         last = [window for window in windows if window.result.final][-3:]
         self.hold(bool(last) and fleet.now - last[-1].at < 12.0, "no window comes any more")
         back: set[str] = set().union(*(window.contributors for window in last))
@@ -251,13 +253,3 @@ def _short(window: Window) -> str:
         f"[{window.pane}, {end_of(window)}) at {window.at:.2f} by {window.epoch[1]}, version {window.version.number}: "
         f"{members}, missing {result.missing}, late {result.late}, events {result.events}"
     )
-
-
-def ms(text: str | None) -> int:
-    """A time of a result as epoch ms."""
-    assert text is not None
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
-
-
-def end_of(window: Window) -> int:
-    return ms(window.result.window_end)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from oracle_fleet import JOB, OracleFleet
+from oracle_fleet import OracleFleet
 from schedules import JOBS, Fault, Schedule
-from simulated_fleet import PRODUCTS, Server, key_of
+from simulated_fleet import PRODUCTS, Server
 
 from agent import Ended, PublishedWindow
 from agent.runtime.job.topology import groups_of
@@ -17,6 +17,8 @@ JOINED_S = 20.0
 ASK_AGAIN_S = 1.0
 """Interval at which the client of a restarted fleet asks for a job that is not known yet."""
 TREES = 3
+PANES = ("tumbling", "leaping", "trees", "recovering", "mapped", "staged")
+"""Jobs whose windows are a pane each, so that others of another length may follow them."""
 STEPPED_S = 14.0
 """Time after a step of a clock in which its agent's events may be late, or its panes be partial."""
 
@@ -45,16 +47,16 @@ class OracleLife:
 
 def live(schedule: Schedule) -> OracleLife:
     """A fleet in which everybody runs the job, to which everything happens; at the end all should be well again."""
-    fleet = OracleFleet(schedule.seed, schedule.late)
+    fleet = OracleFleet(schedule.seed, schedule.late, schedule.job)
     life = OracleLife(schedule, fleet)
     for _ in range(schedule.size):
         fleet.run(fleet.now + 0.2)
         fleet.add("web")
     fleet.run_until(lambda: all(one.node.is_active for one in fleet.servers.values()), JOINED_S)
     fleet.keep_writing(math.inf)
-    fleet.submit(JOB, fleet.follower, life.text)
+    fleet.begin(life.text)
     fleet.follow(None)
-    fleet.run_until(lambda: bool(fleet.of(JOB)), JOINED_S)
+    fleet.run_until(lambda: bool(fleet.of(fleet.app)), JOINED_S)
     fleet.run(fleet.now + fleet.random.uniform(0.0, 2.0))
     life.began_at = fleet.now
     for fault in schedule.faults:
@@ -75,12 +77,12 @@ def _victim(life: OracleLife, fault: Fault) -> Server | None:
         return None
     chosen: list[Server] = []
     if fault.whom == "master":
-        chosen = [server for server, _ in fleet.masters(JOB) if server in alive]
+        chosen = [server for server, _ in fleet.masters(fleet.app) if server in alive]
     elif fault.whom == "root":
-        keys = groups_of(key_of(JOB), TREES)[1:]
+        keys = groups_of(fleet.key, TREES)[1:]
         chosen = [one for one in alive if any(one.node.is_root(key) for key in keys)]
     elif fault.whom == "inner":
-        chosen = [one for one in alive if one.node.children(key_of(JOB)) and one.node.parent(key_of(JOB))]
+        chosen = [one for one in alive if one.node.children(fleet.key) and one.node.parent(fleet.key)]
     else:
         return alive[int(fault.whom) % len(alive)]
     return chosen[0] if chosen else alive[0]
@@ -139,7 +141,7 @@ def _start_again(life: OracleLife, server: Server) -> None:
 
 def _follow_on(life: OracleLife) -> None:
     """Asks for what came after the last window that was shown, until the job is known again."""
-    fleet, told = life.fleet, life.fleet.follower.followed[key_of(JOB)]
+    fleet, told = life.fleet, life.fleet.follower.followed[life.fleet.key]
     shown = [one.pane for one in told if isinstance(one, PublishedWindow)]
     before = len(told)
     fleet.follow(shown[-1] if shown else None)
@@ -213,6 +215,31 @@ def _disk(life: OracleLife, fault: Fault, server: Server) -> None:
     life.fleet.at(life.fleet.now + fault.seconds, mend)
 
 
+def _full_disk(life: OracleLife, fault: Fault, server: Server) -> None:
+    """It refuses everything for a while; then all is written again."""
+    fleet = life.fleet
+    fleet.full_disks.add(server.name)
+    fleet.has_disk_trouble.add(server.name)
+
+    def mend() -> None:
+        fleet.full_disks.discard(server.name)
+        fleet.has_disk_trouble.discard(server.name)
+        if server.is_up:
+            server.agent.recorder.repeat(fleet.now)
+
+    fleet.at(fleet.now + fault.seconds, mend)
+
+
+def _slow_disk(life: OracleLife, fault: Fault, server: Server) -> None:
+    life.fleet.slow_disks[server.name] = 0.0
+    life.fleet.at(life.fleet.now + fault.seconds, lambda: life.fleet.slow_disks.pop(server.name, None))
+
+
+def _busy(life: OracleLife, fault: Fault, server: Server) -> None:
+    """Its programs do not answer."""
+    life.fleet.programs[server.name].busy_until = life.fleet.now + fault.seconds
+
+
 def _clock(life: OracleLife, fault: Fault, server: Server) -> None:
     """A server's wall clock is wrong for a while, for those who write its log too."""
     fleet = life.fleet
@@ -231,11 +258,11 @@ def _update(life: OracleLife, fault: Fault) -> None:
     life.updates += 1
     left_out = PRODUCTS[life.updates % len(PRODUCTS)]
     text = life.text.replace("GROUP BY", f"WHERE product <> '{left_out}' GROUP BY")
-    if fault.much and life.schedule.job in ("tumbling", "leaping", "trees", "recovering"):
+    if fault.much and life.schedule.job in PANES:
         text = text.replace("2 SECONDS", "3 SECONDS")
     life.note(f"update: without {left_out}{', of 3 seconds' if '3 SECONDS' in text else ''}")
     if life.fleet.follower.is_up:
-        life.fleet.update(JOB, life.fleet.follower, text)
+        life.fleet.change(text)
 
 
 def _leave(life: OracleLife, _fault: Fault, server: Server) -> None:
@@ -262,6 +289,9 @@ FAULTS: dict[str, Callable[[OracleLife, Fault], None]] = {
     "loss": _loss,
     "twice": _twice,
     "disk": _on(_disk),
+    "slow-disk": _on(_slow_disk),
+    "full-disk": _on(_full_disk),
+    "busy": _on(_busy),
     "clock": _on(_clock),
     "update": _update,
     "leave": _on(_leave),

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "agent"), str(HERE.parent)]
+sys.path[:0] = [str(HERE), *(str(HERE.parent / one) for one in ("agent", "elf", "fleet", "."))]
 
 from judgement import failure  # noqa: E402
 from schedules import Schedule, draw, parse  # noqa: E402

@@ -18,8 +18,11 @@ JOBS = {
     "sizes": f"{IDS} WINDOWING 2 SECONDS, 6 SECONDS EVERY 4 SECONDS",
     "changes": f"{IDS} WINDOWING 4 SECONDS EMIT CHANGES",
     "sessions": f"{SESSIONS} WINDOWING SESSION 1 SECOND",
+    "mapped": f"{IDS} WINDOWING 2 SECONDS",
+    "staged": f"{IDS} WINDOWING 2 SECONDS",
 }
-"""Queries by name. Their groups tell agents apart, and `ids` names each event that is counted."""
+"""Queries by name. Their groups tell agents apart, and `ids` names each event that is counted. Programs map the events
+of one; another one is a stage of a job that reads it."""
 QUIET_S = 16.0
 """Time after the last fault within which everything is well again."""
 QUIET_AFTER_ALL_S = 26.0
@@ -79,6 +82,9 @@ _SECONDS = {
     "loss": (2.0, 6.0),
     "twice": (2.0, 6.0),
     "disk": (3.0, 6.0),
+    "slow-disk": (6.0,),
+    "full-disk": (3.0, 6.0),
+    "busy": (1.0, 5.0),
     "clock": (2.0, 6.0),
     "update": (0.0,),
     "leave": (0.0,),
@@ -86,6 +92,8 @@ _SECONDS = {
 }
 """Kinds of faults, with the times (seconds) that they may last."""
 _MUCH = {"loss": (0.02, 0.1), "twice": (0.05, 0.3), "clock": (3600.0, 5.0, -1.5, -3600.0), "update": (0.0, 1.0)}
+CODED = ("mapped", "staged")
+"""Jobs with programs."""
 _WHOM = ("1", "2", "3", "4", "5", "6", "master", "master", "root", "inner")
 
 
@@ -102,12 +110,17 @@ def parse(text: str) -> Schedule:
     return Schedule(**plain, faults=tuple(faults))
 
 
+def befalls(kind: str, job: str) -> bool:
+    """Whether a kind of fault can befall a job."""
+    return {"update": job != "sessions", "busy": job in CODED}.get(kind, True)
+
+
 def draw(seed: int) -> Schedule:
     """The schedule of a seed."""
     source = random.Random(seed)
     is_small = seed < SMALL_SEEDS
     job = list(JOBS)[(seed + seed // len(JOBS)) % len(JOBS)]
-    kinds = [kind for kind in _SECONDS if kind != "update" or job != "sessions"]
+    kinds = [kind for kind in _SECONDS if befalls(kind, job)]
     count = source.choice((1, 1, 2) if is_small else (1, 1, 2, 2, 3, 4))
     # Small lives go through all kinds.
     first = kinds[seed % len(kinds)] if is_small else source.choice(kinds)

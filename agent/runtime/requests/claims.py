@@ -5,9 +5,10 @@ further epoch asks that agent, and believes the answer. One that knows all agent
 the new master is the nearest of them.
 
 The nearest agent itself may be wrong: it has just come, has stood still while another took over, or was cut off with a
-part of the fleet. It asks the agents near it whom they follow, and does as most of them do. If most follow it still, it
-goes on; it outdoes a rival with the next epoch if some follow that one, or if it does not give up. An agent to which a
-master has handed over is believed at once: by that master, and by the nearest agent, which that master tells.
+part of the fleet. It asks the agents near it whom they follow, and does as most of them do; those who still follow its
+own earlier process do not count. If most follow it still, it goes on; it outdoes a rival with the next epoch if some
+follow that one, or if it does not give up. An agent to which a master has handed over is believed at once: by that
+master, and by the nearest agent, which that master tells.
 """
 
 from __future__ import annotations
@@ -210,7 +211,7 @@ class MasterClaims:
         del self._polls[app_id]
         if known is not None and known.epoch >= epoch:
             return
-        epochs = [one for one in poll.answers.values() if one is not None]
+        epochs = [one for one in poll.answers.values() if one is not None and not self._was_here(claim, one)]
         followers = epochs.count(epoch)
         others = len(epochs) - followers
         if known is None:
@@ -229,6 +230,11 @@ class MasterClaims:
         self._unconfirmed += 1
         if known is not None and self._masters.leads(app_id) and epoch.is_same_job(known.epoch):
             self._resist(app_id, epoch, now, has_followers=followers > 0)
+
+    def _was_here(self, claim: Announce, epoch: JobEpoch) -> bool:
+        """Whether an epoch is that of an earlier process of this agent, which a claim may follow."""
+        is_gone = epoch.master == self._node.peer.node_id and not self._masters.leads(claim.app_id)
+        return is_gone and claim.epoch.is_same_job(epoch) and not claim.epoch.is_jump_from(epoch)
 
     def _resist(self, app_id: Id, epoch: JobEpoch, now: float, *, has_followers: bool) -> None:
         """Outdoes a rival of the master here, if need be."""

@@ -1,0 +1,21 @@
+"""Schedules that have broken a promise once, as they were shrunk, whatever `schedules.draw` makes of their seeds now."""
+
+from __future__ import annotations
+
+from schedules import Fault, Schedule
+
+FOUND = {
+    "a clock that is ahead when the fleet starts again": Schedule(
+        195,
+        "trees",
+        6,
+        faults=(
+            Fault(6.41, "crash", "inner", 1.0),
+            Fault(6.74, "clock", "4", 6.0, 3600.0),
+            Fault(8.56, "fleet", "4", 0.5),
+        ),
+    ),
+    "a master that has lost its disk is back before the next one has begun": Schedule(
+        29, "recovering", 2, faults=(Fault(1.53, "wipe", "6", 3.0), Fault(1.8, "disk", "inner", 6.0))
+    ),
+}
