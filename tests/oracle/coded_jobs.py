@@ -108,7 +108,7 @@ class CodedJob:
 
 
 class Programs:
-    """The programs beside one agent: each answers between two turns of its agent, and `busy_until` a time not at all."""
+    """The programs beside one agent: each answers between two of its turns, and not at all before `busy_until`."""
 
     def __init__(self) -> None:
         self.busy_until = 0.0

@@ -1,4 +1,4 @@
-"""Schedules that have broken a promise once, as they were shrunk, whatever `schedules.draw` makes of their seeds now."""
+"""Schedules that have broken a promise once, as they were shrunk, whatever seeds mean by now."""
 
 from __future__ import annotations
 

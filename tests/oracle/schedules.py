@@ -116,14 +116,14 @@ def befalls(kind: str, job: str) -> bool:
 
 
 def draw(seed: int) -> Schedule:
-    """The schedule of a seed."""
+    """The schedule of a seed. Small lives go through all kinds of faults and jobs."""
     source = random.Random(seed)
     is_small = seed < SMALL_SEEDS
-    job = list(JOBS)[(seed + seed // len(JOBS)) % len(JOBS)]
+    first = list(_SECONDS)[seed % len(_SECONDS)] if is_small else source.choice(list(_SECONDS))
+    jobs = [job for job in JOBS if befalls(first, job)]
+    job = jobs[(seed + seed // len(jobs)) % len(jobs)]
     kinds = [kind for kind in _SECONDS if befalls(kind, job)]
     count = source.choice((1, 1, 2) if is_small else (1, 1, 2, 2, 3, 4))
-    # Small lives go through all kinds.
-    first = kinds[seed % len(kinds)] if is_small else source.choice(kinds)
     drawn = [first, *source.choices(kinds, k=count - 1)]
     faults = [_draw_fault(source, kind, 3.0 if is_small else 10.0) for kind in drawn]
     return Schedule(
