@@ -118,7 +118,8 @@ def straggler_steps(stated: Stragglers) -> Iterator[str]:
     if stated.waits:
         yield "wait for agents that are late as long as they live"
     if stated.leap_panes is not None:
-        yield f"go on without agents that are {stated.leap_panes:,} panes behind"
+        copies = ", but for the parts that others hold copies of" if stated.mirrors else ""
+        yield f"go on without agents that are {stated.leap_panes:,} panes behind{copies}"
     if stated.recover_ms is not None:
         yield f"wait {duration(stated.recover_ms)} for the part of a dead agent"
 

@@ -18,6 +18,8 @@ import msgspec
 from agent.configuration.faults import Fault, line_of, place, struct_faults
 from agent.configuration.rules import (
     AUTO,
+    COPIES,
+    COPIES_MAX,
     DISK_FREE_MIN,
     EVERY_INTERFACE,
     JOB_MEMORY,
@@ -57,6 +59,8 @@ AgentName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE
 StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_stream})]
 TableName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, extra={RULE: check_table})]
 Memory = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: memory_bytes})]
+Rack = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE: check_name})]
+Copies = Annotated[int, msgspec.Meta(ge=0, le=COPIES_MAX)]
 Skew = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: max_skew_ms})]
 Days = Annotated[int | float, msgspec.Meta(extra={RULE: check_days})]
 Chosen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_choice})]
@@ -113,6 +117,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     spill_disk: Memory = SPILL_DISK
     program_memory: Memory = PROGRAM_MEMORY
     max_skew: Skew = MAX_SKEW
+    copies: Copies = COPIES
+    rack: Rack | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     streams: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=256)] = []
     tables: Annotated[dict[TableName, _Table], msgspec.Meta(max_length=64)] = {}
@@ -178,6 +184,8 @@ class Config:
     spill_disk_bytes: int
     program_memory_bytes: int
     max_skew_ms: int
+    copies: int
+    rack: str | None
     log_level: str
     identity: IdentityConfig
     streams: tuple[StreamConfig, ...]
@@ -262,6 +270,8 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         spill_disk_bytes=memory_bytes(file.spill_disk),
         program_memory_bytes=memory_bytes(file.program_memory),
         max_skew_ms=max_skew_ms(file.max_skew),
+        copies=file.copies,
+        rack=file.rack,
         log_level=file.log_level,
         identity=_resolved_identity(base, file.identity),
         streams=tuple(_resolved_stream(base, stream) for stream in file.streams),

@@ -12,6 +12,9 @@ from overlay import parse_address
 AUTO = "auto"
 MEMORY_BYTES_MIN = 1 << 20
 JOB_MEMORY = "256 MiB"
+COPIES = 2
+COPIES_MAX = 4
+"""Upper bound on `copies`: each costs the bytes of everything that is sealed."""
 """Default memory of each job."""
 SPILL_DISK = "16 GiB"
 """Default disk space for the state of all jobs that does not fit their memory."""

@@ -40,6 +40,7 @@ from agent.feeding.table_files import TableFiles
 from agent.programs.commands import ProgramEnded, ProgramLimits, ProgramSaid
 from agent.programs.program_supervisor import ProgramSupervisor
 from agent.runtime.agent import Agent
+from agent.runtime.copies.service import CopyOptions
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
 from agent.runtime.messages.job_records import JobRecord
@@ -66,7 +67,7 @@ DESCRIPTORS_WANTED = 8192
 """Open files an agent may need: links to 1,024 peers, and files of a few streams."""
 SWEEP_S = 5.0
 """Interval at which the transport looks for idle and stuck links; long, so that an idle agent seldom wakes up."""
-SHOWN_PARTS = ("agent", "ingest", "results", "jobs", "spill", "control", "node")
+SHOWN_PARTS = ("agent", "copies", "ingest", "results", "jobs", "spill", "control", "node")
 """Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0
 PAUSE_TIMEOUT_S = 2.0
@@ -230,7 +231,7 @@ class Daemon(AgentObserver):
         config = self._config
         return Agent(
             config.name, node, streams, room=self._room, tables=[table.name for table in config.tables], observer=self,
-            clock=WorkClock(), max_skew_ms=config.max_skew_ms,
+            clock=WorkClock(), max_skew_ms=config.max_skew_ms, copies=CopyOptions(config.copies, config.rack or ""),
         )  # fmt: skip
 
     def _resumed_clock(self, directory: DataDirectory) -> ClockFile:
@@ -384,6 +385,7 @@ class Daemon(AgentObserver):
         return {
             "agent": {"refused": self._agent.status().refused},
             "claims": self._agent.claims.statistics(),
+            "copies": self._agent.copies.statistics(),
             "ingest": self._agent.ingest.statistics(),
             "results": self._results.statistics(),
             "jobs": {"unwritten": self._journal.unwritten},

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
 from agent.programs.commands import ProgramCommand
+from agent.runtime.copies.service import COPIES, CopyOptions, RunCopies
 from agent.runtime.drain import Drain
 from agent.runtime.fleet.authorization import NoCreators
 from agent.runtime.fleet.job_directory import JobDirectory
@@ -91,7 +92,8 @@ class Agent:
     `replicas`: the number of agents that hold the descriptor of each job whose master is here. The states of jobs stay
     in memory, or spill to disk if there is a `room` for them. `tables`: the names of the look-up tables whose rows will
     be given to it. `observer` gets the events that no client has requested. `clock` tells the seconds of work that the
-    process has done. Events move watermarks up to `max_skew_ms` ahead of the wall clock.
+    process has done. Events move watermarks up to `max_skew_ms` ahead of the wall clock. Other agents hold
+    `copies` of sealed runs.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class Agent:
         observer: AgentObserver | None = None,
         clock: Clock = lambda: 0.0,
         max_skew_ms: int = MAX_SKEW_MS,
+        copies: CopyOptions = COPIES,
     ) -> None:
         self.name = name
         self.node = node
@@ -125,12 +128,11 @@ class Agent:
         self.recorder = recorder = JobRecorder(self.observer, containment)
         self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, containment, recorder, replicas)
         self.failover = Failover(node, sender, directory, self.masters, recorder)
+        self.copies = RunCopies(node, sender, jobs, self.masters, directory, self._clock, copies)
         self.drain = Drain(jobs, self.masters, self.failover, sender)
         self.pending = PendingRequests(sender)
         self.endings = JobEndings(directory, self.masters.is_over, code, jobs, self.pending)
-        self.claims = MasterClaims(
-            node, sender, directory, self.masters, self.pending, lambda: self.drain.has_begun,
-        )  # fmt: skip
+        self.claims = MasterClaims(node, sender, directory, self.masters, self.pending, lambda: self.drain.has_begun)
         self.following = JobSubscriptions(sender, directory)
         self.commands = JobCommands(sender, directory, self.following, jobs.functions)
         self.questions = JobQuestions(self.pending, directory)
@@ -152,6 +154,7 @@ class Agent:
             self.router, directory, self.ingest, jobs, self.deployments, self.masters, self.failover, recorder,
             self.drain, self.pending, self.following, self.commands, self.questions, self.discovery, self.upstream,
             self.joins, self.rpc, self.subscriptions, self.stages, self.program_host, self.endings, self.claims,
+            self.copies,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -160,20 +163,23 @@ class Agent:
         self.directory.on_announced(
             self.masters.announced, self.failover.announced, self.jobs.announced, self.following.announced,
         )  # fmt: skip
-        self.directory.on_gone(self.masters.close, self.jobs.drop, self.failover.forget, containment.forget)
+        self.directory.on_gone(
+            self.masters.close, self.jobs.drop, self.failover.forget, containment.forget, self.copies.drop
+        )
         self.directory.on_over(self.failover.answer_over)
         containment.on_raised(self.masters.fail, self.jobs.abandon)
         self._timers = (
             self.jobs.tick, self.masters.tick, self.stages.tick, self.programs.tick, self.drain.step,
             self.failover.tick, self.recorder.tick, self.commands.tick, self.following.tick, self.questions.tick,
             self.discovery.tick, self.joins.tick, self.upstream.tick, self.directory.tick, self.claims.tick,
+            self.copies.tick,
         )  # fmt: skip
 
     def _handlers(self) -> Iterator[Handlers]:
         """The handler tables of all services; of two services that take a message, the first gets it first."""
         services = (
             self.directory, self.endings, self.claims, self.following, self.commands, self.jobs, self.deployments,
-            self.masters, self.failover, self.program_host, self.discovery,
+            self.masters, self.failover, self.program_host, self.discovery, self.copies,
         )  # fmt: skip
         return (service.handlers() for service in services)
 
@@ -204,13 +210,16 @@ class Agent:
     @property
     def has_work(self) -> bool:
         """Whether `work` would do anything."""
-        return self.jobs.sealed_upto() is not None
+        return self.jobs.sealed_upto() is not None or self.copies.has_work
 
     def work(self, now: float, wall_ms: int) -> bool:
         """Seals a run, or combines and sends waiting ones, if there are any; returns whether there is more to do."""
         if not self.has_work:
             return False
-        self.jobs.seal_next(now)
+        if self.jobs.sealed_upto() is not None:
+            self.jobs.seal_next(now)
+        else:
+            self.copies.step(now)  # no window waits for a copy
         self.drain.step(now)
         self.process_events(now, wall_ms)
         return self.has_work

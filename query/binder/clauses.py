@@ -164,11 +164,12 @@ def stragglers_of(query: ast.Query) -> Stragglers:
         raise QueryError(message, query.text, straggler.span, hint=hint)
     if recover is not None and _ms(recover.time) > RECOVER_MS_MAX:
         raise QueryError("RECOVER FOR may be at most 1 hour long", query.text, recover.span)
-    leaps = straggler is not None and straggler.leaps
+    leaps = straggler is not None and straggler.choice != "WAIT"
     return Stragglers(
         waits=straggler is not None and not leaps,
         leap_panes=(after or LEAP_PANES_MIN) if leaps else None,
         recover_ms=None if recover is None else _ms(recover.time),
+        mirrors=straggler is not None and straggler.choice == "MIRROR",
     )
 
 

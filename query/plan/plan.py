@@ -406,7 +406,9 @@ class _PlanReader:
             branches=self._branches(columns),
             stragglers=UNSTATED if message.stragglers is None else message.stragglers.read(),
         )
-        _require(not plan.stragglers.waits or plan.stragglers.leap_panes is None, "it waits for stragglers and leaps")
+        leaps = plan.stragglers.leap_panes is not None
+        _require(not (plan.stragglers.waits and leaps), "it waits for stragglers and leaps")
+        _require(leaps or not plan.stragglers.mirrors, "it mirrors stragglers, and does not say which")
         _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
         return plan
 

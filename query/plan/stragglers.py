@@ -19,12 +19,14 @@ RECOVER_MS_MAX = 3_600_000
 @dataclass(frozen=True, slots=True)
 class Stragglers:
     """The clauses of a query: it `waits` for them as long as they live, or leaps over those `leap_panes` behind;
-    neither leaves it to the job. `recover_ms`: how long a window waits for the part of a dead agent.
+    neither leaves it to the job. `recover_ms`: how long a window waits for the part of a dead agent. `mirrors`: what
+    others hold of the parts of those it leaps over is taken from them.
     """
 
     waits: bool = False
     leap_panes: int | None = None
     recover_ms: int | None = None
+    mirrors: bool = False
 
 
 UNSTATED = Stragglers()
@@ -36,12 +38,13 @@ class StragglersMessage(msgspec.Struct, forbid_unknown_fields=True, omit_default
     waits: bool = False
     leap_panes: Annotated[int, Meta(ge=LEAP_PANES_MIN, le=LEAP_PANES_MAX)] | None = None
     recover_ms: Annotated[int, Meta(ge=0, le=RECOVER_MS_MAX)] | None = None
+    mirrors: bool = False
 
     @classmethod
     def of(cls, stated: Stragglers) -> object:
         """The clauses as plain data."""
-        return msgspec.to_builtins(cls(stated.waits, stated.leap_panes, stated.recover_ms))
+        return msgspec.to_builtins(cls(stated.waits, stated.leap_panes, stated.recover_ms, stated.mirrors))
 
     def read(self) -> Stragglers:
         """The clauses."""
-        return Stragglers(self.waits, self.leap_panes, self.recover_ms)
+        return Stragglers(self.waits, self.leap_panes, self.recover_ms, self.mirrors)

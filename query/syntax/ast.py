@@ -41,9 +41,9 @@ class WindowClause:
 
 @dataclass(frozen=True, slots=True)
 class StragglerClause:
-    """`ON STRAGGLER WAIT`, or `ON STRAGGLER LEAP [AFTER after PANES]`."""
+    """`ON STRAGGLER choice [AFTER after PANES]`: WAIT, which takes no panes, LEAP, or MIRROR."""
 
-    leaps: bool
+    choice: str
     after: int | None = None
     span: SourceSpan = field(default=SourceSpan(), compare=False)
 

@@ -313,12 +313,8 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     def straggler_clause(self, meta: Meta, parts: list[Any]) -> StragglerClause:
         option, *after = parts
-        if option.type == "MIRROR":
-            message = "there is no ON STRAGGLER MIRROR yet: agents keep no replicas of each other's snapshots"
-            hint = "ON STRAGGLER LEAP goes on without an agent that is late, ON STRAGGLER WAIT waits for it"
-            raise QueryError(message, self._text, _span(meta), hint=hint)
         stated = next((_integer(token) for token in after if token is not None), None)
-        return StragglerClause(option.type == "LEAP", stated, _span(meta))
+        return StragglerClause(option.type, stated, _span(meta))
 
     def recover_clause(self, meta: Meta, parts: list[Duration]) -> RecoverClause:
         return RecoverClause(parts[0], _span(meta))

@@ -128,11 +128,11 @@ def format_window(window: WindowClause) -> str:
 def format_straggler(clause: StragglerClause) -> str:
     """The ON STRAGGLER clause.
 
-    >>> format_straggler(StragglerClause(True, 3))
+    >>> format_straggler(StragglerClause("LEAP", 3))
     'ON STRAGGLER LEAP AFTER 3 PANES'
     """
     after = "" if clause.after is None else f" AFTER {clause.after} PANES"
-    return f"ON STRAGGLER {'LEAP' if clause.leaps else 'WAIT'}{after}"
+    return f"ON STRAGGLER {clause.choice}{after}"
 
 
 def _window_size(size: SizeClause) -> str:

@@ -132,7 +132,7 @@ def test_old_epochs_are_refused() -> None:
 
 def test_several_leave_at_once() -> None:
     """What they hand in may be lost with a master that leaves as well: then they are named."""
-    life = begin(3, size=7)
+    life = begin(8, size=7)
     for _ in range(4):
         leave(life)
         life.fleet.run(life.fleet.now + life.fleet.random.uniform(0.0, 0.5))

@@ -86,6 +86,13 @@ def test_the_skew_of_clocks_is_a_time(tmp_path: Path, text: str, skew_ms: int) -
     assert loaded(tmp_path, f'max_skew = "{text}"\n{GOOD}').max_skew_ms == skew_ms
 
 
+def test_copies_and_racks(tmp_path: Path) -> None:
+    config = loaded(tmp_path, GOOD)
+    assert (config.copies, config.rack) == (2, None)
+    config = loaded(tmp_path, f'copies = 0\nrack = "b-7"\n{GOOD}')
+    assert (config.copies, config.rack) == (0, "b-7")
+
+
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     mark = "\ufeff"
     assert loaded(tmp_path, mark + GOOD).fleet == "shop"

@@ -22,6 +22,8 @@ def planned(text):
         ("ON STRAGGLER WAIT", Stragglers(waits=True)),
         ("on straggler leap", Stragglers(leap_panes=2)),
         ("ON STRAGGLER LEAP AFTER 5 PANES", Stragglers(leap_panes=5)),
+        ("ON STRAGGLER MIRROR", Stragglers(leap_panes=2, mirrors=True)),
+        ("on straggler mirror after 3 panes", Stragglers(leap_panes=3, mirrors=True)),
         ("RECOVER FOR 0 SECONDS", Stragglers(recover_ms=0)),
         ("RECOVER FOR 2 MINUTES TREES 1", Stragglers(recover_ms=120_000)),
         ("EMIT CHANGES ON STRAGGLER LEAP AFTER 2 PANES RECOVER FOR 5 SECONDS", Stragglers(False, 2, 5_000)),
@@ -51,7 +53,7 @@ def test_the_words_are_names_of_columns_too():
         (f"{COUNT} ON STRAGGLER LEAP AFTER some PANES", "AFTER needs a whole number of panes"),
         (f"{COUNT} ON STRAGGLER WAIT AFTER 2 PANES", "AFTER cannot stand here"),
         (f"{COUNT} ON STRAGGLER RUN", "RUN cannot stand here"),
-        (f"{COUNT} ON STRAGGLER MIRROR", "no ON STRAGGLER MIRROR yet(.|\n)*ON STRAGGLER LEAP goes on"),
+        (f"{COUNT} ON STRAGGLER MIRROR AFTER 1 PANE", "after 2 to 1,000 panes"),
         (f"{COUNT} RECOVER FOR 2 HOURS", "at most 1 hour"),
         (f"{COUNT} RECOVER FOR ever", "FOR needs a length of time"),
         (f"{COUNT} TREES 1 ON STRAGGLER WAIT", "ON STRAGGLER cannot stand here"),
@@ -87,6 +89,8 @@ def test_jobs_that_differ_in_patience_alone_share_what_agents_compute():
 def test_explaining_says_for_whom_a_job_waits():
     steps = explain(planned(f"{COUNT} ON STRAGGLER LEAP AFTER 3 PANES RECOVER FOR 30 SECONDS")).master
     assert steps[-3:-1] == ("go on without agents that are 3 panes behind", "wait 30 s for the part of a dead agent")
+    mirroring = explain(planned(f"{COUNT} ON STRAGGLER MIRROR")).master
+    assert mirroring[-2].endswith("2 panes behind, but for the parts that others hold copies of")
     waiting = explain(planned(f"{COUNT} ON STRAGGLER WAIT")).master
     assert "wait for agents that are late as long as they live" in waiting
     assert not any("agents" in step for step in explain(planned(COUNT)).master)

@@ -23,7 +23,14 @@ from agent.runtime.model.incomplete import Publication, WireSpan, from_wire
 from agent.runtime.model.panes import FIRST_PANE, Counts, Run, total
 from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from agent.runtime.reduce.retransmit import AckLatency
-from agent.runtime.reduce.snapshot import EarlySnapshots, reason_too_large, run_of, snapshot_of, without_content
+from agent.runtime.reduce.snapshot import (
+    EarlySnapshots,
+    StateEncoder,
+    reason_too_large,
+    run_of,
+    snapshot_of,
+    without_content,
+)
 from agent.runtime.reduce.straggler import LeapTimer, StragglerPolicy
 from agent.runtime.reduce.tree_node import RootOf, TreeNodes
 from overlay import Id, Peer
@@ -46,11 +53,19 @@ class RootSink(Protocol):
         ...
 
 
+OnLeaving = Callable[["LocalJob", Sequence[Run]], None]
+"""Takes the pieces of each run of a job's worker that may leave this agent now."""
+
+
 class LocalJob:
     """State of one job on one agent (see `agent.runtime.job.lifecycle`); knows no overlay and sends nothing itself.
 
     `on_work` is called when the job has runs to combine or to send.
     """
+
+    on_leaving: OnLeaving | None = None
+    encoder: StateEncoder | None = None
+    """Keeps states encoded while copies of them are made."""
 
     def __init__(
         self,
@@ -328,8 +343,22 @@ class LocalJob:
             run = run.within(self._leaped_upto, max(run.upto, self._leaped_upto))
         if run.upto <= run.after:
             return
-        for piece in self.nodes.add(self._in_trees(run)):
+        pieces = self._in_trees(run)
+        for piece in self.nodes.add(pieces):
             self._take_detached(piece)
+        if self.on_leaving is not None:
+            self.on_leaving(self, pieces)
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether other agents are to hold copies of what the worker seals: whoever succeeds it cannot read it again,
+        and windows wait for it if it dies."""
+        is_timed = self.versions is not None and not self.versions.newest.function.self_paced
+        return is_timed and self._is_live and not self.reads_app
+
+    def snapshots_of(self, piece: Run) -> Iterator[Snapshot]:
+        """The snapshots that carry a piece of a sealed run."""
+        return self._messages(piece)
 
     def _in_trees(self, run: Run) -> list[Run]:
         assert self.versions is not None
@@ -427,6 +456,21 @@ class LocalJob:
         self._pass_on_detached(message)
         return True
 
+    def take_copy(self, message: Snapshot) -> int | None:
+        """Takes, at the master, the copy of a run that its owner has not brought; returns its last pane if it is of
+        use, None if not. Another master's term does not matter."""
+        if self.root is None or not self.is_installed or message.tree >= len(self.nodes):
+            self.refused += 1
+            return None
+        combiner = self.nodes.combiner()
+        run = self._sound_run(message) if message.upto > combiner.frontier else None
+        if run is None:
+            self.refused += message.upto > combiner.frontier
+            return None
+        refused = combiner.refused
+        combiner.add_detached(run)
+        return run.upto if combiner.refused == refused else None
+
     def _pass_on_detached(self, message: Snapshot) -> None:
         """Passes a detached run on unchanged; only the master decodes it."""
         if self.root is None:
@@ -461,7 +505,9 @@ class LocalJob:
         assert self.epoch is not None
         assert self.versions is not None
         for piece in run.pieces(PANES_COUNTED_MAX):
-            message = snapshot_of(piece, self.versions, self.app_id, self.epoch, detached=detached)
+            message = snapshot_of(
+                piece, self.versions, self.app_id, self.epoch, detached=detached, encoder=self.encoder
+            )
             if (reason := reason_too_large(message, self._limits)) is None:
                 yield message
             elif (halves := piece.halves()) is not None:

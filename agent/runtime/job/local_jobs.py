@@ -15,7 +15,7 @@ from agent.runtime.ingest.feed import FeedKey, StreamOptions
 from agent.runtime.ingest.feed_memory import JobTerm
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.job.code import CodeRegistry, call_received, deliver_multicast, mapper
-from agent.runtime.job.local_job import LocalJob
+from agent.runtime.job.local_job import LocalJob, OnLeaving
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.topology import TreeTopology
 from agent.runtime.messages.handlers import Handler, Handlers, Via
@@ -91,6 +91,7 @@ class LocalJobs:
         self._unannounced: dict[Id, float] = {}
         self._unable: dict[Id, JobEpoch] = {}
         """Jobs whose code cannot run here, in this epoch."""
+        self.on_leaving: OnLeaving | None = None
 
     def handlers(self) -> Handlers:
         return {
@@ -229,6 +230,7 @@ class LocalJobs:
         shared = (self.ingest, self.functions, self._latency, self._has_work)
         job = self._jobs[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared, self.assembler.limits)
         job.map_events = mapper(job, self._programs)
+        job.on_leaving = self.on_leaving
         self._trees.watch(job)
         return job
 

@@ -16,6 +16,7 @@ from agent.programs.calls import TEXT_CHARACTERS_MAX, WindowPublished
 from agent.runtime.function.result import WindowMembership, WindowResult
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
+from agent.runtime.master.copy_requests import CopyRequests
 from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.job_log import JobLog
 from agent.runtime.master.job_recorder import JobRecorder
@@ -37,6 +38,7 @@ from agent.runtime.messages.jobs import (
     NoJob,
     Ready,
     Replicated,
+    Snapshot,
     Stopped,
     Update,
 )
@@ -185,6 +187,7 @@ class JobMaster:
         self._holdback = HoldbackTimer(now, state.written_off, took_over=state.epoch.counter > 1)
         self._leap: tuple[int, float] = (FIRST_PANE, now)
         """The pane up to which nobody is waited for, and when that was announced last."""
+        self.copies = CopyRequests(state.job.app_id, state.epoch, sender)
         self._began_at = now
         self._followed_at = now
         self._ended_at = now
@@ -422,9 +425,10 @@ class JobMaster:
             if spans and not self._holds_back(spans, now):
                 self._publish(self.local.nodes.complete_runs(), now)
                 self.state.runs(self._holdback.written_off & ~written_off, no_longer=True)
-                self._holdback.contributed(spans[-1].whole)
+                alive = self.copies.published(spans[-1].upto, spans[-1].whole)
+                self._holdback.contributed(alive)
                 if self.state.versions.at(spans[-1].upto) is self.state.versions.newest:
-                    self.state.runs(spans[-1].contributors)
+                    self.state.runs(spans[-1].contributors & ~(spans[-1].whole & ~alive))
                 self.subscribers.acknowledge(now)
         self._release(now)
 
@@ -432,15 +436,50 @@ class JobMaster:
         state = self.state
         if state.job.bounded and state.frontier == FIRST_PANE and now - self._began_at < SETTLE_S:
             return True
-        missing = 0
+        missing = stragglers = 0
         for span in spans:
             if span.upto < state.versions.at(span.upto).version.starts:
                 continue  # nothing is missing between the last window of one version and the first of the next
+            lacking = state.roster.expected(span.upto) & ~(span.whole | span.leaped)
             if span.upto > self._leap[0]:
-                missing |= state.roster.expected(span.upto) & ~(span.whole | span.leaped)
+                missing |= lacking
+            elif self._mirrors:
+                stragglers |= lacking
+        dead = missing & self._holdback.dead & ~self._holdback.written_off if self._recover_s else 0
         waits = self._holdback.holds_back(missing, self._recover_s, now)
         state.written_off = self._holdback.written_off
+        return self._waits_for_copies(missing, stragglers, stragglers | dead, now) or waits
+
+    @property
+    def _mirrors(self) -> bool:
+        """Whether the parts of stragglers are taken from the agents that hold copies of them."""
+        return self.state.versions.newest.function.plan.stragglers.mirrors
+
+    def _waits_for_copies(self, missing: int, stragglers: int, hurried: int, now: float) -> bool:
+        """Asks the fleet for the parts that complete panes lack, of those who are not likely to bring them; whether to
+        wait for the answers, if for nothing else."""
+        if not self.local.is_copied:
+            return False
+        waits = self.copies.are_awaited(missing | stragglers, hurried, now)
+        frontier, written_off = self.state.frontier, self._holdback.written_off
+        lacking = missing & ~written_off | stragglers | (hurried if waits else 0)
+        due = self.copies.due(lacking, self._holdback.dead | hurried, frontier, now)
+        found = (self.state.roster.member(number) for number in contributors.members(due))
+        self.copies.ask(due, (member.node_id for member in found if member is not None), frontier, now)
         return waits
+
+    def recover(self, owner: Id, runs: Iterable[Snapshot], now: float) -> bool:
+        """Takes copies of an agent's runs from one that holds them; False if they were not asked for."""
+        numbers = self.state.roster.numbers_of(owner)
+        if not self.copies.is_asked(numbers):
+            return False
+        for run in runs:
+            contributor = contributors.from_bytes(run.contributors)
+            upto = self.local.take_copy(run) if contributor & numbers else None
+            if upto is not None:
+                self.copies.came(contributor.bit_length() - 1, upto)
+        self.on_complete(now)
+        return True
 
     @property
     def _recover_s(self) -> float:

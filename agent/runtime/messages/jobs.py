@@ -11,6 +11,15 @@ from typing import Annotated, Any
 import msgspec
 
 import query
+from agent.runtime.messages.copies import (
+    Copies,
+    CopiesTaken,
+    CopiesWanted,
+    CopyPart,
+    CopyPartTaken,
+    HeldCopies,
+    RackNote,
+)
 from agent.runtime.messages.descriptions import DescribeStream, StreamDescription
 from agent.runtime.messages.mastership import FollowAnswer, FollowQuestion, MasterRequest
 from agent.runtime.messages.programs import (
@@ -484,4 +493,5 @@ CODEC: Codec[Message] = Codec(
     | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
     | OverRequest | OverAnswer
     | MasterRequest | FollowQuestion | FollowAnswer
+    | RackNote | Copies | CopiesTaken | CopiesWanted | HeldCopies | CopyPart | CopyPartTaken
 )  # fmt: skip

@@ -30,6 +30,10 @@ class MessageSender:
             for peer in peers:
                 self._node.send(peer, payload, now)
 
+    def send_encoded(self, peer: Peer, payload: bytes, now: float) -> None:
+        """Sends a message to one agent that is encoded already."""
+        self._node.send(peer, payload, now)
+
     def route(self, message: Message, now: float) -> None:
         """Sends to the root of the job's tree."""
         if (payload := self._payload(message)) is not None:

@@ -11,10 +11,13 @@ if it had come whole, so that a run in parts is combined, kept and acknowledged 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Generic, TypeVar
 
 from agent.runtime.function.spill import SpillArea
+from agent.runtime.messages.copies import CopyPart
 from agent.runtime.messages.jobs import CODEC, Snapshot, SnapshotAck, SnapshotPart
 from cbt import SpillError, SpillFile, SpillFiles
 from overlay import Id
@@ -48,6 +51,8 @@ DUPLICATES = 3
 TIMEOUTS_MAX = 8
 """Longest pause between two questions to a receiver that is silent, as a multiple of the first."""
 
+Part = TypeVar("Part")
+
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
@@ -66,20 +71,21 @@ class RunLimits:
 PRODUCTION = RunLimits()
 
 
-class OutgoingRun:
-    """A snapshot on its way in parts."""
+class OutgoingParts(Generic[Part]):
+    """An encoded message on its way in parts, each of which is made by `make` of the bytes' digest and length, and the
+    part's place and bytes."""
 
-    def __init__(self, snapshot: Snapshot, limits: RunLimits) -> None:
-        self._snapshot = snapshot
-        self._encoded = CODEC.encode(snapshot)
+    def __init__(self, encoded: bytes, make: Callable[[bytes, int, int, bytes], Part], limits: RunLimits) -> None:
+        self._encoded = encoded
+        self._make = make
         self._part_bytes, self._window = limits.part_bytes, limits.part_bytes * limits.window_parts
-        self.digest = hashlib.blake2b(self._encoded, digest_size=16).digest()
+        self.digest = hashlib.blake2b(encoded, digest_size=16).digest()
         self._acknowledged = self._sent = 0
         self._repeats = 0
         self._moved_at: float | None = None
         self._timeouts = 1
 
-    def due(self, now: float, timeout_s: float) -> list[SnapshotPart]:
+    def due(self, now: float, timeout_s: float) -> list[Part]:
         """The parts to send now: as many as the window allows or, after a silence, one."""
         if self._moved_at is None:
             self._moved_at = now
@@ -93,11 +99,11 @@ class OutgoingRun:
             self._sent += self._part_bytes
         return parts
 
-    def _part(self, offset: int) -> SnapshotPart:
-        one, data = self._snapshot, self._encoded[offset : offset + self._part_bytes]
-        return SnapshotPart(one.app_id, one.epoch, one.tree, self.digest, len(self._encoded), offset, data)
+    def _part(self, offset: int) -> Part:
+        data = self._encoded[offset : offset + self._part_bytes]
+        return self._make(self.digest, len(self._encoded), offset, data)
 
-    def acknowledged(self, upto: int, now: float) -> list[SnapshotPart]:
+    def acknowledged(self, upto: int, now: float) -> list[Part]:
         """Takes the receiver's word on how far it has the bytes; returns a part that was lost, if one was."""
         is_of_part = upto == len(self._encoded) or upto % self._part_bytes == 0
         if not is_of_part or upto > len(self._encoded) or self._moved_at is None:
@@ -110,6 +116,14 @@ class OutgoingRun:
         self._sent = upto if upto < self._acknowledged else max(upto, self._sent)
         self._acknowledged, self._moved_at, self._timeouts, self._repeats = upto, now, 1, 0
         return []
+
+
+class OutgoingRun(OutgoingParts[SnapshotPart]):
+    """A snapshot on its way in parts."""
+
+    def __init__(self, snapshot: Snapshot, limits: RunLimits) -> None:
+        make = partial(SnapshotPart, snapshot.app_id, snapshot.epoch, snapshot.tree)
+        super().__init__(CODEC.encode(snapshot), make, limits)
 
 
 @dataclass(slots=True)
@@ -132,7 +146,7 @@ class _Assembly:
         """The number of bytes that have arrived without a gap."""
         return self._spilled_bytes + len(self.data)
 
-    def add(self, part: SnapshotPart) -> bool:
+    def add(self, part: SnapshotPart | CopyPart) -> bool:
         """Takes a part; False if no such part can be."""
         end, upto = part.offset + len(part.data), self.upto
         if not part.data or end > self.size or part.size != self.size:
@@ -187,7 +201,7 @@ class RunAssembler:
         """Bytes that are set aside, in memory or on disk."""
         return sum(one.size for of_job in self._assemblies.values() for one in of_job.values())
 
-    def add(self, source: Hashable, part: SnapshotPart, now: float) -> int | bytearray | None:
+    def add(self, source: Hashable, part: SnapshotPart | CopyPart, now: float) -> int | bytearray | None:
         """Takes a part; returns the whole snapshot if it was the last, else how far it has arrived. None: refused.
 
         Room for the whole is set aside at its first part: two that wait for each other's room would both wait for ever.
@@ -232,7 +246,7 @@ class RunAssembler:
             self._area.could_not_write(error)
         self._area = None
 
-    def _begin(self, source: Hashable, part: SnapshotPart, now: float) -> _Assembly | None:
+    def _begin(self, source: Hashable, part: SnapshotPart | CopyPart, now: float) -> _Assembly | None:
         if not part.size or self.used_bytes + part.size > self.limits.assembly_bytes:
             return None
         assembly = self._assemblies[part.app_id][source] = _Assembly(part.digest, part.size, now)

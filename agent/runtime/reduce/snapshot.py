@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
+import polars as pl
+
 import cbt
+import query
 from agent.runtime.function.versions import Versions
 from agent.runtime.keyed.placement import KeyPlacement
 from agent.runtime.messages.jobs import Snapshot
@@ -59,9 +63,32 @@ def reason_too_large(message: Snapshot, limits: RunLimits) -> str | None:
     return None
 
 
-def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, detached: bool) -> Snapshot:
+class StateEncoder:
+    """Encodes states, each of the newest once: a worker's run goes up the tree, and to the holders of its copies."""
+
+    def __init__(self) -> None:
+        self._newest: deque[tuple[pl.DataFrame, bytes]] = deque(maxlen=query.TREES_MAX)
+
+    def encode(self, state: pl.DataFrame) -> bytes:
+        """The encoded state. O(1) for one of the newest, the very same object."""
+        for known, encoded in self._newest:
+            if known is state:
+                return encoded
+        encoded = cbt.encode_frame(state)
+        self._newest.append((state, encoded))
+        return encoded
+
+    def clear(self) -> None:
+        """Forgets all states."""
+        self._newest.clear()
+
+
+def snapshot_of(
+    run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, detached: bool, encoder: StateEncoder | None = None
+) -> Snapshot:
     """Encodes a run, which may be `detached`, whatever its size."""
     in_force = versions.at(run.upto)
+    encode = cbt.encode_frame if encoder is None else encoder.encode
     return Snapshot(
         app_id,
         epoch,
@@ -69,7 +96,7 @@ def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, de
         run.after,
         run.upto,
         contributors.to_bytes(run.contributors),
-        cbt.encode_frame(run.state) if run.state.height else in_force.function.empty_state_encoded,
+        encode(run.state) if run.state.height else in_force.function.empty_state_encoded,
         [(pane, *counts) for pane, counts in run.counted.items()],
         contributors.to_bytes(run.partial),
         detached,

@@ -228,6 +228,11 @@ class HoldbackTimer:
         self.write_off(missing)
         return False
 
+    @property
+    def dead(self) -> int:
+        """The agents that are known to be dead."""
+        return self._dead
+
     def died(self, agents: int) -> None:
         """Notes that agents are dead."""
         self._dead |= agents

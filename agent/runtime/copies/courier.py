@@ -1,0 +1,199 @@
+"""Carries letters with copies of runs to other agents: a few at a time to each, again until they are acknowledged.
+
+A letter is made when its turn comes, since its runs may be published by then. A long one goes in parts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import partial
+
+from agent.runtime.function.spill import SpillArea
+from agent.runtime.messages.copies import Copies, CopiesTaken, CopyPart, CopyPartTaken, HeldCopies
+from agent.runtime.messages.jobs import CODEC
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.wall_clock import WallClock
+from agent.runtime.reduce.parts import OutgoingParts, RunAssembler, RunLimits
+from agent.runtime.reduce.retransmit import BYTES_PER_S
+from overlay import Id, Peer, WireError
+
+ACK_TIMEOUT_S = 1.5
+"""Least time before a letter that is not acknowledged is sent again; doubles each time."""
+TRIES_MAX = 3
+"""Times that a letter is sent before it is given up."""
+SILENCE_MAX_S = 30.0
+"""Time after which a letter in parts is given up that has not come in full."""
+IN_FLIGHT_BYTES = 2 << 20
+"""Upper bound on the bytes on their way to one agent, but for one letter: snapshots take the same links."""
+LETTERS_MAX = 4096
+"""Upper bound on the letters that wait for their turn, to one agent."""
+LIMITS = RunLimits(
+    whole_bytes=1 << 20, part_bytes=1 << 18, window_parts=8, assembly_bytes=128 << 20, assembly_memory_bytes=32 << 20
+)
+"""The bounds on letters."""
+
+Letter = Copies | HeldCopies
+Make = Callable[[int], Letter | None]
+"""Makes the letter with this number; None if there is nothing to send any more."""
+Settled = Callable[[bool, float], None]
+"""Is told at the end whether the letter has been taken."""
+
+
+@dataclass(slots=True)
+class _OnItsWay:
+    app_id: Id
+    payload: bytes
+    settled: Settled
+    sent_at: float
+    began_at: float
+    tries: int = 1
+    parts: OutgoingParts[CopyPart] | None = None
+
+    def timeout_s(self) -> float:
+        """Time to wait for the answer to the last try."""
+        return ACK_TIMEOUT_S * (1 << self.tries >> 1) + len(self.payload) / BYTES_PER_S
+
+
+@dataclass(slots=True)
+class _Box:
+    """The letters for one agent: those on their way, by number, and those that wait for their turn."""
+
+    peer: Peer
+    on_their_way: dict[int, _OnItsWay] = field(default_factory=dict)
+    waiting: deque[tuple[Make, Settled]] = field(default_factory=deque)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a further letter may be sent."""
+        used = sum(len(one.payload) for one in self.on_their_way.values())
+        return used < IN_FLIGHT_BYTES
+
+
+class Courier:
+    """The letters of one agent. `sent_bytes` counts all, `given_up` those that nobody has acknowledged, `overflowing`
+    those for which there was no room."""
+
+    def __init__(self, sender: MessageSender, clock: WallClock, area: SpillArea | None = None) -> None:
+        self.sent = self.sent_bytes = self.given_up = self.overflowing = 0
+        self._sender = sender
+        self._clock = clock
+        self._serial = 0
+        self._boxes: dict[int, _Box] = {}
+        self.limits = LIMITS
+        self.assembler = RunAssembler(area)
+        self.assembler.limits = LIMITS
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no letter waits or is on its way."""
+        return not self._boxes
+
+    def post(self, peer: Peer, make: Make, settled: Settled, now: float) -> None:
+        """Sends a letter once its turn comes."""
+        box = self._boxes.setdefault(peer.node_id, _Box(peer))
+        if len(box.waiting) >= LETTERS_MAX:
+            self.overflowing += 1
+            settled(False, now)
+            return
+        box.waiting.append((make, settled))
+        self._send_waiting(box, now)
+
+    def _send_waiting(self, box: _Box, now: float) -> None:
+        while box.waiting and box.has_room:
+            make, settled = box.waiting.popleft()
+            # Numbers of an earlier process of this agent are lower: an answer to that one settles nothing here.
+            self._serial = max(self._serial + 1, self._clock.ms << 10)
+            letter = make(self._serial)
+            if letter is not None:
+                self._send(box, letter, settled, now)
+        if not box.waiting and not box.on_their_way:
+            self._boxes.pop(box.peer.node_id, None)
+
+    def _send(self, box: _Box, letter: Letter, settled: Settled, now: float) -> None:
+        payload = CODEC.encode(letter)
+        sent = box.on_their_way[letter.serial] = _OnItsWay(letter.app_id, payload, settled, now, now)
+        self.sent += 1
+        self.sent_bytes += len(payload)
+        if len(payload) > self.limits.whole_bytes:
+            sent.parts = OutgoingParts(payload, partial(CopyPart, letter.app_id), self.limits)
+            self._send_parts(box, sent.parts.due(now, sent.timeout_s()), now)
+        else:
+            self._sender.send_encoded(box.peer, payload, now)
+
+    def _send_parts(self, box: _Box, parts: list[CopyPart], now: float) -> None:
+        for part in parts:
+            self._sender.send(box.peer, part, now)
+
+    def acknowledged(self, sender: Peer, message: CopiesTaken, now: float) -> bool:
+        """Notes that a letter has come; False if none of that number was on its way."""
+        box = self._boxes.get(sender.node_id)
+        sent = None if box is None else box.on_their_way.pop(message.serial, None)
+        if box is None or sent is None or sent.app_id != message.app_id:
+            return False
+        sent.settled(message.held, now)
+        self._send_waiting(box, now)
+        return True
+
+    def part_acknowledged(self, sender: Peer, message: CopyPartTaken, now: float) -> bool:
+        """Sends the parts that follow; False if no such letter is on its way."""
+        box = self._boxes.get(sender.node_id)
+        for sent in () if box is None else box.on_their_way.values():
+            if box is not None and sent.parts is not None and sent.parts.digest == message.digest:
+                self._send_parts(box, sent.parts.acknowledged(message.upto, now), now)
+                self._send_parts(box, sent.parts.due(now, sent.timeout_s()), now)
+                return True
+        return False
+
+    # Letters that come.
+
+    def take_part(self, sender: Peer, part: CopyPart, now: float) -> Letter | CopyPartTaken | None:
+        """Takes a part of a letter; returns the letter if it was the last, else the answer. None: it is refused."""
+        arrived = self.assembler.add((sender.node_id, part.digest), part, now)
+        if arrived is None or isinstance(arrived, int):
+            return None if arrived is None else CopyPartTaken(part.app_id, part.digest, arrived)
+        try:
+            letter = CODEC.decode(arrived, self.limits.assembly_bytes)
+        except WireError:
+            return None
+        return letter if isinstance(letter, Letter) and letter.app_id == part.app_id else None
+
+    # Time.
+
+    def forget(self, app_id: Id) -> None:
+        """Drops what has come of a job's letters."""
+        self.assembler.forget(app_id)
+
+    def drop(self, keep: Callable[[Hashable], bool], now: float) -> None:
+        """Gives up what is for agents that are not to be kept, by node id."""
+        for node_id in [node_id for node_id in self._boxes if not keep(node_id)]:
+            box = self._boxes.pop(node_id)
+            for settled in [*(one.settled for one in box.on_their_way.values()), *(one for _, one in box.waiting)]:
+                settled(False, now)
+
+    def tick(self, now: float) -> None:
+        """Sends again what nobody has acknowledged, or gives it up."""
+        self.assembler.expire(now)
+        for box in list(self._boxes.values()):
+            for serial, sent in list(box.on_their_way.items()):
+                if sent.parts is not None:
+                    self._send_parts(box, sent.parts.due(now, sent.timeout_s()), now)
+                    is_over = now - sent.began_at >= SILENCE_MAX_S
+                else:
+                    is_over = self._is_given_up(box, sent, now)
+                if is_over:
+                    del box.on_their_way[serial]
+                    self.given_up += 1
+                    sent.settled(False, now)
+            self._send_waiting(box, now)
+
+    def _is_given_up(self, box: _Box, sent: _OnItsWay, now: float) -> bool:
+        if now - sent.sent_at < sent.timeout_s():
+            return False
+        if sent.tries >= TRIES_MAX:
+            return True
+        sent.tries, sent.sent_at = sent.tries + 1, now
+        self.sent_bytes += len(sent.payload)
+        self._sender.send_encoded(box.peer, sent.payload, now)
+        return False

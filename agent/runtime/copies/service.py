@@ -1,0 +1,276 @@
+"""Sends this agent's sealed runs to its holders, holds those of others, and gives them to masters that lack them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.runtime.copies.courier import Courier
+from agent.runtime.copies.held import OWNER_BYTES_MAX, HeldRun, HeldRuns, read_copy
+from agent.runtime.copies.own import LETTER_BYTES, OwnRun, OwnRuns
+from agent.runtime.copies.racks import Racks
+from agent.runtime.fleet.job_directory import JobDirectory
+from agent.runtime.job.local_job import LocalJob
+from agent.runtime.job.local_jobs import LocalJobs
+from agent.runtime.master.job_masters import JobMasters
+from agent.runtime.messages.copies import (
+    RUNS_MAX,
+    Copies,
+    CopiesTaken,
+    CopiesWanted,
+    CopyPart,
+    CopyPartTaken,
+    HeldCopies,
+    RackNote,
+)
+from agent.runtime.messages.handlers import Handler, Handlers, Via
+from agent.runtime.messages.jobs import CODEC, Announce, Snapshot
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.panes import Run
+from agent.runtime.model.wall_clock import WallClock
+from agent.runtime.reduce.snapshot import StateEncoder
+from overlay import Id, Node, Peer
+
+HOLDERS = 2
+"""Number of agents that hold a copy of each sealed run."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOptions:
+    """The number of agents that hold an agent's runs, and the rack that its server stands in; "" is none."""
+
+    holders: int = HOLDERS
+    rack: str = ""
+
+
+COPIES = CopyOptions()
+
+
+class RunCopies:
+    """Copies of one agent's runs on some others, and copies of others' runs here."""
+
+    name = "copies"
+
+    def __init__(
+        self,
+        node: Node,
+        sender: MessageSender,
+        jobs: LocalJobs,
+        masters: JobMasters,
+        directory: JobDirectory,
+        clock: WallClock,
+        options: CopyOptions,
+    ) -> None:
+        self.refused = self.unheld = self.oversized = self.given = 0
+        self._node = node
+        self._jobs = jobs
+        self._masters = masters
+        self._directory = directory
+        self._sender = sender
+        self._wanted = options.holders
+        self.racks = Racks(node, sender, options.rack)
+        self.held = HeldRuns()
+        self.own = OwnRuns()
+        self.courier = Courier(sender, clock, jobs.ingest.area)
+        self._sealed: deque[tuple[LocalJob, list[Run]]] = deque()
+        if options.holders:
+            jobs.on_leaving = self.sealed
+
+    def handlers(self) -> Handlers:
+        return {
+            RackNote: Handler(Via.DIRECT, self.racks.told),
+            Copies: Handler(Via.DIRECT, self.hold),
+            HeldCopies: Handler(Via.DIRECT, self.recover),
+            CopiesTaken: Handler(Via.DIRECT, self.taken),
+            CopiesWanted: Handler(Via.FLEET, self.give),
+            CopyPart: Handler(Via.DIRECT, self.part),
+            CopyPartTaken: Handler(Via.DIRECT, self.part_taken),
+        }
+
+    def statistics(self) -> Mapping[str, int]:
+        asked = [master.copies for master in self._masters.held.values()]
+        return {
+            "refused": self.refused + self.held.refused + self.courier.assembler.refused,
+            "held": len(self.held),
+            "held_bytes": self.held.bytes,
+            "kept": len(self.own),
+            "letters": self.courier.sent,
+            "sent_bytes": self.courier.sent_bytes,
+            "unheld": self.unheld + self.own.dropped + self.oversized,
+            "given": self.given,
+            "asked": sum(requests.asked for requests in asked),
+            "recovered": sum(requests.recovered for requests in asked),
+        }
+
+    # The owner.
+
+    def sealed(self, job: LocalJob, runs: Sequence[Run]) -> None:
+        """Takes the pieces of a sealed run that may leave this agent now. They are sent when there is nothing else to
+        do."""
+        pieces = [run for run in runs if run.contributors]
+        if not pieces or not job.is_copied or not self._node.neighbours(1):
+            return
+        if job.encoder is None:
+            job.encoder = StateEncoder()
+        self._sealed.append((job, pieces))
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` would do anything."""
+        return bool(self._sealed)
+
+    def step(self, now: float) -> None:
+        """Sends the copies of one sealed run on their way, unless it is published already."""
+        if not self._sealed:
+            return
+        job, pieces = self._sealed.popleft()
+        if self._jobs.get(job.app_id) is job and job.is_on_roster:
+            for piece in pieces:
+                for snapshot in job.snapshots_of(piece) if piece.upto > job.committed else ():
+                    self._keep(snapshot)
+            self._post(job.app_id, self._holders(), now)
+        if all(other is not job for other, _ in self._sealed):
+            job.encoder = None
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        if snapshot.size > OWNER_BYTES_MAX // 2:
+            self.oversized += 1
+        elif snapshot.contributors:
+            self.own.add(snapshot)
+
+    def _holders(self) -> tuple[Peer, ...]:
+        return self.racks.choose(self._wanted)
+
+    def _post(self, app_id: Id, holders: Sequence[Peer], now: float) -> None:
+        for peer in holders:
+            for runs in list(self.own.to_post(app_id, peer.node_id)):
+                self.courier.post(peer, self._letter(runs), self._settled(peer, runs), now)
+
+    def _letter(self, runs: list[OwnRun]) -> Callable[[int], Copies | None]:
+        def make(serial: int) -> Copies | None:
+            wanted = [run.snapshot for run in runs if self.own.has(run)]
+            if not wanted:
+                return None
+            return Copies(wanted[0].app_id, wanted[-1].epoch, serial, [CODEC.encode(one) for one in wanted])
+
+        return make
+
+    def _settled(self, peer: Peer, runs: list[OwnRun]) -> Callable[[bool, float], None]:
+        def settled(held: bool, _now: float) -> None:
+            for run in runs:
+                if held:
+                    run.held.add(peer.node_id)
+                elif self.own.has(run):
+                    self.unheld += 1
+
+        return settled
+
+    # The holder.
+
+    def hold(self, message: Copies, sender: Peer, now: float) -> bool:
+        """Holds runs of an agent near this one; False if the job is not known here (yet), or the agent is not near."""
+        known = self._directory.get(message.app_id)
+        if known is None or sender.node_id not in self._node.leaf_set:
+            return False
+        held = self.held.hold(sender.node_id, message, known)
+        self._sender.send(sender, CopiesTaken(message.app_id, message.serial, held), now)
+        return True
+
+    def give(self, message: CopiesWanted, now: float) -> bool:
+        """Sends the master what this agent holds of the agents that it lacks; False if it is not known as master."""
+        known = self._directory.get(message.app_id)
+        if known is None or known.epoch != message.epoch:
+            return False
+        for owner in message.owners:
+            letter: list[HeldRun] = []
+            for run in self.held.of(message.app_id, owner, message.after):
+                if run.given == message.epoch:
+                    continue
+                letter.append(run)
+                if sum(one.size for one in letter) >= LETTER_BYTES or len(letter) == RUNS_MAX:
+                    self._give(known, owner, letter, now)
+                    letter = []
+            if letter:
+                self._give(known, owner, letter, now)
+        return True
+
+    def _give(self, known: Announce, owner: Id, runs: list[HeldRun], now: float) -> None:
+        for run in runs:
+            run.given = known.epoch
+        self.given += len(runs)
+
+        def make(serial: int) -> HeldCopies:
+            return HeldCopies(known.app_id, known.epoch, serial, owner, [run.encoded for run in runs])
+
+        def settled(held: bool, _now: float) -> None:
+            for run in runs:
+                run.given = known.epoch if held else None
+
+        self.courier.post(known.master, make, settled, now)
+
+    # The master.
+
+    def recover(self, message: HeldCopies, sender: Peer, now: float) -> bool:
+        """Gives the job's master, if it is here, the runs of an agent that it lacks."""
+        master = self._masters.get(message.app_id)
+        if master is None or master.state.epoch != message.epoch or master.ended is not None:
+            return False
+        read = [read_copy(encoded, message.app_id, master.state.trees) for encoded in message.runs]
+        runs = [snapshot for snapshot in read if snapshot is not None]
+        self.refused += len(read) - len(runs)
+        wanted = master.recover(message.owner, runs, now)
+        self._sender.send(sender, CopiesTaken(message.app_id, message.serial, wanted), now)
+        return wanted
+
+    # Letters.
+
+    def taken(self, message: CopiesTaken, sender: Peer, now: float) -> bool:
+        """Notes that a letter has come."""
+        return self.courier.acknowledged(sender, message, now)
+
+    def part(self, message: CopyPart, sender: Peer, now: float) -> bool:
+        """Takes a part of a letter, and the letter once all parts are there."""
+        if self._directory.get(message.app_id) is None:
+            return False
+        letter = self.courier.take_part(sender, message, now)
+        if letter is None:
+            return False
+        if isinstance(letter, CopyPartTaken):
+            self._sender.send(sender, letter, now)
+            return True
+        return self.hold(letter, sender, now) if isinstance(letter, Copies) else self.recover(letter, sender, now)
+
+    def part_taken(self, message: CopyPartTaken, sender: Peer, now: float) -> bool:
+        """Sends the parts that follow."""
+        return self.courier.part_acknowledged(sender, message, now)
+
+    # Time.
+
+    def drop(self, app_id: Id, _now: float) -> None:
+        """Frees everything of a job that is over, or unknown."""
+        self.held.drop(app_id)
+        self.own.drop(app_id)
+        self.courier.forget(app_id)
+
+    def tick(self, now: float) -> None:
+        """Frees what is published, sends to new holders, and sends again what nobody has acknowledged."""
+        self.racks.tick(now)
+        self._free()
+        holders = self._holders()
+        for app_id in self.own:
+            self._post(app_id, holders, now)
+        self.courier.tick(now)
+
+    def _free(self) -> None:
+        for app_id in self.own:
+            job = self._jobs.get(app_id)
+            if job is None or job.pipeline is None:
+                self.own.drop(app_id)
+            else:
+                self.own.commit(app_id, job.committed)
+        for app_id in self.held.jobs():
+            known, job = self._directory.get(app_id), self._jobs.get(app_id)
+            if known is not None:
+                is_nearer = job is not None and job.epoch == known.epoch
+                self.held.free(app_id, known.epoch.born_ms, job.committed if job and is_nearer else known.frontier)

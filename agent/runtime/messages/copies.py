@@ -1,0 +1,77 @@
+"""Messages about copies of sealed runs: to the agents that hold them, and from these to masters.
+
+A run travels as an encoded `Snapshot` with one contributor, its owner. Its state is read by the owner and the master
+only.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.fields import Count, Message, Time
+from overlay import Id
+
+RUNS_MAX = 64
+"""Upper bound on the runs in one letter."""
+OWNERS_MAX = 1024
+"""Upper bound on the agents whose runs a master asks for at once."""
+Rack = Annotated[str, msgspec.Meta(max_length=64)]
+Digest = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+Runs = Annotated[list[bytes], msgspec.Meta(min_length=1, max_length=RUNS_MAX)]
+
+
+class RackNote(Message, frozen=True, tag=True):
+    """Agent → those near it: my server stands in this rack. The appId has no meaning."""
+
+    rack: Rack
+
+
+class Copies(Message, frozen=True, tag=True):
+    """Owner → holder: hold these runs of mine. `serial` is the letter's number, among those of its sender."""
+
+    epoch: JobEpoch
+    serial: Count
+    runs: Runs
+
+
+class HeldCopies(Message, frozen=True, tag=True):
+    """Holder → master: the runs of an agent that I hold."""
+
+    epoch: JobEpoch
+    serial: Count
+    owner: Id
+    runs: Runs
+
+
+class CopiesTaken(Message, frozen=True, tag=True):
+    """Receiver → sender of a letter: it has come. `held`: its runs are held, or of use to the master."""
+
+    serial: Count
+    held: bool
+
+
+class CopiesWanted(Message, frozen=True, tag=True):
+    """Master → all, multicast: who holds runs of these agents beyond the pane `after` is to send them to me."""
+
+    epoch: JobEpoch
+    after: Time
+    owners: Annotated[list[Id], msgspec.Meta(min_length=1, max_length=OWNERS_MAX)]
+
+
+class CopyPart(Message, frozen=True, tag=True):
+    """The bytes from `offset` on of an encoded letter that has `size` bytes; `digest` names those bytes."""
+
+    digest: Digest
+    size: Count
+    offset: Count
+    data: bytes
+
+
+class CopyPartTaken(Message, frozen=True, tag=True):
+    """Receiver → sender: every part of that letter before `upto` has arrived, the one at `upto` has not."""
+
+    digest: Digest
+    upto: Count
