@@ -251,6 +251,22 @@ def test_where_one_agent_cannot_run_it_the_job_stays_as_it_is(monkeypatch: pytes
     assert shown(fleet.results) == [(1, 1, {"a": 3}, 3)]
 
 
+def test_an_announcement_from_before_a_request_to_prepare_withdraws_nothing() -> None:
+    fleet = live()
+    overtaken = {agent.name: agent.directory.get(KEY) for agent in fleet.agents}
+    update(fleet, FEW)
+    jobs = [job for agent in fleet.agents if (job := agent.jobs.get(KEY)) is not None]
+    for agent in fleet.agents:
+        announce = overtaken[agent.name]
+        assert announce is not None
+        assert announce.proposed == 0
+        agent.jobs.announced(announce, fleet.now)
+    assert {job.versions.proposed for job in jobs if job.versions is not None} == {2}
+    for agent in fleet.agents:
+        agent.jobs.announced(overtaken[agent.name], fleet.now)  # type: ignore[arg-type]
+    assert {job.versions.proposed for job in jobs if job.versions is not None} == {None}, "it is withdrawn"
+
+
 def test_who_does_not_hear_of_it_is_named_and_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = live()
     deaf = next(number for number, agent in enumerate(fleet.agents) if agent.masters.state(KEY) is None and number)

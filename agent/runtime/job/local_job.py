@@ -66,6 +66,8 @@ class LocalJob:
     on_leaving: OnLeaving | None = None
     encoder: StateEncoder | None = None
     """Keeps states encoded while copies of them are made."""
+    _doubted: int | None = None
+    """The version that is being prepared, if the last announcement did not know of it."""
 
     def __init__(
         self,
@@ -285,9 +287,14 @@ class LocalJob:
             self._withdraw()
 
     def withdraw_unless(self, *versions: int) -> None:
-        """Drops any version but these, which the master prepares or has begun: the message to withdraw it was lost."""
-        if self._proposed is not None and self._proposed not in (*versions, self.version):
+        """Drops any version but these, which the master prepares or has begun: the message to withdraw it was lost.
+
+        Only the second announcement without it tells: the first may have been overtaken by the request to prepare it.
+        """
+        proposed = self._proposed if self._proposed not in (*versions, self.version) else None
+        if proposed is not None and proposed == self._doubted:
             self._withdraw()
+        self._doubted = proposed
 
     def _withdraw(self) -> None:
         self._is_prepared = False
