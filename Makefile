@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 READY_TO_TEST := $(VENV)/.ready-to-test
 # How long atheris searches with each of its targets.
 FUZZ_SECONDS ?= 60
+# How many mutated lines the native scanner is searched with, for each of two seeds.
+FUZZ_LINES ?= 500000000
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
 # The tests start thousands of processes, which start sooner where bytecode is kept, whatever the environment says.
@@ -32,7 +34,7 @@ bench: $(READY_TO_TEST)
 	@$(BIN)/python -m benchmarks
 
 fuzz: $(READY_TO_TEST)
-	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -m fuzz
+	@HYPOTHESIS_PROFILE=fuzz ELF_FUZZ_LINES=$(FUZZ_LINES) $(BIN)/python -m pytest -m fuzz
 	@if $(INSTALL) '.[fuzz]' 2>/dev/null; then $(BIN)/python tests/overlay/fuzz_with_atheris.py $(FUZZ_SECONDS); \
 	else echo "atheris cannot be installed here: hypothesis alone has searched"; fi
 

@@ -312,7 +312,8 @@ class IdentityStatus(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True, tag="status"):
-    """The status of this agent, and its knowledge of the others."""
+    """The status of this agent, and its knowledge of the others. `parsing`: whether lines are scanned natively, and why
+    not."""
 
     name: str
     fleet: str
@@ -328,6 +329,7 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
     counters: dict[str, int]
     identity: IdentityStatus
     archive: ArchiveStatus | None = None
+    parsing: str = ""
 
 
 Answer = (

@@ -11,6 +11,7 @@ from agent.archive.format.status import ArchiveStatus
 from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.feeding.statistics import StreamStatistics
+from agent.parsing import native_status
 from agent.runtime.messages.jobs import Announce
 from agent.runtime.model.panes import END, FIRST_PANE
 from agent.runtime.requests.status import AgentStatus, LocalJobStatus
@@ -109,6 +110,7 @@ def described_agent(
         counters=dict(counters),
         identity=described_identity(trust),
         archive=archive,
+        parsing=native_status(),
     )
 
 

@@ -16,6 +16,7 @@ from agent.parsing.formats import (
     Parser,
     SourceColumn,
 )
+from agent.parsing.native import native_status
 from agent.parsing.registry import parser
 from agent.parsing.sniff import schema, sniff
 from agent.parsing.times import parse_time, parse_times
@@ -30,6 +31,7 @@ __all__ = [
     "Parsed",
     "Parser",
     "SourceColumn",
+    "native_status",
     "parse_time",
     "parse_times",
     "parsed_rows",

@@ -6,8 +6,10 @@ row means never depends on its neighbours.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -73,6 +75,16 @@ def column_of_values(name: str, use: str, values: list[Any]) -> ParsedColumn:
     variants = _variants(name, set(map(type, fitted)), fitted)
     assert variants is not None
     return ParsedColumn(name, variants, misfits if misfits.any() else None)
+
+
+def column_of_kinds(name: str, use: str, kinds: Mapping[type, pl.Series], count: int) -> ParsedColumn:
+    """A column of scalar JSON values that come as one series for each of their types; `use` is its type in the plan."""
+    if use == "timestamp":
+        return _timestamps(column_of_kinds(name, "any", kinds, count))
+    accepted = _ACCEPTED[use]
+    variants = tuple(kinds[kind].rename(name) for kind in _DTYPES if kind in kinds and kind in accepted)
+    misfits = [series.is_not_null() for kind, series in kinds.items() if kind not in accepted]
+    return ParsedColumn(name, variants or null_column(name, count).variants, reduce(or_, misfits) if misfits else None)
 
 
 def _variants(name: str, kinds: set[type], values: list[Any]) -> tuple[pl.Series, ...] | None:
@@ -169,6 +181,14 @@ def _timestamps(column: ParsedColumn) -> ParsedColumn:
     return ParsedColumn(column.name, (stamps,), _misfits(given, [times]))
 
 
+def first_times(columns: Sequence[ParsedColumn]) -> pl.Series:
+    """Int64 epoch milliseconds of the first of these columns that has a time; NULL where none has."""
+    first, *others = map(times_of, columns)
+    for other in others:
+        first = first.fill_null(other)
+    return first
+
+
 def parsed(times: pl.Series, columns: Sequence[ParsedColumn], malformed: int) -> Parsed:
     """The events of a block. Rows without a time are malformed; rows that mix types are split over frames."""
     unusable = times.null_count()
@@ -188,6 +208,14 @@ def parsed(times: pl.Series, columns: Sequence[ParsedColumn], malformed: int) ->
         for rows, chosen in _homogeneous(columns)
     ]
     return Parsed(tuple(map(_without_zeros, frames)), malformed + unusable)
+
+
+def joined(first: Parsed, second: Parsed) -> Parsed:
+    """The events of both, in one frame where their columns are alike."""
+    frames, malformed = (*first.frames, *second.frames), first.malformed + second.malformed
+    if len(frames) == 2 and frames[0].schema == frames[1].schema:
+        frames = (pl.concat(frames),)
+    return Parsed(frames, malformed)
 
 
 def _filter(column: ParsedColumn, rows: pl.Series) -> ParsedColumn:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from agent.parsing.columns import column_of_values, parsed, same_times, times_of
+from agent.parsing.columns import column_of_kinds, column_of_values, first_times, joined, parsed, same_times
 from agent.parsing.fields import Field, field_of_values, object_field
 from agent.parsing.formats import Format, Parsed, SourceColumn
 from agent.parsing.json_paths import DECODE_ERRORS, Path, PathReader, can_name_a_field
 from agent.parsing.known_fields import KnownFields
+from agent.parsing.native import ScannedLines, json_scanner
 from agent.parsing.record_reader import Records, line_spans
 from agent.parsing.sample import parse_sample, time_field
 from agent.sources import Block
@@ -37,11 +38,32 @@ class JsonParser:
     def __init__(self, form: Format, columns: Sequence[SourceColumn]) -> None:
         self._columns = tuple(columns)
         self._time_paths = time_paths(form.time_field)
-        self._reader = PathReader([*(column.path for column in columns), *self._time_paths])
+        paths = [*(column.path for column in columns), *self._time_paths]
+        self._reader = PathReader(paths)
+        self._places = {path: place for place, path in enumerate(dict.fromkeys(paths))}
+        self._scanner = json_scanner(list(self._places))
 
     def parse(self, block: Block, arrival_ms: int) -> Parsed:
-        """See `Parser`. Blank lines are nothing; what holds no object is malformed."""
-        events, malformed = decode_events(self._reader, block.data)
+        """See `Parser`. Blank lines are nothing; what holds no object is malformed.
+
+        Lines that the scanner does not find plain are parsed exactly, and their events follow the others.
+        """
+        scanned = self._scanner.scan(block.data) if self._scanner is not None else None
+        if scanned is None:
+            return self._parse_exactly(block.data, arrival_ms)
+        plain = self._plain(scanned, arrival_ms)
+        return joined(plain, self._parse_exactly(b"\n".join(scanned.hard), arrival_ms)) if scanned.hard else plain
+
+    def _plain(self, scanned: ScannedLines, arrival_ms: int) -> Parsed:
+        values = {path: scanned.values(place) for path, place in self._places.items()}
+        columns = [
+            column_of_kinds(column.name, column.type, values[column.path], scanned.rows) for column in self._columns
+        ]
+        times = [column_of_kinds("", "any", values[path], scanned.rows) for path in self._time_paths]
+        return parsed(first_times(times) if times else same_times(arrival_ms, scanned.rows), columns, 0)
+
+    def _parse_exactly(self, data: bytes, arrival_ms: int) -> Parsed:
+        events, malformed = decode_events(self._reader, data)
         values = self._reader.read(events)
         columns = [column_of_values(column.name, column.type, values[column.path]) for column in self._columns]
         times = event_times(self._time_paths, values, len(events), arrival_ms)
@@ -52,10 +74,7 @@ def event_times(paths: Sequence[Path], values: Mapping[Path, list[Any]], count: 
     """Int64 times of events by the first of these paths that has a usable one; of arrival where there are no paths."""
     if not paths:
         return same_times(arrival_ms, count)
-    first, *others = (times_of(column_of_values("", "any", values[path])) for path in paths)
-    for other in others:
-        first = first.fill_null(other)
-    return first
+    return first_times([column_of_values("", "any", values[path]) for path in paths])
 
 
 def decode_events(reader: PathReader, data: bytes) -> tuple[list[Any], int]:

@@ -122,8 +122,20 @@ def test_more_events_than_the_kernel_keeps_cost_a_look(follow: Follow, tmp_path:
     assert lines_of(follower) == Counter("a")
 
 
-@pytest.mark.parametrize("folders", [FOLDERS_WATCHED_MAX, FOLDERS_WATCHED_MAX + 1, 2 * FOLDERS_WATCHED_MAX])
-def test_so_many_folders_are_watched_and_others_are_looked_at(follow: Follow, tmp_path: Path, folders: int) -> None:
+def edges(few: int, most: int) -> list[Any]:
+    """A limit and numbers at its edge and beyond: first a low one, which is quick, then the real one."""
+    return [
+        pytest.param(limit, number, marks=marks)
+        for limit, marks in ((few, ()), (most, pytest.mark.slow))
+        for number in (limit, limit + 1, 2 * limit)
+    ]
+
+
+@pytest.mark.parametrize(("most", "folders"), edges(16, FOLDERS_WATCHED_MAX))
+def test_so_many_folders_are_watched_and_others_are_looked_at(
+    follow: Follow, tmp_path: Path, most: int, folders: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_watch, "FOLDERS_WATCHED_MAX", most)
     for number in range(folders):
         (tmp_path / str(number)).mkdir()
     follower = follow(tmp_path / "*" / "a.log")
@@ -136,12 +148,15 @@ def test_so_many_folders_are_watched_and_others_are_looked_at(follow: Follow, tm
         append(folder / "a.log", f"stays {folder.name}")
     follower.poll(2, later=LOOK_S)
     kinds = Counter(line.split()[0] for line in lines_of(follower).elements())
-    assert kinds == {"moment": FOLDERS_WATCHED_MAX, "stays": folders}
+    assert kinds == {"moment": most, "stays": folders}
 
 
-@pytest.mark.parametrize("files", [PASSED_MAX, PASSED_MAX + 1, 2 * PASSED_MAX])
-def test_so_many_names_are_followed_between_two_looks(follow: Follow, tmp_path: Path, files: int) -> None:
-    follower = follow(tmp_path / "*.log", files_max=4 * PASSED_MAX)
+@pytest.mark.parametrize(("most", "files"), edges(64, PASSED_MAX))
+def test_so_many_names_are_followed_between_two_looks(
+    follow: Follow, tmp_path: Path, most: int, files: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_watch, "PASSED_MAX", most)
+    follower = follow(tmp_path / "*.log", files_max=4 * most)
     follower.poll()
     for number in range(files):
         append(tmp_path / f"{number}.log", f"moment {number}")
@@ -149,7 +164,7 @@ def test_so_many_names_are_followed_between_two_looks(follow: Follow, tmp_path: 
         (tmp_path / f"{number}.log").rename(tmp_path / f"{number}.old")
     append(tmp_path / "a.log", "stays")
     follower.poll()
-    assert sum(lines_of(follower).values()) == min(files, PASSED_MAX) + 1
+    assert sum(lines_of(follower).values()) == min(files, most) + 1
 
 
 @pytest.mark.parametrize("pattern", ["access.log", "access.log*"])

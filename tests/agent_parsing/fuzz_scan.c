@@ -1,0 +1,134 @@
+/* Searches for lines on which the native scanner misbehaves: mutates lines, and scans each block in memory of exactly its
+ * size. Built with AddressSanitizer and UBSan by fuzz_scan.py; arguments: seed, number of lines, a file of plain lines. */
+
+#include "../../agent/parsing/native/scan_json.c"
+
+#include <stdio.h>
+
+#define LINES_MAX 4096
+#define LINE_MAX 8192
+#define COLUMNS 5
+
+static uint64_t state;
+
+static uint64_t draw(uint64_t below) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return below ? state % below : 0;
+}
+
+static const char *bits[] = {"\"", "\\", "{", "}", "[", "]", ",", ":", "\\u00e4", "\\ud83d", "\\u", "1e9", "-", "0", ".", "null", "tru",
+                             "\xc3\xa4", "\xed\xa0\x80", "\xf0\x9f\x98\x80", "\xff", "\r", "\n", " ", "\"a\":", "{\"b\":{\"c\":", "99999999999999999999"};
+
+/* One block: lines of the file, some of them changed. Returns its size. */
+static int64_t mutate(u8 *block, u8 **lines, const int64_t *lengths, int64_t count, int64_t *made) {
+    int64_t size = 0, wanted = 1 + (int64_t)draw(8);
+    for (int64_t n = 0; n < wanted; n++, (*made)++) {
+        int64_t from = (int64_t)draw((uint64_t)count), length = lengths[from];
+        u8 *line = block + size;
+        memcpy(line, lines[from], (size_t)length);
+        for (uint64_t changes = draw(5); changes && length; changes--) {
+            int64_t place = (int64_t)draw((uint64_t)length);
+            const char *bit = bits[draw(sizeof bits / sizeof *bits)];
+            int64_t taken;
+            switch (draw(5)) {
+            case 0:
+                line[place] = (u8)draw(256);
+                break;
+            case 1:
+                taken = 1 + (int64_t)draw((uint64_t)(length - place));
+                memmove(line + place, line + place + taken, (size_t)(length - place - taken));
+                length -= taken;
+                break;
+            case 2:
+                length = place;
+                break;
+            case 3:
+                taken = (int64_t)draw(64);
+                if (taken > length - place) taken = length - place;
+                if (length + taken > 2 * LINE_MAX) break;
+                memmove(line + place + taken, line + place, (size_t)(length - place));
+                length += taken;
+                break;
+            default:
+                taken = (int64_t)strlen(bit);
+                if (length + taken > 2 * LINE_MAX) break;
+                memmove(line + place + taken, line + place, (size_t)(length - place));
+                memcpy(line + place, bit, (size_t)taken);
+                length += taken;
+            }
+        }
+        size += length;
+        if (n + 1 < wanted || draw(2)) block[size++] = '\n';
+    }
+    return size;
+}
+
+static void *exactly(int64_t bytes) { return malloc(bytes ? (size_t)bytes : 1); }
+
+static void check(int holds, const char *what) {
+    if (!holds) {
+        fprintf(stderr, "%s\n", what);
+        abort();
+    }
+}
+
+static void scan_block(const u8 *from, int64_t size) {
+    static const Node nodes[] = {{0, 3, -1}, {0, 0, 0}, {3, 2, -1}, {0, 0, 1}, {0, 0, 2}, {5, 1, -1}, {0, 0, 3}};
+    static const Child children[] = {{0, 1, 1}, {1, 1, 2}, {4, 4, 3}, {2, 1, 4}, {3, 1, 5}, {2, 1, 6}};
+    u8 *data = exactly(size);
+    Scan scan = {.nodes = nodes, .children = children, .keys = (const u8 *)"abcdtime", .columns = COLUMNS, .capacity = 1};
+    memcpy(data, from, (size_t)size);
+    for (int64_t i = 0; i < size; i++) scan.capacity += data[i] == '\n';
+    scan.kinds = exactly(COLUMNS * scan.capacity);
+    memset(scan.kinds, 0, (size_t)(COLUMNS * scan.capacity));
+    scan.numbers = exactly(COLUMNS * scan.capacity * 8);
+    scan.views = exactly(COLUMNS * scan.capacity * (int64_t)sizeof(View));
+    scan.arena = exactly(size);
+    scan.present = calloc(COLUMNS, sizeof *scan.present);
+    scan.hard = exactly(2 * scan.capacity * 8);
+    elf_scan_json(&scan, data, size);
+    check(scan.rows + scan.hard_lines <= scan.capacity && scan.arena_used <= size, "counts");
+    for (int64_t line = 0; line < scan.hard_lines; line++)
+        check(scan.hard[2 * line] >= 0 && scan.hard[2 * line] + scan.hard[2 * line + 1] <= size, "hard lines");
+    for (int column = 0; column < COLUMNS - 1; column++)
+        for (int kind = BOOLEAN; kind <= TEXT; kind++) {
+            struct ArrowArray array;
+            struct ArrowSchema schema;
+            if (!(scan.present[column] >> kind & 1)) continue;
+            check(elf_export(&scan, column, kind, &array, &schema), "memory");
+            const View *views = array.buffers[1];
+            for (int64_t row = 0; kind == TEXT && row < array.length; row++) {
+                int64_t length = views[row].length;
+                const u8 *text = length <= INLINE_BYTES ? views[row].at.bytes
+                                                        : (const u8 *)array.buffers[2] + views[row].at.outside.offset;
+                check(length >= 0 && is_utf8(text, text + length), "UTF-8");
+                check(length <= INLINE_BYTES || !memcmp(text, views[row].at.outside.prefix, 4), "prefix");
+            }
+            array.release(&array);
+        }
+    free(data), free(scan.kinds), free(scan.numbers), free(scan.views), free(scan.arena), free(scan.present), free(scan.hard);
+}
+
+int main(int argc, char **argv) {
+    static u8 *lines[LINES_MAX], block[16 * 2 * LINE_MAX], line[LINE_MAX];
+    static int64_t lengths[LINES_MAX];
+    int64_t count = 0, made = 0, wanted;
+    FILE *file = argc == 4 ? fopen(argv[3], "rb") : NULL;
+    if (!file) return 2;
+    state = strtoull(argv[1], NULL, 10) * 2654435761u + 1;
+    wanted = strtoll(argv[2], NULL, 10);
+    while (count < LINES_MAX && fgets((char *)line, LINE_MAX, file)) {
+        lengths[count] = (int64_t)strcspn((char *)line, "\n");
+        lines[count] = exactly(lengths[count]);
+        memcpy(lines[count], line, (size_t)lengths[count]);
+        count++;
+    }
+    fclose(file);
+    if (!count) return 2;
+    while (made < wanted) scan_block(block, mutate(block, lines, lengths, count, &made));
+    printf("%lld lines\n", (long long)made);
+    for (int64_t n = 0; n < count; n++) free(lines[n]);
+    return 0;
+}

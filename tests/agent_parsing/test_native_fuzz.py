@@ -1,0 +1,39 @@
+"""The native scanner under AddressSanitizer and UBSan, over mutated lines; see fuzz_scan.c."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).with_name("fuzz_scan.c")
+LINES = int(os.environ.get("ELF_FUZZ_LINES", "200000"))
+"""Number of mutated lines of each seed; `make fuzz` takes many more."""
+OPTIONS = ("-O1", "-g", "-std=gnu11", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+PLAIN = (
+    {"a": 1, "b": {"c": "of more than twelve", "d": {"c": [1]}}, "time": "2024-01-01T00:00:00Z"},
+    {"a": True, "x": {"y": [1, {"z": None}]}},
+    {"a": "é", "b": {"c": 1.5, "d": {"c": True}}, "time": 1.7e9},
+    {"host": "web-1", "url": "/shop/item/1?q=" + "x" * 60, "a": -17, "b": {"c": None, "d": {}}},
+    {"e": "\\u20ac \"quoted\""},
+)  # fmt: skip
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", range(1, 3))
+def test_no_line_misleads_the_scanner(tmp_path: Path, seed: int) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler here")
+    program, lines = tmp_path / "fuzz", tmp_path / "lines.json"
+    built = subprocess.run([compiler, *OPTIONS, "-o", program, SOURCE], check=False, capture_output=True, text=True)
+    if built.returncode:
+        pytest.skip(f"no sanitizers here: {built.stderr.splitlines()[:1]}")
+    lines.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in PLAIN))
+    ran = subprocess.run([program, str(seed), str(LINES), lines], check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, f"seed {seed}: {ran.stderr}"
+    assert int(ran.stdout.split()[0]) >= LINES

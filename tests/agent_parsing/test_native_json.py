@@ -1,0 +1,178 @@
+"""The native scanner gives what the exact parser gives, event by event, whatever the lines hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.parsing.formats import Format, Parsed, SourceColumn
+from agent.parsing.json_lines import JsonParser
+from agent.parsing.native import json_scanner, library, native_status
+from agent.sources import Block
+from agent.sources.blocks import Origin
+
+ARRIVAL_MS = 1_700_000_000_000
+USES = ("any", "number", "integer", "string", "boolean", "timestamp")
+COLUMNS = [
+    *(SourceColumn(f"a as {use}", ("a",), use) for use in USES),
+    SourceColumn("nested", ("b", "c"), "any"),
+    SourceColumn("nested too", ("b", "d"), "string"),
+    SourceColumn("é", ("é",), "any"),
+]
+FORMS = [Format("json", None), Format("json", "t"), Format("json", "b.t")]
+native = pytest.mark.skipif(json_scanner([("a",)]) is None, reason=f"lines are parsed {native_status()}")
+
+keys = st.sampled_from(["a", "b", "c", "d", "t", "é", "x", "", 'a"', "A"])
+texts = st.text(max_size=20) | st.sampled_from(
+    ["", "x" * 12, "x" * 13, "ä" * 6, "\0", "2024-01-01T00:00:00Z", "\ud800"]
+)
+numbers = (
+    st.integers(-(10**20), 10**20)
+    | st.floats(allow_nan=True)
+    | st.sampled_from([0, -0.0, 1e22, 1e23, 0.1, 10**17, 10**18, 2**53 + 1, -(2**63)])
+)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=8,
+)
+objects = st.dictionaries(keys, values, max_size=6)
+RAW = (
+    "", " ", "\r", "\x0b", "{}", "[]", "{", '{"a":1}{"a":2}', ' {"a":1}', '{"a":1} ', '{"a":1}\r', '{"a":1,"a":2}',
+    '{"a":1,}', '{"a":01}', '{"a":-}', '{"a":1.}', '{"a":.5}', '{"a":1e}', '{"a":1e400}', '{"a":-0}', '{"a":-0.0}',
+    '{"a":1E+2}', '{"x":1e400}', '{"a":tru}', '{"a":nulls}', '{"a":"\\u0000"}', '{"a":"\\ud83d\\ude00"}',
+    '{"a":"\\ud800"}', '{"a":"\\x"}', '{"\\u0061":1}', '{"b":{"c":1,"c":2}}', '{"b":[{"c":1}]}', '{"b":{"c":{}}}',
+    '{"b":1e400}', '{"b":"\\u00e9\\/\\n"}', '{"a":"\t"}', '{"a":"' + "\\u00e9" * 9 + '"}',
+    '{"x":' + "[" * 70 + "]" * 70 + "}", '{"x":' + '{"y":' * 63 + "1" + "}" * 64,
+    '{"a" : "spaced" , "b" : { "c" : [ ] } }', "\ufeff" + '{"a":1}', "{'a':1}", '{"a":NaN}',
+    '{"a":123456789012345678}', '{"a":1234567890123456789}', '{"a":0.1234567890123456789}',
+    '{"a":9007199254740993.0}', '{"a":1e-22}', '{"a":1e-23}', "null",
+)  # fmt: skip
+
+
+def _rows(parsed: Parsed) -> tuple[list[str], int]:
+    """The events, each as text with the types of its values, in an order of their own; and the malformed lines."""
+    rows = []
+    for frame in parsed.frames:
+        whole = frame if "@coerced" in frame.columns else frame.with_columns(pl.lit(0).alias("@coerced"))
+        rows += [repr(sorted(row.items())) for row in whole.iter_rows(named=True)]
+    return sorted(rows), parsed.malformed
+
+
+def _both(data: bytes, form: Format, columns: list[SourceColumn] = COLUMNS) -> tuple[object, object]:
+    parser, exact = JsonParser(form, columns), JsonParser(form, columns)
+    assert parser._scanner is not None
+    exact._scanner = None
+    block = Block(data, Origin("web.log", 0), 0)
+    return _rows(parser.parse(block, ARRIVAL_MS)), _rows(exact.parse(block, ARRIVAL_MS))
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> bytes:
+    """A line: an object, one of the odd ones, or either of them with some bytes changed."""
+    plain = objects.map(lambda value: json.dumps(value, ensure_ascii=draw(st.booleans()), separators=(",", ":")))
+    line = draw(plain | st.sampled_from(RAW)).encode("utf-8", "surrogatepass")
+    for place, byte in draw(st.lists(st.tuples(st.integers(0, 200), st.binary(max_size=2)), max_size=2)):
+        line = line[:place] + byte + line[place + len(byte) :]
+    return line.replace(b"\n", b"")
+
+
+@native
+@given(st.lists(lines(), max_size=8), st.sampled_from(FORMS), st.booleans())
+def test_scanned_lines_are_what_the_exact_parser_says(block: list[bytes], form: Format, ends: bool) -> None:
+    data = b"\n".join(block) + (b"\n" if ends else b"")
+    scanned, exact = _both(data, form)
+    assert scanned == exact
+
+
+@native
+@pytest.mark.parametrize("raw", RAW)
+def test_odd_lines_cost_their_neighbours_nothing(raw: str) -> None:
+    neighbour = b'{"a":1,"b":{"c":"of more than twelve bytes","d":"x"}}'
+    data = b"\n".join([neighbour, raw.encode(), neighbour])
+    for form in FORMS:
+        scanned, exact = _both(data, form)
+        assert scanned == exact
+
+
+def _mutants(seed: int, count: int) -> Iterator[bytes]:
+    """Real-looking lines with bytes flipped, dropped, doubled and spliced."""
+    chance = random.Random(seed)
+    base = [
+        json.dumps(
+            {
+                "t": ARRIVAL_MS + n,
+                "a": n,
+                "b": {"c": f"c{n}", "d": "ü" * (n % 20)},
+                "x": [1.5, {"y": None}],
+                "é": -n / 8,
+            }
+        )
+        for n in range(50)
+    ]
+    for _ in range(count):
+        line = bytearray(json.dumps(chance.choice(base)).encode())
+        for _ in range(chance.randrange(4)):
+            place = chance.randrange(len(line))
+            match chance.randrange(4):
+                case 0:
+                    line[place] = chance.randrange(256)
+                case 1:
+                    del line[place : place + chance.randrange(1, 5)]
+                case 2:
+                    line[place:place] = line[place : place + chance.randrange(1, 9)]
+                case _:
+                    line[place:place] = chance.choice(
+                        [b'"', b"\\", b"{", b"}", b",", b"\\u12", b"1e9", b"\xed\xa0\x80"]
+                    )
+        yield bytes(line).replace(b"\n", b" ")
+
+
+@native
+@pytest.mark.parametrize("seed", range(3))
+def test_mutated_lines_are_what_the_exact_parser_says(seed: int) -> None:
+    data = b"\n".join(_mutants(seed, 2000))
+    for form in FORMS:
+        scanned, exact = _both(data, form)
+        assert scanned == exact, f"seed {seed}"
+
+
+def test_a_library_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    file, seal = tmp_path / "_scan.so", {"machine": platform.machine(), "system": sys.platform}
+    assert "not built" in library.load_file(file).reason
+    content = library.FILE.read_bytes() if library.FILE.exists() else b"a library"
+    file.write_bytes(content[: len(content) // 2])
+
+    def reason(**changes: str) -> str:
+        digest = hashlib.sha256(content).hexdigest()
+        file.with_suffix(".json").write_text(json.dumps({**seal, "sha256": digest, **changes}))
+        loaded = library.load_file(file)
+        assert loaded.library is None
+        return loaded.reason
+
+    assert "damaged" in reason()
+    assert "built for riscv" in reason(machine="riscv")
+    file.write_bytes(b"no library at all")
+    assert "cannot be loaded" in reason(sha256=hashlib.sha256(b"no library at all").hexdigest())
+    file.with_suffix(".json").write_text("{")
+    assert "not built" in library.load_file(file).reason
+
+
+def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELF_NATIVE", "0")
+    library.load.cache_clear()
+    try:
+        assert json_scanner([("a",)]) is None
+        assert "in Python" in native_status()
+    finally:
+        library.load.cache_clear()
