@@ -23,6 +23,7 @@ COMMANDS = (
     "config",
     "creator",
     "demo",
+    "drain",
     "follow",
     "jobs",
     "local",

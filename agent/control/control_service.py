@@ -6,11 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 import msgspec
+import trio
 
 import query
+from agent import log
 from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.control.client_subscriptions import Client, ClientSubscriptions
+from agent.control.departure import Departure
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.query_service import QueryService
 from agent.control.server import Connection
@@ -27,6 +30,8 @@ from agent.runtime.requests.commands import UPDATING
 from agent.runtime.requests.events import AskRefused, AskReply, StopReply, StreamSurveyed, UpdateRefused, UpdateReply
 from overlay import Id, parse_id
 
+DRAIN_SHOWN_S = 0.2
+"""Interval at which a client hears how far the agent's departure has come."""
 _SIGNATURE: msgspec.msgpack.Decoder[Signature] = msgspec.msgpack.Decoder(Signature)
 
 
@@ -55,11 +60,13 @@ class ControlService:
         *,
         wall_ms: Callable[[], int],
         status: Callable[[], control.Status],
+        departure: Departure,
     ) -> None:
         self._driver = driver
         self._agent = agent
         self._wall_ms = wall_ms
         self._status = status
+        self._departure = departure
         self._subscriptions = ClientSubscriptions(_CoreFollowing(driver, agent))
         self._submissions = QueryService(config.streams, config.tables, driver, agent, self._subscriptions, wall_ms)
         self._updates: set[int] = set()
@@ -95,8 +102,32 @@ class ControlService:
                 connection.send(await self._survey(request))
             case control.GetJobs():
                 connection.send(control.Jobs([described_job(announce) for announce in self._agent.directory.all()]))
+            case control.DrainRequest():
+                await self._drain(request, connection)
             case control.GetStatus():
                 connection.send(self._status())
+
+    async def _drain(self, request: control.DrainRequest, connection: Connection) -> None:
+        """Lets the agent leave, says how far that has come, and then how it went."""
+        departure = self._departure
+        log.info("leaving", asked_by="a client", patience_s=request.patience_s)
+        departure.begin(request.patience_s)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._show_departure, connection)
+            is_whole = await departure.over()
+            nursery.cancel_scope.cancel()
+        connection.send(control.Drained(is_whole))
+        await connection.written()
+        departure.told()
+
+    async def _show_departure(self, connection: Connection) -> None:
+        shown: control.Draining | None = None
+        while True:
+            left = self._departure.remainder
+            if (now := control.Draining(left.masters, left.jobs)) != shown:
+                connection.send(now)
+                shown = now
+            await trio.sleep(DRAIN_SHOWN_S)
 
     async def _follow(self, request: control.FollowRequest, connection: Connection) -> None:
         app_id = self._agent.directory.app_of(request.app)

@@ -1,8 +1,8 @@
 """Messages between a client and an agent over the control socket: one JSON object a line.
 
 A client sends one request and reads answers until it closes. `QueryRequest` and `FollowRequest` are answered
-by `Accepted`, then by `Acknowledged` and `PublishedWindow` as they come, and `Ended`; every request may be answered by
-`Refused`.
+by `Accepted`, then by `Acknowledged` and `PublishedWindow` as they come, and `Ended`, `DrainRequest` by `Draining` and
+at last `Drained`; every request may be answered by `Refused`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ ASKED_WINDOWS_MAX = 64
 """Upper bound on windows in an answer: a job's master keeps no more."""
 LOG_LINES_MAX = 1000
 """Upper bound on log lines in an answer: a job's master keeps no more."""
+DRAIN_PATIENCE_MAX_S = 3600.0
 BeyondGroups = Literal["other", "error"]
 
 
@@ -109,6 +110,12 @@ class UpdateBundle(msgspec.Struct, frozen=True, tag="update_bundle", forbid_unkn
     reset: bool = False
 
 
+class DrainRequest(msgspec.Struct, frozen=True, tag="drain", forbid_unknown_fields=True):
+    """Let the agent hand over all it has, leave the fleet and end; within `patience_s`, or else without the rest."""
+
+    patience_s: Annotated[float, msgspec.Meta(ge=0.0, le=DRAIN_PATIENCE_MAX_S)]
+
+
 class GetLog(msgspec.Struct, frozen=True, tag="log", forbid_unknown_fields=True):
     """Send at most this number of the last lines of a job's log."""
 
@@ -138,7 +145,7 @@ class GetStatus(msgspec.Struct, frozen=True, tag="status", forbid_unknown_fields
 
 Request = (
     QueryRequest | FollowRequest | AnalyseRequest | SubmitRequest | UpdateJob | UpdateBundle | StopRequest | AskRequest
-    | DescribeRequest | SurveyRequest | GetLog | GetJobs | GetStatus
+    | DescribeRequest | SurveyRequest | DrainRequest | GetLog | GetJobs | GetStatus
 )  # fmt: skip
 
 
@@ -311,6 +318,19 @@ class IdentityStatus(msgspec.Struct, frozen=True):
     authorities: list[RevocationListStatus]
 
 
+class Draining(msgspec.Struct, frozen=True, tag="draining"):
+    """The agent leaves: it is still the master of so many jobs, and owes others its part of so many."""
+
+    masters: int
+    jobs: int
+
+
+class Drained(msgspec.Struct, frozen=True, tag="drained"):
+    """The agent has left, and ends. `whole`: everything was handed over."""
+
+    whole: bool
+
+
 class Status(msgspec.Struct, frozen=True, tag="status"):
     """The status of this agent, and its knowledge of the others. `parsing`: whether lines are scanned natively, and why
     not."""
@@ -334,5 +354,5 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
 
 Answer = (
     Accepted | Acknowledged | PublishedWindow | Ended | Refused | Analysed | Described | Surveyed | JobUpdated
-    | JobStopped | AskAnswer | LogExcerpt | Jobs | Status
+    | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained
 )  # fmt: skip

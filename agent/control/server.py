@@ -34,6 +34,7 @@ REQUEST_TIMEOUT_S = 10.0
 GOODBYE_TIMEOUT_S = 5.0
 """Upper bound on the time a client takes to read the last lines and to close."""
 ACCEPT_RETRY_S = 0.5
+WRITTEN_LOOK_S = 0.01
 _READ_BYTES = 64 << 10
 
 
@@ -74,6 +75,11 @@ class Connection:
         """Ends the answers: `write` returns once every line is written."""
         self._finished = True
         self._more.set()
+
+    async def written(self) -> None:
+        """Waits until the client has all answers so far, or is gone."""
+        while self._lines and not self.client_gone:
+            await trio.sleep(WRITTEN_LOOK_S)
 
     async def write(self) -> None:
         """Writes lines to the client until `finish`, or until it is dropped. Raises trio.BrokenResourceError."""

@@ -21,6 +21,7 @@ from agent.archive.format.streams import results_directory
 from agent.configuration.config import Config
 from agent.control import messages as control_messages
 from agent.control.control_service import ControlService
+from agent.control.departure import Departure
 from agent.control.server import ControlServer
 from agent.control.status_report import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.stream_sampler import StreamSampler
@@ -188,8 +189,8 @@ class Daemon(AgentObserver):
         agent.code.creators = FleetCreators(CreatorTrust(self._transport.admission.trust), identity.fleet)
         self._identity_watch = IdentityWatch(config, self._transport)
         self._witness = StreamSampler(config.streams, self._pump, agent)
-        self._requests = ControlService(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
-        self._control = ControlServer(config.control_socket, self._requests.answer)
+        self._departure = Departure(agent.drain)
+        self._control = ControlServer(config.control_socket, self._new_requests().answer)
         self._positions = self._position_keeper()
         self._feeds = self._new_feeds(pump)
         self._tables = TableFiles(agent.tables, config.tables, pump=pump.settle)
@@ -240,6 +241,12 @@ class Daemon(AgentObserver):
         if (lead_ms := file.read()) is not None:
             self._agent.ingest.clock.resume(lead_ms)
         return file
+
+    def _new_requests(self) -> ControlService:
+        """The answers to clients."""
+        return ControlService(
+            self._config, self._pump, self._agent, wall_ms=wall_ms, status=self._status, departure=self._departure
+        )
 
     def _position_keeper(self) -> PositionKeeper:
         """The places in logs where jobs go on that were begun before this start."""
@@ -354,27 +361,30 @@ class Daemon(AgentObserver):
         everything.cancel()
 
     async def _end_on_signal(self, signals: AsyncIterator[int], everything: trio.CancelScope) -> None:
-        number = await anext(signals)
-        log.info("leaving", signal=signal.Signals(number).name)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._leave, everything)
+            number = await anext(signals)
+            log.info("leaving", signal=signal.Signals(number).name)
+            self._departure.begin(LEAVE_TIMEOUT_S)
             number = await anext(signals)
             log.warn("ending at once", signal=signal.Signals(number).name)
             self._exit_code = 128 + number
             everything.cancel()
 
     async def _leave(self, everything: trio.CancelScope) -> None:
-        """Hands over masters and roots, takes leave of the fleet, and ends all tasks."""
-        agent, pump = self._agent, self._pump
-        with trio.move_on_after(LEAVE_TIMEOUT_S) as patience:
-            await self._positions.pause(self._feeds, PAUSE_TIMEOUT_S)
-            pump.do(agent.drain.begin)
-            await pump.until(lambda: agent.drain.is_complete)
-        if patience.cancelled_caught:
-            log.warn("left before everything was handed over", after_s=LEAVE_TIMEOUT_S)
-        else:
+        """Once it is to leave, hands over masters and roots, takes leave of the fleet, and ends all tasks."""
+        agent, pump, departure = self._agent, self._pump, self._departure
+        await departure.asked()
+        await self._positions.pause(self._feeds, PAUSE_TIMEOUT_S)
+        pump.do(agent.drain.begin)
+        is_whole = await departure.handed_over(pump.until)
+        if is_whole:
             await self._positions.left()
+        else:
+            left = departure.remainder
+            log.warn("left before everything was handed over", masters=left.masters, jobs=left.jobs)
         pump.do(pump.node.leave)
+        await departure.end(is_whole=is_whole)
         await self._transport.close(CLOSE_TIMEOUT_S)
         everything.cancel()
 

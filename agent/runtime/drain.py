@@ -8,6 +8,7 @@ expected, and is missing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.local_jobs import LocalJobs
@@ -15,6 +16,14 @@ from agent.runtime.master.failover import Failover
 from agent.runtime.master.job_masters import JobMasters
 from agent.runtime.messages.jobs import Leave
 from agent.runtime.messages.sender import MessageSender
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """The jobs whose masters are still here, and the jobs of which other agents have not acknowledged all."""
+
+    masters: int
+    jobs: int
 
 
 class Drain:
@@ -55,9 +64,13 @@ class Drain:
     @property
     def is_complete(self) -> bool:
         """Whether the node can leave the overlay without loss."""
-        if not self.has_begun or not self._masters.is_vacant:
-            return False
-        return all(job.has_handed_in for job in self._jobs if job.root is None)
+        return self.has_begun and self.remainder == Remainder(0, 0)
+
+    @property
+    def remainder(self) -> Remainder:
+        """The rest that is still to be handed over."""
+        waiting = sum(not job.has_handed_in for job in self._jobs if job.root is None)
+        return Remainder(self._masters.not_handed_over, waiting)
 
     def statistics(self) -> Mapping[str, int]:
         return {"leaving": int(self.has_begun)}

@@ -1,7 +1,7 @@
 """The client's end of one control connection without the socket: bytes in, answers out, and the other way round.
 
 A connection carries one request, and a table lists its possible answers. `ATTACHED` is the state of a client that
-receives a job's windows, `DONE` that of one that has its last answer:
+receives a job's windows, or how far an agent's departure has come, `DONE` that of one that has its last answer:
 
     IDLE ──request──▶ ASKED ──Accepted──▶ ATTACHED ──Ended──▶ DONE
                         └──Updated, Stopped, Answered, ... ─────────▲
@@ -27,6 +27,9 @@ from agent.control.messages import (
     AskRequest,
     Described,
     DescribeRequest,
+    Drained,
+    Draining,
+    DrainRequest,
     Ended,
     FollowRequest,
     GetJobs,
@@ -78,6 +81,9 @@ _TRANSITIONS: dict[tuple[ConnectionState, type[Answer]], ConnectionState] = {
     (ConnectionState.ATTACHED, Acknowledged): ConnectionState.ATTACHED,
     (ConnectionState.ATTACHED, PublishedWindow): ConnectionState.ATTACHED,
     (ConnectionState.ATTACHED, Ended): ConnectionState.DONE,
+    (ConnectionState.ASKED, Draining): ConnectionState.ATTACHED,
+    (ConnectionState.ATTACHED, Draining): ConnectionState.ATTACHED,
+    (ConnectionState.ATTACHED, Drained): ConnectionState.DONE,
     (ConnectionState.ATTACHED, Refused): ConnectionState.DONE,
 }
 _FIRST_ANSWERS: dict[type[Request], type[Answer]] = {
@@ -94,6 +100,7 @@ _FIRST_ANSWERS: dict[type[Request], type[Answer]] = {
     AskRequest: AskAnswer,
     GetJobs: Jobs,
     GetStatus: Status,
+    DrainRequest: Draining,
 }
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)

@@ -17,6 +17,9 @@ from agent.control.messages import (
     BeyondGroups,
     Described,
     DescribeRequest,
+    Drained,
+    Draining,
+    DrainRequest,
     Ended,
     GetJobs,
     GetLog,
@@ -121,6 +124,26 @@ class SyncClient(JobOpener["SyncJob"]):
     def status(self) -> Status:
         """The agent, and what it knows of the others."""
         return self._ask(GetStatus(), Status)
+
+    def drain(self, patience_s: float) -> Iterator[Draining | Drained]:
+        """Lets the agent hand over what it has and end, within a time: yields what is left, and last how it went."""
+        connection = ControlConnection(self.path)
+        data = connection.send(DrainRequest(patience_s))
+        deadline = time.monotonic() + self.timeout_s
+        with _dial(self.path, deadline) as agent:
+            _send(agent, data, deadline)
+            deadline += patience_s
+            answer: Draining | Drained | None = None
+            while not isinstance(answer, Drained):
+                found = connection.next_answer()
+                if found is not None:
+                    answer = expected(found, Drained) if isinstance(found, Drained) else expected(found, Draining)
+                    yield answer
+                    continue
+                received = _receive(agent, deadline)
+                if received is None:
+                    raise no_answer(self.path, self.timeout_s)
+                connection.receive_data(received)
 
     def _job(self, attachment: JobAttachment) -> SyncJob:
         return SyncJob(self, attachment)

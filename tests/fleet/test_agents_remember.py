@@ -30,9 +30,10 @@ Rotate = Callable[[Path], None]
 
 
 class Writer:
-    """A web server that writes lines with ids, and reopens its log when it is told to."""
+    """A web server that writes lines with ids, from the `first` on, and reopens its log when it is told to."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, first: int = 0) -> None:
+        self.first = first
         self.written = 0
         self.log = log
         self._lock = threading.Lock()
@@ -42,7 +43,7 @@ class Writer:
     def _write(self) -> None:
         while not self._over.wait(PAUSE_S):
             with self._lock, self.log.open("a") as file:
-                file.write(json.dumps({"time": time.time(), "id": self.written}) + "\n")
+                file.write(json.dumps({"time": time.time(), "id": self.first + self.written}) + "\n")
                 self.written += 1
 
     def rotate(self, rotate: Rotate) -> None:
@@ -113,10 +114,12 @@ def remembering(folder: Path) -> Iterator[tuple[AgentFleet, Writer]]:
         assert fleet.faults() == []
 
 
-async def follow(fleet: AgentFleet, query: str, windows: Windows, body: Callable[[], None]) -> None:
+async def follow(
+    fleet: AgentFleet, query: str, windows: Windows, body: Callable[[], None], through: str = "agent-1"
+) -> None:
     """Runs what restarts agents in a thread, while the job is followed; then waits until all is counted."""
-    async with elf.connect(fleet.socket("agent-1")) as client, client.query(query, app=APP, max_groups=10_000) as job:
-        while job.acknowledged is None or job.acknowledged.agents < 2:
+    async with elf.connect(fleet.socket(through)) as client, client.query(query, app=APP, max_groups=10_000) as job:
+        while job.acknowledged is None or job.acknowledged.agents < len(fleet.names):
             await job.wait()
         async with trio.open_nursery() as nursery:
 

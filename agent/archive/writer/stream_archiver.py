@@ -72,7 +72,7 @@ class StreamArchiver:
         )
         self._readings: dict[FollowedFile[Format], _Reading] = {}
         self._committed = {file.file_id: file for file in self._known.values()}
-        self._noted = {file.file_id for file in self._known.values()}
+        self._noted = {(file.file_id, _read_up_to(file).identity) for file in self._known.values()}
         self._lots: list[ArchiveRows] = []
         self._written: Segment | None = None  # of these rows; whether it was committed is not certain
         self._faults: list[str] = []
@@ -100,7 +100,7 @@ class StreamArchiver:
         return (
             self._is_new
             or self._has_dropped
-            or any(self._reading(file).file_id not in self._noted for file in self._tail.files)
+            or any((self._reading(file).file_id, file.identity) not in self._noted for file in self._tail.files)
         )
 
     def record_positions(self, wall_ms: int) -> None:
@@ -202,7 +202,7 @@ class StreamArchiver:
         commit(self._store, wall_ms, add=[segment] if segment else [], positions={self.name: positions})
         self._is_new = self._has_dropped = False
         self._committed = {file.file_id: file for file in positions.files}
-        self._noted = {file.file_id for file in positions.files}
+        self._noted = {(file.file_id, _read_up_to(file).identity) for file in positions.files}
         self._readings = {file: self._readings[file] for file in followed}
 
     def _position(self, file: FollowedFile[Format]) -> FilePosition:
@@ -219,8 +219,7 @@ class StreamArchiver:
         position = self._position(file)
         known = self._committed.get(position.file_id)
         if known is not None:
-            identity = {"device": position.device, "inode": position.inode}
-            return msgspec.structs.replace(known, path=position.path, **identity)
+            return msgspec.structs.replace(position, offset=known.offset, reached_ms=known.reached_ms)
         return msgspec.structs.replace(position, offset=file.began_at, reached_ms=None)
 
     def _archived_up_to(self, file: FollowedFile[Format]) -> int:

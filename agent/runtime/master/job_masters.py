@@ -328,9 +328,9 @@ class JobMasters:
             master.resign(now)
 
     @property
-    def is_vacant(self) -> bool:
-        """Whether every job whose master is here has ended, or there is no other agent to hand over to."""
-        return not self._node.neighbours(1) or all(master.ended for master in self._masters.values())
+    def not_handed_over(self) -> int:
+        """The number of jobs whose master is here and could be with another agent."""
+        return sum(not master.ended for master in self._masters.values()) if self._node.neighbours(1) else 0
 
     def close(self, app_id: Id, now: float) -> None:
         """Takes a master whose job is over from its tree; it lingers to answer subscribers."""

@@ -145,7 +145,7 @@ class FollowedFile(SourcePart, Generic[F]):
 
     def position_by_content(self) -> ReadUpTo:
         """Returns `read_up_to` with all that is there of the beginning: it tells the file from others best."""
-        first = self._pread(FINGERPRINT_BYTES, 0)
+        first = self.head()
         return replace(self.read_up_to, fingerprint_bytes=len(first), fingerprint=digest(first))
 
     @property
@@ -232,10 +232,9 @@ class FollowedFile(SourcePart, Generic[F]):
         that is known."""
         return bool(self._fingerprint) and first[: len(self._fingerprint)] == self._fingerprint
 
-    @property
-    def fingerprint(self) -> bytes:
-        """The first bytes of the lines returned, by which the file is told from others."""
-        return self._fingerprint
+    def head(self) -> bytes:
+        """Reads the beginning, by which the content is told from that of other files."""
+        return self._pread(FINGERPRINT_BYTES, 0)
 
     @property
     def modified_ns(self) -> int:

@@ -22,6 +22,7 @@ COMPRESSED_LOOKED_INTO_MAX = 1024
 _ROTATION = re.compile(r"[._-](?P<number>[0-9][0-9T_.:-]*)(\.gz|\.zst)?|\.gz|\.zst")
 """Matches what rotation adds to a log's name: `.1`, `-20260102`, `.2.gz`, `.gz`."""
 _ROTATED = re.compile(rf"(?P<log>.+?)({_ROTATION.pattern})")
+_DIGITS = re.compile(r"[0-9]+")
 _NS = 1_000_000_000
 _TELLING_BYTES = 256
 """Size of a beginning from which two files that share it are the same."""
@@ -88,12 +89,14 @@ def find_again(known: Sequence[ReadUpTo], found: FoundFiles, patterns: Sequence[
     renamed = {file.identity: file for file in _renamed(known)}
     for one in known:
         file = found.files.get(one.identity) or renamed.get(one.identity)
-        if file is not None and _holds(file, one):
+        if file is not None and one.fingerprint_bytes and _holds(file, one):
             again.resumed[file.identity] = one, file
         else:
             missing.append(one)
-    for one in sorted(missing, key=lambda one: one.modified_ns):
-        file = find_moved(one, again.resumed)
+    for one in sorted(missing, key=lambda one: (not one.fingerprint_bytes, one.modified_ns)):
+        file = find_moved(one, again.resumed) if one.fingerprint_bytes else None
+        if not one.fingerprint_bytes:
+            file = _still_plain(found.files.get(one.identity) or renamed.get(one.identity), one, again)
         if file is not None:
             again.resumed[file.identity] = one, file
         elif not _is_resumed_elsewhere(one, again):
@@ -117,7 +120,8 @@ def _unread(log: str, known: Sequence[ReadUpTo], again: FoundAgain, found: Found
     if last is None and not newest.modified_ns:
         return []
     since_ns = newest.modified_ns if last is None or not newest.fingerprint_bytes else last.status.st_mtime_ns
-    later = [file for file in siblings(log) if file.identity not in again.resumed]
+    beside = [*siblings(log), *_linked_meanwhile(log, last)]
+    later = [file for file in beside if file.identity not in again.resumed]
     plain = [file for file in later if not _has_compressed_name(file) and file.status.st_mtime_ns > since_ns]
     others = [*plain, *files.values(), *found.files.values()]
     heads = [head for file in others if (head := _head(file))]
@@ -131,6 +135,39 @@ def _unread(log: str, known: Sequence[ReadUpTo], again: FoundAgain, found: Found
                 heads.append(head)
     fresh = [file for file in plain if file.identity not in found.files]
     return sorted([*fresh, *compressed], key=lambda file: file.status.st_mtime_ns)
+
+
+def _linked_meanwhile(log: str, last: FoundFile | None) -> list[FoundFile]:
+    """The files to which a link may have pointed since it pointed to `last`: their names differ from that and from the
+    one it points to now in numbers alone."""
+    now = Path(log).resolve()
+    if last is None or not Path(log).is_symlink() or _shape(now) != _shape(Path(last.path)):
+        return []
+    return [file for file in _regular_files(now.parent) if _shape(Path(file.path)) == _shape(now)]
+
+
+def _shape(path: Path) -> str:
+    name = str(path)
+    suffix = path.suffix if path.suffix.lower() in COMPRESSED_SUFFIXES else ""
+    return _DIGITS.sub("0", name.removesuffix(suffix))
+
+
+def _regular_files(folder: Path) -> list[FoundFile]:
+    found: list[FoundFile] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in islice(entries, NAMES_MAX):
+            with suppress(OSError):  # it has just vanished
+                if entry.is_file(follow_symlinks=False):
+                    found.append(FoundFile(entry.path, entry.stat(follow_symlinks=False)))
+    return found
+
+
+def _still_plain(file: FoundFile | None, known: ReadUpTo, again: FoundAgain) -> FoundFile | None:
+    """The file with the identity of one that was empty, unless that is by now the number of a file known otherwise."""
+    if file is None or file.identity in again.resumed or _has_compressed_name(file) or not _holds(file, known):
+        return None
+    head = _head(file)
+    return None if head and _is_among(head, (_head(other) for _, other in again.resumed.values())) else file
 
 
 def log_of(path: str) -> str:

@@ -320,7 +320,7 @@ class TailReader(Generic[F]):
         before = [file.modified_ns for file in self.files if file.path == name or is_rotation_of(file.path, name)]
         if not before and not self._closed_ns:
             return {}
-        heads = [*self._closed, *(file.fingerprint for file in self.files if file.fingerprint)]
+        heads = [*self._closed, *(file.head() for file in self.files)]
         files = find_compressed(name, max([*before, self._closed_ns]), heads)
         return {file.identity: file for file in files if file.identity not in {*self._files, *self._compressed, *found}}
 
@@ -420,8 +420,8 @@ class TailReader(Generic[F]):
     def _forget(self, file: FollowedFile[F]) -> None:
         self._done = _with(self._done, file)
         self._closed_ns = max(self._closed_ns, file.modified_ns)
-        if file.fingerprint:
-            self._closed.append(file.fingerprint)
+        with suppress(OSError):
+            self._closed.append(file.head())
         del self._files[file.identity]
         file.close()
 
