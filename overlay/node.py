@@ -219,6 +219,15 @@ class Node:
         if self.is_active:
             self._presence.check_alive(peer, now)
 
+    def doubt(self, node_id: int, now: float) -> bool:
+        """Ping a known peer at once if it has been silent for a moment: the owner waits for it in vain. Return whether
+        it was pinged.
+        """
+        was_pinged = self.is_active and self._presence.doubt(node_id, now)
+        if was_pinged:
+            self._settle(now)
+        return was_pinged
+
     def restarted(self, peer: Peer, now: float) -> None:
         """Note that another process answers for the peer, which shares nothing with this node yet.
 

@@ -26,6 +26,7 @@ from agent.runtime.job.code import CodeRegistry
 from agent.runtime.job.deployment import Deployments
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
+from agent.runtime.job.tree_watch import TreeWatch
 from agent.runtime.master.failover import Failover
 from agent.runtime.master.job_masters import JobMasters
 from agent.runtime.master.job_recorder import JobRecorder
@@ -120,10 +121,9 @@ class Agent:
         self.programs = programs = Programs(name, node)
         self.code = code = CodeRegistry(programs, NoCreators())
         containment = JobContainment(self.observer.job_contained, clock)
-        self.ingest = OperatorPool(containment, room, EventClock(max_skew_ms))
-        self.jobs = jobs = LocalJobs(
-            name, node, sender, dict(streams), directory, self.ingest, programs, code, containment
-        )
+        self.ingest = ingest = OperatorPool(containment, room, EventClock(max_skew_ms))
+        self.jobs = jobs = LocalJobs(name, node, sender, dict(streams), directory, ingest, programs, code, containment)
+        self.tree_watch = TreeWatch(node, jobs)
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)
         self.recorder = recorder = JobRecorder(self.observer, containment)
         self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, containment, recorder, replicas)
@@ -152,9 +152,9 @@ class Agent:
         self.router = Router(self._handlers(), containment)
         self._services: tuple[Service, ...] = (
             self.router, directory, self.ingest, jobs, self.deployments, self.masters, self.failover, recorder,
-            self.drain, self.pending, self.following, self.commands, self.questions, self.discovery, self.upstream,
-            self.joins, self.rpc, self.subscriptions, self.stages, self.program_host, self.endings, self.claims,
-            self.copies,
+            self.tree_watch, self.drain, self.pending, self.following, self.commands, self.questions, self.discovery,
+            self.upstream, self.joins, self.rpc, self.subscriptions, self.stages, self.program_host,
+            self.endings, self.claims, self.copies,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -170,9 +170,9 @@ class Agent:
         containment.on_raised(self.masters.fail, self.jobs.abandon)
         self._timers = (
             self.jobs.tick, self.masters.tick, self.stages.tick, self.programs.tick, self.drain.step,
-            self.failover.tick, self.recorder.tick, self.commands.tick, self.following.tick, self.questions.tick,
-            self.discovery.tick, self.joins.tick, self.upstream.tick, self.directory.tick, self.claims.tick,
-            self.copies.tick,
+            self.tree_watch.tick, self.failover.tick, self.recorder.tick, self.commands.tick, self.following.tick,
+            self.questions.tick, self.discovery.tick, self.joins.tick, self.upstream.tick, self.directory.tick,
+            self.claims.tick, self.copies.tick,
         )  # fmt: skip
 
     def _handlers(self) -> Iterator[Handlers]:
@@ -285,6 +285,7 @@ class Agent:
             case ChildAdded(group=group, child=child):
                 self.jobs.child_added(group, child, now)
             case ChildRemoved(group=group, child=child):
+                self.tree_watch.child_removed(group, child)
                 self.jobs.child_removed(group, child, now)
             case ParentChanged(group=group):
                 self.jobs.parent_changed(group, now)
@@ -294,6 +295,7 @@ class Agent:
                 self.observer.peer_gone(event)
                 self.failover.failed(peer, now)
                 self.masters.failed(peer, now)
+                self.tree_watch.failed(peer, now)
             case _:
                 pass
 

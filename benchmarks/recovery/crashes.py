@@ -14,13 +14,12 @@ from benchmarks.report import Comparison
 from elf.client import ClientError
 from elf.demo.agents.agents import AgentFleet
 
-from .lines import INTERIOR_TARGET_S, LEAF_TARGET_S, MASTER_TARGET_S, at_most, crash_lines
-from .watching import Publication, WindowWatch, is_complete, watched_job
+from .lines import TARGETS_S, at_most, crash_lines
+from .watching import Publication, WindowWatch, has_all, is_complete, watched_job
 
 RECOVER = "RECOVER FOR 0 SECONDS"
 WATCHED_WINDOWS = 6
 """Number of windows after a crash among which the slowest is looked for."""
-TARGETS_S = {"leaf": LEAF_TARGET_S, "interior node": INTERIOR_TARGET_S, "master": MASTER_TARGET_S}
 
 
 def run(agents: int, trials: int) -> list[Comparison]:
@@ -30,10 +29,10 @@ def run(agents: int, trials: int) -> list[Comparison]:
         observer = fleet.names[-1]
         with watched_job(fleet, folder, RECOVER, observer=observer) as (app, watch):
             watch.wait(is_complete(agents), "no complete window")
-            for kind, target_s in TARGETS_S.items():
-                late_s = [late for _ in range(trials) for late in _trial(fleet, app, watch, kind, observer)]
-                place = f"{agents} agents, {trials} crashes"
-                lines += crash_lines(kind, place, late_s, target_s) if late_s else [_none(kind, place)]
+            for kind in TARGETS_S:
+                found = [one for _ in range(trials) for one in _trial(fleet, app, watch, kind, observer)]
+                place = f"{agents} agents"
+                lines += crash_lines(kind, place, *zip(*found, strict=True)) if found else [_none(kind, place)]
     return lines
 
 
@@ -41,8 +40,9 @@ def _none(kind: str, place: str) -> Comparison:
     return at_most(f"{kind} killed: {place}, no agent was one", 0.0, "crashes")
 
 
-def _trial(fleet: AgentFleet, app: str, watch: WindowWatch, kind: str, observer: str) -> Sequence[float]:
-    """The delays of the windows after one crash."""
+def _trial(fleet: AgentFleet, app: str, watch: WindowWatch, kind: str, observer: str) -> Sequence[tuple[float, float]]:
+    """The delay of the slowest window after one crash, and that of the first with all agents that live; nothing if
+    there is no such agent."""
     victim = next((name for name, is_it in _kinds(fleet, app).items() if is_it == kind and name != observer), None)
     if victim is None:
         return []
@@ -53,11 +53,13 @@ def _trial(fleet: AgentFleet, app: str, watch: WindowWatch, kind: str, observer:
         return found.window_end_s >= killed_s + WATCHED_WINDOWS
 
     watch.wait(is_last, f"no windows after the {kind} was killed")
-    late_s = [found.late_s for found in watch.since(killed_s)]
+    living = len(fleet.names) - 1
+    whole = watch.wait(has_all(living, killed_s), "no window with all that live")
+    slowest_s = max(found.late_s for found in watch.since(killed_s))
     restarted_s = time.time()
     fleet.restart(victim)
     watch.wait(is_complete(len(fleet.names), restarted_s), "no complete window any more")
-    return late_s
+    return [(slowest_s, whole.late_s)]
 
 
 def _kinds(fleet: AgentFleet, app: str) -> dict[str, str]:

@@ -122,3 +122,13 @@ def is_complete(agents: int, since_s: float = 0.0) -> Callable[[Publication], bo
         return found.window_end_s > since_s and counts == (agents, agents) and not found.result.partial
 
     return is_it
+
+
+def has_all(agents: int, due_s: float) -> Callable[[Publication], bool]:
+    """Whether so many agents are in a window as a whole whose end and grace were due after a time."""
+
+    def is_it(found: Publication) -> bool:
+        is_later = found.window_end_s + GRACE_S > due_s
+        return is_later and found.result.contributors >= agents and not found.result.partial
+
+    return is_it

@@ -118,6 +118,13 @@ class Presence:
         if self._known(peer.node_id) is not None:
             self._watch.ask(peer, now)
 
+    def doubt(self, node_id: int, now: float) -> bool:
+        """Ping a watched peer that owes no answer, if it has been silent for a moment; return whether it was pinged."""
+        peer = self._watch.silent(node_id, now)
+        if peer is not None:
+            self._watch.ask(peer, now)
+        return peer is not None
+
     def restarted(self, peer: Peer, now: float) -> None:
         """Drop the state shared with the peer's earlier process, and probe the new one."""
         self._drop(peer, now)

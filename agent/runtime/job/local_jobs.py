@@ -382,10 +382,16 @@ class LocalJobs:
         return True
 
     def _is_uplink(self, job: LocalJob, tree: int, sender: Peer) -> bool:
-        parent = self._uplink(job, tree) if tree < len(job.nodes) else None
+        parent = self.uplink(job, tree) if tree < len(job.nodes) else None
         return parent is not None and parent.node_id == sender.node_id
 
-    def _uplink(self, job: LocalJob, tree: int) -> Peer | None:
+    def of_group(self, group: Id) -> LocalJob | None:
+        """The job to one of whose trees a group belongs."""
+        place = self._place(group)
+        return None if place is None else place[0]
+
+    def uplink(self, job: LocalJob, tree: int) -> Peer | None:
+        """The agent to which this one passes on what it has combined in a tree."""
         return self._trees.uplink(job, tree, leaves=not self.takes_work)
 
     def _place(self, group: Id) -> tuple[LocalJob, int] | None:
@@ -428,7 +434,7 @@ class LocalJobs:
         if job.pipeline is not None:
             job.pipeline.advance()
         for node in job.nodes:
-            parent = self._uplink(job, node.tree)
+            parent = self.uplink(job, node.tree)
             self._send(job, node.tree, parent, node.advance(now, has_parent=parent is not None), now)
         if job.root is not None:
             job.root.on_complete(now)
@@ -436,7 +442,7 @@ class LocalJobs:
     def send_up(self, job: LocalJob, now: float) -> None:
         """Sends the snapshots that are due, without combining more."""
         for node in job.nodes:
-            if (parent := self._uplink(job, node.tree)) is not None:
+            if (parent := self.uplink(job, node.tree)) is not None:
                 self._send(job, node.tree, parent, node.buffer.due(now), now)
 
     def _send(

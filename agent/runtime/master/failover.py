@@ -159,6 +159,8 @@ EARLY_MAX = 256
 """Upper bound on the jobs whose next master's descriptor is kept until it is believed to be the master."""
 SILENCE_S = 10.0
 """Time without an announcement, three of which are due in it, after which a master counts as failed."""
+FORWARDED_S = 4.0
+"""Time left of it where another agent forwards the descriptor, which has waited already."""
 FORWARD_S = 1.0
 """First delay before forwarding a descriptor again; doubles each time so an overloaded fleet is not flooded."""
 CANVASS_S = 0.5
@@ -217,6 +219,8 @@ class Takeover:
     epoch: JobEpoch
     restored: bool = False
     lines: tuple[Line, ...] = ()
+    dead: frozenset[int] = frozenset()
+    """Agents that are known to be dead, the master before among them."""
 
 
 class Successors(Protocol):
@@ -323,7 +327,9 @@ class Failover:
         if held is not None and held.restored and not replica.restored:
             self._sender.send(sender, held.whole(), now)
         if held is None or not replica.epoch.is_same_job(held.replica.epoch):
-            held = self._held[app_id] = _Held(replica, ResultLog(replica.results), now, restored=replica.restored)
+            is_forwarded = sender.node_id != replica.epoch.master and not replica.restored
+            heard_at = now - (SILENCE_S - FORWARDED_S if is_forwarded else 0.0)
+            held = self._held[app_id] = _Held(replica, ResultLog(replica.results), heard_at, restored=replica.restored)
         elif (replica.epoch, replica.revision) >= (held.replica.epoch, held.replica.revision):
             held.replica = replica
             for pane, json in replica.results:
@@ -413,7 +419,7 @@ class Failover:
                 if not self._node.is_root(app_id):
                     self._forward(app_id, held, now)
                 elif now - held.doubted_at >= CANVASS_S:
-                    takeovers.append(self._take_over(app_id))
+                    takeovers.append(self._take_over(app_id, is_orphaned=True))
         for takeover in takeovers:
             self._masters.take_over(takeover, now)
 
@@ -434,8 +440,9 @@ class Failover:
             held.forward_at, held.pause_s = now + held.pause_s, 2 * held.pause_s
             self._sender.send(nearest, held.whole(), now)
 
-    def _take_over(self, app_id: Id) -> Takeover:
-        held = self._held.pop(app_id)
+    def _take_over(self, app_id: Id, *, is_orphaned: bool = False) -> Takeover:
+        held, own = self._held.pop(app_id), self._node.peer.node_id
         known = self._directory.get(app_id)
         last = max(known.epoch, held.replica.epoch) if known else held.replica.epoch
-        return Takeover(held.replica, held.log, last.next(self._node.peer.node_id), held.restored, held.lines)
+        dead = frozenset({*self._failed, *((last.master,) if is_orphaned else ())} - {own})
+        return Takeover(held.replica, held.log, last.next(own), held.restored, held.lines, dead)

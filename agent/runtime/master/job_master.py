@@ -26,6 +26,7 @@ from agent.runtime.master.rollout import Rollout
 from agent.runtime.master.state import JobState
 from agent.runtime.master.subscribers import Subscribers
 from agent.runtime.messages.jobs import (
+    AgentFailed,
     Announce,
     Answer,
     Ask,
@@ -56,7 +57,7 @@ from overlay import Id, Node, Peer
 
 ANNOUNCE_S = 3.0
 """Interval of announcements."""
-FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0)
+FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0, 1.0, 1.0)
 """Delays of the first announcements: trees are being repaired when a master takes over."""
 
 
@@ -407,6 +408,14 @@ class JobMaster:
             self._holdback.died(agents)
             self.state.runs(agents, no_longer=True)
             self.subscribers.acknowledge(now)
+            self.on_complete(now)
+
+    def told_of_death(self, sender: Peer, message: AgentFailed, now: float) -> bool:
+        """Takes an agent's word for it that a child of its is dead, until that agent contributes again."""
+        if not self.state.roster.numbers_of(sender.node_id) or message.node_id == self._node.peer.node_id:
+            return False
+        self.agent_died(message.node_id, now)
+        return True
 
     @property
     def reads_app(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from agent.runtime.master.state import JobState
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import (
     ANNOUNCEMENTS_MAX,
+    AgentFailed,
     Announce,
     AnnouncementBatch,
     Ask,
@@ -127,7 +128,8 @@ class JobMasters:
             LogRequest: Handler(Via.REQUEST, self.send_log),
             OverRequest: Handler(Via.REQUEST, self.confirm_end),
             **dict.fromkeys(
-                (Enrol, Ready, VersionPrepared, Leave, Lagging, Replicated), Handler(Via.DIRECT, self.receive)
+                (Enrol, Ready, VersionPrepared, Leave, Lagging, AgentFailed, Replicated),
+                Handler(Via.DIRECT, self.receive),
             ),
             **dict.fromkeys((LogLines, CannotRun, ProgramFailed), Handler(Via.DIRECT, self.receive_from_code)),
         }
@@ -203,7 +205,7 @@ class JobMasters:
             if takeover.restored:
                 base = (takeover.replica.epoch, takeover.replica.revision)
                 self._restored[state.job.app_id] = _Base(base, now)
-            self._prepare(state, takeover.log, now, lines=takeover.lines)
+            self._prepare(state, takeover.log, now, lines=takeover.lines, dead=takeover.dead)
 
     def learn(self, replica: Replica, now: float) -> None:
         """Begins again with what another agent's disk has of a job, if the master here comes from a disk that had
@@ -263,6 +265,7 @@ class JobMasters:
         now: float,
         begun: Callable[[float], None] = lambda _now: None,
         lines: Sequence[Line] = (),
+        dead: Iterable[int] = (),
     ) -> None:
         """Begins an epoch once it is on disk, so that it is never used twice; `begun` is called then."""
         app_id = state.job.app_id
@@ -277,6 +280,8 @@ class JobMasters:
                 self._recorder.drop(app_id, state.epoch, now)
             else:
                 self._begin(state, log, lines, now)
+                for node_id in dead:
+                    self._masters[app_id].agent_died(node_id, now)
                 begun(now)
 
         if not self._recorder.keep(descriptor_of(state, 0), log, now, begin):
@@ -389,7 +394,10 @@ class JobMasters:
     # Requests to masters.
 
     def receive(
-        self, message: Enrol | Ready | VersionPrepared | Leave | Lagging | Replicated, sender: Peer, now: float
+        self,
+        message: Enrol | Ready | VersionPrepared | Leave | Lagging | AgentFailed | Replicated,
+        sender: Peer,
+        now: float,
     ) -> bool:
         """Passes a message to the job's master in this epoch; False if it is not here, or refuses the message."""
         master = self._masters.get(message.app_id)
@@ -407,6 +415,8 @@ class JobMasters:
             case Lagging():
                 master.lagging(message, now)
                 return True
+            case AgentFailed():
+                return master.told_of_death(sender, message, now)
             case _:
                 master.replicated(sender, message, now)
                 return True

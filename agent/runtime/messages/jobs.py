@@ -262,6 +262,13 @@ class Lagging(Message, frozen=True, tag=True):
     is_full: bool = False
 
 
+class AgentFailed(Message, frozen=True, tag=True):
+    """Agent → master: a child of mine in a tree of the job is dead."""
+
+    epoch: JobEpoch
+    node_id: Id
+
+
 class Leap(Message, frozen=True, tag=True):
     """Master → all, multicast: go on up to this pane with what there is; whoever has not sealed it passes over it."""
 
@@ -485,7 +492,7 @@ class OverAnswer(Message, frozen=True, tag=True):
 
 CODEC: Codec[Message] = Codec(
     Submit | Submitted | Announce | AnnouncementBatch | Enrol | Enrolled | Ready | Leave | Snapshot | SnapshotAck
-    | SnapshotPart | SnapshotPartAck | Commit | Lagging | Leap
+    | SnapshotPart | SnapshotPartAck | Commit | Lagging | AgentFailed | Leap
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed

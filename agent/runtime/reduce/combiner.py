@@ -134,6 +134,17 @@ class Combiner:
         """
         return len(self._waiting.get(source, ())) >= RUNS_MAX
 
+    def most_awaited(self) -> int | None:
+        """The pane to which the farthest source has come, if its runs wait for others."""
+        if not any(self._waiting.values()):
+            return None
+        most = max(self._progress.values(), default=self.frontier)
+        return most if most > self._limit() else None
+
+    def lacks(self, source: Hashable, pane: int) -> bool:
+        """Whether a source has not delivered a pane; also one that is not known."""
+        return self._progress.get(source, FIRST_PANE) < pane
+
     def progress(self, source: Hashable) -> int:
         """The last pane that a known source has delivered."""
         return self._progress[source]

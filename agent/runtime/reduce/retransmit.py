@@ -162,6 +162,12 @@ class RetransmitBuffer:
         for kept in self._kept.values():
             kept.snapshot, kept.outgoing = msgspec.structs.replace(kept.snapshot, detached=True), None
 
+    def unacknowledged(self) -> int | None:
+        """The last pane of the oldest snapshot that was sent and that the parent does not have, as far as is known."""
+        sent = (kept for kept in self._kept.values() if kept.sent_at is not None and not kept.is_acknowledged)
+        oldest = next(sent, None)
+        return None if oldest is None else oldest.snapshot.upto
+
     @property
     def is_acknowledged(self) -> bool:
         """Whether the parent has everything."""

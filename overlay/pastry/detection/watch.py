@@ -65,6 +65,8 @@ ANSWER_MAX_S = 1.5
 STRETCH_MAX = 1.5
 LAPSE_S = 2.5
 FINAL_S = 1.0
+DOUBT_S = 0.3
+"""Silence after which a peer that is waited for is pinged."""
 ASK_AGAIN_S = 0.2
 """Minimum time between two pings of a peer, however many reasons there are to ask it."""
 TICK_S = 0.25
@@ -208,6 +210,13 @@ class Watch:
         if watched is not None and now >= watched.pinged_at + ASK_AGAIN_S:
             self._ping(watched, now)
             self.hasten(now)
+
+    def silent(self, node_id: int, now: float) -> Peer | None:
+        """Return a watched peer that owes no answer and has been silent for DOUBT_S."""
+        watched = self._watched.get(node_id)
+        if watched is None or watched.liveness is not Liveness.ALIVE or now < watched.heard_at + DOUBT_S:
+            return None
+        return watched.peer
 
     def note_suspicion(self, node_id: int, by: int, incarnation: int, now: float) -> None:
         """Ping a watched peer that another node suspects, unless the suspicion has been refuted already."""
