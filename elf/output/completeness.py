@@ -23,6 +23,10 @@ def completeness(result: WindowResult) -> str:
         parts.append(f"{result.dropped:,} more rows past the limit")
     if not result.final:
         parts.append("still open")
+    if result.revision:
+        parts.append(
+            f"changed {result.revision} times since its end" if result.revision > 1 else "changed since its end"
+        )
     if result.error is not None:
         parts.append(f"approximate, within {100 * result.error:.2g} %")
     return " · ".join(parts)

@@ -116,10 +116,10 @@ def test_panes_that_nothing_is_known_of_have_nobody_in_them() -> None:
     ledger = PaneIndex()
     function = function_of("WINDOWING 4 SECONDS EVERY 2 SECONDS")
     ledger.add(Run(2 * MS, 8 * MS, 0b11, function.empty_state), {})
-    assert ledger.members(0, 6 * MS) == (0b11, 0)
-    assert ledger.members(4 * MS, 6 * MS) == (0b11, 0b11)
+    assert ledger.members(0, 6 * MS, 6 * MS) == (0b11, 0)
+    assert ledger.members(4 * MS, 6 * MS, 6 * MS) == (0b11, 0b11)
     ledger.forget(20 * MS)
-    assert ledger.members(4 * MS, 6 * MS) == (0, 0)
+    assert ledger.members(4 * MS, 6 * MS, 6 * MS) == (0, 0)
 
 
 def test_open_windows_say_when_they_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ import polars as pl
 import cbt
 import query
 from agent.parsing import SourceColumn, parsed_rows
+from agent.runtime.function.grace import Grace
 from agent.runtime.function.join import JoinTable
 from agent.runtime.function.result import OtherGroups, WindowRows
 from agent.runtime.function.spill import SpillArea
@@ -25,6 +26,7 @@ from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
 from cbt.layout.group_limit import GroupLimit
 from cbt.layout.group_limit import is_other as is_other_group
 
+NO_GRACE = Grace()
 TreeOrRows = cbt.CompressedBufferTree | cbt.RowBuffer
 Range = tuple[int | None, int | None, int | None]
 """The length of panes, and the times from and until which events are taken, all in ms."""
@@ -46,8 +48,10 @@ class JobFunction:
         *,
         code: bytes | None = None,
         self_paced: bool = False,
+        grace: Grace = NO_GRACE,
     ) -> None:
         self.plan = plan
+        self.grace = grace
         self.code = code
         self.self_paced = self_paced
         self.pane_ms = 1 if self_paced else plan.pane_ms
@@ -67,11 +71,16 @@ class JobFunction:
 
     @classmethod
     def of(
-        cls, plan: query.Plan, since_ms: int | None, until_ms: int | None, bundle: Bundle | None = None
+        cls,
+        plan: query.Plan,
+        since_ms: int | None,
+        until_ms: int | None,
+        bundle: Bundle | None = None,
+        grace: Grace = NO_GRACE,
     ) -> JobFunction:
         """The function of a plan with the code in a bundle. Raises `query.PlanError` where they do not go together."""
         if bundle is None:
-            return cls(plan, since_ms, until_ms)
+            return cls(plan, since_ms, until_ms, grace=grace)
         contents = bundle.contents
         if contents.source and plan.branches:
             raise query.PlanError("a job with code of its own has no UNION ALL: its code may unite what it reads")
@@ -80,7 +89,7 @@ class JobFunction:
         if contents.drives and plan.apps:
             raise query.PlanError("a job that drives itself reads streams, not other jobs: ask them by route or ask")
         code = contents.digest() if contents.source else None
-        return cls(plan, since_ms, until_ms, code=code, self_paced=contents.drives)
+        return cls(plan, since_ms, until_ms, code=code, self_paced=contents.drives, grace=grace)
 
     @property
     def aggregates(self) -> bool:
@@ -96,11 +105,18 @@ class JobFunction:
         windowing = self.plan.windowing
         if windowing is None or windowing.is_of_panes or frontier in (FIRST_PANE, END):
             return frontier
-        ended = closed_ms(frontier, windowing.pane_ms) + 1
+        ended = closed_ms(frontier, windowing.pane_ms) + 1 - self.grace.amends_ms
         if (session := windowing.session) is not None:
             return min(frontier, ended - session.max_ms - session.gap_ms - 1)
         starts = ((ended - one.size_ms) // one.slide_ms * one.slide_ms + one.slide_ms for one in windowing.sizes)
         return min(frontier, *(start - 1 for start in starts))
+
+    def settled_pane(self, time_ms: int) -> int:
+        """The newest pane whose late events cannot be put into all of their windows any more at a time (epoch ms)."""
+        assert self.plan.windowing is not None
+        latest_ms, windowing = time_ms - self.grace.amends_ms, self.plan.windowing
+        ends = ((latest_ms - one.size_ms) // one.slide_ms * one.slide_ms + one.size_ms for one in windowing.sizes)
+        return max(ends) - windowing.pane_ms
 
     def _stage(self, size_ms: int | None) -> tuple[query.ResultStage, query.OtherStage]:
         """The stages that show windows of a size."""
@@ -121,8 +137,8 @@ class JobFunction:
 
     @property
     def is_shareable(self) -> bool:
-        """Whether its state depends on nothing but the events of its feeds."""
-        return self.code is None and not self.plan.reads_rows
+        """Whether its state depends on nothing but the events of its feeds, and all of it is in its runs in time."""
+        return self.code is None and not self.plan.reads_rows and not self.grace.amends_ms
 
     @property
     def layout(self) -> cbt.Layout | None:

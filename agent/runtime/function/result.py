@@ -75,7 +75,8 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     `other`: the groups in no row, where the window has more than its job keeps. `limited`: the number of groups where
     an aggregate has met its limit and left values out. `error`: bound on the error of approximate aggregates in 99 of
     100 cases, as a part of a count or of all values; None where all is exact. `final`: left out where true; false in
-    results of windows that are still open (EMIT CHANGES). `more`: the next result is of a window that ends, or grows,
+    results of windows that may still change (EMIT CHANGES). `revision`: how often the result has changed since the
+    window's end; left out where it has not. `more`: the next result is of a window that ends, or grows,
     at the same moment. `reasons`: why agents are missing or in part, by their names, where that is known; left out
     where it is empty.
     """
@@ -100,6 +101,7 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int
     epoch: int
     final: bool = True
+    revision: int = 0
     more: bool = False
     leaped_over: list[str] = []
     reasons: dict[str, str] = {}

@@ -16,6 +16,7 @@ import msgspec
 import polars as pl
 
 import query
+from agent.runtime.function.grace import grace_of
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.messages.versions import Version
@@ -74,11 +75,14 @@ class FunctionCache:
     def get(self, job: Submit, number: int, plan: dict[str, Any], bundle: Bundle | None) -> JobFunction:
         """The function of a version of a job. Raises `query.PlanError` for what is no plan."""
         signed = b"" if bundle is None else bundle.contents.digest()
-        content = msgspec.msgpack.encode((plan, job.since_ms, job.until_ms, job.submitted_ms, signed))
+        graced = (job.grace_ms, job.bounded)
+        content = msgspec.msgpack.encode((plan, job.since_ms, job.until_ms, job.submitted_ms, signed, graced))
         key = (job.app_id, number, content)
         function = self._made.get(key)
         if function is None:
-            function = self._made[key] = JobFunction.of(self.plan(plan), job.since_ms, job.until_ms, bundle)
+            read = self.plan(plan)
+            made = JobFunction.of(read, job.since_ms, job.until_ms, bundle, grace_of(read, job))
+            function = self._made[key] = made
         return function
 
     def _check(self, plan: dict[str, Any]) -> None:

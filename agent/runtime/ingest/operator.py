@@ -20,12 +20,13 @@ import polars as pl
 
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
+from agent.runtime.ingest.amendments import Amendments
 from agent.runtime.ingest.event_batch import EventBatch, EventBatches
 from agent.runtime.ingest.feed import FeedKey, renamed
 from agent.runtime.ingest.pane_log import PaneLog
 from agent.runtime.ingest.pane_store import PaneStore
 from agent.runtime.ingest.watermark import Watermark
-from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Run, add_counted, closed_ms
+from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Patch, Run, add_counted, closed_ms
 from overlay import Id
 
 SELF = 1
@@ -53,6 +54,8 @@ class PaneConsumer:
         """The first pane of which the consumer has every event."""
         self.late = 0
         """Number of events that came for a closed pane."""
+        self.is_resumed = False
+        """Whether late events of earlier panes may be lost, which an earlier process of the agent has sealed."""
         self._late_from = FIRST_PANE
         self._unexpected_before = FIRST_PANE
         self._gap = (END, FIRST_PANE)
@@ -112,6 +115,7 @@ class PaneConsumer:
     def expect_after(self, counted_upto: int) -> None:
         """Counts events of all panes after this one that come too late, also of panes before its first: they are in no
         window yet."""
+        self.is_resumed = True
         self._late_from = min(self._late_from, counted_upto + 1)
 
     def lacks_upto(self, time_ms: int) -> None:
@@ -173,6 +177,7 @@ class PaneConsumer:
         for operator in (self.operator, before.operator):
             operator.finish_sealing()
             operator.insert_waiting()
+        before.owe(Counts(events=before.operator.amendments.drop()))
         before.close()
         self._late_from = min(self._late_from, before._late_from)
         self._gap = (before.closed_ms + 1, self.first_pane)
@@ -302,6 +307,7 @@ class Operator:
         self.consumers: list[PaneConsumer] = []
         self.is_reading = True
         """Whether it takes what its feeds bring; otherwise its job has to be ready first, or maps the events."""
+        self.is_ending = False  # another version is being prepared
         self.unseen: set[FeedKey] = set(names)
         """Feeds that have not yet shown that they yield the needed columns."""
         self.seen_ms = FIRST_PANE
@@ -328,6 +334,7 @@ class Operator:
         """Events that came before the sealing under way began."""
         self._due_closed = FIRST_PANE
         """The last closed pane when they came."""
+        self.amendments = Amendments(function, area)
         self._incomplete: set[int] = set()
         """Panes that lack some events."""
         self._early: int | None = None
@@ -449,9 +456,10 @@ class Operator:
         """Counts and stores the events that waited when the sealing began, for the panes that were open then."""
         if self._due:
             due, self._due = self._due, []
-            closed, self.closed = self.closed, self._due_closed
+            now = self.closed, self.amendments.settled
+            self.closed, self.amendments.settled = self._due_closed, self.amendments.due_settled
             self._insert(due)
-            self.closed = closed
+            self.closed, self.amendments.settled = now
 
     def _insert(self, waiting: list[pl.DataFrame]) -> None:
         for batch in self._batches.of(waiting, self.function) if waiting else ():
@@ -465,11 +473,31 @@ class Operator:
         oldest, closed = batch.oldest_pane, max((one.closed for one in self.consumers), default=self.closed)
         if oldest is None or oldest > closed:
             return batch
+        if self.function.grace.amends_ms:
+            batch = self._amend(batch)
+            if (oldest := batch.oldest_pane) is None or oldest > closed:
+                return batch
         panes = batch.events["pane"]
         passed = dict(panes.filter(panes <= closed).value_counts(name="events").iter_rows())
         for consumer in self.consumers:
             consumer.count_late(passed)
         return batch.after(self.closed) if oldest <= self.closed else batch
+
+    def _amend(self, batch: EventBatch) -> EventBatch:
+        """Takes the late events that can still be put into windows; returns the others. It has one consumer."""
+        for consumer in self.consumers:
+            first = max(self.amendments.settled + 1, consumer.first_pane)
+            last = min(self.closed, consumer.frontier, consumer.last_pane)
+            if first <= last and not consumer.has_ended:
+                batch = self.amendments.add(batch, first, last)
+        return batch
+
+    def _next_patch(self, carrier: int) -> Patch | None:
+        lacking, pane_ms, consumer = range(0), self.pane_ms or 1, self._takers[0]
+        if consumer.is_resumed and consumer.frontier >= consumer.first_pane - 1:
+            consumer.is_resumed = False
+            lacking = range(self.function.settled_pane(carrier) + pane_ms, carrier, pane_ms)
+        return self.amendments.take(carrier, SELF, lacking)
 
     def newest_pane(self) -> int | None:
         """The newest pane with events that is not sealed for all."""
@@ -479,7 +507,7 @@ class Operator:
 
     @property
     def memory_bytes(self) -> int:
-        return self._store.memory_bytes
+        return self._store.memory_bytes + self.amendments.memory_bytes
 
     # Sealing.
 
@@ -504,12 +532,19 @@ class Operator:
         if not behind or not all(consumer.is_begun for consumer in self.consumers):
             return
         takers = [consumer for consumer in behind if not consumer.log.is_full]
+        if not takers and self.function.grace.amends_ms:
+            return  # what comes until there is room belongs to these panes, and is no patch
         if takers:  # inserted in the first step: where many jobs' panes end together, nothing waits for all of them
-            self._due, self._due_closed = self._waiting, self.closed
+            self._due, self._due_closed, self.amendments.due_settled = (
+                self._waiting,
+                self.closed,
+                self.amendments.settled,
+            )
             self._waiting, self._waiting_rows = [], 0
         else:
             self.insert_waiting()
         self.closed = max(self.closed, upto)
+        self.amendments.settled = max(self.amendments.settled, self._settled_upto())
         self._is_owing = len(takers) < len(behind)
         if takers:
             self._begin_sealing(takers)
@@ -534,8 +569,17 @@ class Operator:
             return END
         if self.is_bounded or self.pane_ms is None:
             return FIRST_PANE
-        upto = self.watermark.sealable_upto(self.pane_ms, self._grace_ms)
+        # No pane carries what comes late for the last ones of a version: they wait for it.
+        ends = self.is_ending or any(consumer.last_pane < END for consumer in self.consumers)
+        grace_ms = self._grace_ms + (self.function.grace.amends_ms if ends else 0)
+        upto = self.watermark.sealable_upto(self.pane_ms, grace_ms)
         return FIRST_PANE if upto is None else upto
+
+    def _settled_upto(self) -> int:
+        """The last pane of which late events are late for good."""
+        reached_ms = self.watermark.value
+        is_amended = self.function.grace.amends_ms > 0 and reached_ms is not None
+        return self.function.settled_pane(reached_ms or 0) if is_amended else FIRST_PANE
 
     @property
     def is_sealing(self) -> bool:
@@ -568,6 +612,8 @@ class Operator:
         run = next(self._sealing)
         if run is None:
             return
+        if self.amendments.next is not None:
+            run, self.amendments.next = replace(run, patches=(self.amendments.next,)), None
         self._sealed_upto = run.upto
         for consumer in self._takers:
             consumer.take(run)
@@ -579,6 +625,8 @@ class Operator:
         """Everything up to a pane, in pane order, as runs of about `ROWS_PER_RUN` rows; holds one run at a time, and
         of a pane with too many groups no more than twice as many as are kept. None: a run goes on, after a pause."""
         self._insert_due()
+        if self.function.grace.amends_ms and self._sealed_upto != FIRST_PANE:
+            self.amendments.next = self._next_patch(closed_ms(self._sealed_upto, self.pane_ms) + 1)
         for consumer in self._takers:
             consumer.begin_run(upto)
         counted = self._store.counted

@@ -70,7 +70,7 @@ class PaneLog:
             self._retained += committed
             self._retained_bytes += sum(map(_bytes_of, committed))
             for run in committed:
-                count_in(self._accounts, run.counted if run.contributors else {})
+                count_in(self._accounts, run.without_patches().counted if run.contributors else {})
         if not self._heal_ms and published.without:
             self._drop_left_out(published)
         while self._retained and (
@@ -117,4 +117,6 @@ class PaneLog:
 
 
 def _bytes_of(run: Run) -> int:
-    return int(run.state.estimated_size()) + COUNTS_BYTES * len(run.counted)
+    states = (run.state, *(patch.state for patch in run.patches))
+    panes = len(run.counted) + sum(len(patch.agents) for patch in run.patches)
+    return sum(int(state.estimated_size()) for state in states) + COUNTS_BYTES * panes

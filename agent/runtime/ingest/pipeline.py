@@ -205,9 +205,11 @@ class Pipeline:
         # Rows of another job's results are only made when they come, with the columns that are wanted then.
         new = {key for key, feed in self.feeds.items() if feed.columns != before[key].columns and feed.app is None}
         self._proposed.operator.unseen &= new
+        for consumer in self._consumers:
+            consumer.operator.is_ending = True
 
     def _attach(self, function: JobFunction) -> PaneConsumer:
-        bounded, grace_ms = self._job.bounded, self._grace_ms(function)
+        bounded, grace_ms = self._job.bounded, function.grace.waits_ms
         names, watermark = self._names(function), self._watermark
         consumer = self._ingest.attach(
             self.app_id, function, names, self._sealed, grace_ms=grace_ms, bounded=bounded, watermark=watermark
@@ -261,6 +263,8 @@ class Pipeline:
         if self._proposed is not None:
             self._ingest.detach(self._proposed)
             self._proposed = None
+        for consumer in self._consumers:
+            consumer.operator.is_ending = False
 
     def change_to(self, versions: Versions) -> None:
         """Puts these versions in force. One that was not prepared begins with the next pane, where that is later."""

@@ -517,6 +517,8 @@ class LocalJob:
             )
             if (reason := reason_too_large(message, self._limits)) is None:
                 yield message
+            elif piece.patches and piece.halves() is None:
+                yield from self._messages(piece.without_patches(), detached=detached)
             elif (halves := piece.halves()) is not None:
                 for half in halves:
                     yield from self._messages(half, detached=detached)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.model.panes import Run
+from agent.runtime.model.panes import Patch, Run
 from cbt.algebra import partitions
 
 
@@ -21,9 +21,23 @@ class KeyPlacement:
         """A worker's run as it goes up each tree; what was counted goes up tree 0. O(n)."""
         if self.trees == 1:
             return [run]
+        patches = [self._split_patch(function, patch) for patch in run.patches]
         return [
-            replace(run, tree=tree, state=state, counted={} if tree else run.counted)
+            replace(
+                run,
+                tree=tree,
+                state=state,
+                counted={} if tree else run.counted,
+                patches=tuple(parts[tree] for parts in patches),
+            )
             for tree, state in enumerate(self.cut(function, run.state))
+        ]
+
+    def _split_patch(self, function: JobFunction, patch: Patch) -> list[Patch]:
+        """A patch as it goes up each tree, also where it has nothing: who does not have it in all trees is partial."""
+        return [
+            replace(patch, state=state, counted={} if tree else patch.counted)
+            for tree, state in enumerate(self.cut(function, patch.state))
         ]
 
     def cut(self, function: JobFunction, state: pl.DataFrame) -> list[pl.DataFrame]:

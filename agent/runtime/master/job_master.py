@@ -507,8 +507,7 @@ class JobMaster:
         newest = self.state.versions.newest.function
         if self.ended is not None or self.state.job.bounded or newest.plan.windowing is None:
             return
-        grace_ms, pane_ms = newest.plan.windowing.grace_ms, newest.plan.windowing.pane_ms
-        over_ms = self._programs.wall_ms - (self.state.job.grace_ms if grace_ms is None else grace_ms)
+        over_ms, pane_ms = self._programs.wall_ms - newest.grace.waits_ms, newest.plan.windowing.pane_ms
         most = min(message.most, over_ms // pane_ms * pane_ms - pane_ms)
         policy = StragglerPolicy.of_sources(self.state.versions)
         upto = policy.leap_to(self.state.frontier, most, RUNS_MAX if message.is_full else 0)

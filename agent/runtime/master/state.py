@@ -74,7 +74,7 @@ class JobState:
         self._losses: list[tuple[int, int, Losses]] = []
         """Runs that were not passed on: their first and last pane, and whose they were."""
         self._ready = 0
-        self._open: WindowAssembler | None = None
+        self._open: tuple[InForce, WindowAssembler] | None = None
         self._published_before = FIRST_PANE
         """The last pane published before this master took over, which begins earlier if windows are open."""
 
@@ -192,19 +192,19 @@ class JobState:
         self.roster.include(run.contributors, run.after + 1)
         self._note_incomplete(run)
         counted = dict(run.counted)
-        self.totals = total(
-            [self.totals, *(counts for pane, counts in counted.items() if pane > self._published_before)]
-        )
+        new = [counts for pane, counts in counted.items() if pane > self._published_before]
+        self.totals = total([self.totals, *new, *([run.patched] if run.upto > self._published_before else [])])
         untimed = counted.pop(END, None)
         if function.pane_ms is None and run.after < 0 <= run.upto:
             counted.setdefault(0, Counts())
         if untimed and counted:
             newest = max(counted)
             counted[newest] = counted[newest].plus(Counts(malformed=untimed.malformed))
+        results = self._settled(run, function)
         if function.is_of_panes:
-            results = self._of_panes(run, version, counted, others)
+            results |= self._of_panes(run, version, counted, others)
         else:
-            results = self._of_several(run, version, counted)
+            results |= self._of_several(run, version, counted)
         self._forget_left()
         self.versions.forget(self.frontier)
         return results
@@ -254,18 +254,34 @@ class JobState:
     def _of_several(self, run: Run, version: InForce, counted: Counted) -> dict[int, WindowResult]:
         """The results of windows of several panes that the run completes or changes."""
         function = version.function
-        if self._open is None or self._open.function is not function:
-            # Windows of the version before that are still open are dropped.
-            self._open = WindowAssembler(function, version.version.starts)
-        results = {}
-        for window, state, more in _with_more(self._open.take(run, counted, self.roster.expected_in)):
+        for patch in run.patches:
+            for pane, agents in patch.agents.items():
+                self.roster.include(agents & run.contributors, pane)
+        if self._open is None:
+            self._open = version, WindowAssembler(function, version.version.starts)
+        return self._shown(version, self._open[1], self._open[1].take(run, counted, self.roster.expected_in))
+
+    def _settled(self, run: Run, function: JobFunction) -> dict[int, WindowResult]:
+        """The last results of windows of the version before, where a run begins another one. Those that are not over
+        are dropped."""
+        if self._open is None or self._open[1].function is function:
+            return {}
+        version, windows = self._open
+        self._open = None
+        return self._shown(version, windows, windows.settle(run.after, self.roster.expected_in))
+
+    def _shown(
+        self, version: InForce, windows: WindowAssembler, updates: Iterable[tuple[ClosedWindow, pl.DataFrame]]
+    ) -> dict[int, WindowResult]:
+        function, results = version.function, {}
+        for window, state, more in _with_more(updates):
             if window.pane <= self._published_before:
                 continue  # published by the master before
             start, size_ms = window.start_ms, window.size_ms
             other = None if function.sessions is not None else function.overflow_groups(state, size_ms).get(start)
             if other is not None and function.refuses_others:
                 self.failure = _too_many_groups(function.plan, start, other)
-            if self._open.is_too_large:
+            if windows.is_too_large:
                 self.failure = TOO_LARGE
             if self.failure is not None:
                 break
@@ -329,6 +345,7 @@ class JobState:
             version=version.version.number,
             epoch=self.epoch.counter,
             final=window.is_final,
+            revision=window.revision,
             more=more,
             leaped_over=self.roster.names(window.leaped)[:NAMES_MAX] if window.leaped else [],
             reasons=self._reasons(window) if self._losses else {},

@@ -10,7 +10,7 @@ from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Acknowledgement, Follow, Followed, JobEnded, Reader, WindowMessage
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.fields import Reason
-from agent.runtime.model.panes import FIRST_PANE, closed_ms
+from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
 from overlay import Peer
 
 SUBSCRIBERS_MAX = 1024
@@ -122,8 +122,11 @@ class Subscribers:
     def _acknowledgement(self, subscriber: _Subscriber) -> Acknowledgement:
         agents, expected, version = self._counts()
         job, epoch = self._state.job, self._state.epoch
-        pane_ms = self._state.versions.at(self.frontier).function.plan.pane_ms
+        function = self._state.versions.at(self.frontier).function
+        closed = closed_ms(self.frontier, function.plan.pane_ms)
+        # Windows that may still change are not out for those who take last results only.
+        closed = closed if closed in (FIRST_PANE, END) else closed - function.grace.amends_ms
         return Acknowledgement(
             job.app_id, epoch, subscriber.sent, agents, expected, version, self._name,
-            closed_ms(self.frontier, pane_ms), subscriber.reader,
+            closed, subscriber.reader,
         )  # fmt: skip

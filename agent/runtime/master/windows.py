@@ -8,8 +8,8 @@ which assembles the same windows. An agent that has left or failed since is only
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add, or_, sub
 from typing import NamedTuple
@@ -17,67 +17,20 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.model.panes import END, PANE_MAX, Counted, Counts, Run, closed_ms
+from agent.runtime.master.changing_windows import ChangingWindows, WindowUpdate
+from agent.runtime.model.panes import (
+    END,
+    PANE_MAX,
+    Counted,
+    Counts,
+    Patch,
+    Run,
+    add_counted,
+    closed_ms,
+    count_in,
+    total,
+)
 from cbt import CompleteWindow, Consolidator, OpenSessions, SessionLayout, WindowSize
-
-Combine = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
-
-
-class WindowUpdate(NamedTuple):
-    """A window's state after `pane`, its newest; the rows have the window's start as their pane."""
-
-    pane: int
-    start_ms: int
-    size_ms: int
-    state: pl.DataFrame
-    is_final: bool
-
-
-class ChangingWindows:
-    """Holds the state of every open window; each pane costs one combine for each window that contains it."""
-
-    def __init__(self, combine: Combine, sizes: Sequence[WindowSize], pane_ms: int) -> None:
-        self._combine = combine
-        self._sizes = sizes
-        self._pane_ms = pane_ms
-        self._open: dict[tuple[int, int, int], pl.DataFrame] = {}
-        """States by end, size and start of their windows."""
-
-    def add(self, pane: int, state: pl.DataFrame) -> Iterator[WindowUpdate]:
-        """The windows that this pane completes, by their ends, and then the changed windows that stay open."""
-        yield from self.advance(pane)
-        changed = []
-        for size in self._sizes:
-            for start in size.containing(pane):
-                window = (start + size.size_ms, size.size_ms, start)
-                added = in_pane(state, start)
-                known = self._open.get(window)
-                self._open[window] = added if known is None else self._combine([known, added])
-                changed.append(window)
-        yield from self.advance(pane + self._pane_ms)
-        for window in sorted(changed):
-            if window in self._open:
-                _, size_ms, start = window
-                yield WindowUpdate(pane, start, size_ms, self._open[window], False)
-
-    def advance(self, complete_ms: int) -> Iterator[WindowUpdate]:
-        """The windows that are complete once all panes before a time are added."""
-        for window in sorted(window for window in self._open if window[0] <= complete_ms):
-            end, size_ms, start = window
-            yield WindowUpdate(end - self._pane_ms, start, size_ms, self._open.pop(window), True)
-
-    def end(self) -> Iterator[WindowUpdate]:
-        """The windows that are open at the end of the input."""
-        return self.advance(max((end for end, _, _ in self._open), default=0))
-
-    @property
-    def memory_bytes(self) -> int:
-        return sum(int(state.estimated_size()) for state in self._open.values())
-
-
-def in_pane(state: pl.DataFrame, pane: int) -> pl.DataFrame:
-    """The rows, moved to another pane."""
-    return state.with_columns(pane=pl.lit(pane, dtype=pl.Int64))
 
 
 class Members(NamedTuple):
@@ -98,6 +51,14 @@ class _Stretch:
     leaped: int = 0
 
 
+class _Amended(NamedTuple):
+    """The late events of a pane: their counts, the agents they come from, and those who may lack some."""
+
+    counts: Counts
+    agents: int
+    partial: int
+
+
 class PaneIndex:
     """Counts and contributors of panes that come in order. Sums are differences of running sums: O(log panes)."""
 
@@ -105,6 +66,7 @@ class PaneIndex:
         self._panes: list[int] = []
         self._sums: list[tuple[int, ...]] = [tuple(Counts())]
         self._stretches: list[_Stretch] = []
+        self._amended: dict[int, _Amended] = {}
 
     def add(self, run: Run, counted: Counted) -> None:
         """Takes the panes of the next run, with their counts where they have any."""
@@ -122,18 +84,31 @@ class PaneIndex:
     def counted(self, first: int, last: int) -> Counts:
         """The counts of the panes from `first` to `last`."""
         begin, end = bisect_left(self._panes, first), bisect_right(self._panes, last)
-        return Counts(*map(sub, self._sums[end], self._sums[begin]))
+        came_late = (one.counts for pane, one in self._amended.items() if first <= pane <= last)
+        return total([Counts(*map(sub, self._sums[end], self._sums[begin])), *came_late])
 
-    def members(self, first: int, last: int) -> Members:
-        """The members of the panes from `first` to `last`; unknown panes have none."""
-        inside = [one for one in self._stretches if one.after < last and one.upto >= first]
+    def amend(self, patch: Patch, partial: int) -> None:
+        """Takes late events; of the agents that are `partial` where these come from, not all may be there."""
+        for pane, agents in patch.agents.items():
+            known = self._amended.get(pane, _Amended(Counts(), 0, 0))
+            counts = known.counts.plus(patch.counted.get(pane, Counts()))
+            self._amended[pane] = _Amended(counts, known.agents | agents, known.partial | agents & partial)
+
+    def members(self, first: int, last: int, through: int) -> Members:
+        """The members of the panes from `first` to `last`, whole if they are so `through` the last or a later one;
+        unknown panes have none."""
+        inside = [one for one in self._stretches if one.after < through and one.upto >= first]
         if not inside:
             return Members(0, 0)
         contributors, whole = 0, -1
         for one in inside:
-            contributors |= one.contributors
+            contributors |= one.contributors if one.after < last else 0
             whole &= one.contributors & ~one.partial
-        is_covered = inside[0].after < first and inside[-1].upto >= last
+        is_covered = inside[0].after < first and inside[-1].upto >= through
+        for pane, amended in self._amended.items():
+            if first <= pane <= last:
+                contributors |= amended.agents
+                whole &= ~amended.partial
         return Members(contributors, whole if is_covered else 0)
 
     def leaped(self, first: int, last: int) -> int:
@@ -143,6 +118,7 @@ class PaneIndex:
     def forget(self, before: int) -> None:
         """Frees panes before a time, once there are many of them."""
         self._stretches = [one for one in self._stretches if one.upto >= before]
+        self._amended = {pane: one for pane, one in self._amended.items() if pane >= before}
         old = bisect_left(self._panes, before)
         if 2 * old > len(self._panes):
             del self._panes[:old], self._sums[:old]
@@ -182,7 +158,8 @@ class SessionWindows:
         if isinstance(first, int) and self._complete is not None:
             pane_ms = self._layout.pane_ms
             start = first // pane_ms * pane_ms
-            yield WindowUpdate(self._complete - pane_ms, start, self._complete - start, sessions, True)
+            newest = self._complete - pane_ms
+            yield WindowUpdate(newest, start, self._complete - start, sessions, True, newest)
 
     @property
     def memory_bytes(self) -> int:
@@ -197,8 +174,9 @@ LOOK_PANES = 64
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
-    """A window that can be published. `pane`: its newest. `position` grows from window to window: the pane, and some
-    ms more if several windows come with it. `expected`, `contributors`, `partial`, `leaped`: bitmaps of agents.
+    """A window that can be published. `pane`: that with which it comes. `position` grows from window to window: the
+    pane, and some ms more if several windows come with it. `expected`, `contributors`, `partial`, `leaped`: bitmaps of
+    agents. `revision`: how often it has changed since its end.
     """
 
     pane: int
@@ -211,6 +189,7 @@ class ClosedWindow:
     partial: int
     is_final: bool = True
     leaped: int = 0
+    revision: int = 0
 
 
 Expected = Callable[[int, int], int]
@@ -232,7 +211,7 @@ class WindowAssembler:
         if function.sessions is not None:
             self._windows = SessionWindows(function.sessions)
         elif windowing.changes:
-            self._windows = ChangingWindows(function.combine, sizes, self._pane_ms)
+            self._windows = ChangingWindows(function.combine, sizes, self._pane_ms, function.grace.amends_ms)
         else:
             self._windows = _Consolidated(function, sizes, self._pane_ms)
         self._last = (0, 0)
@@ -242,15 +221,50 @@ class WindowAssembler:
 
     def take(self, run: Run, counted: Counted, expected: Expected) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
         """The windows that the next run completes or changes, in order, each with its state."""
+        patches, too_late = self._sorted_out(run.patches)
+        counted = add_counted([counted, too_late]) if too_late else counted
         self._index.add(run, counted)
-        for update in self._updates_of(run, counted):
+        for update in self._updates_of(run, counted.keys(), patches):
             if update.start_ms >= self._starts:
                 yield self._closed(update, expected), update.state
         self._index.forget(self.function.retention_pane(run.upto) + 1)
 
-    def _updates_of(self, run: Run, panes: Iterable[int]) -> Iterator[WindowUpdate]:
-        for pane in sorted(panes):
-            yield from self._windows.add(pane, run.state.filter(pl.col("pane") == pane))
+    def _sorted_out(self, patches: Iterable[Patch]) -> tuple[list[Patch], Counted]:
+        """The patches cut to the panes that can be amended, and what is to be counted late of the others."""
+        taken, too_late = [], dict[int, Counts]()
+        for patch in patches:
+            panes = {pane for pane in patch.agents if self._accepts(pane, patch.carrier)}
+            taken.append(patch.of(panes))
+            late = total(counts for pane, counts in patch.counted.items() if pane not in panes).events
+            count_in(too_late, {patch.carrier: Counts(late=late)} if late else {})
+        return [patch for patch in taken if patch.agents], too_late
+
+    def _accepts(self, pane: int, carrier: int) -> bool:
+        windows = self._windows
+        return pane >= self._starts and isinstance(windows, ChangingWindows) and windows.accepts(pane, carrier)
+
+    def settle(self, upto: int, expected: Expected) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
+        """The last results of windows that are over with all panes up to one, as those of another version follow."""
+        if isinstance(self._windows, ChangingWindows):
+            next_pane = closed_ms(upto, self._pane_ms) + 1
+            updates = list(self._windows.settle(next_pane, upto))
+            for number, update in enumerate(updates):
+                closed = self._closed(update, expected)
+                yield replace(closed, pane=upto + 1, position=next_pane - len(updates) + number), update.state
+
+    def _updates_of(self, run: Run, panes: Collection[int], patches: Iterable[Patch]) -> Iterator[WindowUpdate]:
+        late = {patch.carrier: patch for patch in patches}
+        for pane in sorted({*panes, *late}):
+            windows = self._windows
+            if pane in late and isinstance(windows, ChangingWindows):
+                yield from windows.advance(pane)
+                self._index.amend(late[pane], run.partial | late[pane].lacking)
+                for amended in late[pane].state.partition_by("pane"):
+                    windows.amend(amended["pane"][0], amended)
+                if pane not in panes:
+                    yield from windows.show(pane)
+            if pane in panes:
+                yield from windows.add(pane, run.state.filter(pl.col("pane") == pane))
             self._taken += 1
             if self._taken % LOOK_PANES == 0:
                 self.is_too_large = self._windows.memory_bytes > BYTES_MAX
@@ -262,14 +276,16 @@ class WindowAssembler:
 
     def _closed(self, update: WindowUpdate, expected: Expected) -> ClosedWindow:
         before, rank = self._last
-        rank = rank + 1 if update.pane == before else 0
-        self._last = (update.pane, rank)
-        # An agent that is in all panes of an open window up to now is whole.
-        members = self._index.members(update.start_ms, update.pane)
+        rank = rank + 1 if update.at == before else 0
+        self._last = (update.at, rank)
+        # An agent that is in all panes of an open window up to now is whole. What it had late for one that is over came
+        # with later panes: it is in those as well.
+        is_over = update.start_ms + update.size_ms <= update.at
+        members = self._index.members(update.start_ms, update.pane, update.at if is_over else update.pane)
         belong = expected(update.start_ms, update.pane)
         return ClosedWindow(
-            pane=update.pane,
-            position=update.pane + rank,
+            pane=update.at,
+            position=update.at + rank,
             start_ms=update.start_ms,
             size_ms=update.size_ms,
             counted=self._index.counted(update.start_ms, update.pane),
@@ -278,6 +294,7 @@ class WindowAssembler:
             partial=belong & members.contributors & ~members.whole,
             is_final=update.is_final,
             leaped=belong & self._index.leaped(update.start_ms, update.pane),
+            revision=update.revision,
         )
 
 
@@ -298,7 +315,8 @@ class _Consolidated:
         return map(self._updates_of, self._consolidator.end())
 
     def _updates_of(self, window: CompleteWindow) -> WindowUpdate:
-        return WindowUpdate(window.end_ms - self._pane_ms, window.start_ms, window.size.size_ms, window.frame, True)
+        newest = window.end_ms - self._pane_ms
+        return WindowUpdate(newest, window.start_ms, window.size.size_ms, window.frame, True, newest)
 
     @property
     def memory_bytes(self) -> int:

@@ -55,6 +55,10 @@ PaneCounts = tuple[Time, Time, Time, Time, Time, Time, Time]
 """A pane and its `Counts`, to be checked."""
 PANES_COUNTED_MAX = 4096
 """Upper bound on the panes with counts in one snapshot; a run of more goes as several."""
+PatchCounts = tuple[Time, Time, Time, Time, Time, Time, Time, Bitmap]
+"""A pane, its `Counts` and the agents whose late events it has, to be checked."""
+WirePatch = tuple[Time, bytes, Annotated[list[PatchCounts], msgspec.Meta(max_length=PANES_COUNTED_MAX)], Bitmap]
+"""The pane with which late events of earlier panes go, their state, their counts, and who lacks some: see `Patch`."""
 LossReason = Annotated[str, msgspec.Meta(max_length=256)]
 Incomplete = Annotated[tuple[tuple[Time, Time, Bitmap], ...], msgspec.Meta(max_length=SPANS_MAX)]
 """Spans of panes, each with its contributors, that were published without somebody: see `IncompleteSpan`."""
@@ -182,7 +186,7 @@ class Snapshot(Message, frozen=True, tag=True):
     `partial`: the contributors that lack some of their events.
     `detached`: it was sent before, to a parent that may have passed it on; it goes up to the root unchanged.
     `tree`: the tree whose range of keys the state has; counts go up tree 0. `of_root`: sent by that tree's root to the
-    master. `leaped`: the agents that were leaped over in these panes. `losses`: see `Run`.
+    master. `leaped`: the agents that were leaped over in these panes. `losses`, `patches`: see `Run`.
     """
 
     epoch: JobEpoch
@@ -198,11 +202,15 @@ class Snapshot(Message, frozen=True, tag=True):
     of_root: bool = False
     leaped: Bitmap = b""
     losses: Annotated[list[tuple[Bitmap, LossReason]], msgspec.Meta(max_length=LOSSES_MAX)] = []  # noqa: RUF012
+    patches: Annotated[list[WirePatch], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
 
     @property
     def size(self) -> int:
         """An upper bound on the encoded bytes, but for a few."""
-        return len(self.state) + COUNTS_BYTES * len(self.counted)
+        size = len(self.state) + COUNTS_BYTES * len(self.counted)
+        for _, state, counted, _ in self.patches:
+            size += len(state) + sum(COUNTS_BYTES + len(entry[-1]) for entry in counted)
+        return size
 
 
 class SnapshotAck(Message, frozen=True, tag=True):

@@ -6,9 +6,10 @@ each other in pane order, so that "how far" is one number and the barrier is a m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 import polars as pl
@@ -50,12 +51,71 @@ COUNTS_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Patch:
+    """Late events of panes that were sealed before, by pane: their state, their counts, and the agents they come from.
+
+    It goes with the pane `carrier` of the same agents' run wherever that goes, so it counts once, as that does.
+    `lacking`: the agents that know that some late events of these panes are not here.
+    """
+
+    carrier: int
+    state: pl.DataFrame
+    counted: Counted
+    agents: Mapping[int, int]
+    lacking: int = 0
+
+    def of(self, panes: Collection[int]) -> Patch:
+        """The patch of these panes only."""
+        if self.agents.keys() <= set(panes):
+            return self
+        counted = {pane: counts for pane, counts in self.counted.items() if pane in panes}
+        state = self.state.filter(pl.col("pane").is_in(list(panes)))
+        return replace(self, state=state, counted=counted, agents={pane: self.agents[pane] for pane in panes})
+
+    def by(self, number: int) -> Patch:
+        """A worker's own patch under its number."""
+        mine = 1 << number
+        return replace(self, agents=dict.fromkeys(self.agents, mine), lacking=mine if self.lacking else 0)
+
+    def is_sound(self, pane_ms: int | None, contributors: int) -> bool:
+        """Whether an honest peer could have made it for a run of these contributors."""
+        if not pane_ms or any(agents & ~contributors or not agents for agents in self.agents.values()):
+            return False
+        if self.lacking & ~contributors:
+            return False
+        is_before = all(pane % pane_ms == 0 and -PANE_MAX < pane < self.carrier for pane in self.agents)
+        panes = set(self.state["pane"].unique()) | self.counted.keys()
+        return is_before and self.agents.keys() >= panes and _are_sane(self.counted.values())
+
+
+Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
+"""Merges the states of a run that ends with a pane."""
+
+
+def merged_patches(patches: Iterable[Patch], upto: int, combine: Combine) -> tuple[Patch, ...]:
+    """The patches of disjoint agents in a run up to a pane, those of one carrier as one, in their order."""
+    alike: dict[int, list[Patch]] = {}
+    for patch in patches:
+        alike.setdefault(patch.carrier, []).append(patch)
+    merged = []
+    for carrier, group in sorted(alike.items()):
+        agents: dict[int, int] = {}
+        for patch in group:
+            for pane, numbers in patch.agents.items():
+                agents[pane] = agents.get(pane, 0) | numbers
+        state = group[0].state if len(group) == 1 else combine([patch.state for patch in group], upto)
+        lacking = reduce(or_, (patch.lacking for patch in group))
+        merged.append(Patch(carrier, state, add_counted(patch.counted for patch in group), agents, lacking))
+    return tuple(merged)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """The panes in (after, upto] of some contributors: their state and their counts, both by pane.
 
     `partial`: the contributors that know that they lack some of their events. `tree`: the range of the keys' hashes of
     the state; the counts go with tree 0. `leaped`: the agents that were leaped over in these panes. `losses`: those who
-    would be contributors, and why they are none.
+    would be contributors, and why they are none. `patches`: what the contributors had too late for earlier panes.
     """
 
     after: int
@@ -67,6 +127,7 @@ class Run:
     tree: int = 0
     leaped: int = 0
     losses: Losses = ()
+    patches: tuple[Patch, ...] = ()
 
     @property
     def tells(self) -> bool:
@@ -75,7 +136,8 @@ class Run:
 
     def pieces(self, panes_max: int) -> Iterator[Run]:
         """The run as runs with counts of at most so many panes each, in order; itself if that is one."""
-        ends = sorted(self.counted)[panes_max - 1 : -1 : panes_max] if len(self.counted) > panes_max else []
+        panes = self.counted.keys() | {patch.carrier for patch in self.patches}
+        ends = sorted(panes)[panes_max - 1 : -1 : panes_max] if len(panes) > panes_max else []
         after = self.after
         for upto in (*ends, self.upto):
             yield self.within(after, upto)
@@ -83,7 +145,7 @@ class Run:
 
     def halves(self) -> tuple[Run, Run] | None:
         """Two runs, each with about half of its panes; None if it has one at most."""
-        panes = sorted({*self.counted, *self.state["pane"].unique()})
+        panes = sorted({*self.counted, *self.state["pane"].unique(), *(patch.carrier for patch in self.patches)})
         if len(panes) < 2:
             return None
         middle = panes[len(panes) // 2 - 1]
@@ -103,7 +165,18 @@ class Run:
         inside = pl.col("pane").is_between(after, upto, closed="right")
         state = self.state.filter(inside) if self.state.height else self.state
         counted = {pane: counts for pane, counts in self.counted.items() if after < pane <= upto}
-        return replace(self, after=after, upto=upto, state=state, counted=counted)
+        patches = tuple(patch for patch in self.patches if after < patch.carrier <= upto)
+        return replace(self, after=after, upto=upto, state=state, counted=counted, patches=patches)
+
+    @property
+    def patched(self) -> Counts:
+        """The counts of all that came too late for earlier panes."""
+        return total(counts for patch in self.patches for counts in patch.counted.values())
+
+    def without_patches(self) -> Run:
+        """Counts what it has of earlier panes as late."""
+        late = {patch.carrier: Counts(late=total(patch.counted.values()).events) for patch in self.patches}
+        return replace(self, counted=add_counted([self.counted, late]), patches=()) if late else self
 
     def is_like(self, other: Run) -> bool:
         """Whether it covers the same panes of the same contributors, in the same tree."""
@@ -114,7 +187,9 @@ class Run:
         """A worker's own run under its number; a run without contributors stays so."""
         if not self.contributors:
             return self
-        return replace(self, contributors=1 << number, partial=1 << number if self.partial else 0)
+        mine = 1 << number
+        patches = tuple(patch.by(number) for patch in self.patches)
+        return replace(self, contributors=mine, partial=mine if self.partial else 0, patches=patches)
 
     def is_sound(self, pane_ms: int | None) -> bool:
         """Whether an honest peer could have made it: it has only the job's panes, within its span, and sane counts."""
@@ -122,7 +197,7 @@ class Run:
             return False
         if not all(self._holds(pane, pane_ms) or pane == END == self.upto for pane in self.counted):
             return False
-        if not all(0 <= count <= COUNT_MAX for counts in self.counted.values() for count in counts):
+        if not _are_sane(self.counted.values()) or not all(self._carries(patch, pane_ms) for patch in self.patches):
             return False
         if not self.state.height:
             return True
@@ -132,6 +207,9 @@ class Run:
             return False
         are_aligned = first == last or not pane_ms or ((panes % pane_ms) == 0).all()
         return are_aligned and self._holds(first, pane_ms) and self._holds(last, pane_ms)
+
+    def _carries(self, patch: Patch, pane_ms: int | None) -> bool:
+        return self._holds(patch.carrier, pane_ms) and patch.is_sound(pane_ms, self.contributors)
 
     def _holds(self, pane: int, pane_ms: int | None) -> bool:
         """Whether it is a pane of the job in this run's span."""
@@ -144,6 +222,10 @@ def closed_ms(frontier: int, pane_ms: int | None) -> int:
     if pane_ms is None or frontier in (FIRST_PANE, END):
         return frontier
     return frontier // pane_ms * pane_ms + pane_ms - 1
+
+
+def _are_sane(counted: Iterable[Counts]) -> bool:
+    return all(0 <= count <= COUNT_MAX for counts in counted for count in counts)
 
 
 def runs_upto(pane: int, runs: Iterable[Run]) -> list[Run]:

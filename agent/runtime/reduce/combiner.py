@@ -15,7 +15,7 @@ delivers after its combiner has passed them on are detached as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import groupby
@@ -24,11 +24,19 @@ from typing import NamedTuple
 
 import polars as pl
 
-from agent.runtime.model.panes import FIRST_PANE, Counted, Losses, Run, add_counted, merged_losses, runs_upto
+from agent.runtime.model.panes import (
+    FIRST_PANE,
+    Combine,
+    Counted,
+    Losses,
+    Run,
+    add_counted,
+    merged_losses,
+    merged_patches,
+    runs_upto,
+)
 from agent.runtime.reduce.straggler import RUNS_MAX, SourceWatch, StragglerPolicy
 
-Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
-"""Merges the states of a run that ends with a pane."""
 GAPS_MAX = 64
 """Upper bound on the lost spans of one source that may still come; runs of older spans are late."""
 DETACHED_MAX = 4096
@@ -179,9 +187,10 @@ class Combiner:
         for (contributors, partial, leaped, losses, _), group in groupby(cuts, key=self._kind):
             alike = list(group)
             parts = [run.within(span.after, span.upto) for span, chosen in alike for run in chosen]
-            state, counted = self._merge(parts, alike[-1][0].upto)
             after, upto = alike[0][0].after, alike[-1][0].upto
-            runs.append(Run(after, upto, contributors, state, counted, partial, self.trees[0], leaped, losses))
+            state, counted = self._merge(parts, upto)
+            patches = merged_patches((one for part in parts for one in part.patches), upto, self.combine)
+            runs.append(Run(after, upto, contributors, state, counted, partial, self.trees[0], leaped, losses, patches))
         for source, waiting in list(self._waiting.items()):
             self._waiting[source] = _beyond(limit, waiting)
             if source not in self._progress and not self._waiting[source]:

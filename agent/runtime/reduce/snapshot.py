@@ -9,12 +9,12 @@ import polars as pl
 
 import cbt
 import query
-from agent.runtime.function.versions import Versions
+from agent.runtime.function.versions import InForce, Versions
 from agent.runtime.keyed.placement import KeyPlacement
-from agent.runtime.messages.jobs import Snapshot
+from agent.runtime.messages.jobs import Snapshot, WirePatch
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
-from agent.runtime.model.panes import Counts, Run, merged_losses
+from agent.runtime.model.panes import Counts, Patch, Run, merged_losses
 from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from overlay import Id
 
@@ -58,7 +58,8 @@ def reason_too_large(message: Snapshot, limits: RunLimits) -> str | None:
     """The reason why a snapshot cannot be passed on, None if it can."""
     if message.size > limits.run_bytes:
         return ENCODED_TOO_LARGE.format(message.size, limits.run_bytes)
-    if message.state and (size := cbt.frame_bytes(message.state)) > limits.frame_bytes:
+    states = (message.state, *(state for _, state, *_ in message.patches))
+    if (size := sum(cbt.frame_bytes(state) for state in states if state)) > limits.frame_bytes:
         return TOO_LARGE.format(size, limits.frame_bytes)
     return None
 
@@ -103,7 +104,30 @@ def snapshot_of(
         run.tree,
         losses=[(contributors.to_bytes(agents), reason) for agents, reason in run.losses],
         leaped=contributors.to_bytes(run.leaped) if run.leaped else b"",
+        patches=[_encoded(patch) for patch in run.patches],
     )
+
+
+def _encoded(patch: Patch) -> WirePatch:
+    counted = (
+        (pane, *patch.counted.get(pane, Counts()), contributors.to_bytes(agents))
+        for pane, agents in patch.agents.items()
+    )
+    return patch.carrier, cbt.encode_frame(patch.state), list(counted), contributors.to_bytes(patch.lacking)
+
+
+def _patch_of(message: WirePatch, version: InForce, tree: int, bytes_max: int) -> Patch | None:
+    """Decodes a patch that may hold anything; None if it is of no use."""
+    carrier, encoded, entries, lacking = message
+    function = version.function
+    counted = {pane: Counts(*counts) for pane, *counts, _ in entries if any(counts)}
+    agents = {pane: contributors.from_bytes(numbers) for pane, *_, numbers in entries}
+    if not function.grace.amends_ms or len(agents) < len(entries) or (counted and tree):
+        return None
+    if any(pane <= version.after for pane in agents):
+        return None  # windows of one version hold nothing of another
+    state = cbt.decode_frame(encoded, function.state_schema, bytes_max=bytes_max)
+    return Patch(carrier, state, counted, agents, contributors.from_bytes(lacking))
 
 
 def without_content(versions: Versions, after: int, upto: int, tree: int = 0) -> Run:
@@ -132,15 +156,21 @@ def run_of(
         state = function.empty_state
         if message.state != function.empty_state_encoded:
             state = cbt.decode_frame(message.state, function.state_schema, bytes_max=limits.frame_bytes)
+        decoded = [_patch_of(patch, version, message.tree, limits.frame_bytes) for patch in message.patches]
     except cbt.FrameError:
         return None
+    patches = [patch for patch in decoded if patch is not None]
     partial = contributors.from_bytes(message.partial)
     counted = {pane: Counts(*counts) for pane, *counts in message.counted}
-    if len(counted) < len(message.counted) or (counted and message.tree):
+    if len(counted) < len(message.counted) or (counted and message.tree) or len(patches) < len(decoded):
         return None  # a pane twice, or what goes up tree 0
     losses = merged_losses([tuple((contributors.from_bytes(agents), why) for agents, why in message.losses)])
-    run = Run(message.after, message.upto, members, state, counted, partial, message.tree, leaped, losses)
-    is_of_tree = placement.is_on_tree(function, state, message.tree)
+    run = Run(
+        message.after, message.upto, members, state, counted, partial, message.tree, leaped, losses, tuple(patches)
+    )
+    states = [state, *(patch.state for patch in patches)]
+    is_of_tree = all(placement.is_on_tree(function, one, message.tree) for one in states)
     if function.sessions is not None and not function.sessions.is_sound(state):
         return None
-    return run if is_of_tree and run.is_sound(function.pane_ms) and function.is_within_limit(state) else None
+    is_within_limit = all(map(function.is_within_limit, states))
+    return run if is_of_tree and run.is_sound(function.pane_ms) and is_within_limit else None

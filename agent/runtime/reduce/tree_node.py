@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from agent.runtime.messages.jobs import Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck
-from agent.runtime.model.panes import Run
-from agent.runtime.reduce.combiner import Combine, Combiner, PaneSpan
+from agent.runtime.model.panes import Combine, Run
+from agent.runtime.reduce.combiner import Combiner, PaneSpan
 from agent.runtime.reduce.parts import RunLimits
 from agent.runtime.reduce.retransmit import AckLatency, RetransmitBuffer
 from agent.runtime.reduce.straggler import LOOK_INTERVAL_S, StragglerPolicy

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from agent.parsing import Parsed
+from agent.parsing import NO_WATERMARK_MS, Parsed
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_named
 from agent.runtime.function.upstream_rows import ResultError, read_result
@@ -154,9 +154,14 @@ class UpstreamJobs:
             return Parsed((), 0, pane)
         if not result.final:
             return Parsed((), 0, upstream.closed_ms + 1)  # the final result is still to come
+        end = result.closed_ms()
+        if end != NO_WATERMARK_MS:
+            if upstream.begins_after not in (None, FIRST_PANE) and end - 2 <= (upstream.begins_after or 0):
+                return Parsed((), 0, upstream.closed_ms + 1)  # it came later than its last pane, and was read before
+            pane = min(pane, end - 2)
         if not result.is_whole:
             upstream.pipeline.lacks_some_at(pane)
-        closed_ms = pane + 1 if result.more else result.closed_ms()
+        closed_ms = pane + 1 if result.more else end
         return replace(result.to_events(pane, columns), watermark_ms=closed_ms)
 
     def _closed(self, upstream: _UpstreamJob, closed_ms: int, now: float) -> None:
