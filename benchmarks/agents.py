@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent.control.messages import Acknowledged
 from elf.client import SyncJob
+from elf.demo.agents.agent_process import Settings
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 from .events import write_shop_events
@@ -20,8 +21,9 @@ _FIRST_EVENTS = 100
 
 
 @contextmanager
-def running_agents(agents: int) -> Iterator[tuple[AgentFleet, Path, float]]:
-    """A fleet, the folder its logs belong in (`agent-N/web.json`), and how long it took to be ready."""
+def running_agents(agents: int, settings: Settings = ()) -> Iterator[tuple[AgentFleet, Path, float]]:
+    """A fleet, the folder its logs belong in (`agent-N/web.json`), and how long it took to be ready. `settings`:
+    further keys of their agent.toml."""
     with tempfile.TemporaryDirectory(prefix="elf-bench-") as directory:
         folder = Path(directory)
         names = [f"agent-{number}" for number in range(1, agents + 1)]
@@ -29,14 +31,14 @@ def running_agents(agents: int) -> Iterator[tuple[AgentFleet, Path, float]]:
         for name in names:
             _log(folder, name, LIVE).parent.mkdir(parents=True)
         write_events(folder, names, LIVE, _FIRST_EVENTS * agents)
-        with AgentFleet(folder / "agents", [_spec(folder, name) for name in names]) as fleet:
+        with AgentFleet(folder / "agents", [_spec(folder, name, settings) for name in names]) as fleet:
             yield fleet, folder, time.monotonic() - began
 
 
-def _spec(folder: Path, name: str) -> AgentSpec:
+def _spec(folder: Path, name: str, settings: Settings) -> AgentSpec:
     live = StreamFiles(LIVE, (str(_log(folder, name, LIVE)),))
     backlog = StreamFiles(BACKLOG, (str(_log(folder, name, BACKLOG)),), read_from="beginning")
-    return AgentSpec(name, (live, backlog))
+    return AgentSpec(name, (live, backlog), settings=settings)
 
 
 def until_all_run(job: SyncJob, agents: int, timeout_s: float) -> None:

@@ -8,6 +8,7 @@ from benchmarks.report import Comparison, within
 
 NAME = "recovery"
 AGENTS = 8
+FEW = 4
 MANY = 32
 TARGET_AGENTS = 1_280
 """Number of agents in the fleet of the paper's figures."""

@@ -20,7 +20,7 @@ from agent.runtime.copies.held import RUN_OVERHEAD, HeldRuns, read_copy
 from agent.runtime.copies.own import OwnRuns
 from agent.runtime.copies.racks import Racks
 from agent.runtime.copies.service import CopyOptions
-from agent.runtime.messages.copies import Copies, CopiesWanted, HeldCopies, RackNote
+from agent.runtime.messages.copies import Copies, CopiesWanted, HeldCopies, HoldersNote, RackNote
 from agent.runtime.messages.jobs import CODEC, Announce, Snapshot
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.model.epoch import JobEpoch
@@ -216,6 +216,18 @@ def test_a_master_takes_what_it_has_asked_for_once() -> None:
     assert (result.contributors, result.missing) == (5, [])
     assert result.events == asking.fleet.events_of(*asking.fleet.logged)
     assert asking.says(honest) == 0, "it is out"
+
+
+def test_only_agents_on_the_roster_name_their_holders() -> None:
+    fleet = CopyFleet(3)
+    master, stranger = fleet.master, Peer(Id(12345), "stranger")
+    epoch = master.masters.get(KEY).state.epoch  # type: ignore[union-attr]
+    worker = fleet.workers()[0].node.peer
+    for sender, of, refused in ((worker, epoch, 0), (stranger, epoch, 1), (worker, epoch.next(Id(4)), 1)):
+        before = master.refused
+        note = HoldersNote(KEY, of, [stranger])
+        master.process(MessageReceived(sender, CODEC.encode(note)), fleet.now, fleet.wall_ms)
+        assert master.refused == before + refused
 
 
 def test_a_request_of_whoever_is_not_known_as_master_is_not_answered() -> None:

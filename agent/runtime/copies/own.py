@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from agent.runtime.messages.copies import RUNS_MAX
-from agent.runtime.messages.jobs import Snapshot
+from agent.runtime.messages.jobs import CODEC, Snapshot
 from overlay import Id
 
 OWN_BYTES_MAX = 64 << 20
@@ -23,6 +23,19 @@ class OwnRun:
     snapshot: Snapshot
     posted: set[int] = field(default_factory=set)
     held: set[int] = field(default_factory=set)
+    _encoded: bytes | None = None
+
+    def encoded(self) -> bytes:
+        """The encoded run, made once for all holders that are to have it."""
+        if self._encoded is None:
+            self._encoded = CODEC.encode(self.snapshot)
+        return self._encoded
+
+    def held_by(self, holder: int) -> None:
+        """Notes that an agent holds it."""
+        self.held.add(holder)
+        if self.held >= self.posted:
+            self._encoded = None
 
     @property
     def key(self) -> Key:

@@ -34,9 +34,9 @@ class Racks:
 
         As long as there are several other racks, the holders are in different ones.
         """
-        near = self._node.neighbours(CANDIDATES)
         if not self._own:
-            return near[:count]
+            return self._node.neighbours(count)
+        near = self._node.neighbours(CANDIDATES)
         taken = {self._own}
         chosen: list[Peer] = []
         while len(chosen) < min(count, len(near)):
@@ -54,12 +54,13 @@ class Racks:
 
     def tick(self, now: float) -> None:
         """Tells neighbours this agent's rack; forgets those that are near no more."""
-        near = self._node.neighbours(CANDIDATES)
         if self._own:
+            near = self._node.neighbours(CANDIDATES)
             for peer in near:
                 if now - self._told_at.get(peer.node_id, now - TELL_S) >= TELL_S:
                     self._told_at[peer.node_id] = now
                     self._sender.send(peer, RackNote(FLEET_GROUP, self._own), now)
             ids = {peer.node_id for peer in near}
             self._told_at = {node_id: at for node_id, at in self._told_at.items() if node_id in ids}
-        self._of = {node_id: rack for node_id, rack in self._of.items() if node_id in self._node.leaf_set}
+        if self._of:
+            self._of = {node_id: rack for node_id, rack in self._of.items() if node_id in self._node.leaf_set}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agent.runtime.copies.courier import Courier
 from agent.runtime.copies.held import OWNER_BYTES_MAX, HeldRun, HeldRuns, read_copy
@@ -22,11 +23,13 @@ from agent.runtime.messages.copies import (
     CopyPart,
     CopyPartTaken,
     HeldCopies,
+    HoldersNote,
     RackNote,
 )
 from agent.runtime.messages.handlers import Handler, Handlers, Via
-from agent.runtime.messages.jobs import CODEC, Announce, Snapshot
+from agent.runtime.messages.jobs import Announce, Snapshot
 from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import Run
 from agent.runtime.model.wall_clock import WallClock
 from agent.runtime.reduce.snapshot import StateEncoder
@@ -73,6 +76,7 @@ class RunCopies:
         self.held = HeldRuns()
         self.own = OwnRuns()
         self.courier = Courier(sender, clock, jobs.ingest.area)
+        self._told: dict[Id, tuple[JobEpoch, Sequence[Peer]]] = {}
         self._sealed: deque[tuple[LocalJob, list[Run]]] = deque()
         if options.holders:
             jobs.on_leaving = self.sealed
@@ -82,8 +86,9 @@ class RunCopies:
             RackNote: Handler(Via.DIRECT, self.racks.told),
             Copies: Handler(Via.DIRECT, self.hold),
             HeldCopies: Handler(Via.DIRECT, self.recover),
+            HoldersNote: Handler(Via.DIRECT, self.note_holders),
             CopiesTaken: Handler(Via.DIRECT, self.taken),
-            CopiesWanted: Handler(Via.FLEET, self.give),
+            CopiesWanted: Handler(Via.FLEET | Via.DIRECT, self.give),
             CopyPart: Handler(Via.DIRECT, self.part),
             CopyPartTaken: Handler(Via.DIRECT, self.part_taken),
         }
@@ -143,16 +148,25 @@ class RunCopies:
         return self.racks.choose(self._wanted)
 
     def _post(self, app_id: Id, holders: Sequence[Peer], now: float) -> None:
+        self._tell_holders(app_id, holders, now)
         for peer in holders:
             for runs in list(self.own.to_post(app_id, peer.node_id)):
                 self.courier.post(peer, self._letter(runs), self._settled(peer, runs), now)
 
+    def _tell_holders(self, app_id: Id, holders: Sequence[Peer], now: float) -> None:
+        """Tells the job's master about the holders, unless it knows."""
+        job = self._jobs.get(app_id)
+        if job is not None and job.epoch is not None and self._told.get(app_id) != (job.epoch, holders):
+            self._told[app_id] = (job.epoch, holders)
+            self._jobs.send_to_master(job, HoldersNote(app_id, job.epoch, list(holders)), now)
+
     def _letter(self, runs: list[OwnRun]) -> Callable[[int], Copies | None]:
         def make(serial: int) -> Copies | None:
-            wanted = [run.snapshot for run in runs if self.own.has(run)]
+            wanted = [run for run in runs if self.own.has(run)]
             if not wanted:
                 return None
-            return Copies(wanted[0].app_id, wanted[-1].epoch, serial, [CODEC.encode(one) for one in wanted])
+            newest = wanted[-1].snapshot
+            return Copies(newest.app_id, newest.epoch, serial, [run.encoded() for run in wanted])
 
         return make
 
@@ -160,7 +174,7 @@ class RunCopies:
         def settled(held: bool, _now: float) -> None:
             for run in runs:
                 if held:
-                    run.held.add(peer.node_id)
+                    run.held_by(peer.node_id)
                 elif self.own.has(run):
                     self.unheld += 1
 
@@ -177,8 +191,12 @@ class RunCopies:
         self._sender.send(sender, CopiesTaken(message.app_id, message.serial, held), now)
         return True
 
-    def give(self, message: CopiesWanted, now: float) -> bool:
-        """Sends the master what this agent holds of the agents that it lacks; False if it is not known as master."""
+    def give(self, message: CopiesWanted, *about: Any) -> bool:
+        """Sends the master what this agent holds of the agents that it lacks; False if it is not known as master.
+
+        It may be anybody who asks, and in any way: the answer goes to the master alone. `about` ends with the time.
+        """
+        *_, now = about
         known = self._directory.get(message.app_id)
         if known is None or known.epoch != message.epoch:
             return False
@@ -210,6 +228,16 @@ class RunCopies:
         self.courier.post(known.master, make, settled, now)
 
     # The master.
+
+    def note_holders(self, message: HoldersNote, sender: Peer, _now: float) -> bool:
+        """Tells the job's master, if it is here, which agents hold the runs of a worker."""
+        master = self._masters.get(message.app_id)
+        if master is None or master.state.epoch != message.epoch:
+            return False
+        if not master.state.roster.numbers_of(sender.node_id):
+            return False
+        master.copies.note_holders(sender.node_id, message.holders)
+        return True
 
     def recover(self, message: HeldCopies, sender: Peer, now: float) -> bool:
         """Gives the job's master, if it is here, the runs of an agent that it lacks."""
@@ -252,14 +280,16 @@ class RunCopies:
         self.held.drop(app_id)
         self.own.drop(app_id)
         self.courier.forget(app_id)
+        self._told.pop(app_id, None)
 
     def tick(self, now: float) -> None:
         """Frees what is published, sends to new holders, and sends again what nobody has acknowledged."""
         self.racks.tick(now)
         self._free()
-        holders = self._holders()
-        for app_id in self.own:
-            self._post(app_id, holders, now)
+        if len(self.own):
+            holders = self._holders()
+            for app_id in self.own:
+                self._post(app_id, holders, now)
         self.courier.tick(now)
 
     def _free(self) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping, Sequence
 
 from agent.runtime.messages.copies import OWNERS_MAX, CopiesWanted
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import FIRST_PANE
-from overlay import Id
+from overlay import Id, Peer
 
 ASK_AFTER_S = 1.0
 """Time for which an agent is lacking before it is asked for, unless it is known to be dead: who has lost its parent is
@@ -51,6 +51,7 @@ class CopyRequests:
         self._epoch = epoch
         self._sender = sender
         self._owners: dict[int, _Owner] = {}
+        self._holders: dict[int, Sequence[Peer]] = {}
         self._awaited = 0
         self._awaited_since: float | None = None
 
@@ -69,16 +70,33 @@ class CopyRequests:
                 due |= 1 << number
         return due
 
-    def ask(self, numbers: int, owners: Iterable[Id], frontier: int, now: float) -> None:
-        """Asks all agents for the runs of these ones that lie beyond the frontier."""
-        for number in contributors.members(numbers):
+    def note_holders(self, owner: int, holders: Sequence[Peer]) -> None:
+        """Notes which agents hold an owner's runs, by node id."""
+        self._holders[owner] = holders
+
+    def ask(self, owners: Mapping[int, Id], frontier: int, now: float) -> None:
+        """Asks for the runs beyond the frontier of these agents, by number with their node ids: those who hold them
+        or, where they are not known or have not answered, the whole fleet."""
+        of_holder: dict[Peer, set[Id]] = {}
+        of_anybody: set[Id] = set()
+        for number, node_id in owners.items():
             owner = self._owners[number]
+            for peer in self._holders.get(node_id, ()):
+                of_holder.setdefault(peer, set()).add(node_id)
+            if owner.asks or node_id not in self._holders:
+                of_anybody.add(node_id)
             owner.asks, owner.asked = owner.asks + 1, (frontier, now)
-        ids = sorted(set(owners))
-        for first in range(0, len(ids), OWNERS_MAX):
-            message = CopiesWanted(self._app_id, self._epoch, frontier, ids[first : first + OWNERS_MAX])
-            self.asked += 1
+        self.asked += bool(owners)
+        for peer, ids in of_holder.items():
+            for message in self._requests(ids, frontier):
+                self._sender.send(peer, message, now)
+        for message in self._requests(of_anybody, frontier):
             self._sender.multicast(FLEET_GROUP, message, now)
+
+    def _requests(self, owners: set[Id], frontier: int) -> Iterator[CopiesWanted]:
+        ids = sorted(owners)
+        for first in range(0, len(ids), OWNERS_MAX):
+            yield CopiesWanted(self._app_id, self._epoch, frontier, ids[first : first + OWNERS_MAX])
 
     def are_awaited(self, lacking: int, hurried: int, now: float) -> bool:
         """Whether panes wait for copies, of agents that are hurried now or were before, to be called before `due`."""

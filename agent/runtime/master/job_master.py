@@ -473,8 +473,8 @@ class JobMaster:
         frontier, written_off = self.state.frontier, self._holdback.written_off
         lacking = missing & ~written_off | stragglers | (hurried if waits else 0)
         due = self.copies.due(lacking, self._holdback.dead | hurried, frontier, now)
-        found = (self.state.roster.member(number) for number in contributors.members(due))
-        self.copies.ask(due, (member.node_id for member in found if member is not None), frontier, now)
+        found = ((number, self.state.roster.member(number)) for number in contributors.members(due))
+        self.copies.ask({number: member.node_id for number, member in found if member is not None}, frontier, now)
         return waits
 
     def recover(self, owner: Id, runs: Iterable[Snapshot], now: float) -> bool:

@@ -12,10 +12,12 @@ import msgspec
 
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Count, Message, Time
-from overlay import Id
+from overlay import Id, Peer
 
 RUNS_MAX = 64
 """Upper bound on the runs in one letter."""
+HOLDERS_MAX = 4
+"""Upper bound on the agents that hold one agent's runs."""
 OWNERS_MAX = 1024
 """Upper bound on the agents whose runs a master asks for at once."""
 Rack = Annotated[str, msgspec.Meta(max_length=64)]
@@ -53,8 +55,16 @@ class CopiesTaken(Message, frozen=True, tag=True):
     held: bool
 
 
+class HoldersNote(Message, frozen=True, tag=True):
+    """Owner → master, when they change: these agents hold my runs."""
+
+    epoch: JobEpoch
+    holders: Annotated[list[Peer], msgspec.Meta(max_length=HOLDERS_MAX)]
+
+
 class CopiesWanted(Message, frozen=True, tag=True):
-    """Master → all, multicast: who holds runs of these agents beyond the pane `after` is to send them to me."""
+    """Master → holders, or all by multicast: who holds runs of these agents beyond the pane `after` is to send them to
+    me."""
 
     epoch: JobEpoch
     after: Time

@@ -18,6 +18,7 @@ from agent.runtime.messages.copies import (
     CopyPart,
     CopyPartTaken,
     HeldCopies,
+    HoldersNote,
     RackNote,
 )
 from agent.runtime.messages.descriptions import DescribeStream, StreamDescription
@@ -508,5 +509,5 @@ CODEC: Codec[Message] = Codec(
     | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
     | OverRequest | OverAnswer
     | MasterRequest | FollowQuestion | FollowAnswer
-    | RackNote | Copies | CopiesTaken | CopiesWanted | HeldCopies | CopyPart | CopyPartTaken
+    | RackNote | HoldersNote | Copies | CopiesTaken | CopiesWanted | HeldCopies | CopyPart | CopyPartTaken
 )  # fmt: skip

@@ -22,6 +22,10 @@ _FAULT_LEVELS = ("error", "critical")
 _FAULT = {"level": "error"}
 
 
+Settings = tuple[tuple[str, str | int], ...]
+"""Further keys of agent.toml, with their values."""
+
+
 class PortTakenError(DemoError):
     """Another process listens on the agent's port."""
 
@@ -42,6 +46,7 @@ class AgentProcess:
         socket: Path,
         port: int,
         archives: bool = False,
+        settings: Settings = (),
     ) -> None:
         self.name = name
         self.folder = folder
@@ -53,6 +58,7 @@ class AgentProcess:
         self._fleet = fleet
         self._streams = streams
         self._archives = archives
+        self._settings = settings
         self._popen: subprocess.Popen[bytes] | None = None
         self._log_offset = 0
         self._ready = False
@@ -177,15 +183,16 @@ class AgentProcess:
             return []
 
     def _config(self) -> str:
-        head: dict[str, str | list[str]] = {
+        head: dict[str, str | int | list[str]] = {
             "fleet": self._fleet,
             "name": self.name,
             "listen": self.address,
             "seeds": self.seeds,
             "data_directory": str((self.folder / "data").resolve()),
             "control_socket": str(self.socket),
+            **dict(self._settings),
         }
-        identity: dict[str, str | list[str]] = {"ca": "ca.crt", "certificate": "agent.crt", "key": "agent.key"}
+        identity = {"ca": "ca.crt", "certificate": "agent.crt", "key": "agent.key"}
         tables = [_table(head), "[identity]\n" + _table(identity)]
         tables += ["[[streams]]\n" + _table(stream) for stream in self._streams]
         tables += ["[archive]\n" + _table({"directory": ARCHIVE})] if self._archives else []
@@ -204,6 +211,6 @@ def _structured(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "level" in found else None
 
 
-def _table(values: Mapping[str, str | list[str]]) -> str:
-    """TOML, whose strings and arrays of strings are written as in JSON."""
+def _table(values: Mapping[str, str | int | list[str]]) -> str:
+    """TOML, whose strings, integers and arrays of strings are written as in JSON."""
     return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from elf.demo.agents.agent_process import ARCHIVE, AgentProcess, PortTakenError
+from elf.demo.agents.agent_process import ARCHIVE, AgentProcess, PortTakenError, Settings
 from elf.demo.errors import DemoError
 from elf.demo.interruption import uninterrupted
 from overlay import Authority, CreatorFiles, read_public_key
@@ -45,11 +45,13 @@ class StreamFiles:
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """One agent to start; the authority draws the `node_id` if it is not given."""
+    """One agent to start; the authority draws the `node_id` if it is not given. `settings`: further keys of
+    agent.toml."""
 
     name: str
     streams: tuple[StreamFiles, ...]
     node_id: int | None = None
+    settings: Settings = ()
 
 
 class AgentFleet:
@@ -191,6 +193,7 @@ class AgentFleet:
                 socket=self._sockets / f"{agent.name}.sock",
                 port=self._new_port(),
                 archives=self._archives,
+                settings=agent.settings,
             )
             credentials = authority.issue(agent.name, node_id=agent.node_id)
             process.keep(authority.certificate_pem, credentials)
