@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from . import batch, cbt, fleet, jobs, local, overlay, query
+from . import batch, cbt, fleet, jobs, local, overlay, query, recovery
 from .chart import write_chart
 from .environment import ROOT
 from .race import BenchmarkError
@@ -17,8 +17,14 @@ BENCHMARKS = {
     "jobs": jobs.run,
     "query": query.run,
     "batch": batch.run,
+    "recovery": recovery.run,
 }
-CHARTS = {"cbt": cbt.write_chart, "overlay": overlay.write_chart, "jobs": jobs.write_chart}
+CHARTS = {
+    "cbt": cbt.write_chart,
+    "overlay": overlay.write_chart,
+    "jobs": jobs.write_chart,
+    "recovery": recovery.write_chart,
+}
 RESULTS = ROOT / "benchmarks" / "results"
 
 

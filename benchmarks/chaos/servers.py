@@ -7,18 +7,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 TICK_S = 0.05
 EVENTS_A_TICK = 4
 """Events that each server logs in a tick."""
-
-
-class Logged(NamedTuple):
-    """The events of one server in a span of time: their number, and the sum of their ids."""
-
-    events: int
-    ids: int
 
 
 class Servers:
@@ -54,10 +47,9 @@ class Servers:
             self._files[name].close()
             self._files[name] = path.open("ab", buffering=0)
 
-    def logged(self, name: str, begin_ms: int, end_ms: int) -> Logged:
-        """A server's events of this span."""
-        ids = [number for at_ms, number in self._logged[name] if begin_ms <= at_ms < end_ms]
-        return Logged(len(ids), sum(ids))
+    def logged(self, name: str, begin_ms: int, end_ms: int) -> set[int]:
+        """The ids of a server's events of this span."""
+        return {number for at_ms, number in self._logged[name] if begin_ms <= at_ms < end_ms}
 
     def _run(self) -> None:
         number = 0

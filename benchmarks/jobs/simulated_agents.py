@@ -7,7 +7,7 @@ What handling costs is the CPU time of this process, and what TLS and sockets wo
 import gc
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import query
@@ -60,6 +60,8 @@ class SimulatedAgents:
         self.spent_s: dict[str, float] = {}
         self.reads_on = True
         """Whether agents keep saying that they have read everything, so that the clock closes panes."""
+        self.mute: set[str] = set()
+        """Agents that read nothing."""
         self._wall_ms = time.time_ns() // 1_000_000
         self._began = 0.0
         self._awaited: tuple[set[int], Callable[[Agent], bool]] = (set(), lambda _agent: True)
@@ -76,7 +78,7 @@ class SimulatedAgents:
             if programs is not None:
                 agent.code.creators = programs.new_creators()
             self.spent_s[agent.name] = 0.0
-            agent.masters.on_result = lambda result: self.results.append((self._moment, result))
+            agent.masters.on_result = lambda result: self.results.append((self.moment, result))
             self._agents[node.peer.node_id] = agent
             agent.start(self.now)
             self._tick_at(self.now + TICK_S * source.random(), agent)
@@ -150,7 +152,7 @@ class SimulatedAgents:
         agent.work(self.now, self.wall_ms)
 
     @property
-    def _moment(self) -> float:
+    def moment(self) -> float:
         """The virtual time in the middle of a handling."""
         return self.now + time.process_time() - self._began
 
@@ -164,7 +166,7 @@ class SimulatedAgents:
 
     def _tick(self, agent: Agent) -> None:
         agent.handle_timer(self.now, self.wall_ms)
-        if self.reads_on:
+        if self.reads_on and agent.name not in self.mute:
             self._read_on(agent)
 
     def _read_on(self, agent: Agent) -> None:
@@ -175,6 +177,19 @@ class SimulatedAgents:
         """Ends an agent's process as a power failure does, which the network does not report."""
         del self._agents[agent.node.peer.node_id]
         self._population.kill([agent.node], is_silent=True)
+
+    def stall(self, agent: Agent, seconds: float) -> None:
+        """Stops an agent's process, and lets it go on later."""
+        self._simulator.stall(agent.node, self.now + seconds)
+
+    def cut(self, few: Sequence[Agent]) -> None:
+        """Lets nothing through between some agents and all others."""
+        rest = [agent.node for agent in self.agents if agent not in few]
+        self._simulator.cut([agent.node for agent in few], rest)
+
+    def heal(self) -> None:
+        """Lets everything through again."""
+        self._simulator.heal()
 
     # Time.
 
@@ -246,7 +261,7 @@ class SimulatedAgents:
 
     def _inserting(self, number: int, read: Callable[[int, Feed], Parsed]) -> Action:
         def insert(agent: Agent) -> None:
-            for feed in agent.ingest.feeds():
+            for feed in agent.ingest.feeds() if agent.name not in self.mute else ():
                 agent.ingest.insert(feed.key, read(number, feed), self.now, self.wall_ms)
 
         return insert

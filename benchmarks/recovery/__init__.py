@@ -6,9 +6,10 @@
 from benchmarks.jobs.figures import in_turn
 from benchmarks.report import Comparison
 
+from .charts import write_chart
 from .figures import FULL, QUICK
 
-__all__ = ["run"]
+__all__ = ["run", "write_chart"]
 
 
 def run(quick: bool, *names: str) -> list[Comparison]:

@@ -31,8 +31,7 @@ def run(agents: int, trials: int) -> list[Comparison]:
             watch.wait(is_complete(agents), "no complete window")
             for kind in TARGETS_S:
                 found = [one for _ in range(trials) for one in _trial(fleet, app, watch, kind, observer)]
-                place = f"{agents} agents"
-                lines += crash_lines(kind, place, *zip(*found, strict=True)) if found else [_none(kind, place)]
+                lines += crash_lines("", f"{agents}", kind, found) if found else [_none(kind, f"{agents} agents")]
     return lines
 
 

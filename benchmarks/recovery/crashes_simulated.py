@@ -21,16 +21,12 @@ def run(agents: int, trials: int) -> list[Comparison]:
     """Kills agents one after the other, of each kind in turn; those killed stay away."""
     job, source = SimulatedJob(agents, RECOVER), random.Random(1)
     progress(f"{agents:,} agents have joined and run the job")
-    late_s: dict[str, list[float]] = {kind: [] for kind in TARGETS_S}
-    whole_s: dict[str, list[float]] = {kind: [] for kind in TARGETS_S}
+    found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in TARGETS_S}
     for _ in range(trials):
         for kind in TARGETS_S:
             job.run(SETTLED_S + source.random())
-            slowest_s, complete_s = _trial(job, kind)
-            late_s[kind].append(slowest_s)
-            whole_s[kind].append(complete_s)
-    place = f"simulated, {size(agents)}"
-    return [line for kind in TARGETS_S for line in crash_lines(kind, place, late_s[kind], whole_s[kind])]
+            found[kind].append(_trial(job, kind))
+    return [line for kind in TARGETS_S for line in crash_lines("simulated, ", size(agents), kind, found[kind])]
 
 
 def _trial(job: SimulatedJob, kind: str) -> tuple[float, float]:

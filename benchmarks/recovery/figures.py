@@ -6,7 +6,15 @@ from functools import partial
 from benchmarks.overlay.pool import Figure
 from benchmarks.report import Comparison
 
-from . import crashes, crashes_simulated, replicas, restarts, stragglers
+from . import (
+    crashes,
+    crashes_simulated,
+    partitions_simulated,
+    replicas,
+    restarts,
+    stragglers,
+    stragglers_simulated,
+)
 from .lines import AGENTS, FEW, MANY, NAME, TARGET_AGENTS
 
 
@@ -14,20 +22,26 @@ def _figure(name: str, measure: Callable[..., list[Comparison]], *arguments: obj
     return Figure(name, partial(measure, *arguments), benchmark=NAME)
 
 
+SIZES = (20, 80, 320, TARGET_AGENTS)
+"""Of simulated fleets."""
+TRIALS = {20: 20, 80: 10, 320: 5, TARGET_AGENTS: 3}
+"""Crashes of each kind: a simulated second of a large fleet takes long."""
 FULL = (
     _figure("crashes-8", crashes.run, AGENTS, 10),
     _figure("crashes-32", crashes.run, MANY, 5),
-    *(_figure(f"crashes-simulated-{agents}", crashes_simulated.run, agents, 5) for agents in (80, 320, TARGET_AGENTS)),
+    *(_figure(f"crashes-simulated-{agents}", crashes_simulated.run, agents, TRIALS[agents]) for agents in SIZES),
     _figure("stragglers", stragglers.run, AGENTS, 5),
+    *(_figure(f"stragglers-simulated-{agents}", stragglers_simulated.run, agents, 3) for agents in SIZES[:3]),
+    *(_figure(f"partitions-simulated-{agents}", partitions_simulated.run, agents) for agents in (AGENTS, *SIZES[:3])),
     _figure("restarts", restarts.run, AGENTS, 3),
     _figure("replicas", replicas.run, FEW, 2_000_000, 3),
     _figure("replicas-loop", replicas.run_loop, 120),
     _figure("replicas-deaths", replicas.run_deaths, AGENTS, 10),
 )
 QUICK = (
-    _figure("crashes-8", crashes.run, AGENTS, 2),
-    _figure("crashes-simulated-80", crashes_simulated.run, 80, 2),
-    _figure("stragglers", stragglers.run, AGENTS, 1),
+    _figure("crashes-simulated-20", crashes_simulated.run, 20, 1),
+    _figure("stragglers-simulated-20", stragglers_simulated.run, 20, 1),
+    _figure("partitions-simulated-8", partitions_simulated.run, AGENTS),
     _figure("restarts", restarts.run, AGENTS, 1),
     _figure("replicas", replicas.run, FEW, 200_000, 1),
     _figure("replicas-loop", replicas.run_loop, 20),

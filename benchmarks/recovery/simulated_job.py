@@ -77,6 +77,11 @@ class SimulatedJob:
         windows = (one for one in self.windows(since_s) if one.end_s > since_s)
         return any(one.result.contributors == agents and not one.result.partial for one in windows)
 
+    @property
+    def masters(self) -> int:
+        """Number of agents that take themselves for the job's master."""
+        return sum(agent.masters.get(self.key) is not None for agent in self.fleet.agents)
+
     def local(self, agent: Agent) -> LocalJob | None:
         """An agent's side of the job."""
         return agent.jobs.get(self.key)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from network import unavailable
 from recoveries import Recoveries
+
+from benchmarks.networks import unavailable
 
 RECOVERIES = pytest.StashKey[Recoveries]()
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from network import Host, Network
 from watching import patience
 
 import elf
+from benchmarks.networks import Host, Network
 from elf.demo.agents.agent_process import AgentProcess
 from overlay import Authority
 from overlay.wire.messages import LEAF_SET_SIZE

@@ -8,7 +8,8 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from network import Host, Network
+
+from benchmarks.networks import Host, Network
 
 pytestmark = pytest.mark.net
 PORT = 9000

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import pytest
 from known_logs import KnownLogs
 from net_fleet import NetAgent, NetFleet, wait_until
-from network import SUBNET, Network
 from recoveries import Recoveries, Recovery
 from watching import Came, Watch, submit
 
 import elf
+from benchmarks.networks import SUBNET, Network
 from elf.client import Result
 
 pytestmark = pytest.mark.net

@@ -516,6 +516,11 @@ class JobMaster:
             self._leap = (max(upto, decided), now)
             self._sender.multicast(self._app_id, Leap(self._app_id, self.state.epoch, self._leap[0]), now)
 
+    @property
+    def leaped_upto(self) -> int:
+        """The pane up to which nobody is waited for."""
+        return self._leap[0]
+
     def _publish(self, runs: Iterable[Run], now: float) -> None:
         results: list[tuple[int, WindowResult]] = []
         membership: dict[int, WindowMembership] = {}

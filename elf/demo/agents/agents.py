@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from elf.demo.agents.agent_process import ARCHIVE, AgentProcess, PortTakenError, Settings
 from elf.demo.errors import DemoError
@@ -185,9 +185,8 @@ class AgentFleet:
             self._sockets = _sockets_directory(self.directory)
         authority = Authority.create(self.name)
         for agent in self._agents:
-            process = AgentProcess(
+            process = self._new_process(
                 agent.name,
-                self.directory / agent.name,
                 fleet=self.name,
                 streams=[_stream_table(stream) for stream in agent.streams],
                 socket=self._sockets / f"{agent.name}.sock",
@@ -202,6 +201,9 @@ class AgentFleet:
         files = CreatorFiles(self.creator)
         files.create("demo", None)
         files.certificate_file.write_bytes(authority.trust("demo", read_public_key(files.public_file)))
+
+    def _new_process(self, name: str, **options: Any) -> AgentProcess:
+        return AgentProcess(name, self.directory / name, **options)
 
     def _start(self) -> None:
         """Starts all agents, with the first one as seed of the others; anew with other ports if one is taken."""
