@@ -18,15 +18,13 @@ import trio
 
 from agent import log
 from agent.programs.commands import ProgramCommand
+from agent.turns import Turns
 from overlay import Node, Peer
 
 Action = Callable[[float], object]
 BUSY_GRID_S, IDLE_GRID_S = 0.01, 0.25
 """Grid on the wall clock at which timers are handled, busy and idle. Timers close to each other cost one wake-up, and
 idle agents probe each other at the same moments: a few wake-ups a second, not a dozen."""
-TURNS = 4
-"""Number of turns that all other tasks get between two slices of work: a client's request, such as to stop a job, takes
-a dozen of them, and a turn without anything to do far less time than a slice."""
 STUCK_TIMER_S = 0.05
 """Shortest interval between two wake-ups for a timer that is always due."""
 SUSPENDED_S = 3.0
@@ -176,12 +174,13 @@ class CoreDriver:
 
     async def run_work(self) -> None:
         """Goes on with long work of the core, a slice at a time, with turns of the loop's other tasks in between."""
+        turns = Turns()
         while True:
             await self._work.wait()
             self._work = trio.Event()
-            self.do(lambda now: self.core.work(now, self._wall_ms()))
-            for _ in range(TURNS):
-                await trio.lowlevel.checkpoint()
+            with turns.piece():
+                self.do(lambda now: self.core.work(now, self._wall_ms()))
+            await turns.give_way()
 
     def _handle_timers(self, now: float) -> None:
         timer = self.node.next_timer()

@@ -27,6 +27,7 @@ from agent.runtime.ingest.feed import Feed, FeedKey
 from agent.runtime.ingest.feed_memory import FeedNeeds
 from agent.runtime.model.panes import FIRST_PANE
 from agent.sources.reader import ReaderStatistics
+from agent.turns import Turns
 
 POLL_S = 0.1
 """Interval at which sources without new lines are polled."""
@@ -259,12 +260,13 @@ class Feeds:
                 reading.reader.reparse, batch, columns, limiter=self._threads, abandon_on_cancel=True
             )
         for part in slices(batch.parsed):
-            await trio.lowlevel.checkpoint()
+            await reading.turns.give_way()
             if self._columns(reading) is None:
                 return
-            self._sink.insert(reading.feed.key, part, self._clock(), self._wall_ms())
-            self._meters[reading.feed.stream].count(part, self._clock())
-            self._pump()
+            with reading.turns.piece():
+                self._sink.insert(reading.feed.key, part, self._clock(), self._wall_ms())
+                self._meters[reading.feed.stream].count(part, self._clock())
+                self._pump()
 
     def _columns(self, reading: _FeedTask) -> Columns | None:
         """The columns that the agent wants of a reading now; None if the feed is no longer wanted."""
@@ -282,6 +284,7 @@ class _FeedTask:
         self.ledger = ReadingLedger(feed.stream)
         self.scope = trio.CancelScope()
         self.ended = trio.Event()
+        self.turns = Turns()
         self.read_upto = known
         """The position behind the last batch; None: none has been read, or the source has no positions."""
         self.statistics = ReaderStatistics()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from agent.runtime.ingest.feed_memory import FeedNeeds, JobMemory, JobTerm
 from agent.sources.file.finding import Identity
 from agent.sources.file.followed_file import ReadUpTo
+from agent.sources.file.rotation import is_compressed
 
 MARKS_MAX = 64
 """Upper bound on the positions kept of a feed; of more, every second one is dropped."""
@@ -66,7 +67,17 @@ class ReadingLedger:
         """The last position from which jobs get all that they need, if there is any. Forgets those before it."""
         while len(self._marks) > 1 and self._marks[1].complete_from_ms <= needs.from_ms:
             del self._marks[0]
-        return self._position(self._marks[0], needs) if self._marks else None
+        if not self._marks:
+            return None
+        mark = self._marks[0]
+        return self._position(replace(mark, files=(*mark.files, *self._begun_since(mark))), needs)
+
+    def _begun_since(self, mark: _Mark) -> Files:
+        """The beginnings of files that came after a mark, so that it is noticed if they go. Compressed ones are of
+        others that are known."""
+        known = {file.identity for file in mark.files}
+        later = (file for file in self._marks[-1].files if file.identity not in known)
+        return tuple(replace(file, offset=0) for file in later if not is_compressed(file.path, b""))
 
     def reached(self, needs: FeedNeeds, wall_ms: int) -> FeedPosition | None:
         """The position of a feed that is over, all of whose events are counted, before jobs seal their last pane."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import trio
 from pumped_fleet import IdleCore, MemoryFleet
@@ -123,4 +125,29 @@ async def test_long_work_leaves_others_several_turns_for_each_slice() -> None:
                 turns += 1
                 await trio.lowlevel.checkpoint()
         assert turns >= 350, "a request that takes a dozen turns waits for a few slices"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_dozen_turns_wait_for_few_of_long_slices_however_many_tasks_work_in_them() -> None:
+    class Working(IdleCore):
+        has_work = True
+        slices = 0
+
+        def work(self, _now: float, _wall_ms: int) -> bool:
+            self.slices += 1
+            time.sleep(0.02)
+            return True
+
+    async with trio.open_nursery() as nursery:
+        pump = MemoryFleet(nursery).add("a:1", Working)
+        core = pump.core
+        assert isinstance(core, Working)
+        pump.settle()
+        with trio.fail_after(60):
+            while core.slices < 3:
+                await trio.lowlevel.checkpoint()
+            before = core.slices
+            for _ in range(36):
+                await trio.lowlevel.checkpoint()
+        assert core.slices <= before + 3, "three requests of a dozen turns wait for two slices"
         nursery.cancel_scope.cancel()

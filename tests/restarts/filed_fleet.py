@@ -72,7 +72,7 @@ class FiledFleet(SimulatedFleet):
         """What an agent knows when it starts."""
         filed = self.filed[server.name]
         filed.starts += 1
-        filed.is_paused = False
+        filed.is_paused, filed.log.is_watched = False, True
         filed.positions = PositionsFile(
             filed.folder / "positions", filed.starts, lambda what, why: self.warnings.append(f"{what}: {why}")
         )
@@ -158,6 +158,7 @@ class FiledFleet(SimulatedFleet):
     def crash(self, server: Server) -> None:
         super().crash(server)
         if (filed := self.filed.get(server.name)) is not None:
+            filed.log.is_watched = False
             self._let_go(filed)
 
     def restart(self, server: Server) -> None:

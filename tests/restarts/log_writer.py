@@ -14,14 +14,17 @@ Rotate = Callable[["LogWriter"], None]
 class LogWriter:
     """Writes one log; files have the times of the clock that `wall_ms` shows.
 
-    `times_ms` has the time of each event, whose ids are 0, 1, 2…; `ids_gone`: those that rotation has taken from the
-    disk.
+    `times_ms` has the time of each event, whose ids are 0, 1, 2…; `ids_gone`: those that deletions have taken from
+    the disk, and `ids_unseen` those in files that came and went while no agent was there. `is_watched`: one is.
     """
 
     def __init__(self, log: Path, wall_ms: Callable[[], int]) -> None:
         self.log = log
         self.times_ms: list[int] = []
         self.ids_gone: set[int] = set()
+        self.ids_unseen: set[int] = set()
+        self.is_watched = True
+        self._was_seen = True
         self._wall_ms = wall_ms
         self._turns = 0
         self._open = self._opened()
@@ -55,6 +58,7 @@ class LogWriter:
         is_new = not self.log.exists()
         descriptor = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
         if is_new:
+            self._was_seen = self.is_watched
             self._stamp(descriptor)
         return descriptor
 
@@ -118,7 +122,10 @@ class LogWriter:
     def delete(self) -> None:
         """Deletes the log while the server, and maybe the agent, has it open."""
         content = self.log.read_bytes()
-        self.ids_gone |= {int(line.rpartition(b" ")[2].rstrip(b"}")) for line in content.splitlines()}
+        ids = {int(line.rpartition(b" ")[2].rstrip(b"}")) for line in content.splitlines()}
+        self.ids_gone |= ids
+        if not self._was_seen and not self.is_watched:
+            self.ids_unseen |= ids
         self.log.unlink()
         self.reopen()
 
