@@ -24,7 +24,7 @@ def _figure(name: str, measure: Callable[..., list[Comparison]], *arguments: obj
 
 SIZES = (20, 80, 320, TARGET_AGENTS)
 """Of simulated fleets."""
-TRIALS = {20: 20, 80: 10, 320: 5, TARGET_AGENTS: 3}
+TRIALS = {20: 8, 80: 10, 320: 5, TARGET_AGENTS: 3}
 """Crashes of each kind: a simulated second of a large fleet takes long."""
 FULL = (
     _figure("crashes-8", crashes.run, AGENTS, 10),

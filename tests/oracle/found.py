@@ -18,4 +18,7 @@ FOUND = {
     "a master that has lost its disk is back before the next one has begun": Schedule(
         29, "recovering", 2, faults=(Fault(1.53, "wipe", "6", 3.0), Fault(1.8, "disk", "inner", 6.0))
     ),
+    "a master that was cut off for a moment is one of two until its rival gives up": Schedule(
+        482, "hopping", 2, 0.1, (Fault(7.2, "cut", "1", 4.0), Fault(8.18, "update", "root", 0.0, 1.0))
+    ),
 }

@@ -52,7 +52,14 @@ from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import END, FIRST_PANE, Run
 from agent.runtime.reduce.combiner import PaneSpan
-from agent.runtime.reduce.straggler import LEAP_AGAIN_S, RECOVER_S, RUNS_MAX, HoldbackTimer, StragglerPolicy
+from agent.runtime.reduce.straggler import (
+    LEAP_AGAIN_S,
+    NEW_EPOCH_S,
+    RECOVER_S,
+    RUNS_MAX,
+    HoldbackTimer,
+    StragglerPolicy,
+)
 from overlay import Id, Node, Peer
 
 ANNOUNCE_S = 3.0
@@ -133,6 +140,8 @@ HAND_OVER_S = 1.0
 SUCCESSOR_S = 3.0
 """Pause of publishing after an attempt to hand over that is not declined: the successor may be the master already. It
 would not learn of results published now, and agents would free panes that it still needs."""
+STANDSTILL_S = 3.0
+"""Time for which parts of a pane wait for others from which on an agent is suspected to follow another master."""
 RESULT_BYTES_MAX = 48 << 20
 """Upper bound on a result; a larger one loses its last rows."""
 
@@ -515,6 +524,13 @@ class JobMaster:
         if upto is not None and (upto > decided or now - at >= LEAP_AGAIN_S):
             self._leap = (max(upto, decided), now)
             self._sender.multicast(self._app_id, Leap(self._app_id, self.state.epoch, self._leap[0]), now)
+
+    def stands_still_for(self, node_id: Id, now: float) -> bool:
+        """Whether panes wait for STANDSTILL_S, perhaps for this agent of the roster. In a new epoch all are awaited."""
+        if now - self._began_at < NEW_EPOCH_S:
+            return False
+        is_expected = self.state.roster.numbers_of(node_id) & self.state.roster.present()
+        return bool(is_expected) and self._holdback.waited_s(now) >= STANDSTILL_S
 
     @property
     def leaped_upto(self) -> int:

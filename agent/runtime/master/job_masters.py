@@ -146,6 +146,11 @@ class JobMasters:
         """Whether the job's master is here, or is about to be."""
         return app_id in self._masters or app_id in self._beginning
 
+    def stands_still_for(self, app_id: Id, node_id: Id, now: float) -> bool:
+        """Whether the job's master here waits for parts, perhaps for those of an agent that follows another one."""
+        master = self._masters.get(app_id)
+        return master is not None and master.stands_still_for(node_id, now)
+
     def get(self, app_id: Id) -> JobMaster | None:
         return self._masters.get(app_id)
 

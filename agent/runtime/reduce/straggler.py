@@ -210,6 +210,10 @@ class HoldbackTimer:
         elif self._begun_at is None:
             self._begun_at = now
 
+    def waited_s(self, now: float) -> float:
+        """Time for which parts of a pane have waited that is not published."""
+        return 0.0 if self._begun_at is None else now - self._begun_at
+
     def holds_back(self, missing: int, recover_s: float, now: float) -> bool:
         """Whether to wait (longer) for these agents; writes off the agents over which it leaps."""
         awaited = missing & ~self.written_off

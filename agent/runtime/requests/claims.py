@@ -48,6 +48,7 @@ class MastersHere(Protocol):
 
     def leads(self, app_id: Id) -> bool: ...
     def has_appointed(self, app_id: Id, epoch: JobEpoch) -> bool: ...
+    def stands_still_for(self, app_id: Id, node_id: Id, now: float) -> bool: ...
     def outdo(self, app_id: Id, rival: JobEpoch, now: float) -> None: ...
 
 
@@ -243,7 +244,9 @@ class MasterClaims:
         if now - rival.heard_at >= RIVAL_S:
             rival.since = now
         rival.heard_at = now
-        is_due = has_followers or now - rival.since >= RIVAL_S
+        is_due = (
+            has_followers or now - rival.since >= RIVAL_S or self._masters.stands_still_for(app_id, epoch.master, now)
+        )
         if is_due and now - rival.outdone_at >= OUTDO_S:
             rival.outdone_at = now
             self._outdone += 1
