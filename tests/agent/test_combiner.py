@@ -59,6 +59,8 @@ def test_every_source_is_counted_once_in_every_pane(
         combiner.add(source, run)
         if data.draw(st.booleans()):
             combiner.add(source, run)
+        if data.draw(st.booleans()):
+            out += combiner.ready(data.draw(st.sampled_from(PANES)))
         out += combiner.ready()
     assert [run.after for run in out] == [FIRST_PANE, *(run.upto for run in out[:-1])]
     assert out[-1].upto == END

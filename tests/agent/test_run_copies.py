@@ -65,6 +65,29 @@ def test_who_dies_before_its_part_has_left_is_in_the_window(text: str) -> None:
     assert [fleet.wait_for(one, 30.0).missing for one in following] == [[leaf.name]] * 2
 
 
+def test_a_whole_pane_does_not_wait_for_what_a_later_one_lacks() -> None:
+    """Two panes are complete at once, as the part of another agent has come late: of the dead one the second is lacking
+    for as long as the query says."""
+    fleet = CopyFleet(6, text=LONG)
+    every = list(fleet.logged)
+    leaf, slow = [agent for agent in fleet.workers() if not agent.node.children(KEY)][:2]
+    keep_to_itself(leaf)
+    first = fleet.go_on(without=slow)
+    fleet.crash(leaf)
+    second = fleet.go_on(without=slow)
+    assert fleet.result(first) is None
+    for pane in (first, second):
+        number = fleet.agents.index(slow)
+        fleet.insert(number, events(*["a", "b"] * (fleet.logged[slow.name] // 2), at_ms=pane))
+    fleet.catch_up()
+    came = fleet.now
+    result = fleet.wait_for(first)
+    assert (result.contributors, result.events) == (6, fleet.events_of(*every))
+    assert fleet.now - came < RECOVER_S
+    assert fleet.result(second) is None
+    assert fleet.wait_for(second, 40.0).missing == [leaf.name]
+
+
 @pytest.mark.parametrize("holders", [1, 2])
 def test_one_holder_is_enough_and_with_none_the_dead_agent_is_missing(holders: int) -> None:
     fleet = CopyFleet(6, salt="c")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 import msgspec
 
@@ -440,8 +441,11 @@ class JobMaster:
         if self.ended is None and self.state.failure is None:
             spans, written_off = self.local.nodes.complete_spans(), self._holdback.written_off
             self._holdback.begun(has_parts=bool(spans or self.local.nodes.waiting_runs), now=now)
-            if spans and not self._holds_back(spans, now):
-                self._publish(self.local.nodes.complete_runs(), now)
+            if spans and self._holds_back(spans, now):
+                # A pane that lacks nobody does not wait for what later ones lack.
+                spans = list(takewhile(lambda span: not self._lacking(span), spans if self.local.is_copied else ()))
+            if spans:
+                self._publish(self.local.nodes.complete_runs(spans[-1].upto), now)
                 self.state.runs(self._holdback.written_off & ~written_off, no_longer=True)
                 alive = self.copies.published(spans[-1].upto, spans[-1].whole)
                 self._holdback.contributed(alive)
@@ -456,17 +460,20 @@ class JobMaster:
             return True
         missing = stragglers = 0
         for span in spans:
-            if span.upto < state.versions.at(span.upto).version.starts:
-                continue  # nothing is missing between the last window of one version and the first of the next
-            lacking = state.roster.expected(span.upto) & ~(span.whole | span.leaped)
             if span.upto > self._leap[0]:
-                missing |= lacking
+                missing |= self._lacking(span)
             elif self._mirrors:
-                stragglers |= lacking
+                stragglers |= self._lacking(span)
         dead = missing & self._holdback.dead & ~self._holdback.written_off if self._recover_s else 0
         waits = self._holdback.holds_back(missing, self._recover_s, now)
         state.written_off = self._holdback.written_off
         return self._waits_for_copies(missing, stragglers, stragglers | dead, now) or waits
+
+    def _lacking(self, span: PaneSpan) -> int:
+        """The agents that should be in a span, and are not as a whole."""
+        if span.upto < self.state.versions.at(span.upto).version.starts:
+            return 0  # nothing is missing between the last window of one version and the first of the next
+        return self.state.roster.expected(span.upto) & ~(span.whole | span.leaped)
 
     @property
     def _mirrors(self) -> bool:

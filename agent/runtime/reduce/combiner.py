@@ -25,6 +25,7 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.runtime.model.panes import (
+    END,
     FIRST_PANE,
     Combine,
     Counted,
@@ -177,9 +178,9 @@ class Combiner:
         """The spans that `ready` would combine now, with their contributors. Touches no column."""
         return [span for span, _ in self._cuts(self._limit())]
 
-    def ready(self) -> list[Run]:
-        """Combined runs up to what every source has reached; O(rows in them · log)."""
-        limit = self._limit()
+    def ready(self, upto: int = END) -> list[Run]:
+        """Combined runs up to what every source has reached, and no further than a pane; O(rows in them · log)."""
+        limit = min(self._limit(), upto)
         cuts = self._cuts(limit)
         if not cuts:
             return []

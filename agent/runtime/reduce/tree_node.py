@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from agent.runtime.messages.jobs import Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck
-from agent.runtime.model.panes import Combine, Run
+from agent.runtime.model.panes import END, Combine, Run
 from agent.runtime.reduce.combiner import Combiner, PaneSpan
 from agent.runtime.reduce.parts import RunLimits
 from agent.runtime.reduce.retransmit import AckLatency, RetransmitBuffer
@@ -173,9 +173,9 @@ class TreeNodes:
         """The panes that every source has reached in every tree, and their contributors."""
         return self.combiner().due() if self.is_installed else ()
 
-    def complete_runs(self) -> list[Run]:
-        """Combined runs of those panes, of all trees together."""
-        return self.combiner().ready() if self.is_installed else []
+    def complete_runs(self, upto: int = END) -> list[Run]:
+        """Combined runs of those panes up to one, of all trees together."""
+        return self.combiner().ready(upto) if self.is_installed else []
 
     # Sending.
 
