@@ -22,6 +22,7 @@ from agent.configuration.rules import (
     COPIES_MAX,
     DISK_FREE_MIN,
     EVERY_INTERFACE,
+    HEAL_RETENTION,
     JOB_MEMORY,
     MAX_SKEW,
     PROGRAM_MEMORY,
@@ -36,6 +37,7 @@ from agent.configuration.rules import (
     check_stream,
     check_table,
     check_table_format,
+    heal_retention_ms,
     is_pattern,
     max_skew_ms,
     memory_bytes,
@@ -62,6 +64,7 @@ Memory = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: memory_bytes})]
 Rack = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE: check_name})]
 Copies = Annotated[int, msgspec.Meta(ge=0, le=COPIES_MAX)]
 Skew = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: max_skew_ms})]
+HealRetention = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: heal_retention_ms})]
 Days = Annotated[int | float, msgspec.Meta(extra={RULE: check_days})]
 Chosen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_choice})]
 SourceName = Annotated[str, msgspec.Meta(extra={RULE: check_source})]
@@ -117,6 +120,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     spill_disk: Memory = SPILL_DISK
     program_memory: Memory = PROGRAM_MEMORY
     max_skew: Skew = MAX_SKEW
+    heal_retention: HealRetention = HEAL_RETENTION
     copies: Copies = COPIES
     rack: Rack | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -184,6 +188,7 @@ class Config:
     spill_disk_bytes: int
     program_memory_bytes: int
     max_skew_ms: int
+    heal_ms: int
     copies: int
     rack: str | None
     log_level: str
@@ -270,6 +275,7 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         spill_disk_bytes=memory_bytes(file.spill_disk),
         program_memory_bytes=memory_bytes(file.program_memory),
         max_skew_ms=max_skew_ms(file.max_skew),
+        heal_ms=heal_retention_ms(file.heal_retention),
         copies=file.copies,
         rack=file.rack,
         log_level=file.log_level,

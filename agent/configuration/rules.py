@@ -23,8 +23,11 @@ PROGRAM_MEMORY = "1 GiB"
 DISK_FREE_MIN = "1 GiB"
 """Default disk space that an archive leaves free."""
 DAYS_MAX = 36_500
+HEAL_RETENTION = "300 s"
 MAX_SKEW = "2 s"
 """Default lead of events over the wall clock up to which they move the watermark."""
+HEAL_RETENTION_S_MAX = 3600
+"""Upper bound on `heal_retention`."""
 MAX_SKEW_MS_MAX = 60_000
 """Upper bound on `max_skew`: later events are not believed."""
 _MEANT_IN_FROM = frozenset("*?,")
@@ -121,6 +124,20 @@ def max_skew_ms(text: str) -> int:
     if skew_ms > MAX_SKEW_MS_MAX:
         raise ValueError(f"{text} is too much: {MAX_SKEW_MS_MAX // 1000} s is the most")
     return skew_ms
+
+
+def heal_retention_ms(text: str) -> int:
+    """The milliseconds in a text like `300 s`. Raises ValueError for other texts and more than an hour.
+
+    >>> heal_retention_ms("300 s")
+    300000
+    """
+    match = re.fullmatch(r"([0-9]{1,9}) ?s", text)
+    if match is None:
+        raise ValueError(f"{text[:40]!r} is no time: write it like '300 s'")
+    if int(match[1]) > HEAL_RETENTION_S_MAX:
+        raise ValueError(f"{text} is too much: {HEAL_RETENTION_S_MAX:,} s is the most")
+    return int(match[1]) * 1000
 
 
 def check_source(name: str) -> None:

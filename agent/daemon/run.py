@@ -232,7 +232,8 @@ class Daemon(AgentObserver):
         config = self._config
         return Agent(
             config.name, node, streams, room=self._room, tables=[table.name for table in config.tables], observer=self,
-            clock=WorkClock(), max_skew_ms=config.max_skew_ms, copies=CopyOptions(config.copies, config.rack or ""),
+            clock=WorkClock(), max_skew_ms=config.max_skew_ms, heal_ms=config.heal_ms,
+            copies=CopyOptions(config.copies, config.rack or ""),
         )  # fmt: skip
 
     def _resumed_clock(self, directory: DataDirectory) -> ClockFile:

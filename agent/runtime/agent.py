@@ -34,6 +34,7 @@ from agent.runtime.master.kept_jobs import KeptJobs
 from agent.runtime.messages.handlers import Handlers
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.model.containment import Clock, JobContainment
+from agent.runtime.model.incomplete import HEAL_RETENTION_MS
 from agent.runtime.model.wall_clock import WallClock
 from agent.runtime.program_host.handler import ProgramHost
 from agent.runtime.program_host.rpc import JobRpc
@@ -94,7 +95,7 @@ class Agent:
     in memory, or spill to disk if there is a `room` for them. `tables`: the names of the look-up tables whose rows will
     be given to it. `observer` gets the events that no client has requested. `clock` tells the seconds of work that the
     process has done. Events move watermarks up to `max_skew_ms` ahead of the wall clock. Other agents hold
-    `copies` of sealed runs.
+    `copies` of sealed runs. For `heal_ms` panes are kept that were published without somebody.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Agent:
         observer: AgentObserver | None = None,
         clock: Clock = lambda: 0.0,
         max_skew_ms: int = MAX_SKEW_MS,
+        heal_ms: int = HEAL_RETENTION_MS,
         copies: CopyOptions = COPIES,
     ) -> None:
         self.name = name
@@ -121,7 +123,7 @@ class Agent:
         self.programs = programs = Programs(name, node)
         self.code = code = CodeRegistry(programs, NoCreators())
         containment = JobContainment(self.observer.job_contained, clock)
-        self.ingest = ingest = OperatorPool(containment, room, EventClock(max_skew_ms))
+        self.ingest = ingest = OperatorPool(containment, room, EventClock(max_skew_ms), heal_ms)
         self.jobs = jobs = LocalJobs(name, node, sender, dict(streams), directory, ingest, programs, code, containment)
         self.tree_watch = TreeWatch(node, jobs)
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)

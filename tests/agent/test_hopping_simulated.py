@@ -44,7 +44,7 @@ def _seconds(text: str | None) -> int:
     return 3600 * hours + 60 * minutes + seconds
 
 
-def check_windows(life: Life) -> None:
+def check_contents(life: Life) -> None:
     """Who is whole is counted to the last event; who is partial in some panes, and named; who is missing not at all."""
     for window in life.fleet.of(JOB):
         about, size_ms = f"{life.about()}: {window}", _span_ms(window)
@@ -59,6 +59,11 @@ def check_windows(life: Life) -> None:
         assert all(low[product] <= n <= high[product] for product, n in rows.items()), about
         assert low.total() <= window.result.events <= high.total(), about
         assert set(window.result.missing) == window.expected - window.contributors, about
+
+
+def check_windows(life: Life) -> None:
+    """The same, and no window twice."""
+    check_contents(life)
     finals = [(one.epoch[:1], one.pane, _span_ms(one)) for one in life.fleet.of(JOB) if one.result.final]
     assert len(finals) == len(set(finals)), f"{life.about()}: published twice"
 

@@ -15,11 +15,11 @@ from memory_fleet import KEY, WALL_MS, Fleet, events
 from recording_client import client_of
 
 from agent import WindowResult
+from agent.runtime.function.changing_windows import AMENDED_AT_ONCE, ChangingWindows
 from agent.runtime.function.grace import AMENDED_MAX, grace_of
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import FunctionCache, Versions, first_version
 from agent.runtime.keyed.placement import KeyPlacement
-from agent.runtime.master.changing_windows import AMENDED_AT_ONCE, ChangingWindows
 from agent.runtime.messages.jobs import Submit, Update
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import COUNT_MAX, Counts, Patch, Run
@@ -208,7 +208,7 @@ def test_where_too_many_windows_could_change_panes_wait_for_grace(more: int) -> 
     text = CHANGES.replace("GRACE 3 SECONDS", f"GRACE {grace_ms // 1000} SECONDS")
     plan = plan_of(text)
     job = Submit(KEY, "shop", plan.stream, plan.to_wire(), text, bounded=False)
-    assert grace_of(plan, job) == ((0, grace_ms) if not more else (grace_ms, 0))
+    assert grace_of(plan, job) == ((0, grace_ms, True) if not more else (grace_ms, 0, True))
 
 
 def as_received(text: str, patch: Patch) -> Run | None:

@@ -86,6 +86,12 @@ def test_the_skew_of_clocks_is_a_time(tmp_path: Path, text: str, skew_ms: int) -
     assert loaded(tmp_path, f'max_skew = "{text}"\n{GOOD}').max_skew_ms == skew_ms
 
 
+@pytest.mark.parametrize(("text", "heal_ms"), [("0 s", 0), ("60s", 60_000), ("3600 s", 3_600_000)])
+def test_panes_are_kept_for_a_time(tmp_path: Path, text: str, heal_ms: int) -> None:
+    assert loaded(tmp_path, GOOD).heal_ms == 300_000
+    assert loaded(tmp_path, f'heal_retention = "{text}"\n{GOOD}').heal_ms == heal_ms
+
+
 def test_copies_and_racks(tmp_path: Path) -> None:
     config = loaded(tmp_path, GOOD)
     assert (config.copies, config.rack) == (2, None)
@@ -207,6 +213,10 @@ def test_names_of_streams_are_no_patterns(tmp_path: Path) -> None:
         ("[identity]", 'job_memory = "9 KiB"\n[identity]', ":7: job_memory: 9 KiB is too little: 1 MiB is the least"),
         ("[identity]", 'max_skew = "soon"\n[identity]',
          ":7: max_skew: 'soon' is no time: write it like '2 s' or '500 ms'"),
+        ("[identity]", 'heal_retention = "5 min"\n[identity]',
+         ":7: heal_retention: '5 min' is no time: write it like '300 s'"),
+        ("[identity]", 'heal_retention = "3601 s"\n[identity]',
+         ":7: heal_retention: 3601 s is too much: 3,600 s is the most"),
         ("[identity]", 'max_skew = "61 s"\n[identity]', ":7: max_skew: 61 s is too much: 60 s is the most"),
         ("[identity]", "[identities]", ":7: identities: unknown key (did you mean identity?)"),
         ("[identity]", "[[identity]]", ":7: identity: must be a table, not a list"),

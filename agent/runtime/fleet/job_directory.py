@@ -13,8 +13,9 @@ from overlay import Id
 
 JOBS_MAX = 4096
 """Upper bound on the jobs an agent knows; announcements of further ones are refused."""
-SILENCE_S = 30.0
-"""Time without an announcement after which a job is dropped."""
+SILENCE_S = 90.0
+"""Time without an announcement after which a job is dropped: longer than most cuts of a network, since agents on a side
+without a master work on meanwhile, and what they have sealed is wanted after it."""
 PAST_MAX = 64
 """Upper bound on ended jobs whose names are remembered, for readers of their logs."""
 ENDED_MAX = 1024

@@ -15,11 +15,13 @@ PANE_MS_MIN = 1000
 
 class Grace(NamedTuple):
     """`waits_ms`: the time for which a pane waits for late events before it is sealed. `amends_ms`: that for which
-    events that come later are put into the windows that hold them, which are shown again.
+    events that come later are put into the windows that hold them, which are shown again. `corrects`: windows are shown
+    again if agents that they lacked are back.
     """
 
     waits_ms: int = 0
     amends_ms: int = 0
+    corrects: bool = False
 
 
 def grace_of(plan: query.Plan, job: Submit) -> Grace:
@@ -30,4 +32,6 @@ def grace_of(plan: query.Plan, job: Submit) -> Grace:
     if windowing is None or not windowing.changes or job.bounded or windowing.pane_ms < PANE_MS_MIN:
         return Grace(waits_ms=grace_ms)
     at_once = sum(grace_ms // one.slide_ms for one in windowing.sizes)
-    return Grace(amends_ms=grace_ms) if at_once <= AMENDED_MAX else Grace(waits_ms=grace_ms)
+    if at_once > AMENDED_MAX:
+        return Grace(waits_ms=grace_ms, corrects=True)
+    return Grace(amends_ms=grace_ms, corrects=True)

@@ -111,6 +111,17 @@ class JobFunction:
         starts = ((ended - one.size_ms) // one.slide_ms * one.slide_ms + one.slide_ms for one in windowing.sizes)
         return min(frontier, *(start - 1 for start in starts))
 
+    @property
+    def window_ms(self) -> int:
+        """The length of its longest windows (ms); 0 where they have none."""
+        return 0 if self.plan.windowing is None else self.plan.windowing.size_ms
+
+    def windows_from(self, pane: int) -> int:
+        """The start of the earliest window that holds a pane."""
+        assert self.plan.windowing is not None
+        sizes = self.plan.windowing.sizes
+        return min((pane - one.size_ms) // one.slide_ms * one.slide_ms + one.slide_ms for one in sizes)
+
     def settled_pane(self, time_ms: int) -> int:
         """The newest pane whose late events cannot be put into all of their windows any more at a time (epoch ms)."""
         assert self.plan.windowing is not None

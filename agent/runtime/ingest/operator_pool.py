@@ -19,8 +19,10 @@ from agent.runtime.ingest.event_clock import EventClock
 from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
 from agent.runtime.ingest.feed_memory import FeedMemory, FeedNeeds
 from agent.runtime.ingest.operator import ColumnNames, Operator, OperatorKey, PaneConsumer
+from agent.runtime.ingest.pane_log import PaneLog
 from agent.runtime.ingest.watermark import Watermark, believed, come_to
 from agent.runtime.model.containment import JobContainment
+from agent.runtime.model.incomplete import HEAL_RETENTION_MS
 from agent.runtime.model.panes import FIRST_PANE, Run
 from overlay import Id
 
@@ -65,9 +67,15 @@ class OperatorPool:
     name = "ingest"
 
     def __init__(
-        self, containment: JobContainment, area: SpillArea | None = None, clock: EventClock | None = None
+        self,
+        containment: JobContainment,
+        area: SpillArea | None = None,
+        clock: EventClock | None = None,
+        heal_ms: int = HEAL_RETENTION_MS,
     ) -> None:
         self.area = area
+        self.heal_ms = heal_ms
+        """Time for which sealed panes are kept that were published without somebody, for windows to be corrected."""
         self.clock = clock or EventClock()
         self._containment = containment
         self.demand = FeedDemand()
@@ -121,7 +129,10 @@ class OperatorPool:
         self._alike.setdefault(operator.key, []).append(operator)
         for key in names:
             self._reading.setdefault(key, []).append(operator)
-        return PaneConsumer(app_id, function, operator, on_sealed)
+        consumer = PaneConsumer(app_id, function, operator, on_sealed)
+        if function.grace.corrects:
+            consumer.log = PaneLog(self.heal_ms, function.window_ms)
+        return consumer
 
     def _begin_sealing(self, operator: Operator) -> None:
         self._sealing[operator] = None

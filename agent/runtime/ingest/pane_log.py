@@ -27,11 +27,12 @@ ACCOUNTS_MAX = 4096
 
 class PaneLog:
     """A replay log of runs in pane order. `heal_ms`: time for which panes published without somebody are kept for
-    windows to be corrected; 0: no window is corrected.
+    windows to be corrected, with all panes as near as `window_ms`; 0: no window is corrected.
     """
 
-    def __init__(self, heal_ms: int = 0) -> None:
+    def __init__(self, heal_ms: int = 0, window_ms: int = 0) -> None:
         self._heal_ms = heal_ms
+        self._window_ms = window_ms
         self._uncommitted: list[Run] = []
         self._uncommitted_bytes = 0
         self._retained: deque[Run] = deque()
@@ -89,7 +90,8 @@ class PaneLog:
     def _free(self, run: Run, published: Publication) -> None:
         """Keeps a run that no open window needs, if one that is out may be corrected with it."""
         self._retained_bytes -= _bytes_of(run)
-        if self._heal_ms and published.is_incomplete_in(run.after, run.upto):
+        near = self._window_ms
+        if self._heal_ms and published.is_incomplete_in(run.after - near, run.upto + near):
             self._healing.append(run)
             self._healing_bytes += _bytes_of(run)
 

@@ -114,7 +114,8 @@ class LocalJob:
         self.paos = PaoHandles()
         self.pending: tuple[Enrolled, Peer] | None = None
         """The master's answer while the code it needs is being loaded."""
-        self.committed = FIRST_PANE
+        self.committed = self._freed = FIRST_PANE
+        self._published_before: int | None = None  # in this epoch's beginning
         self.reads_rows = False
         """Whether a version of the job, in force or prepared, needs rows of other jobs' results, or of a table."""
         self._is_live = False
@@ -125,8 +126,7 @@ class LocalJob:
         """The last pane over which this agent's worker was leaped."""
         self._numbers = 0
         """Bitmap of the numbers under which this worker has contributed, as this master knows them."""
-        self._told_late: list[tuple[int, int]] = []
-        """Late events that were told of while this worker was leaped over, with the last pane of each telling."""
+        self._told_late: list[tuple[int, int]] = []  # late events told of while leaped over, by the pane they went with
         self._is_prepared = False
         """Whether the proposed version has been reported to the master as prepared."""
 
@@ -180,6 +180,7 @@ class LocalJob:
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
         self.nodes.begin_epoch(trees)
         self._leaps, self._leaped_upto = LeapTimer(), FIRST_PANE
+        self._freed, self._published_before = FIRST_PANE, None
         self._withdraw()
 
     @property
@@ -481,7 +482,7 @@ class LocalJob:
     def _pass_on_detached(self, message: Snapshot) -> None:
         """Passes a detached run on unchanged; only the master decodes it."""
         if self.root is None:
-            if message.upto > self.committed:
+            if message.upto > self._freed:
                 self.nodes.keep(message)
             return
         run = self._sound_run(message)
@@ -593,7 +594,12 @@ class LocalJob:
     def commit(self, frontier: int, incomplete: Iterable[WireSpan] = ()) -> None:
         """Frees what the master has published; `incomplete`: the spans that it has published without somebody."""
         self.committed = max(self.committed, frontier)
-        self.nodes.commit(self.committed)
+        if self._published_before is None:
+            self._published_before = self.committed
+        if self.committed > self._published_before:
+            # Before that, panes that were published by the master before are on their way to this one again.
+            self._freed = self.committed
+            self.nodes.commit(self._freed)
         self._told_late = [(upto, late) for upto, late in self._told_late if upto > self.committed]
         # Who has no number under this master yet cannot tell whether it is in a span.
         if self.pipeline is not None and self.versions is not None and self.number is not None:

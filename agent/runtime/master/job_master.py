@@ -19,6 +19,7 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.master.copy_requests import CopyRequests
 from agent.runtime.master.failover import StateReplicator
+from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
 from agent.runtime.master.job_log import JobLog
 from agent.runtime.master.job_recorder import JobRecorder
 from agent.runtime.master.result_archive import ResultRecord, ResultRecords
@@ -208,6 +209,7 @@ class JobMaster:
         """The agents to which this master has handed over and that have not declined, by the number of the attempt."""
         self._silent_until = now
         self._resigns = False
+        self._heals_at: float | None = None
         self.rollout = Rollout(
             state, sender, self._replicate, self._replication.is_held, self.subscribers.acknowledge, REPLICATION_S
         )
@@ -385,6 +387,14 @@ class JobMaster:
         if now >= self._hand_over_at and self._node.is_active:
             self._hand_over(now)
 
+    def heals(self, now: float) -> bool:
+        """Whether to begin anew now, as agents are back that windows lack which may be corrected."""
+        if not self.state.healing.is_due or self.ended is not None:
+            self._heals_at = None
+        elif self._heals_at is None:
+            self._heals_at = now + HEAL_DELAY_S
+        return self._heals_at is not None and now >= self._heals_at
+
     def resign(self, now: float) -> None:
         """Looks for a successor, because this agent leaves."""
         self._resigns, self._hand_over_at = True, now
@@ -473,6 +483,8 @@ class JobMaster:
         """The agents that should be in a span, and are not as a whole."""
         if span.upto < self.state.versions.at(span.upto).version.starts:
             return 0  # nothing is missing between the last window of one version and the first of the next
+        if not self.state.healing.awaits(span.after, span.upto):
+            return 0  # its windows are out, and complete
         return self.state.roster.expected(span.upto) & ~(span.whole | span.leaped)
 
     @property
@@ -550,6 +562,8 @@ class JobMaster:
         for run in runs:
             results += self.state.publish(run).items()
             membership |= self.state.membership or {}
+            if left_out := self.state.healing.take_left_out():
+                self.note(f"{left_out:,} more windows have gained agents, and are not shown again: {CORRECTED_MAX} are")
             if self.state.failure is not None:
                 break
         json: list[tuple[int, bytes]] = []

@@ -16,6 +16,7 @@ from agent.runtime.job.code import CodeRegistry
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
 from agent.runtime.master.failover import Takeover, descriptor_of
+from agent.runtime.master.healing import HEAL_AGAIN_S
 from agent.runtime.master.job_log import JobLog
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.job_recorder import JobRecorder
@@ -114,6 +115,7 @@ class JobMasters:
         self._masters: dict[Id, JobMaster] = {}
         self._beginning: dict[Id, JobState] = {}
         self._restored: dict[Id, _Base] = {}
+        self._healed_at: dict[Id, float] = {}
 
     def handlers(self) -> Handlers:
         anyhow = Via.ROUTED | Via.DIRECT
@@ -170,6 +172,7 @@ class JobMasters:
             epoch = JobEpoch(born_ms, 1, self._node.peer.node_id)
             try:
                 state = JobState(job, epoch, submitter.node_id, functions=self._jobs.functions)
+                state.heal_ms = self._jobs.ingest.heal_ms
                 state.creator = self._code.authorize(job.app_id, job.name, (job.bundle,))
             except (query.PlanError, NotAuthorizedError) as error:
                 refusal = str(error)
@@ -200,7 +203,8 @@ class JobMasters:
     def take_over(self, takeover: Takeover, now: float) -> None:
         """Takes over from a master that has failed or leaves."""
         try:
-            state = JobState.from_replica(takeover.replica, takeover.epoch, self._jobs.functions)
+            heal_ms = self._jobs.ingest.heal_ms
+            state = JobState.from_replica(takeover.replica, takeover.epoch, self._jobs.functions, heal_ms)
             bundles = [version.bundle for version in state.versions.all()]
             state.creator = self._code.authorize(state.job.app_id, state.job.name, bundles)
         except (query.PlanError, NotAuthorizedError):
@@ -239,6 +243,11 @@ class JobMasters:
         """Whether the job's master is here, and has handed over to the master of an epoch."""
         master = self._masters.get(app_id)
         return master is not None and master.has_appointed(epoch)
+
+    def was_away(self, app_id: Id, node_id: int) -> bool:
+        """Whether no pane of a job whose master is here waits for an agent any more."""
+        state = self.state(app_id)
+        return state is not None and bool(state.written_off & state.roster.numbers_of(node_id))
 
     def outdo(self, app_id: Id, rival: JobEpoch, now: float) -> None:
         """Begins an epoch of the master here that is above a rival's."""
@@ -345,6 +354,7 @@ class JobMasters:
     def close(self, app_id: Id, now: float) -> None:
         """Takes a master whose job is over from its tree; it lingers to answer subscribers."""
         self._restored.pop(app_id, None)
+        self._healed_at.pop(app_id, None)
         if app_id in self._masters:
             self._recorder.end(app_id, now)
         self._jobs.depose(app_id)
@@ -386,7 +396,10 @@ class JobMasters:
                 master.tick(now)
             if master.ended is None:
                 self._directory.refresh(app_id, now)
-            if master.has_lingered(now):
+            if master.heals(now) and now - self._healed_at.get(app_id, -HEAL_AGAIN_S) >= HEAL_AGAIN_S:
+                self._healed_at[app_id] = now
+                self.outdo(app_id, master.state.epoch, now)
+            if master.has_lingered(now) and self._masters.get(app_id) is master:
                 self._keep_log(master)
                 del self._masters[app_id]
 

@@ -12,6 +12,7 @@ import query
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.result import NAMES_MAX, OtherGroups, WindowMembership, WindowResult, WindowRows
 from agent.runtime.function.versions import FunctionCache, InForce, Versions, first_version
+from agent.runtime.master.healing import Healing
 from agent.runtime.master.roster import Roster
 from agent.runtime.master.windows import BYTES_MAX, ClosedWindow, WindowAssembler
 from agent.runtime.messages.jobs import Enrolled, Ready, Replica, Submit
@@ -20,6 +21,7 @@ from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.incomplete import (
     HEAL_RETENTION_MS,
+    SPANS_MAX,
     IncompleteSpan,
     IncompleteSpans,
     WireSpan,
@@ -71,6 +73,9 @@ class JobState:
         self.membership: dict[int, WindowMembership] | None = None
         """Members of the windows that `publish` returned last, by position; None if nobody needs them."""
         self._incomplete = IncompleteSpans()
+        self.heal_ms = HEAL_RETENTION_MS
+        """Time for which agents keep panes that were published without somebody."""
+        self.healing = Healing()
         self._losses: list[tuple[int, int, Losses]] = []
         """Runs that were not passed on: their first and last pane, and whose they were."""
         self._ready = 0
@@ -98,6 +103,7 @@ class JobState:
             if member is None:
                 return None
             number = member.number
+            self.healing.enrolled(number, self.published_upto)
             if self.job.bounded or (resumes and begins > FIRST_PANE):
                 self.roster.begin(number, begins)
         versions, job = self.versions.all(), self.job
@@ -205,6 +211,8 @@ class JobState:
             results |= self._of_panes(run, version, counted, others)
         else:
             results |= self._of_several(run, version, counted)
+        if corrected := self._corrected(run):
+            results = dict(sorted({**corrected, **results}.items()))
         self._forget_left()
         self.versions.forget(self.frontier)
         return results
@@ -212,11 +220,15 @@ class JobState:
     def _note_incomplete(self, run: Run) -> None:
         if not self.job.bounded:
             self._incomplete.note(IncompleteSpan(run.after, run.upto, run.contributors), self.roster.known())
-            self._incomplete.forget(run.upto - HEAL_RETENTION_MS - TOLD_MS)
+            self._incomplete.forget(run.upto - self.heal_ms - TOLD_MS)
+            if self.versions.newest.function.grace.corrects:
+                lacking = self._incomplete.within(run.after - self.heal_ms, run.after)
+                self.healing.note(run.contributors, lacking, self.roster.expected_in)
 
     def told_incomplete(self, upto: int) -> tuple[WireSpan, ...]:
         """The panes up to one that were published without somebody, as messages carry them."""
-        return to_wire(self._incomplete.within(FIRST_PANE, upto))
+        told = [*self._incomplete.within(FIRST_PANE, self.frontier), *self.healing.history.within(self.frontier, upto)]
+        return to_wire(span for span in told[-SPANS_MAX:] if span.after < upto)
 
     def _note_losses(self, run: Run) -> None:
         if run.losses:
@@ -270,12 +282,18 @@ class JobState:
         self._open = None
         return self._shown(version, windows, windows.settle(run.after, self.roster.expected_in))
 
+    def _corrected(self, run: Run) -> dict[int, WindowResult]:
+        """The results of windows that have gained agents, with the first run after those that were published before."""
+        found = self.healing.take(run.upto, self.versions.at(self._published_before).function.pane_ms)
+        return {one.position: self._result(one, rows, other, version) for one, rows, other, version in found}
+
     def _shown(
         self, version: InForce, windows: WindowAssembler, updates: Iterable[tuple[ClosedWindow, pl.DataFrame]]
     ) -> dict[int, WindowResult]:
         function, results = version.function, {}
         for window, state, more in _with_more(updates):
-            if window.pane <= self._published_before:
+            is_out = window.pane <= self._published_before
+            if is_out and not self._has_gained(window, windows):
                 continue  # published by the master before
             start, size_ms = window.start_ms, window.size_ms
             other = None if function.sessions is not None else function.overflow_groups(state, size_ms).get(start)
@@ -289,20 +307,39 @@ class JobState:
                 finished = function.finish_sessions(state)
             else:
                 finished = function.finish_windows(state, [start], size_ms)[start]
-            results[window.position] = self._result(window, finished, other, version, more=more)
+            if is_out:
+                self.healing.add(window, finished, other, version)
+            else:
+                results[window.position] = self._result(window, finished, other, version, more=more)
         return results
 
+    def _has_gained(self, window: ClosedWindow, windows: WindowAssembler) -> bool:
+        """Whether a window that is out has gained agents, now that it is made again."""
+        size_ms, pane_ms = window.size_ms, windows.function.pane_ms
+        if not (window.is_final and size_ms and pane_ms and windows.function.grace.corrects):
+            return False
+        last = window.start_ms + size_ms - pane_ms
+        return self.healing.gains(windows.stretches(window.start_ms), window.start_ms, last, self.roster.expected_in)
+
     @classmethod
-    def from_replica(cls, replica: Replica, epoch: JobEpoch, functions: FunctionCache | None = None) -> JobState:
+    def from_replica(
+        cls,
+        replica: Replica,
+        epoch: JobEpoch,
+        functions: FunctionCache | None = None,
+        heal_ms: int = HEAL_RETENTION_MS,
+    ) -> JobState:
         """The state of the next master, from the descriptor of the one before. Raises `query.PlanError`."""
         state = cls(replica.job, epoch, replica.submitter, replica.versions, functions)
         # Only the master's agent reads another job's results: from now on this one does.
         members = replica.members if state.app is None else ()
         state.roster = Roster.of(members, replica.next_number, replica.frontier)
-        state.frontier, state._published_before = state.versions.retention_pane(replica.frontier), replica.frontier
+        state._published_before, state.heal_ms = replica.frontier, heal_ms
+        state.healing = Healing(from_wire(replica.incomplete), replica.frontier)
+        ordinary = state.versions.retention_pane(replica.frontier)
+        state.frontier = state.healing.begin(state.versions, ordinary, heal_ms, state.roster.expected_in)
         # Panes that open windows need are asked for again: who is in them will be seen then.
-        before = IncompleteSpans(from_wire(replica.incomplete)).within(FIRST_PANE, state.frontier)
-        state._incomplete = IncompleteSpans(before)
+        state._incomplete = IncompleteSpans(state.healing.history.within(FIRST_PANE, state.frontier))
         state.written_off = contributors.from_bytes(replica.written_off)
         state.totals = Counts(*replica.totals)
         return state

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import polars as pl
 
+from agent.runtime.function.changing_windows import ChangingWindows, WindowUpdate
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.master.changing_windows import ChangingWindows, WindowUpdate
 from agent.runtime.model.panes import (
     END,
     PANE_MAX,
@@ -110,6 +110,10 @@ class PaneIndex:
                 contributors |= amended.agents
                 whole &= ~amended.partial
         return Members(contributors, whole if is_covered else 0)
+
+    def stretches(self, first: int) -> Iterator[tuple[int, int, int]]:
+        """The bounds of panes from one on, with their contributors."""
+        return ((one.after, one.upto, one.contributors) for one in self._stretches if one.upto >= first)
 
     def leaped(self, first: int, last: int) -> int:
         """The agents that were leaped over in any of the panes from `first` to `last`."""
@@ -242,6 +246,10 @@ class WindowAssembler:
     def _accepts(self, pane: int, carrier: int) -> bool:
         windows = self._windows
         return pane >= self._starts and isinstance(windows, ChangingWindows) and windows.accepts(pane, carrier)
+
+    def stretches(self, start_ms: int) -> Iterator[tuple[int, int, int]]:
+        """The bounds of panes from a time on, with who contributes to them."""
+        return self._index.stretches(start_ms)
 
     def settle(self, upto: int, expected: Expected) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
         """The last results of windows that are over with all panes up to one, as those of another version follow."""

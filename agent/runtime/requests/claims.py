@@ -49,6 +49,7 @@ class MastersHere(Protocol):
     def leads(self, app_id: Id) -> bool: ...
     def has_appointed(self, app_id: Id, epoch: JobEpoch) -> bool: ...
     def stands_still_for(self, app_id: Id, node_id: Id, now: float) -> bool: ...
+    def was_away(self, app_id: Id, node_id: int) -> bool: ...
     def outdo(self, app_id: Id, rival: JobEpoch, now: float) -> None: ...
 
 
@@ -244,8 +245,12 @@ class MasterClaims:
         if now - rival.heard_at >= RIVAL_S:
             rival.since = now
         rival.heard_at = now
+        # A rival that was away has led its own side of a cut, whose windows are to be merged.
         is_due = (
-            has_followers or now - rival.since >= RIVAL_S or self._masters.stands_still_for(app_id, epoch.master, now)
+            has_followers
+            or now - rival.since >= RIVAL_S
+            or self._masters.was_away(app_id, epoch.master)
+            or self._masters.stands_still_for(app_id, epoch.master, now)
         )
         if is_due and now - rival.outdone_at >= OUTDO_S:
             rival.outdone_at = now

@@ -178,14 +178,25 @@ def _decoded(lines: Iterable[bytes], decoder: msgspec.json.Decoder[Any]) -> Iter
 
 
 def _windows(results: Iterable[LiveResult]) -> tuple[LiveResult, ...]:
-    """Final results in order. A result that several masters have logged is kept once, if possible with its roster."""
+    """Final results in order, of each window the last revision. A result that several masters have logged is kept once,
+    if possible with its roster.
+    """
     names: dict[str, Any] = {"all_missing": [], "all_partial": [], "all_leaped": []}
     known: dict[bytes, LiveResult] = {}
     for one in results:
         key = msgspec.json.encode(msgspec.structs.replace(one, roster=None, **names))
         if one.final and (key not in known or one.roster is not None):
             known[key] = one
+    last: dict[Any, int] = {}
+    for one in known.values():
+        last[_window_of(one)] = max(one.revision, last.get(_window_of(one), 0))
+    known = {key: one for key, one in known.items() if one.revision == last[_window_of(one)]}
     return tuple(sorted(known.values(), key=lambda one: (one.start_ms or 0, one.end_ms or 0, one.version, one.epoch)))
+
+
+def _window_of(one: LiveResult) -> tuple[Any, ...]:
+    """The window of a result, of which the last revision counts."""
+    return one.app_id, one.born_ms, one.version, one.window_start, one.window_end
 
 
 def _is_inside(result: LiveResult, since_ms: int | None, until_ms: int | None) -> bool:
