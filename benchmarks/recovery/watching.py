@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ import elf
 from benchmarks.agents import LIVE, live_logs, until_all_run
 from benchmarks.race import BenchmarkError
 from benchmarks.replay import Replay
-from elf.client import ClientError, Result
+from elf.client import ClientError, Result, UnknownJobError
 from elf.demo.agents.agents import AgentFleet
 
 GRACE_S = 1.0
@@ -20,6 +20,8 @@ RATE = 500.0
 """Events that all servers together log a second."""
 QUERY = f"SELECT product, SUM(clicks_count) AS clicks FROM {LIVE} GROUP BY product"
 START_TIMEOUT_S = 60.0
+ASK_AGAIN_S = 0.1
+"""Pause before a job is asked for again that a restarted fleet does not know yet."""
 WAIT_TIMEOUT_S = 120.0
 """Time after which a window that is waited for counts as never published."""
 
@@ -73,19 +75,27 @@ class WindowWatch:
             return [found for found in self._publications if found.window_end_s + GRACE_S > wall_s]
 
     def _run(self) -> None:
+        deadline = time.monotonic() + WAIT_TIMEOUT_S
+        while (fault := self._follow()) is None and time.monotonic() < deadline and not self._is_closed:
+            time.sleep(ASK_AGAIN_S)
+        with self._came:
+            self._fault = fault
+            self._came.notify_all()
+
+    def _follow(self) -> str | None:
+        """Follows the job; the reason why it does so no more, None if the job is not known yet."""
         try:
             with elf.connect_sync(self._socket) as client, client.follow(self._app) as job:
                 for update in job.updates():
                     if self._is_closed:
-                        return
+                        return "closed"
                     if isinstance(update, Result):
                         self._take(update)
-            fault = "the job has ended"
+        except UnknownJobError:
+            return None
         except ClientError as error:
-            fault = str(error)
-        with self._came:
-            self._fault = fault
-            self._came.notify_all()
+            return str(error)
+        return "the job has ended"
 
     def _take(self, result: Result) -> None:
         assert result.window_end is not None
@@ -111,7 +121,8 @@ def watched_job(fleet: AgentFleet, folder: Path, clauses: str, *, observer: str)
                 yield app, watch
             finally:
                 watch.close()
-                client.stop(app)
+                with suppress(ClientError):  # it tells why nothing could be measured, not this
+                    client.stop(app)
 
 
 def is_complete(agents: int, since_s: float = 0.0) -> Callable[[Publication], bool]:
