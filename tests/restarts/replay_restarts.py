@@ -1,4 +1,4 @@
-"""Lives seeds of the restart matrix again and says what does not hold: `python tests/restarts/replay_restarts.py 17 100-120`."""
+"""Lives seeds of the restart matrix again: `python tests/restarts/replay_restarts.py 17 100-120`; says what does not hold."""
 
 from __future__ import annotations
 
