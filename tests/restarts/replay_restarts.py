@@ -1,4 +1,4 @@
-"""Lives seeds of the restart matrix again: `python tests/restarts/replay_restarts.py 17 100-120`; says what does not hold."""
+"""Lives seeds of the restart matrix again, as `python tests/restarts/replay_restarts.py 17 100-120`."""
 
 from __future__ import annotations
 
