@@ -26,6 +26,7 @@ from agent.configuration.rules import (
     JOB_MEMORY,
     MAX_SKEW,
     PROGRAM_MEMORY,
+    SEALED_DISK,
     SPILL_DISK,
     check_address,
     check_choice,
@@ -118,6 +119,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     control_socket: PathText | None = None
     job_memory: Memory = JOB_MEMORY
     spill_disk: Memory = SPILL_DISK
+    sealed_disk: Memory = SEALED_DISK
     program_memory: Memory = PROGRAM_MEMORY
     max_skew: Skew = MAX_SKEW
     heal_retention: HealRetention = HEAL_RETENTION
@@ -186,6 +188,7 @@ class Config:
     control_socket: Path
     job_memory_bytes: int
     spill_disk_bytes: int
+    sealed_disk_bytes: int
     program_memory_bytes: int
     max_skew_ms: int
     heal_ms: int
@@ -273,6 +276,7 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         control_socket=socket,
         job_memory_bytes=memory_bytes(file.job_memory),
         spill_disk_bytes=memory_bytes(file.spill_disk),
+        sealed_disk_bytes=memory_bytes(file.sealed_disk),
         program_memory_bytes=memory_bytes(file.program_memory),
         max_skew_ms=max_skew_ms(file.max_skew),
         heal_ms=heal_retention_ms(file.heal_retention),

@@ -18,6 +18,8 @@ COPIES_MAX = 4
 """Default memory of each job."""
 SPILL_DISK = "16 GiB"
 """Default disk space for the state of all jobs that does not fit their memory."""
+SEALED_DISK = "1 GiB"
+"""Default disk space for what all jobs have sealed and masters have not published."""
 PROGRAM_MEMORY = "1 GiB"
 """Default memory of all programs together."""
 DISK_FREE_MIN = "1 GiB"

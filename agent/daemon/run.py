@@ -26,12 +26,12 @@ from agent.control.server import ControlServer
 from agent.control.status_report import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.stream_sampler import StreamSampler
 from agent.daemon.archiving import ArchiveSupervisor
-from agent.daemon.data_directory import POSITIONS_FILE, ClockFile, DataDirectory, DiskWarnings, ShownFiles
+from agent.daemon.data_directory import SEALED_DIRECTORY, ClockFile, DataDirectory, DiskWarnings, ShownFiles
 from agent.daemon.identity_watch import IdentityWatch
 from agent.daemon.job_journal import JobJournal
 from agent.daemon.position_keeper import PositionKeeper
-from agent.daemon.positions_file import PositionsFile
 from agent.daemon.result_files import ResultFiles
+from agent.daemon.sealed_files import SealedFiles
 from agent.daemon.seeds import Seeds
 from agent.daemon.trust import FleetCreators, kept_ended_mandates, kept_revocations
 from agent.driver import CoreDriver
@@ -68,7 +68,7 @@ DESCRIPTORS_WANTED = 8192
 """Open files an agent may need: links to 1,024 peers, and files of a few streams."""
 SWEEP_S = 5.0
 """Interval at which the transport looks for idle and stuck links; long, so that an idle agent seldom wakes up."""
-SHOWN_PARTS = ("agent", "copies", "ingest", "results", "jobs", "spill", "control", "node")
+SHOWN_PARTS = ("agent", "copies", "ingest", "sealed", "results", "jobs", "spill", "control", "node")
 """Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0
 PAUSE_TIMEOUT_S = 2.0
@@ -251,9 +251,12 @@ class Daemon(AgentObserver):
 
     def _position_keeper(self) -> PositionKeeper:
         """The places in logs where jobs go on that were begun before this start."""
-        warn = self._warnings.warn
-        file = PositionsFile(self._config.data_directory / POSITIONS_FILE, self._incarnation, warn)
-        return PositionKeeper(file, self._agent.ingest.memory, self._config.streams, warn)
+        config, ingest, warn = self._config, self._agent.ingest, self._warnings.warn
+        folder = config.data_directory / SEALED_DIRECTORY
+        self._sealed_files = SealedFiles(folder, self._incarnation, config.sealed_disk_bytes, warn)
+        return PositionKeeper(
+            self._sealed_files, ingest.memory, ingest.journal, self._config.streams, self._sealed_stored, warn
+        )
 
     def _new_feeds(self, pump: CoreDriver) -> Feeds:
         """The reading of all streams."""
@@ -325,6 +328,13 @@ class Daemon(AgentObserver):
     def job_recorded(self, record: JobRecord) -> None:
         self._journal.add(record)
 
+    @property
+    def keeps_sealed(self) -> bool:
+        return True
+
+    def _sealed_stored(self, count: int, are_kept: bool) -> None:
+        self._pump.do(lambda now: self._agent.sealed_stored(count, now, wall_ms(), are_kept=are_kept))
+
     def _jobs_stored(self, count: int) -> None:
         self._pump.do(lambda now: self._agent.jobs_stored(count, now, wall_ms()))
 
@@ -336,6 +346,7 @@ class Daemon(AgentObserver):
         return self._pump.node.is_active and not self._agent.ingest.feeds() and not self._agent.directory.all()
 
     def _settled(self) -> None:
+        self._positions.settled()
         self._feeds.reconcile()
         self._clock_file.keep(self._agent.ingest.clock.lead_ms)
 
@@ -398,6 +409,7 @@ class Daemon(AgentObserver):
             "claims": self._agent.claims.statistics(),
             "copies": self._agent.copies.statistics(),
             "ingest": self._agent.ingest.statistics(),
+            "sealed": {**self._agent.ingest.journal.statistics(), "disk_bytes": self._sealed_files.disk_bytes},
             "results": self._results.statistics(),
             "jobs": {"unwritten": self._journal.unwritten},
             "spill": {

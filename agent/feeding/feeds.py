@@ -20,11 +20,13 @@ from agent import log
 from agent.configuration.config import StreamConfig
 from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, slices
 from agent.feeding.reading_ledger import FeedPosition, Files, ReadingLedger
+from agent.feeding.replay import NOTHING_SEALED
 from agent.feeding.statistics import StreamMeter, StreamStatistics
 from agent.parsing import Parsed
+from agent.runtime.durable.feed_memory import FeedNeeds
+from agent.runtime.durable.records import Place
 from agent.runtime.ingest.event_clock import MAX_SKEW_MS
 from agent.runtime.ingest.feed import Feed, FeedKey
-from agent.runtime.ingest.feed_memory import FeedNeeds
 from agent.runtime.model.panes import FIRST_PANE
 from agent.sources.reader import ReaderStatistics
 from agent.turns import Turns
@@ -48,6 +50,7 @@ _LOG = logging.getLogger("elf.agent")
 class EventSink(Protocol):
     """Receiver of events: see `agent.Agent.ingest`. `now` is monotonic, in seconds.
 
+    `place`: the one after the block, where its source has places.
     `observe`: the wall clock's time, read together with `now`, without a step of it that is still doubted.
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `lost`: some events up to `upto_ms` are gone
@@ -56,7 +59,7 @@ class EventSink(Protocol):
 
     def feeds(self) -> tuple[Feed, ...]: ...
     def observe(self, now: float, wall_ms: int) -> int: ...
-    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None: ...
+    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int, place: Place | None = None) -> None: ...
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
     def lacks(self, key: FeedKey, some: bool) -> None: ...
     def lost(self, key: FeedKey, upto_ms: int) -> None: ...
@@ -123,11 +126,13 @@ class Feeds:
 
     def _reading(self, feed: Feed) -> _FeedTask:
         position = self._remembered.get(feed.stream) if feed.start == "remembered" else None
-        known = position.files if position else None
+        known = position.known_files if position else None
         return _FeedTask(feed, self._reader(feed, known), known)
 
     def _reader(self, feed: Feed, known: Files | None) -> FeedReader:
-        return FeedReader(feed, self._streams[feed.stream], known, self._max_skew_ms)
+        position = self._remembered.get(feed.stream) if feed.start == "remembered" else None
+        sealed = NOTHING_SEALED if position is None else position.sealed
+        return FeedReader(feed, self._streams[feed.stream], known, self._max_skew_ms, sealed)
 
     async def pause(self) -> None:
         """Reads no more, and returns once all that was read is inserted."""
@@ -259,12 +264,15 @@ class Feeds:
             batch = await trio.to_thread.run_sync(
                 reading.reader.reparse, batch, columns, limiter=self._threads, abandon_on_cancel=True
             )
-        for part in slices(batch.parsed):
+        place = None if batch.read_to is None else reading.ledger.place(batch.read_to, batch.replayed)
+        parts = list(slices(batch.parsed))
+        for part in parts:
             await reading.turns.give_way()
             if self._columns(reading) is None:
                 return
+            after = place if place is None or part is parts[-1] else replace(place, is_inside=True)
             with reading.turns.piece():
-                self._sink.insert(reading.feed.key, part, self._clock(), self._wall_ms())
+                self._sink.insert(reading.feed.key, part, self._clock(), self._wall_ms(), after)
                 self._meters[reading.feed.stream].count(part, self._clock())
                 self._pump()
 

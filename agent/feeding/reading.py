@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 import polars as pl
 
 from agent.configuration.config import StreamConfig
-from agent.feeding.reading_ledger import Files
+from agent.feeding.reading_ledger import Files, ReadFrom, ReadTo
+from agent.feeding.replay import NOTHING_SEALED, Replay, followed
 from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
+from agent.runtime.durable.records import Chain
 from agent.runtime.ingest.event_clock import FUTURE_MS, MAX_SKEW_MS
 from agent.runtime.ingest.feed import Feed
 from agent.sources.file.source import FileSource
@@ -29,13 +31,16 @@ Columns = tuple[SourceColumn, ...]
 class ParsedBlock:
     """A parsed block. The block is kept in case other columns are needed by the time it is inserted.
 
-    `wall_ms`: the time of events that carry none.
+    `wall_ms`: the time of events that carry none. `read_to`: the place after it, None if the source has no places.
+    `replayed`: the chains whose last run came after it, in an earlier process.
     """
 
     piece: SourceBlock[Format]
     columns: Columns
     wall_ms: int
     parsed: Parsed
+    read_to: ReadTo | None = None
+    replayed: frozenset[Chain] = frozenset()
 
     def covers(self, columns: Columns) -> bool:
         return self.columns == columns or set(columns) <= set(self.columns)
@@ -66,12 +71,19 @@ class FeedReader:
 
     The source is closed by `close`, or at its end by the `read` that was under way then, which nobody may wait for.
 
-    `known`: the position from which a feed goes on that was read before.
+    `known`: the position from which a feed goes on that was read before. `sealed`: the places at which an earlier
+    process has sealed its last runs; blocks end there.
     """
 
     def __init__(
-        self, feed: Feed, stream: StreamConfig, known: Files | None = None, max_skew_ms: int = MAX_SKEW_MS
+        self,
+        feed: Feed,
+        stream: StreamConfig,
+        known: Files | None = None,
+        max_skew_ms: int = MAX_SKEW_MS,
+        sealed: Mapping[Chain, Files] = NOTHING_SEALED,
     ) -> None:
+        self._replay = Replay(sealed)
         recognise = partial(sniff, kind=stream.format, time_field=stream.time_field)
         self._reader: StreamReader[Format]
         if feed.start == "remembered" or known is not None:
@@ -108,7 +120,8 @@ class FeedReader:
     def _read(self, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
         blocks = []
         began = self._begin(now)
-        for piece in self._reader.poll(now):
+        before = self._tail.positions if self._tail is not None else ()
+        for piece in self._replay.cut(self._reader.poll(now)):
             parsed = self._parse(piece, columns, wall_ms)
             self._note_times(piece, parsed, wall_ms)
             blocks.append(ParsedBlock(piece, columns, wall_ms, replace(parsed, watermark_ms=self._watermark())))
@@ -117,10 +130,26 @@ class FeedReader:
             self._raise_watermark()
             last = blocks[-1]
             blocks[-1] = replace(last, parsed=replace(last.parsed, watermark_ms=self._watermark()))
+        if self._tail is not None:
+            blocks = self._placed(blocks, before, self._tail.positions)
         faults, self._faults = (*self._reader.faults(), *self._faults), []
         files = self._tail.positions if self._tail is not None and blocks else None
         statistics = self._reader.statistics()
         return ReadBatch(tuple(blocks), self._reader.at_end, wall_ms, faults, statistics, files, self._seen_ms, began)
+
+    def _placed(self, blocks: list[ParsedBlock], before: Files, after: Files) -> list[ParsedBlock]:
+        """The blocks of a poll with their places; the files were at these positions before and after it."""
+        ends = {file.identity: file.offset for file in before}
+        began: list[ReadFrom] = []
+        for block in blocks:
+            file, origin = followed(block.piece.part).identity, block.piece.block.origin.offset
+            began.append(ReadFrom(file, min(ends.get(file, origin), origin)))
+            ends[file] = origin + len(block.piece.block.data)
+        place, placed = ReadTo(after), []
+        for block, start in zip(reversed(blocks), reversed(began), strict=True):
+            placed.append(replace(block, read_to=place, replayed=self._replay.of(block.piece)))
+            place = ReadTo(before=(start, place))
+        return placed[::-1]
 
     def _begin(self, now: float) -> Files | None:
         """Finds the files, the first time; returns where their reading begins."""

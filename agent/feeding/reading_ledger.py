@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from agent.runtime.ingest.feed_memory import FeedNeeds, JobMemory, JobTerm
+from agent.runtime.durable.feed_memory import FeedNeeds, JobMemory
+from agent.runtime.durable.records import Chain, Place
+from agent.runtime.model.epoch import JobTerm
 from agent.sources.file.finding import Identity
 from agent.sources.file.followed_file import ReadUpTo
 from agent.sources.file.rotation import is_compressed
@@ -16,11 +19,46 @@ MARKS_MAX = 64
 Files = tuple[ReadUpTo, ...]
 
 
+class ReadTo:
+    """A place in the files of a reading: that after a batch, or that before a block which another place follows.
+
+    Few are looked at, so the files are put together when they are asked for. O(files + blocks).
+    """
+
+    __slots__ = ("_before", "_files")
+
+    def __init__(self, files: Files | None = None, before: tuple[ReadFrom, ReadTo] | None = None) -> None:
+        self._files = files
+        self._before = before
+
+    @property
+    def files(self) -> Files:
+        """The position of each file."""
+        if self._files is None:
+            offsets: dict[Identity, int] = {}
+            place = self
+            while place._files is None and place._before is not None:
+                block, place = place._before
+                offsets.setdefault(block.identity, block.offset)
+            self._files = tuple(
+                replace(file, offset=offsets.get(file.identity, file.offset)) for file in place._files or ()
+            )
+        return self._files
+
+
+class ReadFrom(NamedTuple):
+    """The beginning of a block in its file."""
+
+    identity: Identity
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class FeedPosition:
     """A position in a stream's files. Reading from there yields every event from `complete_from_ms` on.
 
     `jobs`: those that need it, with the time (epoch ms) at which each of them begins. `exact`: see `JobMemory`.
+    `sealed`: the places at which the last runs were sealed.
     """
 
     stream: str
@@ -28,17 +66,28 @@ class FeedPosition:
     complete_from_ms: int
     jobs: Mapping[JobTerm, int]
     exact: bool = False
+    sealed: Mapping[Chain, Files] = field(default_factory=dict)
+
+    @property
+    def known_files(self) -> Files:
+        """The files to be read again; those that are known from sealed runs alone, from their beginnings."""
+        known = {file.identity: file for file in self.files}
+        for files in self.sealed.values():
+            for file in files:
+                known.setdefault(file.identity, replace(file, offset=0))
+        return tuple(known.values())
 
     def memories(self) -> dict[JobTerm, JobMemory]:
         """The memory of each job, for the agent's core."""
         complete = self.complete_from_ms
-        return {job: JobMemory(max(complete, begins), self.exact) for job, begins in self.jobs.items()}
+        return {job: JobMemory(max(complete, begins), self.exact, begins) for job, begins in self.jobs.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
     files: Files
     complete_from_ms: int
+    number: int
 
 
 class ReadingLedger:
@@ -47,6 +96,7 @@ class ReadingLedger:
     def __init__(self, stream: str) -> None:
         self._stream = stream
         self._marks: list[_Mark] = []
+        self._number = 0
 
     @property
     def is_begun(self) -> bool:
@@ -59,13 +109,21 @@ class ReadingLedger:
             complete_from_ms = max(complete_from_ms, self._marks[-1].complete_from_ms)
             if self._marks[-1].complete_from_ms == complete_from_ms:
                 self._marks.pop()
-        self._marks.append(_Mark(files, complete_from_ms))
+        self._marks.append(_Mark(files, complete_from_ms, self._number))
         if len(self._marks) > MARKS_MAX:
             self._marks = [*self._marks[:-1:2], self._marks[-1]]
 
+    def place(self, reading: ReadTo, replayed: frozenset[Chain]) -> Place:
+        """The next place, behind a block that is about to be inserted."""
+        self._number += 1
+        return Place(self._number, reading, replayed)
+
     def needed(self, needs: FeedNeeds) -> FeedPosition | None:
         """The last position from which jobs get all that they need, if there is any. Forgets those before it."""
-        while len(self._marks) > 1 and self._marks[1].complete_from_ms <= needs.from_ms:
+        last = self._number if needs.sealed is None else needs.sealed.number
+        while (
+            len(self._marks) > 1 and self._marks[1].complete_from_ms <= needs.from_ms and self._marks[1].number <= last
+        ):
             del self._marks[0]
         if not self._marks:
             return None
@@ -84,7 +142,7 @@ class ReadingLedger:
         if not self._marks:
             return None
         last = self._marks[-1]
-        mark = _Mark(last.files, max(last.complete_from_ms, wall_ms + 1))
+        mark = _Mark(last.files, max(last.complete_from_ms, wall_ms + 1), last.number)
         return self._position(mark, needs, exact=True)
 
     def _position(self, mark: _Mark, needs: FeedNeeds, *, exact: bool = False) -> FeedPosition:
@@ -109,4 +167,4 @@ def merged(positions: list[FeedPosition]) -> FeedPosition:
         for job, begins in position.jobs.items():
             jobs[job] = max(begins, jobs.get(job, begins))
     exact = all(one.exact and set(one.files) == set(files) for one in positions)
-    return FeedPosition(positions[0].stream, files, max(one.complete_from_ms for one in positions), jobs, exact)
+    return FeedPosition(positions[0].stream, files, min(one.complete_from_ms for one in positions), jobs, exact)

@@ -123,7 +123,7 @@ class Agent:
         self.programs = programs = Programs(name, node)
         self.code = code = CodeRegistry(programs, NoCreators())
         containment = JobContainment(self.observer.job_contained, clock)
-        self.ingest = ingest = OperatorPool(containment, room, EventClock(max_skew_ms), heal_ms)
+        self.ingest = ingest = OperatorPool(containment, room, EventClock(max_skew_ms), heal_ms, self.observer)
         self.jobs = jobs = LocalJobs(name, node, sender, dict(streams), directory, ingest, programs, code, containment)
         self.tree_watch = TreeWatch(node, jobs)
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)
@@ -153,10 +153,10 @@ class Agent:
         self._connect(containment)
         self.router = Router(self._handlers(), containment)
         self._services: tuple[Service, ...] = (
-            self.router, directory, self.ingest, jobs, self.deployments, self.masters, self.failover, recorder,
-            self.tree_watch, self.drain, self.pending, self.following, self.commands, self.questions, self.discovery,
-            self.upstream, self.joins, self.rpc, self.subscriptions, self.stages, self.program_host,
-            self.endings, self.claims, self.copies,
+            self.router, directory, self.ingest, self.ingest.journal, jobs, self.deployments, self.masters,
+            self.failover, recorder, self.tree_watch, self.drain, self.pending, self.following, self.commands,
+            self.questions, self.discovery, self.upstream, self.joins, self.rpc, self.subscriptions, self.stages,
+            self.program_host, self.endings, self.claims, self.copies,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -195,6 +195,13 @@ class Agent:
         """The oldest so many records of jobs are on disk, or will never be."""
         self._begin_step(now, wall_ms)
         self.recorder.stored(count, now)
+        self.process_events(now, wall_ms)
+
+    def sealed_stored(self, count: int, now: float, wall_ms: int, *, are_kept: bool) -> None:
+        """The oldest so many records of sealed runs are on disk, or will not be."""
+        self._begin_step(now, wall_ms)
+        self.ingest.journal.stored(count, now, are_kept=are_kept)
+        self.drain.step(now)
         self.process_events(now, wall_ms)
 
     def start(self, now: float) -> None:

@@ -23,6 +23,7 @@ class RecordingClient(AgentObserver):
 
     def __init__(self, disk: SimulatedDisk | None = None) -> None:
         self.disk = disk
+        self._keeps_sealed = False
         self.agent: Agent | None = None
         self._new: list[tuple[int | None, Any]] = []
         self._sinks: dict[int, Callable[[JobEvent], None]] = {}
@@ -39,6 +40,14 @@ class RecordingClient(AgentObserver):
     @property
     def keeps_jobs(self) -> bool:
         return self.disk is not None
+
+    @property
+    def keeps_sealed(self) -> bool:
+        return self._keeps_sealed
+
+    def keep_sealed(self) -> None:
+        """From now on there is a disk for what is sealed."""
+        self._keeps_sealed = True
 
     def job_recorded(self, record: JobRecord) -> None:
         assert self.disk is not None

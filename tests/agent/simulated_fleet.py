@@ -21,6 +21,7 @@ from simulated_links import LinkLatency
 import query
 from agent import Agent, Feed, PublishedWindow, StreamOptions, Submit, Update, WindowResult
 from agent.parsing import Parsed
+from agent.runtime.durable.records import Place
 from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.master.state import JobState
 from agent.runtime.master.windows import ClosedWindow
@@ -249,6 +250,7 @@ class SimulatedFleet:
             reader.position = len(server.log) if reader.feed.start == "end" else 0
             reader.end = len(server.log) if reader.feed.bounded else None
         upto = min(reader.position + server.block, len(server.log) if reader.end is None else reader.end)
+        upto = self._block_end(server, reader, upto)
         events = server.log[reader.position : upto]
         reader.position = upto
         server.read = max(server.read, upto)
@@ -258,11 +260,20 @@ class SimulatedFleet:
                 as_read(self._parsed(server, upto - len(events), events), reader.feed),
                 self.now,
                 self.wall_of(server),
+                self._place_after(server, reader),
             )
         if reader.end is None and upto == len(server.log):
             server.agent.ingest.caught_up(key, self.now, self.wall_of(server))
         elif upto == reader.end:
             server.agent.ingest.end_of_feed(key, self.now, self.wall_of(server))
+
+    def _block_end(self, _server: Server, _reader: Reader, upto: int) -> int:
+        """Where a block ends that could go on up to this event."""
+        return upto
+
+    def _place_after(self, _server: Server, _reader: Reader) -> Place | None:
+        """The place that a reader has come to, if it is kept."""
+        return None
 
     def _parsed(self, _server: Server, _position: int, events: list[tuple[int, str]]) -> Parsed:
         """Some events of a log, from a position on, as a parser gives them."""

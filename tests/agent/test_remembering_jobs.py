@@ -8,9 +8,10 @@ from memory_fleet import COUNT, WALL_MS, WEB, Fleet, events
 
 from agent import Agent
 from agent.feeding.reading_ledger import FeedPosition
+from agent.runtime.durable.feed_memory import REMEMBERED, WAIT_S
 from agent.runtime.ingest.feed import Feed
-from agent.runtime.ingest.feed_memory import REMEMBERED, WAIT_S, JobTerm
 from agent.runtime.messages.jobs import CODEC, Enrolled
+from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Node, app_id
 

@@ -164,7 +164,7 @@ class Desk:
     def employ(self, text: str = COUNT, *, first_pane: int, code: bytes | None = None) -> PaneConsumer:
         function = JobFunction(plan_of(text), code=code)
         worker = self.operators.attach(Id(1), function, NAMES, self._sealed, grace_ms=0, bounded=False)
-        worker.begin_after(FIRST_PANE, FIRST_PANE)
+        worker.begin_after(FIRST_PANE)
         worker.begin_at(first_pane)
         self.operators.try_share(worker)
         return worker

@@ -10,9 +10,11 @@ from trio.testing import MockClock
 
 from agent.configuration.config import StreamConfig
 from agent.daemon.position_keeper import STORE_S, UNREAD_S, PositionKeeper
-from agent.daemon.positions_file import PositionsFile
+from agent.daemon.sealed_files import SealedFiles
 from agent.feeding.reading_ledger import FeedPosition
-from agent.runtime.ingest.feed_memory import FeedMemory, JobTerm
+from agent.runtime.durable.feed_memory import FeedMemory
+from agent.runtime.durable.records import EndedJob, SealedRecord
+from agent.runtime.model.epoch import JobTerm
 from agent.sources.file.followed_file import ReadUpTo
 from agent.sources.file.source import FileSource
 
@@ -44,6 +46,24 @@ class FakeFeeds:
         return [position(99, *one.jobs, exact=True) for one in self.now]
 
 
+class FakeJournal:
+    """Has what the core seals."""
+
+    def __init__(self) -> None:
+        self.new: list[SealedRecord] = []
+
+    @property
+    def is_urgent(self) -> bool:
+        return bool(self.new)
+
+    def take(self) -> list[SealedRecord]:
+        new, self.new = self.new, []
+        return new
+
+    def end(self, term: JobTerm) -> None:
+        self.new.append(EndedJob(term))
+
+
 class Start:
     """One start of an agent."""
 
@@ -51,8 +71,13 @@ class Start:
         self.warnings: list[str] = []
         self.memory = FeedMemory()
         self.feeds = FakeFeeds(*feeds, pauses=pauses)
-        self.file = PositionsFile(folder / "positions", incarnation, self.warn)
-        self.keeper = PositionKeeper(self.file, self.memory, STREAMS, self.warn)
+        self.file = SealedFiles(folder / "sealed", incarnation, 1 << 30, self.warn)
+        self.journal = FakeJournal()
+        self.stored: list[tuple[int, bool]] = []
+        self.keeper = PositionKeeper(self.file, self.memory, self.journal, STREAMS, self.note_stored, self.warn)
+
+    def note_stored(self, count: int, are_kept: bool) -> None:
+        self.stored.append((count, are_kept))
 
     def warn(self, what: str, why: str) -> None:
         self.warnings.append(f"{what}: {why}")
@@ -101,6 +126,8 @@ async def test_an_agent_that_leaves_stores_where_it_has_stopped_once_all_is_hand
         await trio.sleep(2 * STORE_S)
         await first.keeper.pause(first.feeds, 2.0)
         first.feeds.now = []
+        await trio.sleep(2 * STORE_S)
+        nursery.cancel_scope.cancel()
     assert Start(tmp_path, 2).keeper.remembered == {"web": position(5, FIRST)}, "not yet"
     await first.keeper.left()
     assert Start(tmp_path, 2).keeper.remembered == {"web": position(99, FIRST, exact=True)}
@@ -121,9 +148,9 @@ async def test_a_disk_that_takes_nothing_is_warned_of(tmp_path: Path, autojump_c
     first = Start(tmp_path / "missing", 1, position(5, FIRST))
     await first.run_for(2 * STORE_S)
     assert first.warnings
-    assert set(first.warnings) == {"positions in logs are not kept: No such file or directory"}
+    assert set(first.warnings) == {"places in logs and sealed panes are not kept: No such file or directory"}
 
 
 async def test_streams_that_are_not_configured_any_more_are_left_out(tmp_path: Path, autojump_clock: MockClock) -> None:  # noqa: ARG001
-    Start(tmp_path, 1).file.store([position(5, FIRST, stream="gone")])
+    Start(tmp_path, 1).file.write([position(5, FIRST, stream="gone")], [])
     assert not Start(tmp_path, 2).memory.jobs

@@ -21,8 +21,10 @@ from agent.feeding.feeds import NOTHING_REMEMBERED, Feeds
 from agent.feeding.reading import ROWS_PER_INSERT, Columns, FeedReader, ReadBatch
 from agent.feeding.reading_ledger import FeedPosition
 from agent.parsing import Parsed, Parser, SourceColumn
+from agent.runtime.durable.feed_memory import REMEMBERED, FeedNeeds
+from agent.runtime.durable.records import Place
 from agent.runtime.ingest.feed import Feed, FeedKey
-from agent.runtime.ingest.feed_memory import REMEMBERED, FeedNeeds, JobTerm
+from agent.runtime.model.epoch import JobTerm
 from agent.sources.file.backlog import BoundedReader
 from agent.sources.file.followed_file import ReadUpTo
 from agent.sources.file.source import FileSource
@@ -43,6 +45,7 @@ class FakeAgent:
         self.events: dict[FeedKey, list[tuple[Any, ...]]] = {}
         self.malformed = 0
         self.rows_at_once: list[int] = []
+        self.places: list[Place | None] = []
         self.watermarks: list[int | None] = []
         self.said: list[tuple[str, FeedKey]] = []
         self.caught_up_ms: list[int] = []
@@ -55,7 +58,8 @@ class FakeAgent:
     def feeds(self) -> tuple[Feed, ...]:
         return self.wanted
 
-    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
+    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int, place: Place | None = None) -> None:
+        self.places.append(place)
         self._note_time(now, wall_ms)
         (feed,) = (feed for feed in self.wanted if feed.key == key)
         for frame in parsed.frames:

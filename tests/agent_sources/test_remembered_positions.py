@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.feeding.reading_ledger import MARKS_MAX, FeedPosition, ReadingLedger, merged
-from agent.runtime.ingest.feed_memory import FeedNeeds, JobTerm
+from agent.runtime.durable.feed_memory import FeedNeeds
+from agent.runtime.model.epoch import JobTerm
 from agent.sources.file.followed_file import ReadUpTo
 
 Follow = Callable[..., Any]
@@ -149,5 +150,5 @@ def test_two_readings_of_a_stream_go_on_from_where_both_have_everything() -> Non
     two = FeedPosition("web", place(20), 200, {other: 150}, exact=True)
     both = merged([one, two])
     assert {file.identity: file.offset for file in both.files} == {(1, 1): 10, (1, 2): 0}
-    assert (both.complete_from_ms, both.jobs, both.exact) == (200, {JOB: 50, other: 150}, False)
+    assert (both.complete_from_ms, both.jobs, both.exact) == (100, {JOB: 50, other: 150}, False)
     assert merged([two]).exact

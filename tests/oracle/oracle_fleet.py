@@ -77,10 +77,6 @@ class OracleFleet(RememberingFleet):
             start = reader.position if reader.feed.start == "remembered" else before
             self.read_from.setdefault(server.name, []).append(start)
 
-    def store(self, server: Server) -> None:
-        if server.name not in self.has_disk_trouble:
-            super().store(server)
-
     def write(self, server: Server, count: int, *, late_ms: int = 0) -> None:
         late_ms = late_ms or (self.random.randint(1500, 5000) if self.random.random() < self.late else 0)
         super().write(server, count, late_ms=late_ms)
@@ -137,16 +133,26 @@ class OracleFleet(RememberingFleet):
         else:
             super()._use_disk(server)
 
+    def _takes(self, server: Server) -> bool | None:
+        disk = self.sealed[server.name]
+        if server.name in self.full_disks:
+            return False
+        if server.name not in self.slow_disks:
+            return None if server.name in self.has_disk_trouble else super()._takes(server)
+        disk.done_at = disk.done_at or self.now + SLOW_DISK_S
+        if self.now < disk.done_at:
+            return None
+        disk.done_at = None
+        return True
+
     def crash(self, server: Server) -> None:
         super().crash(server)
         self.deaths.setdefault(server.name, []).append(self.wall_ms)
 
     def lose_disk(self, server: Server) -> None:
-        """All that an agent, which is not up, has ever stored."""
+        super().lose_disk(server)
         assert server.disk is not None
         server.disk.durable.clear()
-        self.positions.pop(server.name, None)
-        self.leads_ms.pop(server.name, None)
 
     def follow(self, after: int | None) -> None:
         """The follower follows the job; a new process goes on where the one before it was."""

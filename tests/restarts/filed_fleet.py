@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from log_writer import LogWriter
+from recording_client import client_of
 from simulated_fleet import STEP_S, Server, SimulatedFleet
 
 from agent.configuration.config import StreamConfig
-from agent.daemon.positions_file import PositionsFile
+from agent.daemon.position_keeper import remembered
+from agent.daemon.sealed_files import SealedFiles
 from agent.feeding.reading import FeedReader, ReadBatch, slices
-from agent.feeding.reading_ledger import FeedPosition, ReadingLedger, merged
+from agent.feeding.reading_ledger import FeedPosition, ReadingLedger
+from agent.feeding.replay import NOTHING_SEALED
 from agent.runtime.ingest.feed import Feed, FeedKey
 from agent.runtime.model.panes import FIRST_PANE
 from agent.sources.file.source import FileSource
 
 STORE_S = 0.5
+ROOM = 1 << 30
 PAUSED_S = 0.2
 
 
@@ -37,7 +41,7 @@ class FiledAgent:
     log: LogWriter
     folder: Path
     starts: int = 0
-    positions: PositionsFile | None = None
+    sealed: SealedFiles | None = None
     remembered: dict[str, FeedPosition] = field(default_factory=dict)
     readings: dict[FeedKey, FiledReading] = field(default_factory=dict)
     stores_at: float = 0.0
@@ -73,14 +77,13 @@ class FiledFleet(SimulatedFleet):
         filed = self.filed[server.name]
         filed.starts += 1
         filed.is_paused, filed.log.is_watched = False, True
-        filed.positions = PositionsFile(
-            filed.folder / "positions", filed.starts, lambda what, why: self.warnings.append(f"{what}: {why}")
+        client_of(server.agent).keep_sealed()
+        filed.sealed = SealedFiles(
+            filed.folder / "sealed", filed.starts, ROOM, lambda what, why: self.warnings.append(f"{what}: {why}")
         )
-        streams = {position.stream for position in filed.positions.found}
-        filed.remembered = {
-            stream: merged([one for one in filed.positions.found if one.stream == stream]) for stream in streams
-        }
-        server.agent.ingest.memory.remember({name: one.memories() for name, one in filed.remembered.items()})
+        filed.remembered = remembered(filed.sealed)
+        memories = {name: one.memories() for name, one in filed.remembered.items()}
+        server.agent.ingest.memory.remember(memories, filed.sealed.chains)
 
     def _let_go(self, filed: FiledAgent) -> None:
         for reading in filed.readings.values():
@@ -108,7 +111,8 @@ class FiledFleet(SimulatedFleet):
     def _reading(self, filed: FiledAgent, feed: Feed) -> FiledReading:
         stream = StreamConfig("web", FileSource((filed.log.pattern,)), "json", "time", "end")
         position = filed.remembered.get(feed.stream) if feed.start == "remembered" else None
-        return FiledReading(feed, FeedReader(feed, stream, position.files if position else None), ReadingLedger("web"))
+        known, sealed = (position.known_files, position.sealed) if position else (None, NOTHING_SEALED)
+        return FiledReading(feed, FeedReader(feed, stream, known, sealed=sealed), ReadingLedger("web"))
 
     def _read_batch(self, server: Server, reading: FiledReading) -> None:
         wall_ms = server.agent.ingest.observe(self.now, self.wall_of(server))
@@ -130,21 +134,37 @@ class FiledFleet(SimulatedFleet):
         ingest.lacks(key, found.statistics.unreadable > 0)
         self.warnings += found.faults
         for block in found.blocks:
-            for part in slices(block.parsed):
-                ingest.insert(key, part, self.now, wall_ms)
+            place = None if block.read_to is None else reading.ledger.place(block.read_to, block.replayed)
+            *parts, last = slices(block.parsed)
+            for part in parts:
+                ingest.insert(key, part, self.now, wall_ms, place and replace(place, is_inside=True))
+            ingest.insert(key, last, self.now, wall_ms, place)
         if found.files is not None:
             reading.ledger.note(found.files, found.newest_ms + 1)
         if found.at_end:
             ingest.caught_up(key, self.now, found.wall_ms)
 
     def _store(self, server: Server, filed: FiledAgent, positions: list[FeedPosition] | None = None) -> None:
-        assert filed.positions is not None
+        assert filed.sealed is not None
         if positions is None:
             memory = server.agent.ingest
             needs = ((reading, memory.needs(key)) for key, reading in filed.readings.items())
             found = [reading.ledger.needed(need) for reading, need in needs if need is not None]
             positions = self._with_unread(server, filed, [one for one in found if one is not None])
-        filed.positions.store(positions)
+        self._write(server, positions)
+
+    def _write(self, server: Server, positions: list[FeedPosition] | None) -> None:
+        """The disk takes what an agent has sealed, and perhaps positions."""
+        sealed, records = self.filed[server.name].sealed, server.agent.ingest.journal.take()
+        assert sealed is not None
+        if records or positions:
+            sealed.write(positions, records)
+        server.agent.sealed_stored(len(records), self.now, self.wall_of(server), are_kept=True)
+
+    def _drive(self, server: Server) -> None:
+        super()._drive(server)
+        if server.is_up and server.name in self.filed and self.now >= server.stalled_until:
+            self._write(server, None)
 
     def _with_unread(self, server: Server, filed: FiledAgent, positions: list[FeedPosition]) -> list[FeedPosition]:
         read = {job for position in positions for job in position.jobs}

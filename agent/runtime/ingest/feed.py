@@ -14,7 +14,7 @@ from typing import Literal
 import polars as pl
 
 from agent.parsing import COERCED, TIME, SourceColumn
-from agent.runtime.ingest.feed_memory import FeedMemory
+from agent.runtime.durable.feed_memory import FeedMemory
 from agent.runtime.messages.jobs import Enrolled
 from agent.runtime.model.panes import FIRST_PANE
 

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
 from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, parsed_rows
+from agent.runtime.durable.feed_memory import Resumption
+from agent.runtime.durable.records import Place
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import Feed, FeedKey
-from agent.runtime.ingest.feed_memory import JobTerm, Resumption
 from agent.runtime.ingest.operator import ColumnNames, Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import OnSealed, Pipeline, columns_of
 from agent.runtime.ingest.watermark import believed, come_to
 from agent.runtime.messages.jobs import Submit
+from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.panes import FIRST_PANE
 
 WAITING_ROWS_MAX = 200_000
@@ -40,7 +42,8 @@ _Made = tuple[list[int], dict[str, list[Any]]]
 @dataclass(slots=True)
 class _Batch:
     """Events on their way through the programs. `made`: the rows each code has returned, with the places of the events
-    that they come from; None: none yet. `newest`: the time of the newest event that is believed."""
+    that they come from; None: none yet. `newest`: the time of the newest event that is believed. `place`: the one after
+    them."""
 
     number: int
     key: FeedKey
@@ -49,6 +52,7 @@ class _Batch:
     watermark_ms: int | None
     latest_ms: int
     made: dict[bytes, _Made | None]
+    place: Place | None
 
 
 class MappedPipeline(Pipeline):
@@ -111,29 +115,37 @@ class MappedPipeline(Pipeline):
 
     # Feeds.
 
-    def insert(self, key: FeedKey, parsed: Parsed) -> None:
+    def insert(self, key: FeedKey, parsed: Parsed, place: Place | None) -> None:
         """Sends a parsed block to be mapped, in calls of bounded size."""
-        watermark_ms = NO_WATERMARK_MS if any(frame.height for frame in parsed.frames) else parsed.watermark_ms
-        limit_ms = self._ingest.clock.limit_ms
-        self._later(lambda operator: operator.saw(key, parsed.malformed, come_to(watermark_ms, None, limit_ms)))
         chunks = [chunk for frame in parsed.frames for chunk in frame.iter_slices(BATCH_ROWS_MAX)]
-        for number, chunk in enumerate(chunks, 1):
-            watermark_ms = parsed.watermark_ms if number == len(chunks) else None
-            self._map(key, chunk, watermark_ms)
+        watermark_ms = NO_WATERMARK_MS if chunks else parsed.watermark_ms
+        limit_ms, inside = self._ingest.clock.limit_ms, None if place is None else replace(place, is_inside=True)
+        after = inside if chunks else place
 
-    def _map(self, key: FeedKey, chunk: pl.DataFrame, watermark_ms: int | None) -> None:
+        def begin(operator: Operator) -> None:
+            operator.begin_block(after)
+            operator.saw(key, parsed.malformed, come_to(watermark_ms, None, limit_ms), after)
+
+        self._later(begin)
+        for number, chunk in enumerate(chunks, 1):
+            is_last = number == len(chunks)
+            self._map(key, chunk, parsed.watermark_ms if is_last else None, place if is_last else inside)
+
+    def _map(self, key: FeedKey, chunk: pl.DataFrame, watermark_ms: int | None, place: Place | None) -> None:
         latest_ms, limit_ms = self._ingest.clock.latest_ms, self._ingest.clock.limit_ms
         times = chunk[TIME].to_list()
         fields = {column.name: column.field for column in self.feeds[key].columns}
         if any(name not in chunk.columns for name in fields):
             newest = min(max(times), latest_ms)
-            self._later(lambda operator: _pass_over(operator, key, newest, come_to(watermark_ms, newest, limit_ms)))
+            reached_ms = come_to(watermark_ms, newest, limit_ms)
+            self._later(lambda operator: _pass_over(operator, key, newest, reached_ms, place))
             return
         if self._rows + len(times) > WAITING_ROWS_MAX:
             self.unmapped += len(times)
             self._lost_upto = max(self._lost_upto, *times)
             for operator in self._operators():
                 operator.lost_upto = max(operator.lost_upto, self._lost_upto)
+            self._later(lambda operator: operator.saw(key, 0, None, place))
             return
         columns = {field: chunk[name].to_list() for name, field in fields.items()}
         self._numbers += 1
@@ -142,7 +154,7 @@ class MappedPipeline(Pipeline):
             if code is not None and self._send(code, self._numbers, times, columns):
                 made[code] = None
         newest = max((time for time in times if time <= latest_ms), default=None)
-        self._queue.append(_Batch(self._numbers, key, times, newest, watermark_ms, latest_ms, made))
+        self._queue.append(_Batch(self._numbers, key, times, newest, watermark_ms, latest_ms, made, place))
         self._rows += len(times)
         self._drain_queue()
 
@@ -180,6 +192,7 @@ class MappedPipeline(Pipeline):
 
     def _count(self, batch: _Batch) -> None:
         for operator in self._operators():
+            operator.begin_block(batch.place)
             made = batch.made.get(operator.function.code or b"")
             if made is not None:
                 self._insert(operator, batch, made)
@@ -187,7 +200,8 @@ class MappedPipeline(Pipeline):
                 operator.lacks(batch.newest)
             if batch.newest is not None:
                 operator.seen_ms = max(operator.seen_ms, batch.newest)
-            operator.saw(batch.key, 0, come_to(batch.watermark_ms, batch.newest, self._ingest.clock.limit_ms))
+            reached_ms = come_to(batch.watermark_ms, batch.newest, self._ingest.clock.limit_ms)
+            operator.saw(batch.key, 0, reached_ms, batch.place)
 
     def _insert(self, operator: Operator, batch: _Batch, made: _Made) -> None:
         origins, values = made
@@ -212,7 +226,7 @@ class MappedPipeline(Pipeline):
         """Does nothing: the operators get this call too."""
 
 
-def _pass_over(operator: Operator, key: FeedKey, newest: int, watermark_ms: int | None) -> None:
+def _pass_over(operator: Operator, key: FeedKey, newest: int, watermark_ms: int | None, place: Place | None) -> None:
     """Skips events that were read without the columns that the code wants: its operators begin after them."""
     operator.lacks(newest)
-    operator.saw(key, 0, watermark_ms)
+    operator.saw(key, 0, watermark_ms, place)

@@ -7,34 +7,41 @@ runs it seals, cut to its panes. A consumer whose log is full gets them later: t
 
 A consumer switches to another operator where that gives it the same: if in all panes that are still open for it, both
 hold the same events. They do if no event that was read before the younger operator existed lies in one of those panes.
+
+Where there is a disk, a run leaves its consumer once it is there (`agent.runtime.durable`). Sealing begins only between
+blocks of the feeds, so that the place up to which events are counted in a run can be told to the disk.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 import polars as pl
 
+from agent.runtime.durable.outlet import RunOutlet
+from agent.runtime.durable.read_progress import ReadProgress
+from agent.runtime.durable.records import Chain, Place, Places, RestoredChain
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.amendments import Amendments
 from agent.runtime.ingest.event_batch import EventBatch, EventBatches
 from agent.runtime.ingest.feed import FeedKey, renamed
+from agent.runtime.ingest.own_counts import OwnCounts
 from agent.runtime.ingest.pane_log import PaneLog
 from agent.runtime.ingest.pane_store import PaneStore
 from agent.runtime.ingest.watermark import Watermark
-from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Patch, Run, add_counted, closed_ms
+from agent.runtime.model.panes import END, FIRST_PANE, SELF, Counted, Counts, Patch, Run, closed_ms, runs_upto
+from agent.runtime.model.state_encoding import StateEncoding
 from overlay import Id
-
-SELF = 1
-"""Stands for the agent in `Run.contributors` until its number in the job is known."""
 
 
 class PaneConsumer:
-    """A cursor on an operator. Its panes are known from `begin_after` on; `on_sealed` gets each run of them."""
+    """A cursor on an operator. Its panes are known from `begin_after` on; `on_sealed` gets each run of them
+    once it may leave by its `outlet`.
+    """
 
     def __init__(
         self, app_id: Id, function: JobFunction, operator: Operator, on_sealed: Callable[[PaneConsumer, Run], None]
@@ -46,53 +53,54 @@ class PaneConsumer:
         self.is_begun = False
         self._is_open = True
         self._on_sealed = on_sealed
+        self.outlet = RunOutlet(self._leave)
         self.frontier = FIRST_PANE
         """The last pane it has sealed."""
         self.last_pane = END
         """Later panes belong to another consumer."""
         self.first_pane = FIRST_PANE
         """The first pane of which the consumer has every event."""
-        self.late = 0
-        """Number of events that came for a closed pane."""
+        self.counts = OwnCounts()
         self.is_resumed = False
         """Whether late events of earlier panes may be lost, which an earlier process of the agent has sealed."""
-        self._late_from = FIRST_PANE
-        self._unexpected_before = FIRST_PANE
-        self._gap = (END, FIRST_PANE)
-        """The panes between the last one of the version before and its own first: they are in no window."""
         self._closed = FIRST_PANE
-        self._late = self._malformed = 0
-        self._counts_from: int | None = None
-        self._counted: tuple[int, int, int] | None = None
         operator.add(self)
 
     def switch_operator(self, operator: Operator) -> None:
         """Continues with another operator, which can serve the consumer."""
-        counts = self._counts_from is not None
-        self._stop_counting()
+        has_malformed = self.counts.has_malformed
+        self.counts.stop_at(self.operator.malformed)
         self.operator.insert_waiting()
         self.operator.remove(self)
         self.operator = operator
         operator.add(self)
-        if counts:
+        if has_malformed:
             self.count_malformed()
 
     def close(self) -> None:
         """Leaves its operator: no further run comes. Releases the callback and with it, perhaps, the store's files."""
         if self._is_open:
             self._is_open = False
-            self._stop_counting()
+            self.counts.stop_at(self.operator.malformed)
             self.operator.remove(self)
             self._on_sealed = _ignore
 
     # Its panes.
 
-    def begin_after(self, after: int, starts: int) -> None:
-        """Begins: the panes after `after` belong to this consumer, and from `starts` on it has every event."""
+    def begin_after(self, after: int) -> None:
+        """Begins: the panes after `after` belong to this consumer."""
         self.frontier = self._closed = after
+        self.outlet.begin_after(after)
         self.is_begun = True
-        if starts > FIRST_PANE:
-            self.begin_at(starts)
+
+    def restore(self, sealed: RestoredChain, first_pane: int) -> None:
+        """Goes on behind what an earlier process has sealed, which may leave again. `first_pane`: that of the job."""
+        for run in sealed.runs:
+            self.log.append(run)
+        self.frontier = self._closed = min(sealed.upto, self.last_pane)
+        self.log.cut(self.frontier)
+        self.outlet.restore(sealed, self.log.held, self.operator.names)
+        self.first_pane = first_pane
 
     def begin_at(self, pane: int, unexpected_before: int = FIRST_PANE) -> None:
         """Emits an empty run up to `pane`, so that nobody waits for earlier panes from this consumer.
@@ -106,17 +114,11 @@ class PaneConsumer:
         if pane - 1 <= self.frontier:
             return
         nothing = Run(self.frontier, pane - 1, 0, self.function.empty_state)
-        self.first_pane = self._late_from = pane
+        self.first_pane = pane
         self._closed = pane - 1
-        self._unexpected_before = unexpected_before
+        self.counts.begin_at(pane, unexpected_before)
         self._emit(nothing)
         self.operator.trim()
-
-    def expect_after(self, counted_upto: int) -> None:
-        """Counts events of all panes after this one that come too late, also of panes before its first: they are in no
-        window yet."""
-        self.is_resumed = True
-        self._late_from = min(self._late_from, counted_upto + 1)
 
     def lacks_upto(self, time_ms: int) -> None:
         """Events up to this time were read without the columns it needs: it begins after them."""
@@ -128,18 +130,21 @@ class PaneConsumer:
         if last_pane >= self.last_pane:
             return
         self.last_pane = last_pane
-        if self._counted is not None and self._counted[0] > last_pane:
-            self._late += self._counted[1]
-            self._malformed += self._counted[2]
-            self._counted = None
+        self.outlet.end_at(last_pane)
+        self.counts.put_back(last_pane)
         if self.frontier > last_pane:
             self.log.cut(last_pane)
             self.frontier = last_pane
 
     @property
     def has_ended(self) -> bool:
-        """Whether all of the consumer's panes are sealed."""
-        return self.frontier >= self.last_pane
+        """Whether all of the consumer's panes are sealed, and may have left."""
+        return min(self.frontier, self.outlet.released_upto) >= self.last_pane
+
+    @property
+    def holds_runs(self) -> bool:
+        """Whether sealed runs wait for the disk."""
+        return self.outlet.released_upto < self.frontier
 
     def is_behind(self, upto: int) -> bool:
         """Whether any of the consumer's panes up to this one is not sealed."""
@@ -177,57 +182,24 @@ class PaneConsumer:
         for operator in (self.operator, before.operator):
             operator.finish_sealing()
             operator.insert_waiting()
-        before.owe(Counts(events=before.operator.amendments.drop()))
+        before.counts.owe(Counts(events=before.operator.amendments.drop()))
         before.close()
-        self._late_from = min(self._late_from, before._late_from)
-        self._gap = (before.closed_ms + 1, self.first_pane)
-        self._unexpected_before = max(self._unexpected_before, before._unexpected_before)
-        self._late, self._malformed = self._late + before._late, self._malformed + before._malformed
-        self.late += before.late
+        self.counts.take_over(before.counts, (before.closed_ms + 1, self.first_pane))
 
-    def count_late(self, passed: Mapping[int, int]) -> None:
-        """Counts late events. `passed`: events for closed panes, by pane; some of the panes may be this consumer's.
-
-        The window under way when it began is none of its windows, so its events are not late.
-        """
-        closed = min(self.closed, self.last_pane)
-        begun, ended = self._gap
-        for pane, events in passed.items():
-            in_windows = pane >= self._late_from and not begun <= pane < ended
-            if pane <= closed and (in_windows or pane < self._unexpected_before):
-                self.late += events
-                self._late += events
-
-    def owe(self, lost: Counts) -> None:
-        """Counts the events of its runs that are in no window as late, and what went with them once more."""
-        self.late += lost.events
-        self._late += lost.events + lost.late
-        self._malformed += lost.malformed
-
-    def take_late(self) -> int:
-        """The late events that are not in a run so far; returned once."""
-        late, self._late = self._late, 0
-        return late
+    def count_late(self, passed: Mapping[int, int], replayed: Collection[Chain]) -> None:
+        """Counts late events: see `OwnCounts`. Some of the panes may be this consumer's."""
+        self.counts.count_late(passed, min(self.closed, self.last_pane), replayed)
 
     def count_malformed(self) -> None:
-        """Counts malformed lines here from now on. They have no time, and go with the newest pane of a run."""
-        if self._counts_from is None:
-            self._counts_from = self.operator.malformed
+        """Counts malformed lines here from now on."""
+        self.counts.count_malformed_after(self.operator.malformed)
 
-    def _stop_counting(self) -> None:
-        if self._counts_from is not None:
-            self._malformed += self.operator.malformed - self._counts_from
-            self._counts_from = None
-
-    def begin_run(self, upto: int) -> None:
-        """Sets its own counts aside for the run of `upto`: everything up to this pane is being sealed."""
-        if self._counts_from is not None:
-            self._stop_counting()
-            self.count_malformed()
+    def begin_run(self, upto: int, places: Places, malformed: int) -> None:
+        """Sets its own counts aside for the run of `upto`: everything up to this pane is being sealed, with all that
+        was read before `places`, and the operator's `malformed` lines until then."""
+        self.outlet.begin_sealing(places, self.log.held)
         upto = min(upto, self.last_pane)
-        if (self._late or self._malformed) and upto > self.frontier:
-            self._counted = (upto, self._late, self._malformed)
-            self._late = self._malformed = 0
+        self.counts.set_aside(upto, malformed, has_panes=upto > self.frontier)
 
     # Sealed runs.
 
@@ -236,18 +208,19 @@ class PaneConsumer:
         upto = min(run.upto, self.last_pane)
         if upto <= self.frontier:
             return
-        run = run.within(self.frontier, upto)
-        if self._counted is not None and self._counted[0] <= upto:
-            pane, late, malformed = self._counted
-            extra = {pane: Counts(late=late, malformed=malformed)}
-            run = replace(run, counted=add_counted([run.counted, extra]))
-            self._counted = None
-        self._emit(run)
+        self._emit(self.counts.with_run(run.within(self.frontier, upto), self.pane_ms))
 
     def _emit(self, run: Run) -> None:
         self.frontier = run.upto
         self.log.append(run)
+        self.outlet.emit(run)
+
+    def _leave(self, run: Run) -> None:
         self._on_sealed(self, run)
+
+    def released(self, frontier: int) -> list[Run]:
+        """Every run beyond a frontier that is still kept and may leave."""
+        return runs_upto(self.outlet.released_upto, self.log.after(frontier))
 
     @property
     def memory_bytes(self) -> int:
@@ -328,13 +301,13 @@ class Operator:
         self._batches = batches
         self._unsealed: deque[tuple[int, Counts]] = deque()
         """Counts of the panes that are being sealed, in order."""
-        self._waiting: list[pl.DataFrame] = []
-        self._waiting_rows = 0
+        self._waiting, self._waiting_rows = list[pl.DataFrame](), 0
         self._due: list[pl.DataFrame] = []
         """Events that came before the sealing under way began."""
         self._due_closed = FIRST_PANE
         """The last closed pane when they came."""
         self.amendments = Amendments(function, area)
+        self._progress = ReadProgress()
         self._incomplete: set[int] = set()
         """Panes that lack some events."""
         self._early: int | None = None
@@ -394,6 +367,19 @@ class Operator:
 
     # Events.
 
+    def begin_block(self, place: Place | None) -> None:
+        """Notes which block of a feed the events that follow are of, by the place after it."""
+        replayed = self._progress.replayed if place is None else place.replayed
+        if replayed != self._progress.replayed:
+            self.insert_waiting()
+            self._progress.replayed = replayed
+
+    def _end_block(self, key: FeedKey, malformed: int, place: Place | None) -> None:
+        self.malformed += malformed
+        for consumer in self.consumers if self._progress.replayed else ():
+            consumer.counts.pass_over(malformed, self._progress.replayed)
+        self._progress.end_block(key, self.malformed, place)
+
     def insert(self, key: FeedKey, events: pl.DataFrame, columns: frozenset[str], newest: int) -> None:
         """Takes an event frame of a feed; where `columns` or the function's tables are incomplete, all begin later."""
         names = self.names[key]
@@ -429,9 +415,10 @@ class Operator:
         if self._sealing is None and self._waiting_rows >= ROWS_PER_BATCH:
             self.insert_waiting()
 
-    def saw(self, key: FeedKey, malformed: int, newest: int | None) -> None:
-        """Ends a block of a feed with `malformed` lines; `newest` is the time the feed has reached, if known."""
-        self.malformed += malformed
+    def saw(self, key: FeedKey, malformed: int, newest: int | None, place: Place | None = None) -> None:
+        """Ends a block of a feed, or a part of it, with `malformed` lines; `newest` is the time the feed has reached,
+        if known, and `place` comes after the block."""
+        self._end_block(key, malformed, place)
         self.watermark.saw(key, newest)
         self.start_sealing()
 
@@ -451,9 +438,11 @@ class Operator:
         self._insert_due()
         waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
         self._insert(waiting)
+        self._progress.count_all()
 
     def _insert_due(self) -> None:
         """Counts and stores the events that waited when the sealing began, for the panes that were open then."""
+        self._progress.count_due()
         if self._due:
             due, self._due = self._due, []
             now = self.closed, self.amendments.settled
@@ -474,14 +463,19 @@ class Operator:
         if oldest is None or oldest > closed:
             return batch
         if self.function.grace.amends_ms:
-            batch = self._amend(batch)
+            batch = self._amend(self._not_replayed(batch))
             if (oldest := batch.oldest_pane) is None or oldest > closed:
                 return batch
         panes = batch.events["pane"]
         passed = dict(panes.filter(panes <= closed).value_counts(name="events").iter_rows())
         for consumer in self.consumers:
-            consumer.count_late(passed)
+            consumer.count_late(passed, self._progress.replayed)
         return batch.after(self.closed) if oldest <= self.closed else batch
+
+    def _not_replayed(self, batch: EventBatch) -> EventBatch:
+        """The batch without events that an earlier process has put into runs or patches. It has one consumer."""
+        upto = max((one.counts.replayed_upto(self._progress.replayed) for one in self.consumers), default=FIRST_PANE)
+        return batch if upto == FIRST_PANE else batch.after(upto)
 
     def _amend(self, batch: EventBatch) -> EventBatch:
         """Takes the late events that can still be put into windows; returns the others. It has one consumer."""
@@ -535,11 +529,9 @@ class Operator:
         if not takers and self.function.grace.amends_ms:
             return  # what comes until there is room belongs to these panes, and is no patch
         if takers:  # inserted in the first step: where many jobs' panes end together, nothing waits for all of them
-            self._due, self._due_closed, self.amendments.due_settled = (
-                self._waiting,
-                self.closed,
-                self.amendments.settled,
-            )
+            self._due, self._due_closed = self._waiting, self.closed
+            self.amendments.due_settled = self.amendments.settled
+            self._progress.begin_sealing()
             self._waiting, self._waiting_rows = [], 0
         else:
             self.insert_waiting()
@@ -552,7 +544,7 @@ class Operator:
     @property
     def has_to_seal(self) -> bool:
         """Whether the watermark allows panes to be closed, or consumers have not got all that are."""
-        if self._is_given_up or self._sealing is not None:
+        if self._is_given_up or self._sealing is not None or (self._progress.is_inside and self._early is None):
             return False
         return self._is_owing or self._sealable_upto() > self.closed
 
@@ -628,7 +620,7 @@ class Operator:
         if self.function.grace.amends_ms and self._sealed_upto != FIRST_PANE:
             self.amendments.next = self._next_patch(closed_ms(self._sealed_upto, self.pane_ms) + 1)
         for consumer in self._takers:
-            consumer.begin_run(upto)
+            consumer.begin_run(upto, *self._progress.counted)
         counted = self._store.counted
         self._unsealed = deque(sorted(one for one in counted.items() if self._sealed_upto < one[0] <= upto))
         lacks = self.pane_ms is not None and any(self._sealed_upto < pane <= upto for pane in self._incomplete)
@@ -688,7 +680,9 @@ class Operator:
         lost = closed_ms(self._sealed_upto, self.pane_ms) < self.lost_upto
         lacking = any(self._sealed_upto < pane <= upto for pane in self._incomplete)
         partial = SELF if is_partial or self.is_partial or lost or lacking else 0
-        return Run(self._sealed_upto, upto, SELF, state, counted, partial)
+        is_kept = any(consumer.outlet.keeper is not None for consumer in self._takers)
+        encoding = StateEncoding(state) if is_kept else None
+        return Run(self._sealed_upto, upto, SELF, state, counted, partial, encoding=encoding)
 
 
 def _ignore(consumer: PaneConsumer, run: Run) -> None:

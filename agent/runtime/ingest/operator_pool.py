@@ -12,12 +12,14 @@ from typing import Protocol
 import polars as pl
 
 from agent.parsing import Parsed
+from agent.runtime.durable.feed_memory import FeedMemory, FeedNeeds
+from agent.runtime.durable.journal import NO_DISK, SealedDisk, SealedJournal
+from agent.runtime.durable.records import Place
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.event_clock import EventClock
 from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
-from agent.runtime.ingest.feed_memory import FeedMemory, FeedNeeds
 from agent.runtime.ingest.operator import ColumnNames, Operator, OperatorKey, PaneConsumer
 from agent.runtime.ingest.pane_log import PaneLog
 from agent.runtime.ingest.watermark import Watermark, believed, come_to
@@ -35,7 +37,7 @@ class FeedConsumer(Protocol):
 
     @property
     def app_id(self) -> Id: ...
-    def insert(self, key: FeedKey, parsed: Parsed) -> None: ...
+    def insert(self, key: FeedKey, parsed: Parsed, place: Place | None) -> None: ...
     def caught_up(self, key: FeedKey, wall_ms: int) -> None: ...
     def end_of_feed(self, key: FeedKey) -> None: ...
     def lacks(self, key: FeedKey, some: bool) -> None: ...
@@ -58,8 +60,8 @@ class FeedListener(Protocol):
 
 
 class OperatorPool:
-    """The ingest service: all operators of one agent, whose stores spill to `area`. `containment` ends the jobs of an
-    operator that raises, or takes too long.
+    """The ingest service: all operators of one agent, whose stores spill to `area`, and whose runs are on `disk` before
+    they leave. `containment` ends the jobs of an operator that raises, or takes too long.
 
     A consumer begins with an operator of its own, and switches to an older one with `try_share`.
     """
@@ -72,8 +74,10 @@ class OperatorPool:
         area: SpillArea | None = None,
         clock: EventClock | None = None,
         heal_ms: int = HEAL_RETENTION_MS,
+        disk: SealedDisk = NO_DISK,
     ) -> None:
         self.area = area
+        self.journal = SealedJournal(disk, containment)
         self.heal_ms = heal_ms
         """Time for which sealed panes are kept that were published without somebody, for windows to be corrected."""
         self.clock = clock or EventClock()
@@ -189,16 +193,17 @@ class OperatorPool:
             self.listener.before_feeds()
         return self.demand.to_read()
 
-    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
-        """Gives a feed's parsed block to every job on it. Both clocks are read together."""
+    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int, place: Place | None = None) -> None:
+        """Gives a feed's parsed block to every job on it. Both clocks are read together. `place`: the one after the
+        block, where the feed can be read again."""
         wall_ms = self.observe(now, wall_ms)
         self._opened(key, now, wall_ms)
         if operators := self._reading_now(key):
-            self._insert(operators, key, parsed, now)
+            self._insert(operators, key, parsed, now, place)
         rows = sum(frame.height for frame in parsed.frames)
         for consumer in self._consumers_of(key):
             with self._containment.evaluating((consumer.app_id,), rows, now):
-                consumer.insert(key, parsed)
+                consumer.insert(key, parsed, place)
         self._read(now)
 
     @contextmanager
@@ -229,7 +234,10 @@ class OperatorPool:
                 operator.lost_in_step(stepped_upto)
         return steady_ms
 
-    def _insert(self, operators: list[Operator], key: FeedKey, parsed: Parsed, now: float) -> None:
+    def _insert(self, operators: list[Operator], key: FeedKey, parsed: Parsed, now: float, place: Place | None) -> None:
+        for operator in operators:
+            with self._evaluating(operator, 0, now):
+                operator.begin_block(place)
         malformed, newest, reached = parsed.malformed, None, None
         latest_ms = None if operators[0].is_bounded else self.clock.latest_ms
         for frame in parsed.frames:
@@ -249,7 +257,7 @@ class OperatorPool:
             self._newest[key] = max(newest, self._newest.get(key, FIRST_PANE))
         for operator in operators:
             with self._evaluating(operator, 0, now):
-                operator.saw(key, malformed, come_to(parsed.watermark_ms, reached, self.clock.limit_ms))
+                operator.saw(key, malformed, come_to(parsed.watermark_ms, reached, self.clock.limit_ms), place)
 
     def _credible(self, events: pl.DataFrame, newest: int) -> int | None:
         """The time of the newest event that may move a watermark. Others wait in their panes for their time."""
@@ -297,6 +305,8 @@ class OperatorPool:
         """Notes that some events of a feed up to a time (epoch ms) are gone for good: panes up to then are partial."""
         for operator in self._reading.get(key, ()):
             operator.lost_upto = max(operator.lost_upto, upto_ms)
+            for consumer in operator.consumers:
+                consumer.is_resumed = True
 
     def needs(self, key: FeedKey) -> FeedNeeds | None:
         """The need of a feed's jobs after a restart."""

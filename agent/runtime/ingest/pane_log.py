@@ -15,6 +15,7 @@ from collections import deque
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS, Publication
 from agent.runtime.model.panes import COUNTS_BYTES, Counted, Counts, Run, count_in, runs_upto, total
 
+Span = tuple[int, int]
 UNCOMMITTED_BYTES_MAX = 64 << 20
 """Upper bound on runs that are sealed and not committed; past it a worker seals nothing until the master catches up."""
 RETAINED_BYTES_MAX = 256 << 20
@@ -42,6 +43,7 @@ class PaneLog:
         self._healing_bytes = 0
         self._accounts: Counted = {}
         """The counts of published panes, in their order."""
+        self._has_gaps = False
 
     def append(self, run: Run) -> None:
         """Keeps a run, which follows the last one."""
@@ -58,6 +60,22 @@ class PaneLog:
         every = (*self._healing, *self._retained, *self._uncommitted)
         return [run.within(frontier, run.upto) for run in every if run.upto > frontier]
 
+    @property
+    def held(self) -> tuple[Span, ...]:
+        """The panes of the runs that are kept, as spans (after, upto]. O(1) where none is missing in between."""
+        every = (self._healing, self._retained, self._uncommitted)
+        if not self._has_gaps and not self._healing:
+            kept = [runs for runs in every if runs]
+            return ((kept[0][0].after, kept[-1][-1].upto),) if kept else ()
+        spans: list[Span] = []
+        for run in (run for runs in every for run in runs):
+            if spans and spans[-1][1] == run.after:
+                spans[-1] = (spans[-1][0], run.upto)
+            else:
+                spans.append((run.after, run.upto))
+        self._has_gaps = len(spans) > 1
+        return tuple(spans)
+
     def commit(self, published: Publication, retention_pane: int) -> Counts:
         """Takes panes as published, and frees those up to `retention_pane`: no open window needs them.
 
@@ -69,6 +87,9 @@ class PaneLog:
             self._uncommitted = self._uncommitted[len(committed) :]
             self._uncommitted_bytes = sum(map(_bytes_of, self._uncommitted))
             self._retained += committed
+            for run in committed:
+                if run.encoding is not None:
+                    run.encoding.forget()
             self._retained_bytes += sum(map(_bytes_of, committed))
             for run in committed:
                 count_in(self._accounts, run.without_patches().counted if run.contributors else {})
@@ -84,7 +105,7 @@ class PaneLog:
         """Drops what is counted as late, so that no later master puts it into a window."""
         kept = [part for run in self._retained for part in published.parts_with(run)]
         if kept != list(self._retained):
-            self._retained = deque(kept)
+            self._retained, self._has_gaps = deque(kept), True
             self._retained_bytes = sum(map(_bytes_of, self._retained))
 
     def _free(self, run: Run, published: Publication) -> None:

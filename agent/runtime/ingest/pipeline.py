@@ -12,14 +12,18 @@ from dataclasses import replace
 from typing import Any
 
 from agent.parsing import SourceColumn, parsed_rows
+from agent.runtime.durable.feed_memory import Resumption
+from agent.runtime.durable.journal import RunKeeper
+from agent.runtime.durable.records import NO_NUMBER, Chain, Place, first_place
+from agent.runtime.durable.restoring import SealedPast, identity_of
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import InForce, Versions
 from agent.runtime.ingest.feed import Feed, FeedKey, columns_of_feed, merged_columns, placed
-from agent.runtime.ingest.feed_memory import JobTerm, Resumption
 from agent.runtime.ingest.operator import ColumnNames, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
+from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.incomplete import Publication
 from agent.runtime.model.panes import FIRST_PANE, Counts, Run, closed_ms, total
 from overlay import Id
@@ -56,6 +60,8 @@ class Pipeline:
         self._unopened = set(self.feeds)
         self._term = term
         self._resumption = resumption
+        self._past = None if resumption is None else SealedPast(resumption, begins)
+        self._number = NO_NUMBER
         self._committed = FIRST_PANE
         self._ended: list[PaneConsumer] = []
         """Consumers whose panes are all sealed, and not all committed."""
@@ -67,6 +73,7 @@ class Pipeline:
         self._opened_before = FIRST_PANE
         """Time up to which events had been seen when the proposed version's consumer began."""
         self.change_to(versions)
+        self._note_past()
         self._begin(begins, wall_ms)
         self._want_feeds()
         if self._can_replay:
@@ -131,7 +138,7 @@ class Pipeline:
             expected_from = wall_ms - (consumer.pane_ms or 0) - self._grace_ms(consumer.function)
             consumer.begin_at(max(earliest, first), expected_from if from_now else FIRST_PANE)
             if self._resumption is not None:
-                consumer.expect_after(self._resumption.counted_upto)
+                consumer.counts.expect_after(self._resumption.counted_upto)
         self.advance()
 
     def _first_pane(self, consumer: PaneConsumer, wall_ms: int) -> int:
@@ -169,6 +176,8 @@ class Pipeline:
     def close(self) -> None:
         """Leaves the ingest service: the job is over here."""
         self._ingest.memory.forget(self._term)
+        if self._is_kept:
+            self._ingest.journal.end(self._term)
         self._stop_reading()
         for consumer in self._consumers:
             self._ingest.detach(consumer)
@@ -178,6 +187,18 @@ class Pipeline:
         return not self._job.bounded and self.app_feed is None
 
     @property
+    def _is_kept(self) -> bool:
+        """Whether runs are to be on disk before they leave."""
+        return self._can_replay and self._ingest.journal.is_on_disk
+
+    def renumber(self, number: int) -> None:
+        """Gives what is sealed from now on this number."""
+        self._number = number
+        for consumer in self._consumers:
+            if consumer.outlet.keeper is not None:
+                consumer.outlet.keeper.number = number
+
+    @property
     def feed_keys(self) -> Iterable[FeedKey]:
         """The keys of its feeds."""
         return self.feeds.keys()
@@ -185,9 +206,17 @@ class Pipeline:
     @property
     def needed_from_ms(self) -> int:
         """The time (epoch ms) from which on events would have to be read again after a restart."""
-        every = (*self._ended, *self._consumers)
-        pane_ms = next((one.pane_ms for one in every if self._committed <= one.last_pane), every[-1].pane_ms)
-        return max(closed_ms(self._committed, pane_ms) + 1, self.first_pane)
+        every, done = (*self._ended, *self._consumers), self._committed
+        for one in every:
+            done = max(done, one.outlet.kept_upto)
+            if done < one.last_pane:
+                break
+        pane_ms = next((one.pane_ms for one in every if done <= one.last_pane), every[-1].pane_ms)
+        return max(closed_ms(done, pane_ms) + 1, self.first_pane)
+
+    def kept_place(self, key: FeedKey) -> Place | None:
+        """The place in a feed before which all runs end that are on disk."""
+        return first_place(one.outlet.kept_places.get(key) for one in (*self._ended, *self._consumers))
 
     def _stop_reading(self) -> None:
         self._ingest.demand.drop(self._job.app_id)
@@ -296,11 +325,26 @@ class Pipeline:
             self._want_columns(one.function)
             consumer = self._attach(one.function)
         consumer.end_at(one.upto)
-        consumer.begin_after(after, max(one.version.starts, consumer.next_pane(opened)))
+        if self._is_kept:
+            chain = Chain(self._term, one.version.number)
+            consumer.outlet.keeper = RunKeeper(self._ingest.journal, chain, identity_of(one.function), self._number)
+        consumer.begin_after(after)
+        if self._past is not None and (sealed := self._past.of(one)) is not None:
+            consumer.restore(sealed, self._past.first_pane)
+        consumer.begin_at(max(one.version.starts, consumer.next_pane(opened)))
         return consumer
 
+    def _note_past(self) -> None:
+        """Has the first consumer count what came too late of what an earlier process has read."""
+        if self._past is not None:
+            for consumer in self._consumers:
+                consumer.is_resumed = consumer.outlet.kept_upto == FIRST_PANE
+            first = self.consumer
+            first.counts.sealed_before(self._past.chains, self._past.first_pane)
+            self._past = None
+
     def advance(self) -> None:
-        """Goes on to the next version where all panes of one are sealed."""
+        """Goes on to the next version where all panes of one are sealed, and may leave."""
         self._hand_on_first()
         while len(self._consumers) > 1 and self.consumer.has_ended:
             ended, following = self._consumers[:2]
@@ -316,7 +360,7 @@ class Pipeline:
         self.consumer.count_malformed()
         if self._current is not self.consumer:
             self._current = self.consumer
-            for run in self.consumer.log.after(FIRST_PANE):
+            for run in self.consumer.released(FIRST_PANE):
                 self._on_sealed(run)
 
     def _sealed(self, consumer: PaneConsumer, run: Run) -> None:
@@ -371,14 +415,16 @@ class Pipeline:
     @property
     def has_finished(self) -> bool:
         """Whether everything that will ever be sealed is sealed."""
+        if any(consumer.holds_runs for consumer in self._consumers):
+            return False
         if self.last_pane is None:
             return not self.consumer.operator.is_sealing
         return not any(consumer.is_behind(self.last_pane) for consumer in self._consumers)
 
     def after(self, frontier: int) -> list[Run]:
-        """Every run sealed beyond a frontier, again."""
+        """Every run sealed beyond a frontier that may leave, again."""
         self.advance()
-        return [run for consumer in (*self._ended, self.consumer) for run in consumer.log.after(frontier)]
+        return [run for consumer in (*self._ended, self.consumer) for run in consumer.released(frontier)]
 
     def commit(self, published: Publication, retention_pane: int) -> Counts:
         """Frees published runs, except those that open windows still need. Returns the counts of runs that are in no
@@ -387,25 +433,35 @@ class Pipeline:
         consumers = (*self._ended, self.consumer)
         lost = total([consumer.log.commit(published, retention_pane) for consumer in consumers])
         self._ended = [one for one in self._ended if one.last_pane > published.frontier]
+        self._note_held()
         return lost
+
+    def _note_held(self) -> None:
+        """Notes which runs the disk still needs to keep, with the next one."""
+        every = (*self._ended, *self._consumers)
+        for consumer in self._consumers:
+            if consumer.outlet.keeper is not None and every[0].outlet.keeper is not None:
+                consumer.outlet.keeper.oldest = every[0].outlet.keeper.chain.version
+        if held := every[0].log.held:
+            self._ingest.journal.free(self._term, held[0][0])
 
     def owe(self, lost: Counts) -> None:
         """Counts what is in no window as late, with the next pane."""
-        self.consumer.owe(lost)
+        self.consumer.counts.owe(lost)
 
     def take_late(self) -> int:
         """The late events that no run tells of so far; returned once."""
-        return self.consumer.take_late()
+        return self.consumer.counts.take_late()
 
     @property
     def frontier(self) -> int:
-        """The last pane up to which everything is sealed."""
-        return self.consumer.frontier
+        """The last pane up to which everything is sealed, and may have left."""
+        return min(self.consumer.frontier, self.consumer.outlet.released_upto)
 
     @property
     def late(self) -> int:
         """Events that came for a closed pane."""
-        return self.consumer.late
+        return self.consumer.counts.late
 
     @property
     def memory_bytes(self) -> int:

@@ -8,13 +8,13 @@ from agent.parsing import SourceColumn
 from agent.programs.calls import JobDescription
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import Feed, merged_columns
-from agent.runtime.ingest.feed_memory import JobTerm
 from agent.runtime.ingest.mapped import MappedPipeline, Send
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pao_handles import PaoHandles
 from agent.runtime.ingest.pipeline import OnSealed, Pipeline
 from agent.runtime.ingest.self_paced import SelfPacedMappedPipeline, SelfPacedPipeline
 from agent.runtime.messages.jobs import Enrolled
+from agent.runtime.model.epoch import JobTerm
 
 AnyPipeline = Pipeline | SelfPacedPipeline
 

@@ -13,11 +13,11 @@ from typing import Any
 import polars as pl
 
 from agent.parsing import TIME, Parsed, parsed_rows
+from agent.runtime.durable.records import Place
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import Feed, FeedKey, as_named
 from agent.runtime.ingest.mapped import BATCH_ROWS_MAX, Send
-from agent.runtime.ingest.operator import SELF
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pane_log import PaneLog
 from agent.runtime.ingest.pane_store import PaneStore
@@ -25,7 +25,7 @@ from agent.runtime.ingest.pao_handles import HELD_MAX, PaoHandle, PaoHandles
 from agent.runtime.ingest.pipeline import OnSealed, columns_of
 from agent.runtime.ingest.watermark import believed
 from agent.runtime.model.incomplete import Publication
-from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
+from agent.runtime.model.panes import END, FIRST_PANE, SELF, Counts, Run
 from overlay import Id
 
 WAITING_ROWS_MAX = 200_000
@@ -110,7 +110,10 @@ class SelfPacedPipeline:
         """False: it has no windows that a feed could be too late for."""
         return False
 
-    def insert(self, key: FeedKey, parsed: Parsed) -> None:
+    def renumber(self, number: int) -> None:
+        """Does nothing: its runs are not on disk."""
+
+    def insert(self, key: FeedKey, parsed: Parsed, place: Place | None) -> None:  # noqa: ARG002 (it is not read again)
         """Gathers a parsed block, now or when the callback that has flushed is over."""
         if self._waiting is None:
             self._take(key, parsed)

@@ -220,7 +220,9 @@ class LocalJob:
             self.pipeline = new_pipeline(
                 self.versions, message, feeds, wall_ms, self._ingest, self.on_sealed, send, self.paos
             )
+            self._take_up_again(message)
         self._tell_again()
+        self.pipeline.renumber(message.number)
         self.nodes.begin_worker()
         for run in self.pipeline.after(message.frontier):
             self._add(run)
@@ -245,6 +247,7 @@ class LocalJob:
         assert self.pipeline is not None
         self.number, self.has_departed = number, False
         self._numbers |= 1 << number
+        self.pipeline.renumber(number)
         self._numbered_from = self.pipeline.frontier + 1
         return self.ready_message()
 
@@ -341,7 +344,7 @@ class LocalJob:
         return self.ready_message(instead_of=before)
 
     def on_sealed(self, run: Run) -> None:
-        """Takes a run that was sealed here; before it works, the pipeline's logs keep it."""
+        """Takes a run that was sealed here and may leave; before it works, the pipeline's logs keep it."""
         if self.state is LocalJobState.WORKING:
             self._add(run)
         self._on_work(self)
@@ -584,6 +587,16 @@ class LocalJob:
         runs = [replace(run, leaped=1 << self.number, counted={} if run.tree else counted) for run in empty]
         self.nodes.add(runs)
         self._leaped_upto = upto
+
+    def _take_up_again(self, message: Enrolled) -> None:
+        """Has a new pipeline count as late what an earlier process had sealed of panes that are out without it."""
+        assert self.pipeline is not None
+        assert self.versions is not None
+        published = message.begins - 1
+        if message.contributed < published and message.begins > FIRST_PANE:
+            without = ((message.contributed, published),)
+            retention_pane = self.versions.retention_pane(published)
+            self.pipeline.owe(self.pipeline.commit(Publication(published, without, without), retention_pane))
 
     def _tell_again(self) -> None:
         """Counts the late events anew that the master before may not have heard of."""

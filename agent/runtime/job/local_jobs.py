@@ -12,7 +12,6 @@ from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.fleet.job_directory import JOBS_MAX, SILENCE_S, JobDirectory
 from agent.runtime.function.versions import FunctionCache
 from agent.runtime.ingest.feed import FeedKey, StreamOptions
-from agent.runtime.ingest.feed_memory import JobTerm
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.job.code import CodeRegistry, call_received, deliver_multicast, mapper
 from agent.runtime.job.local_job import LocalJob, OnLeaving
@@ -34,7 +33,7 @@ from agent.runtime.messages.programs import Line, LogLines, ProgramFailed, Progr
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model import contributors
 from agent.runtime.model.containment import JobContainment, reason_of
-from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.epoch import JobEpoch, JobTerm
 from agent.runtime.model.fields import Message
 from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.model.work_budget import OverBudgetError
@@ -509,6 +508,7 @@ class LocalJobs:
     def tick(self, now: float) -> None:
         """Retransmits unacknowledged snapshots, skips stragglers, and seals blocked runs."""
         self.ingest.memory.tick(now)
+        self.ingest.journal.tick(now)
         self.ingest.start_sealing(now)
         self.assembler.expire(now)
         for job in self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -36,3 +36,10 @@ class JobEpoch(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_
     def next(self, master: Id) -> JobEpoch:
         """The epoch of the master that takes over."""
         return JobEpoch(self.born_ms, self.counter + 1, master)
+
+
+class JobTerm(NamedTuple):
+    """A job from its submission to its end; a later job of the same name is another one."""
+
+    app_id: int
+    born_ms: int

@@ -14,11 +14,15 @@ from typing import NamedTuple
 
 import polars as pl
 
+from agent.runtime.model.state_encoding import StateEncoding
+
 FIRST_PANE = -(2**63)
 """Before every pane: the start of a source's first run."""
 END = 2**63 - 1
 """After every pane: the end of a source's last run. Also the pane of counts that have no time."""
 
+SELF = 1
+"""Stands for the agent in `Run.contributors` until its number in the job is known."""
 PANE_MAX = 1 << 62
 """Upper bound on a pane's distance from the Unix epoch: times can be added to it."""
 COUNT_MAX = 1 << 47
@@ -116,6 +120,7 @@ class Run:
     `partial`: the contributors that know that they lack some of their events. `tree`: the range of the keys' hashes of
     the state; the counts go with tree 0. `leaped`: the agents that were leaped over in these panes. `losses`: those who
     would be contributors, and why they are none. `patches`: what the contributors had too late for earlier panes.
+    `encoding`: the bytes of a state, which may be that of this run.
     """
 
     after: int
@@ -128,6 +133,13 @@ class Run:
     leaped: int = 0
     losses: Losses = ()
     patches: tuple[Patch, ...] = ()
+    encoding: StateEncoding | None = None
+
+    @property
+    def encoded_state(self) -> bytes:
+        """Its state as bytes, made once if they are kept. O(bytes)."""
+        encoding = self.encoding
+        return (encoding if encoding and encoding.is_of(self.state) else StateEncoding(self.state)).encoded
 
     @property
     def tells(self) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import partial as bound
 from functools import reduce
 from itertools import groupby
 from operator import and_, or_
@@ -36,10 +37,13 @@ from agent.runtime.model.panes import (
     merged_patches,
     runs_upto,
 )
+from agent.runtime.model.state_encoding import StateEncoding
 from agent.runtime.reduce.straggler import RUNS_MAX, SourceWatch, StragglerPolicy
 
 GAPS_MAX = 64
 """Upper bound on the lost spans of one source that may still come; runs of older spans are late."""
+ENCODED_MAX = 64
+"""Number of runs up to which those that are bytes leave as they are: many small messages cost more than one."""
 DETACHED_MAX = 4096
 """Upper bound on the detached runs a root keeps of each tree; more are refused, and their agents missing."""
 
@@ -178,20 +182,26 @@ class Combiner:
         """The spans that `ready` would combine now, with their contributors. Touches no column."""
         return [span for span, _ in self._cuts(self._limit())]
 
-    def ready(self, upto: int = END) -> list[Run]:
-        """Combined runs up to what every source has reached, and no further than a pane; O(rows in them · log)."""
+    def ready(self, upto: int = END, *, as_encoded: bool = False) -> list[Run]:
+        """Combined runs up to what every source has reached, and no further than a pane; O(rows in them · log).
+        `as_encoded`: a few that are bytes by now and are combined with no other stay as they are.
+        """
         limit = min(self._limit(), upto)
         cuts = self._cuts(limit)
         if not cuts:
             return []
         runs = []
-        for (contributors, partial, leaped, losses, _), group in groupby(cuts, key=self._kind):
+        as_encoded &= len(cuts) <= ENCODED_MAX
+        for (contributors, partial, leaped, losses, _, _), group in groupby(cuts, bound(self._kind, as_encoded)):
             alike = list(group)
             parts = [run.within(span.after, span.upto) for span, chosen in alike for run in chosen]
             after, upto = alike[0][0].after, alike[-1][0].upto
             state, counted = self._merge(parts, upto)
             patches = merged_patches((one for part in parts for one in part.patches), upto, self.combine)
-            runs.append(Run(after, upto, contributors, state, counted, partial, self.trees[0], leaped, losses, patches))
+            encoding, tree = next((part.encoding for part in parts if part.state is state), None), self.trees[0]
+            runs.append(
+                Run(after, upto, contributors, state, counted, partial, tree, leaped, losses, patches, encoding)
+            )
         for source, waiting in list(self._waiting.items()):
             self._waiting[source] = _beyond(limit, waiting)
             if source not in self._progress and not self._waiting[source]:
@@ -201,14 +211,18 @@ class Combiner:
         self.frontier = limit
         return runs
 
-    def _kind(self, cut: tuple[PaneSpan, list[Run]]) -> tuple[int, int, int, Losses, int]:
-        """Merge key of a span (contributors, partial, leaped, losses, version); neighbours with equal keys form one
-        run.
+    def _kind(
+        self, as_encoded: bool, cut: tuple[PaneSpan, list[Run]]
+    ) -> tuple[int, int, int, Losses, int, StateEncoding | None]:
+        """Merge key of a span (contributors, partial, leaped, losses, version, bytes); neighbours with equal keys form
+        one run.
         """
         span, runs = cut
         partial = reduce(or_, (run.partial for run in runs), span.contributors & ~span.whole)
         losses = merged_losses(run.losses for run in runs if run.losses)
-        return span.contributors, partial, span.leaped, losses, sum(end < span.upto for end in self.ends)
+        encoding = runs[0].encoding if as_encoded and len(runs) == 1 else None
+        alone = encoding if encoding is not None and encoding.is_made else None
+        return span.contributors, partial, span.leaped, losses, sum(end < span.upto for end in self.ends), alone
 
     def end_versions_at(self, ends: tuple[int, ...]) -> None:
         """Ends runs at these panes from now on. Panes delivered beyond a new end are of no version in force."""

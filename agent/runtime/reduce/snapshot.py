@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import polars as pl
 
@@ -97,7 +97,7 @@ def snapshot_of(
         run.after,
         run.upto,
         contributors.to_bytes(run.contributors),
-        encode(run.state) if run.state.height else in_force.function.empty_state_encoded,
+        _state_of(run, encode) if run.state.height else in_force.function.empty_state_encoded,
         [(pane, *counts) for pane, counts in run.counted.items()],
         contributors.to_bytes(run.partial),
         detached,
@@ -133,6 +133,11 @@ def _patch_of(message: WirePatch, version: InForce, tree: int, bytes_max: int) -
 def without_content(versions: Versions, after: int, upto: int, tree: int = 0) -> Run:
     """An empty run without contributors, in place of a run that cannot be used."""
     return Run(after, upto, 0, versions.combine([], upto), tree=tree)
+
+
+def _state_of(run: Run, encode: Callable[[pl.DataFrame], bytes]) -> bytes:
+    """The state as the disk has it, or encoded now."""
+    return run.encoding.encoded if run.encoding is not None and run.encoding.is_of(run.state) else encode(run.state)
 
 
 def run_of(

@@ -47,7 +47,7 @@ class TreeNode:
     def advance(self, now: float, *, has_parent: bool) -> list[Snapshot | SnapshotPart]:
         """Combines what every source has reached, and keeps it until it is committed; the snapshots to send now."""
         if self.combiner is not None and self._encode is not None and not self.buffer.is_full:
-            for run in self.combiner.ready():
+            for run in self.combiner.ready(as_encoded=True):
                 for snapshot in self._encode(run):
                     self.buffer.add(snapshot)
         return self.buffer.due(now) if has_parent else []

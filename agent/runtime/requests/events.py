@@ -86,6 +86,11 @@ class AgentObserver:
     def job_recorded(self, record: JobRecord) -> None:
         """The disk is to have this record, after those before; `Agent.jobs_stored` is to be called when it does."""
 
+    @property
+    def keeps_sealed(self) -> bool:
+        """Whether a disk takes what `Agent.ingest.journal` yields, and `Agent.sealed_stored` is called when it has."""
+        return False
+
     def rows_unjoinable(self, rows: str, why: str) -> None:
         """The rows of a job or table cannot be joined with, for this reason in one line."""
 

@@ -42,6 +42,7 @@ class ExpandedFile(FollowedFile[F]):
         self._waits = False
         self._is_probed = False
         self._may_be_amid_line = False
+        self._beginning = b""
         super().__init__(found, descriptor, recognise, block_bytes=block_bytes, line_bytes_max=line_bytes_max)
 
     @property
@@ -54,13 +55,17 @@ class ExpandedFile(FollowedFile[F]):
             self._content.expand(FINGERPRINT_BYTES, keep_from=0)
         except DamagedError as error:
             self._damage = error
-        if not known.begins(self._pread(known.fingerprint_bytes, 0)):
+        self._beginning = self._pread(FINGERPRINT_BYTES, 0)
+        if not self.begins_as(known):
             return False
         self._begin(known.offset)
         self._fingerprint = self._pread(known.fingerprint_bytes, 0)
         self._may_be_amid_line = known.offset > 0
         self.resumed = known
         return True
+
+    def begins_as(self, known: ReadUpTo) -> bool:
+        return known.begins(self._beginning)
 
     def look(self, status: os.stat_result, now: float) -> None:
         """Notices that more of the file has been written."""

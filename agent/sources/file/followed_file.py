@@ -132,6 +132,10 @@ class FollowedFile(SourcePart, Generic[F]):
         self.resumed = known
         return True
 
+    def begins_as(self, known: ReadUpTo) -> bool:
+        """Whether it begins as a file did that was read up to a position."""
+        return known.begins(self._pread(known.fingerprint_bytes, 0))
+
     @property
     def read_up_to(self) -> ReadUpTo:
         """The position up to which lines were returned, for a later reading."""

@@ -13,46 +13,49 @@ little after the first one is. Jobs that are enrolled later share another one, w
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
 
+from agent.runtime.durable.records import NO_NUMBER, Place, StoredChains, first_place
 from agent.runtime.messages.jobs import Enrolled
+from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.panes import FIRST_PANE
 
+NOTHING_SEALED: Mapping[JobTerm, StoredChains] = MappingProxyType({})
 REMEMBERED = -1
 """Takes the place of the appId in the key of the feed that the first remembered jobs share; later ones count down."""
 WAIT_S = 1.5
 """Time for which a ready job waits for other remembered jobs; less than masters hold windows back."""
 
 
-class JobTerm(NamedTuple):
-    """A job from its submission to its end; a later job of the same name is another one."""
-
-    app_id: int
-    born_ms: int
-
-
 @dataclass(frozen=True, slots=True)
 class JobMemory:
     """The memory of a job on one stream.
 
-    `exact`: every event before the position was counted in a sealed pane or as late, and none after it.
+    `exact`: every event before the position was counted in a sealed pane or as late, and none after it. `first_pane`:
+    the first one of the job here.
     """
 
     complete_from_ms: int
     exact: bool
+    first_pane: int = FIRST_PANE
 
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
     """The point from which a pipeline goes on: it has every event from `complete_from_ms` on, and those of panes up to
-    `counted_upto` were counted before. `feed_id` is in the keys of its feeds.
+    `counted_upto` were counted before. `feed_id` is in the keys of its feeds. `first_pane`: the first one of the job.
+    `number`: the worker's on the roster. `sealed`: what an earlier process has sealed.
     """
 
     job: JobTerm
     complete_from_ms: int
     counted_upto: int
     feed_id: int
+    first_pane: int = FIRST_PANE
+    number: int = NO_NUMBER
+    sealed: StoredChains = field(default_factory=dict)
 
 
 class Replayer(Protocol):
@@ -64,14 +67,17 @@ class Replayer(Protocol):
     def needed_from_ms(self) -> int: ...
     @property
     def feed_keys(self) -> Iterable[tuple[str, int | None]]: ...
+    def kept_place(self, key: tuple[str, int | None]) -> Place | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class FeedNeeds:
-    """The need of a feed's jobs after a restart: events from `from_ms` on. `jobs`: where each of them begins."""
+    """The need of a feed's jobs after a restart: events from `from_ms` on, and those behind the place `sealed`, before
+    which all of their runs on disk end. `jobs`: where each of them begins."""
 
     from_ms: int
     jobs: Mapping[JobTerm, int]
+    sealed: Place | None = None
 
 
 class FeedMemory:
@@ -79,6 +85,7 @@ class FeedMemory:
 
     def __init__(self) -> None:
         self._jobs: dict[JobTerm, dict[str, JobMemory]] = {}
+        self._sealed: dict[JobTerm, StoredChains] = {}
         self._joined: dict[JobTerm, int] = {}
         """Jobs that get all that is read of the feeds with this id."""
         self._feed_id = REMEMBERED
@@ -86,8 +93,13 @@ class FeedMemory:
         self._opens_at: float | None = None
         self._replayers: dict[JobTerm, Replayer] = {}
 
-    def remember(self, streams: Mapping[str, Mapping[JobTerm, JobMemory]]) -> None:
-        """Begins with what was stored of each stream."""
+    def remember(
+        self,
+        streams: Mapping[str, Mapping[JobTerm, JobMemory]],
+        sealed: Mapping[JobTerm, StoredChains] = NOTHING_SEALED,
+    ) -> None:
+        """Begins with what was stored of each stream, and what each job had sealed."""
+        self._sealed.update(sealed)
         for stream, jobs in streams.items():
             for job, memory in jobs.items():
                 self._jobs.setdefault(job, {})[stream] = memory
@@ -121,6 +133,9 @@ class FeedMemory:
             max(memory.complete_from_ms for memory in memories),
             FIRST_PANE if exact else message.contributed,
             feed_id,
+            max(memory.first_pane for memory in memories),
+            NO_NUMBER if message.number is None else message.number,
+            self._sealed.pop(_term(message), {}),
         )
 
     def join(self, resumption: Resumption) -> bool:
@@ -155,6 +170,7 @@ class FeedMemory:
         self._replayers.pop(job, None)
         self._jobs.pop(job, None)
         self._joined.pop(job, None)
+        self._sealed.pop(job, None)
 
     def needs(self, key: tuple[str, int | None]) -> FeedNeeds | None:
         """The need of a feed's jobs after a restart; None if there is no such job."""
@@ -162,7 +178,8 @@ class FeedMemory:
         if not readers:
             return None
         jobs = {job: one.first_pane for job, one in readers.items()}
-        return FeedNeeds(min(one.needed_from_ms for one in readers.values()), jobs)
+        sealed = first_place(one.kept_place(key) for one in readers.values())
+        return FeedNeeds(min(one.needed_from_ms for one in readers.values()), jobs, sealed)
 
 
 def _term(message: Enrolled) -> JobTerm:

@@ -1,0 +1,104 @@
+"""Brings back the runs that an earlier process of this agent has sealed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+import cbt
+from agent.runtime.durable.feed_memory import Resumption
+from agent.runtime.durable.records import Chain, RestoredChain, StoredChain, StoredRun
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.versions import InForce
+from agent.runtime.model.panes import FIRST_PANE, SELF, Patch, Run
+from agent.runtime.model.state_encoding import StateEncoding
+
+STATE_BYTES_MAX = 1 << 30
+"""Upper bound on a state, uncompressed; a larger one could not be passed on either."""
+
+
+def identity_of(function: JobFunction) -> bytes:
+    """Short identity of what a function computes."""
+    return hashlib.blake2b(function.operator, digest_size=16).digest()
+
+
+class SealedPast:
+    """The past of a pipeline, which contributes from the pane `begins` on.
+
+    Earlier runs come back under the number that they had alone. Those that are in windows may be needed by the next
+    master for open ones; those of panes that were published without this agent are counted late by the log. Under
+    another number they have been handed in when the agent left.
+    """
+
+    def __init__(self, resumption: Resumption, begins: int) -> None:
+        self._resumption = resumption
+        self._begins_after = max(FIRST_PANE, begins - 1)
+
+    @property
+    def first_pane(self) -> int:
+        """The job's first pane on this agent."""
+        return self._resumption.first_pane
+
+    @property
+    def chains(self) -> Mapping[Chain, int]:
+        """The last sealed pane of each chain."""
+        return {Chain(self._resumption.job, version): chain.upto for version, chain in self._resumption.sealed.items()}
+
+    def of(self, one: InForce) -> RestoredChain | None:
+        """The chain of a version, if there is one that computes the same."""
+        chain = self._resumption.sealed.get(one.version.number)
+        if chain is None or chain.function != identity_of(one.function) or chain.upto <= one.after:
+            return None
+        return RestoredChain(chain.upto, tuple(self._runs(chain, one)))
+
+    def _runs(self, chain: StoredChain, one: InForce) -> Iterator[Run]:
+        """The runs that may leave again, without gaps."""
+        nothing, last, end = one.function.empty_state, None, min(chain.upto, one.upto)
+        for run in self._needed(chain, one):
+            if last is not None and run.after > last:
+                yield Run(last, run.after, 0, nothing)
+            yield run
+            last = run.upto
+        if last is not None and last < end:
+            yield Run(last, end, 0, nothing)
+
+    def _needed(self, chain: StoredChain, one: InForce) -> Iterator[Run]:
+        """The parts of runs that are needed, in pane order."""
+        last, again = one.after, self._resumption
+        for stored in chain.runs:
+            begin = self._begins_after if stored.number != again.number else FIRST_PANE
+            run = _run_of(stored, one.function)
+            for after, upto in chain.held:
+                low, high = max(after, last, begin, run.after), min(upto, one.upto, run.upto)
+                if low < high:
+                    yield run.within(low, high)
+                    last = high
+
+
+def _run_of(stored: StoredRun, function: JobFunction) -> Run:
+    """The run; without content if it cannot be read."""
+    try:
+        state = _state_of(stored.state, function)
+        patches = tuple(
+            Patch(
+                one.carrier,
+                _state_of(one.state, function),
+                one.counted,
+                dict.fromkeys(one.panes, SELF),
+                SELF * one.lacks,
+            )
+            for one in stored.patches
+        )
+    except cbt.FrameError:
+        return Run(stored.after, stored.upto, 0, function.empty_state)
+    encoding = StateEncoding(state, stored.state) if stored.state else None
+    partial = SELF * stored.is_partial
+    return Run(stored.after, stored.upto, SELF, state, stored.counted, partial, patches=patches, encoding=encoding)
+
+
+def _state_of(encoded: bytes, function: JobFunction) -> pl.DataFrame:
+    if not encoded:
+        return function.empty_state
+    return cbt.decode_frame(encoded, function.state_schema, bytes_max=STATE_BYTES_MAX)
