@@ -42,6 +42,7 @@ from agent.configuration.rules import (
     is_pattern,
     max_skew_ms,
     memory_bytes,
+    sealed_disk_bytes,
 )
 from agent.configuration.toml_lines import KeyPath, key_lines
 from agent.sources.options import RULE, PathText
@@ -64,6 +65,7 @@ TableName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, extra={RUL
 Memory = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: memory_bytes})]
 Rack = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE: check_name})]
 Copies = Annotated[int, msgspec.Meta(ge=0, le=COPIES_MAX)]
+SealedDisk = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: sealed_disk_bytes})]
 Skew = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: max_skew_ms})]
 HealRetention = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: heal_retention_ms})]
 Days = Annotated[int | float, msgspec.Meta(extra={RULE: check_days})]
@@ -119,7 +121,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     control_socket: PathText | None = None
     job_memory: Memory = JOB_MEMORY
     spill_disk: Memory = SPILL_DISK
-    sealed_disk: Memory = SEALED_DISK
+    sealed_disk: SealedDisk = SEALED_DISK
     program_memory: Memory = PROGRAM_MEMORY
     max_skew: Skew = MAX_SKEW
     heal_retention: HealRetention = HEAL_RETENTION
@@ -276,7 +278,7 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         control_socket=socket,
         job_memory_bytes=memory_bytes(file.job_memory),
         spill_disk_bytes=memory_bytes(file.spill_disk),
-        sealed_disk_bytes=memory_bytes(file.sealed_disk),
+        sealed_disk_bytes=sealed_disk_bytes(file.sealed_disk),
         program_memory_bytes=memory_bytes(file.program_memory),
         max_skew_ms=max_skew_ms(file.max_skew),
         heal_ms=heal_retention_ms(file.heal_retention),

@@ -18,6 +18,7 @@ COPIES_MAX = 4
 """Default memory of each job."""
 SPILL_DISK = "16 GiB"
 """Default disk space for the state of all jobs that does not fit their memory."""
+NO_DISK = "none"
 SEALED_DISK = "1 GiB"
 """Default disk space for what all jobs have sealed and masters have not published."""
 PROGRAM_MEMORY = "1 GiB"
@@ -111,6 +112,15 @@ def memory_bytes(text: str) -> int:
     if size < MEMORY_BYTES_MIN:
         raise ValueError(f"{text} is too little: 1 MiB is the least")
     return size
+
+
+def sealed_disk_bytes(text: str) -> int:
+    """As `memory_bytes`; 0 for `none`: sealed panes are not on disk.
+
+    >>> sealed_disk_bytes("none"), sealed_disk_bytes("1 MiB")
+    (0, 1048576)
+    """
+    return 0 if text == NO_DISK else memory_bytes(text)
 
 
 def max_skew_ms(text: str) -> int:

@@ -74,6 +74,8 @@ LEAVE_TIMEOUT_S = 5.0
 PAUSE_TIMEOUT_S = 2.0
 """Time that an agent that leaves takes to insert what its feeds have read."""
 CLOSE_TIMEOUT_S = 2.0
+POSITIONS_BYTES = 64 << 20
+"""Upper bound on the files of positions, where sealed panes are not on disk."""
 RESTART_PAUSE_S = 1.0
 """Delay before a failed part is restarted."""
 
@@ -253,7 +255,8 @@ class Daemon(AgentObserver):
         """The places in logs where jobs go on that were begun before this start."""
         config, ingest, warn = self._config, self._agent.ingest, self._warnings.warn
         folder = config.data_directory / SEALED_DIRECTORY
-        self._sealed_files = SealedFiles(folder, self._incarnation, config.sealed_disk_bytes, warn)
+        room = config.sealed_disk_bytes or POSITIONS_BYTES
+        self._sealed_files = SealedFiles(folder, self._incarnation, room, warn)
         return PositionKeeper(
             self._sealed_files, ingest.memory, ingest.journal, self._config.streams, self._sealed_stored, warn
         )
@@ -330,7 +333,7 @@ class Daemon(AgentObserver):
 
     @property
     def keeps_sealed(self) -> bool:
-        return True
+        return self._config.sealed_disk_bytes > 0
 
     def _sealed_stored(self, count: int, are_kept: bool) -> None:
         self._pump.do(lambda now: self._agent.sealed_stored(count, now, wall_ms(), are_kept=are_kept))
@@ -409,7 +412,11 @@ class Daemon(AgentObserver):
             "claims": self._agent.claims.statistics(),
             "copies": self._agent.copies.statistics(),
             "ingest": self._agent.ingest.statistics(),
-            "sealed": {**self._agent.ingest.journal.statistics(), "disk_bytes": self._sealed_files.disk_bytes},
+            "sealed": {
+                **self._agent.ingest.journal.statistics(),
+                "disk_bytes": self._sealed_files.disk_bytes,
+                "written_bytes": self._sealed_files.written_bytes,
+            },
             "results": self._results.statistics(),
             "jobs": {"unwritten": self._journal.unwritten},
             "spill": {

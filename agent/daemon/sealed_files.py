@@ -52,6 +52,7 @@ class SealedFiles:
         self._sizes: dict[int, int] = {}
         self.disk_bytes = 0
         """The size of all files."""
+        self.written_bytes = 0
         self._newest: int | None = None
         """The file that is written to; None: the next write begins one."""
         loaded = self._read()
@@ -105,6 +106,7 @@ class SealedFiles:
         newest, self._newest = self._newest, None
         if newest is None or self._sizes[newest] >= SEGMENT_BYTES:
             newest = self._begin_segment()
+        self.written_bytes += len(content)
         with self._path(newest).open("ab") as file:
             file.write(content)
             file.flush()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import query
-from agent import Agent, Feed, StreamOptions, Submit, Update, WindowResult
+from agent import Agent, AgentObserver, Feed, StreamOptions, Submit, Update, WindowResult
 from agent.parsing import Parsed
 from agent.programs.commands import ProgramSaid
 from agent.runtime.ingest.event_clock import EventClock
@@ -53,7 +53,13 @@ class SimulatedAgents:
     `programs` run the code of jobs, if there are any.
     """
 
-    def __init__(self, seed: int, size: int, programs: SimulatedPrograms | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        size: int,
+        programs: SimulatedPrograms | None = None,
+        observer: AgentObserver | None = None,
+    ) -> None:
         source = random.Random(seed)
         self.programs = programs
         self.results: list[tuple[float, WindowResult]] = []
@@ -74,7 +80,7 @@ class SimulatedAgents:
         self._simulator = self._population.simulator
         self._agents: dict[int, Agent] = {}
         for number, node in enumerate(self._population.live.values()):
-            agent = Agent(f"agent-{number}", node, {STREAM: StreamOptions()})
+            agent = Agent(f"agent-{number}", node, {STREAM: StreamOptions()}, observer=observer)
             if programs is not None:
                 agent.code.creators = programs.new_creators()
             self.spent_s[agent.name] = 0.0

@@ -22,6 +22,7 @@ from benchmarks.processes import cpu_s
 from benchmarks.race import BenchmarkError
 from benchmarks.report import Comparison, smaller, throughput
 from elf.client import Result
+from elf.demo.agents.agent_process import Settings
 from elf.demo.agents.agents import AgentFleet
 
 from .lines import MASTER_TARGET_S, NAME, at_most
@@ -52,7 +53,7 @@ def run(agents: int, events: int, rounds: int) -> list[Comparison]:
     pane_bytes: list[float] = []
     for number in range(rounds):
         for holders in (0, HOLDERS) if number % 2 else (HOLDERS, 0):
-            speed, used_s, sent = _count(agents, events, holders)
+            speed, used_s, sent = count(agents, events, (("copies", holders),), "copies.sent_bytes")
             progress(f"{holders} copies: {speed:,.0f} events/s, {used_s:.1f} CPU-s, {sent:,.0f} bytes a pane")
             speeds[holders].append(speed)
             cpu[holders].append(1e6 * used_s / events)
@@ -70,9 +71,10 @@ def run(agents: int, events: int, rounds: int) -> list[Comparison]:
     ]  # fmt: skip
 
 
-def _count(agents: int, events: int, holders: int) -> tuple[float, float, float]:
-    """Events/s of a live job that reads them, the CPU seconds of all agents, and bytes of copies per agent and pane."""
-    with running_agents(agents, (("copies", holders),)) as (fleet, folder, _):
+def count(agents: int, events: int, settings: Settings, counter: str) -> tuple[float, float, float]:
+    """Events/s of a live job that reads them, the CPU seconds of all agents, and what a counter of bytes says per agent
+    and pane. `settings` are keys of agent.toml."""
+    with running_agents(agents, settings) as (fleet, folder, _):
         write_events(folder, fleet.names, BACKLOG, events)
         pids = [fleet.process(name).pid for name in fleet.names]
         used_s, began = cpu_s(pids), time.monotonic()
@@ -87,7 +89,7 @@ def _count(agents: int, events: int, holders: int) -> tuple[float, float, float]
                 if time.monotonic() - began > COUNT_TIMEOUT_S:
                     raise BenchmarkError(f"{counted:,} of {events:,} events were counted within {COUNT_TIMEOUT_S:g} s")
             took_s = time.monotonic() - began
-        sent = sum(_counters(fleet, name)["copies.sent_bytes"] for name in fleet.names)
+        sent = sum(_counters(fleet, name)[counter] for name in fleet.names)
         return events / took_s, cpu_s(pids) - used_s, sent / agents / panes
 
 

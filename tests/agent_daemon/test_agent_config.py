@@ -64,6 +64,7 @@ def test_a_good_file_is_read_with_its_defaults(tmp_path: Path) -> None:
     assert config.advertise is None
     assert config.job_memory_bytes == 256 << 20
     assert config.spill_disk_bytes == 16 << 30
+    assert config.sealed_disk_bytes == 1 << 30
     assert config.program_memory_bytes == 1 << 30
     assert config.seeds == ("127.0.0.1:7701", "[::1]:7702")
     assert config.data_directory == tmp_path / "data"

@@ -34,7 +34,8 @@ class Writer:
 
     def __init__(self, log: Path, first: int = 0) -> None:
         self.first = first
-        self.written = 0
+        self.times: list[float] = []
+        """The time of each line, which it has."""
         self.log = log
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -43,8 +44,13 @@ class Writer:
     def _write(self) -> None:
         while not self._over.wait(PAUSE_S):
             with self._lock, self.log.open("a") as file:
-                file.write(json.dumps({"time": time.time(), "id": self.first + self.written}) + "\n")
-                self.written += 1
+                now = time.time()
+                file.write(json.dumps({"time": now, "id": self.first + self.written}) + "\n")
+                self.times.append(now)
+
+    @property
+    def written(self) -> int:
+        return len(self.times)
 
     def rotate(self, rotate: Rotate) -> None:
         with self._lock:
