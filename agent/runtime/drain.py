@@ -16,6 +16,11 @@ from agent.runtime.master.failover import Failover
 from agent.runtime.master.job_masters import JobMasters
 from agent.runtime.messages.jobs import Leave
 from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.epoch import JobEpoch
+from overlay import Id
+
+LEAVE_AGAIN_S = 0.5
+"""Delay before leave is taken again of a master that has not answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,8 @@ class Drain:
         self._masters = masters
         self._failover = failover
         self._sender = sender
+        self._told: dict[Id, tuple[JobEpoch, float]] = {}
+        """The masters of which leave was taken, by their epochs, and when."""
 
     def begin(self, now: float) -> None:
         """Takes on nothing new from now on."""
@@ -53,13 +60,18 @@ class Drain:
             if job.pipeline is not None:
                 job.pipeline.finish_early()
             if job.root is None and job.hand_in():
-                self._leave(job, now)
                 self._jobs.send_up(job, now)
+            self._leave(job, now)
 
     def _leave(self, job: LocalJob, now: float) -> None:
-        last_pane = job.pipeline.last_pane if job.pipeline else None
-        if last_pane is not None and job.number is not None and job.epoch is not None and job.master_peer:
-            self._sender.send(job.master_peer, Leave(job.app_id, job.epoch, job.number, last_pane), now)
+        """Takes leave of the job's master, again until it answers: it may be handing over, or be gone."""
+        if job.last_pane_to_tell is None or job.epoch is None or job.number is None or job.master_peer is None:
+            return
+        epoch, sent_at = self._told.get(job.app_id, (None, now))
+        if epoch != job.epoch or now - sent_at >= LEAVE_AGAIN_S:
+            self._told[job.app_id] = (job.epoch, now)
+            leave = Leave(job.app_id, job.epoch, job.number, job.last_pane_to_tell)
+            self._sender.send(job.master_peer, leave, now)
 
     @property
     def is_complete(self) -> bool:

@@ -130,9 +130,10 @@ def test_old_epochs_are_refused() -> None:
     check_windows(fleet)
 
 
-def test_several_leave_at_once() -> None:
+@pytest.mark.parametrize("seed", seeds(3, 8, slow=range(10, 54)))
+def test_several_leave_at_once(seed: int) -> None:
     """What they hand in may be lost with a master that leaves as well: then they are named."""
-    life = begin(8, size=7)
+    life = begin(seed, size=7)
     for _ in range(4):
         leave(life)
         life.fleet.run(life.fleet.now + life.fleet.random.uniform(0.0, 0.5))

@@ -101,6 +101,8 @@ class LocalJob:
         """The worker's number in the epoch before."""
         self.has_departed = False
         """Whether the master took leave of this worker, which works on: it enrols anew."""
+        self.has_left = False
+        """Whether the master has confirmed that this worker leaves."""
         self._numbered_from = FIRST_PANE
         """The first pane that this worker seals under its number."""
         self.refused = self.oversized = 0
@@ -174,7 +176,7 @@ class LocalJob:
             self.versions = self.number = self.number_before = None
             self.committed = self._numbered_from = FIRST_PANE
             self._numbers, self._told_late = 0, []
-        self.has_departed = False
+        self.has_departed = self.has_left = False
         self._on(LocalJobEvent.EPOCH_BEGUN)
         self.epoch, self.master_peer, self.pending = epoch, master, None
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
@@ -392,8 +394,15 @@ class LocalJob:
 
     @property
     def has_handed_in(self) -> bool:
-        """Whether no run is lost if this agent ends now."""
-        return self.pipeline is None or (self.state is LocalJobState.LEAVING and self.nodes.is_acknowledged)
+        """Whether no run is lost if this agent ends now, and nobody expects further ones."""
+        is_told = self.state is LocalJobState.LEAVING and self.last_pane_to_tell is None
+        return self.pipeline is None or (is_told and self.nodes.is_acknowledged)
+
+    @property
+    def last_pane_to_tell(self) -> int | None:
+        """The last pane of a worker that leaves, as long as its master has not confirmed that it knows."""
+        leaves = self.state is LocalJobState.LEAVING and not self.has_left
+        return self.pipeline.last_pane if leaves and self.pipeline is not None else None
 
     # Snapshots.
 

@@ -24,6 +24,7 @@ from agent.runtime.messages.jobs import (
     Commit,
     Enrol,
     Leap,
+    LeaveAck,
     Snapshot,
     SnapshotAck,
     SnapshotPart,
@@ -98,6 +99,7 @@ class LocalJobs:
             SnapshotAck: Handler(Via.DIRECT, self.acknowledged),
             SnapshotPart: Handler(Via.DIRECT, self.part),
             SnapshotPartAck: Handler(Via.DIRECT, self.part_acknowledged),
+            LeaveAck: Handler(Via.DIRECT, self.left),
             Commit: Handler(Via.JOB, self.commit),
             ProgramMulticast: Handler(Via.JOB, self.multicast),
             Leap: Handler(Via.JOB, self.leap),
@@ -260,7 +262,17 @@ class LocalJobs:
         deliver_multicast(job, message, self._programs)
         return True
 
-    def _of_epoch(self, message: ProgramMulticast | Commit | Leap | SnapshotAck | SnapshotPartAck) -> LocalJob | None:
+    def left(self, message: LeaveAck, sender: Peer, _now: float) -> bool:
+        """Notes that a job's master knows that this agent leaves; False if it is of another epoch, or not from it."""
+        job = self._of_epoch(message)
+        if job is None or message.number != job.number or sender.node_id != message.epoch.master:
+            return False
+        job.has_left = True
+        return True
+
+    def _of_epoch(
+        self, message: LeaveAck | ProgramMulticast | Commit | Leap | SnapshotAck | SnapshotPartAck
+    ) -> LocalJob | None:
         """The job of a message, unless that is of another epoch."""
         job = self._jobs.get(message.app_id)
         return job if job is not None and message.epoch == job.epoch else None

@@ -38,6 +38,7 @@ from agent.runtime.messages.jobs import (
     Lagging,
     Leap,
     Leave,
+    LeaveAck,
     NoJob,
     Ready,
     Replicated,
@@ -321,12 +322,14 @@ class JobMaster:
         return self._replication.publish((), now)
 
     def leave(self, sender: Peer, message: Leave, now: float) -> bool:
-        """Notes that an agent leaves."""
-        if not self.state.knows(sender.node_id, message.number):
-            return False
-        self.state.leave(message.number, message.last_pane)
-        self.subscribers.acknowledge(now)
-        return True
+        """Notes that an agent leaves, and confirms it unless a successor may be the master already."""
+        is_known = self.state.knows(sender.node_id, message.number)
+        if is_known:
+            self.state.leave(message.number, message.last_pane)
+            self.subscribers.acknowledge(now)
+        if now >= self._silent_until:
+            self._sender.send(sender, LeaveAck(self._app_id, self.state.epoch, message.number), now)
+        return is_known
 
     def follow(self, sender: Peer, message: Follow, now: float) -> None:
         """Sends results to an agent from now on."""

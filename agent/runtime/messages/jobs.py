@@ -181,6 +181,13 @@ class Leave(Message, frozen=True, tag=True):
     last_pane: Time
 
 
+class LeaveAck(Message, frozen=True, tag=True):
+    """Master → worker: you are not expected after your last pane; whoever is master next knows that too."""
+
+    epoch: JobEpoch
+    number: Number
+
+
 class Snapshot(Message, frozen=True, tag=True):
     """Child → parent: the combined panes in (after, upto] of the contributors, with their counts.
 
@@ -500,7 +507,7 @@ class OverAnswer(Message, frozen=True, tag=True):
 
 
 CODEC: Codec[Message] = Codec(
-    Submit | Submitted | Announce | AnnouncementBatch | Enrol | Enrolled | Ready | Leave | Snapshot | SnapshotAck
+    Submit | Submitted | Announce | AnnouncementBatch | Enrol | Enrolled | Ready | Leave | LeaveAck | Snapshot | SnapshotAck
     | SnapshotPart | SnapshotPartAck | Commit | Lagging | AgentFailed | Leap
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
