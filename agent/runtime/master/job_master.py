@@ -145,9 +145,6 @@ SUCCESSOR_S = 3.0
 would not learn of results published now, and agents would free panes that it still needs."""
 STANDSTILL_S = 3.0
 """Time for which parts of a pane wait for others from which on an agent is suspected to follow another master."""
-STANDSTILL_S = 5.0
-"""Time for which a master stood still that may have been succeeded meanwhile: it would publish windows again. It is
-silent for SUCCESSOR_S then, in which it hears of that."""
 RESULT_BYTES_MAX = 48 << 20
 """Upper bound on a result; a larger one loses its last rows."""
 
@@ -212,7 +209,7 @@ class JobMaster:
         self._appointed: dict[int, Id] = {}
         """The agents to which this master has handed over and that have not declined, by the number of the attempt."""
         self._silent_until = now
-        self._resigns = self._is_in_doubt = False
+        self._resigns = False
         self._heals_at: float | None = None
         self.rollout = Rollout(
             state, sender, self._replicate, self._replication.is_held, self.subscribers.acknowledge, REPLICATION_S
@@ -370,9 +367,8 @@ class JobMaster:
     # Time.
 
     def extend_deadlines(self, seconds: float) -> None:
-        """Makes up for a standstill of this agent. After a long one another master may have published meanwhile."""
+        """Makes up for a standstill of this agent."""
         self._followed_at += seconds
-        self._is_in_doubt |= seconds >= STANDSTILL_S
         self.subscribers.extend_leases(seconds)
 
     def tick(self, now: float) -> None:
@@ -584,8 +580,6 @@ class JobMaster:
 
     def _release(self, now: float) -> None:
         """Publishes the results whose revision the replicas hold."""
-        if self._is_in_doubt:
-            self._is_in_doubt, self._silent_until = False, max(self._silent_until, now + SUCCESSOR_S)
         while self._outcomes:
             outcome = self._outcomes[0]
             is_held = self._replication.is_held(outcome.revision)
