@@ -32,6 +32,8 @@ class Life:
     began_at: float
     trees: int = 1
     faults: list[str] = field(default_factory=list)
+    has_stood_still: bool = False
+    """Whether a master stood still, and another took over meanwhile."""
 
     def note(self, fault: str) -> None:
         self.faults.append(f"{self.fleet.now:.2f} {fault}")
