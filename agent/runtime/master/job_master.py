@@ -319,12 +319,12 @@ class JobMaster:
         return self._replication.publish((), now)
 
     def leave(self, sender: Peer, message: Leave, now: float) -> bool:
-        """Notes that an agent leaves, and confirms it unless a successor may be the master already."""
+        """Notes that an agent leaves, and confirms it unless this one leaves itself: the next master is to know it."""
         is_known = self.state.knows(sender.node_id, message.number)
         if is_known:
             self.state.leave(message.number, message.last_pane)
             self.subscribers.acknowledge(now)
-        if now >= self._silent_until:
+        if not self._resigns:
             self._sender.send(sender, LeaveAck(self._app_id, self.state.epoch, message.number), now)
         return is_known
 

@@ -507,8 +507,8 @@ class OverAnswer(Message, frozen=True, tag=True):
 
 
 CODEC: Codec[Message] = Codec(
-    Submit | Submitted | Announce | AnnouncementBatch | Enrol | Enrolled | Ready | Leave | LeaveAck | Snapshot | SnapshotAck
-    | SnapshotPart | SnapshotPartAck | Commit | Lagging | AgentFailed | Leap
+    Submit | Submitted | Announce | AnnouncementBatch | Enrol | Enrolled | Ready | Leave | LeaveAck
+    | Snapshot | SnapshotAck | SnapshotPart | SnapshotPartAck | Commit | Lagging | AgentFailed | Leap
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed
