@@ -99,10 +99,8 @@ class LocalJob:
         """The worker's number on the roster in this epoch."""
         self.number_before: int | None = None
         """The worker's number in the epoch before."""
-        self.has_departed = False
-        """Whether the master took leave of this worker, which works on: it enrols anew."""
-        self.has_left = False
-        """Whether the master has confirmed that this worker leaves."""
+        self.has_departed = self.has_left = False
+        """Whether the master took leave of this worker, which works on and enrols anew; or knows that it leaves."""
         self._numbered_from = FIRST_PANE
         """The first pane that this worker seals under its number."""
         self.refused = self.oversized = 0
