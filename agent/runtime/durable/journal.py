@@ -177,11 +177,12 @@ class SealedJournal:
 
     def tick(self, now: float) -> None:
         """Goes on without a disk that takes too long, and gives one that has failed what it lacks."""
-        for given in (*self._given, *self._new):
-            if given.since is None:
-                given.since = now
-            if given.owner is not None and now - given.since >= STORE_S:
-                self._is_slow = True
+        waiting = [given for given in (*self._given, *self._new) if given.owner is not None]
+        for given in waiting:
+            given.since = now if given.since is None else given.since
+        if any(given.since is not None and now - given.since >= STORE_S for given in waiting if not given.is_released):
+            self._is_slow = True
+            for given in waiting:  # in order, as what follows them leaves at once from now on
                 self._let_go(given, now)
         if self._lacking and now >= self._retry_at:
             self._new += (given for lacking in self._lacking.values() for given in lacking)

@@ -101,6 +101,7 @@ class PaneConsumer:
         self.log.cut(self.frontier)
         self.outlet.restore(sealed, self.log.held, self.operator.names)
         self.first_pane = first_pane
+        self.operator.trim()
 
     def begin_at(self, pane: int, unexpected_before: int = FIRST_PANE) -> None:
         """Emits an empty run up to `pane`, so that nobody waits for earlier panes from this consumer.

@@ -218,7 +218,9 @@ class JobState:
         return results
 
     def _note_incomplete(self, run: Run) -> None:
-        if not self.job.bounded:
+        pane_ms = self.versions.at(run.upto).function.pane_ms
+        holds_panes = not pane_ms or run.upto // pane_ms * pane_ms > run.after  # versions may begin between two panes
+        if not self.job.bounded and holds_panes:
             self._incomplete.note(IncompleteSpan(run.after, run.upto, run.contributors), self.roster.known())
             self._incomplete.forget(run.upto - self.heal_ms - TOLD_MS)
             if self.versions.newest.function.grace.corrects:
