@@ -10,7 +10,7 @@ from typing import Any
 
 import elf
 from agent.runtime.copies.service import HOLDERS, RunCopies
-from agent.runtime.messages.copies import Copies, CopiesTaken
+from agent.runtime.messages.copies import Copies, CopyAck
 from agent.runtime.messages.jobs import CODEC
 from agent.runtime.router import Router
 from benchmarks.agents import BACKLOG, running_agents, write_events
@@ -140,7 +140,7 @@ class _Meter:
 
 @contextmanager
 def _metered() -> Iterator[_Meter]:
-    meter, kinds = _Meter(), (Copies, CopiesTaken)
+    meter, kinds = _Meter(), (Copies, CopyAck)
     actions = [(RunCopies, name) for name in ("sealed", "step", "tick")] + [(Router, "receive")]
     before = [(owner, name, getattr(owner, name)) for owner, name in actions]
 
@@ -157,7 +157,7 @@ def _metered() -> Iterator[_Meter]:
 
 
 def _letters_of(fleet: SimulatedAgents) -> int:
-    return sum(agent.copies.courier.sent for agent in fleet.agents)
+    return sum(agent.copies.copy_sender.sent for agent in fleet.agents)
 
 
 def _log_for(fleet: SimulatedAgents, posts: Posts, seconds: float) -> None:

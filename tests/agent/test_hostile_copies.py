@@ -20,7 +20,7 @@ from agent.runtime.copies.held import RUN_OVERHEAD, HeldRuns, read_copy
 from agent.runtime.copies.own import OwnRuns
 from agent.runtime.copies.racks import Racks
 from agent.runtime.copies.service import CopyOptions
-from agent.runtime.messages.copies import Copies, CopiesWanted, HeldCopies, HoldersNote, RackNote
+from agent.runtime.messages.copies import Copies, CopyRequest, CopyResponse, HoldersNote, RackAnnouncement
 from agent.runtime.messages.jobs import CODEC, Announce, Snapshot
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.model.epoch import JobEpoch
@@ -90,7 +90,7 @@ def test_an_earlier_job_of_the_name_leaves_nothing() -> None:
         msgspec.structs.replace(run(1000, 2000), contributors=b"\3"),
         msgspec.structs.replace(run(1000, 2000), contributors=b""),
         msgspec.structs.replace(run(1000, 2000), app_id=Id(8)),
-        CopiesWanted(APP, EPOCH, 0, [Id(1)]),
+        CopyRequest(APP, EPOCH, 0, [Id(1)]),
     ],
 )
 def test_what_no_owner_sends_is_not_held(unsound: Any) -> None:
@@ -127,7 +127,7 @@ def test_only_neighbours_are_held_for() -> None:
     message = Copies(KEY, fleet.master.masters.get(KEY).state.epoch, 1, [b""])  # type: ignore[union-attr]
     refused = holder.refused
     holder.process(MessageReceived(stranger, CODEC.encode(message)), fleet.now, fleet.wall_ms)
-    note = RackNote(FLEET_GROUP, "r1")
+    note = RackAnnouncement(FLEET_GROUP, "r1")
     holder.process(MessageReceived(stranger, CODEC.encode(note)), fleet.now, fleet.wall_ms)
     assert holder.refused == refused + 2
     assert not list(holder.copies.held.of(KEY, stranger.node_id, FIRST_PANE))
@@ -184,7 +184,7 @@ class Asking:
         """A holder sends runs; returns how many the master has taken."""
         before = self.fleet.master.copies.statistics()["recovered"]
         encoded = [CODEC.encode(one) for one in runs]
-        message = HeldCopies(KEY, epoch or self.epoch, 1, (owner or self.leaf).node.peer.node_id, encoded)
+        message = CopyResponse(KEY, epoch or self.epoch, 1, (owner or self.leaf).node.peer.node_id, encoded)
         other = next(agent for agent in self.fleet.workers())
         event = MessageReceived(other.node.peer, CODEC.encode(message))
         self.fleet.master.process(event, self.fleet.now, self.fleet.wall_ms)
@@ -238,7 +238,7 @@ def test_a_request_of_whoever_is_not_known_as_master_is_not_answered() -> None:
     holder = fleet.holders(leaf)[0]
     epoch = fleet.master.masters.get(KEY).state.epoch  # type: ignore[union-attr]
     for asked, answers in ((epoch.next(Id(3)), 0), (epoch, 1)):
-        wanted = CopiesWanted(KEY, asked, FIRST_PANE, [leaf.node.peer.node_id, Id(77)])
+        wanted = CopyRequest(KEY, asked, FIRST_PANE, [leaf.node.peer.node_id, Id(77)])
         for _ in range(3):
             holder.process(MulticastReceived(FLEET_GROUP, CODEC.encode(wanted)), fleet.now, fleet.wall_ms)
         assert holder.copies.statistics()["given"] == answers
@@ -267,7 +267,7 @@ def test_holders_stand_in_other_racks_where_racks_are_known() -> None:
     racks = Racks(agent.node, MessageSender(agent.node), "r0")
     assert racks.choose(2) == near[:2], "nobody has said"
     for peer, rack in zip(near, ("r0", "r0", "r1", "r1", "r2"), strict=True):
-        assert racks.told(RackNote(FLEET_GROUP, rack), peer, 0.0)
+        assert racks.told(RackAnnouncement(FLEET_GROUP, rack), peer, 0.0)
     assert racks.choose(2) == (near[2], near[4]), "each in another one"
     assert racks.choose(3) == (near[2], near[4], near[3])
     assert set(racks.choose(9)) == set(near)

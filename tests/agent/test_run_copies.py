@@ -8,7 +8,7 @@ from copy_fleet import COUNT, CopyFleet, keep_to_itself, lose
 from memory_fleet import KEY, Fleet, events
 
 from agent import Agent
-from agent.runtime.copies import courier
+from agent.runtime.copies import copy_sender
 from agent.runtime.master.copy_requests import ASKS_MAX
 from agent.runtime.messages.copies import Copies, CopyPart
 from agent.runtime.messages.jobs import Snapshot
@@ -142,7 +142,7 @@ def test_letters_that_get_lost_are_sent_again() -> None:
     assert fleet.holders(leaf) == []
     del leaf.node.send
     keep_to_itself(leaf)
-    fleet.wait_long(courier.ACK_TIMEOUT_S + 0.5)
+    fleet.wait_long(copy_sender.ACK_TIMEOUT_S + 0.5)
     assert len(fleet.holders(leaf)) == 2
     fleet.crash(leaf)
     assert fleet.wait_for(pane).missing == []
@@ -151,7 +151,7 @@ def test_letters_that_get_lost_are_sent_again() -> None:
 def test_long_letters_go_in_parts() -> None:
     fleet = CopyFleet()
     for agent in fleet.agents:
-        agent.copies.courier.limits = RunLimits(whole_bytes=300, part_bytes=100, window_parts=2)
+        agent.copies.copy_sender.limits = RunLimits(whole_bytes=300, part_bytes=100, window_parts=2)
     every, leaf = list(fleet.logged), fleet.leaf()
     keep_to_itself(leaf)
     lost = lose(leaf, CopyPart)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.runtime.messages.copies import RackNote
+from agent.runtime.messages.copies import RackAnnouncement
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from overlay import Node, Peer
 
@@ -22,7 +22,7 @@ class Racks:
         self._of: dict[int, str] = {}
         self._told_at: dict[int, float] = {}
 
-    def told(self, message: RackNote, sender: Peer, _now: float) -> bool:
+    def told(self, message: RackAnnouncement, sender: Peer, _now: float) -> bool:
         """Notes the rack of an agent that is near; False if it is not."""
         if sender.node_id not in self._node.leaf_set:
             return False
@@ -59,7 +59,7 @@ class Racks:
             for peer in near:
                 if now - self._told_at.get(peer.node_id, now - TELL_S) >= TELL_S:
                     self._told_at[peer.node_id] = now
-                    self._sender.send(peer, RackNote(FLEET_GROUP, self._own), now)
+                    self._sender.send(peer, RackAnnouncement(FLEET_GROUP, self._own), now)
             ids = {peer.node_id for peer in near}
             self._told_at = {node_id: at for node_id, at in self._told_at.items() if node_id in ids}
         if self._of:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.runtime.copies.courier import Courier
+from agent.runtime.copies.copy_sender import CopySender
 from agent.runtime.copies.held import OWNER_BYTES_MAX, HeldRun, HeldRuns, read_copy
 from agent.runtime.copies.own import LETTER_BYTES, OwnRun, OwnRuns
 from agent.runtime.copies.racks import Racks
@@ -18,13 +18,13 @@ from agent.runtime.master.job_masters import JobMasters
 from agent.runtime.messages.copies import (
     RUNS_MAX,
     Copies,
-    CopiesTaken,
-    CopiesWanted,
+    CopyAck,
     CopyPart,
-    CopyPartTaken,
-    HeldCopies,
+    CopyPartAck,
+    CopyRequest,
+    CopyResponse,
     HoldersNote,
-    RackNote,
+    RackAnnouncement,
 )
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Announce, Snapshot
@@ -75,7 +75,7 @@ class RunCopies:
         self.racks = Racks(node, sender, options.rack)
         self.held = HeldRuns()
         self.own = OwnRuns()
-        self.courier = Courier(sender, clock, jobs.ingest.area)
+        self.copy_sender = CopySender(sender, clock, jobs.ingest.area)
         self._told: dict[Id, tuple[JobEpoch, Sequence[Peer]]] = {}
         self._sealed: deque[tuple[LocalJob, list[Run]]] = deque()
         if options.holders:
@@ -83,25 +83,25 @@ class RunCopies:
 
     def handlers(self) -> Handlers:
         return {
-            RackNote: Handler(Via.DIRECT, self.racks.told),
+            RackAnnouncement: Handler(Via.DIRECT, self.racks.told),
             Copies: Handler(Via.DIRECT, self.hold),
-            HeldCopies: Handler(Via.DIRECT, self.recover),
+            CopyResponse: Handler(Via.DIRECT, self.recover),
             HoldersNote: Handler(Via.DIRECT, self.note_holders),
-            CopiesTaken: Handler(Via.DIRECT, self.taken),
-            CopiesWanted: Handler(Via.FLEET | Via.DIRECT, self.give),
+            CopyAck: Handler(Via.DIRECT, self.taken),
+            CopyRequest: Handler(Via.FLEET | Via.DIRECT, self.give),
             CopyPart: Handler(Via.DIRECT, self.part),
-            CopyPartTaken: Handler(Via.DIRECT, self.part_taken),
+            CopyPartAck: Handler(Via.DIRECT, self.part_taken),
         }
 
     def statistics(self) -> Mapping[str, int]:
         asked = [master.copies for master in self._masters.held.values()]
         return {
-            "refused": self.refused + self.held.refused + self.courier.assembler.refused,
+            "refused": self.refused + self.held.refused + self.copy_sender.assembler.refused,
             "held": len(self.held),
             "held_bytes": self.held.bytes,
             "kept": len(self.own),
-            "letters": self.courier.sent,
-            "sent_bytes": self.courier.sent_bytes,
+            "letters": self.copy_sender.sent,
+            "sent_bytes": self.copy_sender.sent_bytes,
             "unheld": self.unheld + self.own.dropped + self.oversized,
             "given": self.given,
             "asked": sum(requests.asked for requests in asked),
@@ -151,7 +151,7 @@ class RunCopies:
         self._tell_holders(app_id, holders, now)
         for peer in holders:
             for runs in list(self.own.to_post(app_id, peer.node_id)):
-                self.courier.post(peer, self._letter(runs), self._settled(peer, runs), now)
+                self.copy_sender.post(peer, self._letter(runs), self._settled(peer, runs), now)
 
     def _tell_holders(self, app_id: Id, holders: Sequence[Peer], now: float) -> None:
         """Tells the job's master about the holders, unless it knows."""
@@ -188,10 +188,10 @@ class RunCopies:
         if known is None or sender.node_id not in self._node.leaf_set:
             return False
         held = self.held.hold(sender.node_id, message, known)
-        self._sender.send(sender, CopiesTaken(message.app_id, message.serial, held), now)
+        self._sender.send(sender, CopyAck(message.app_id, message.serial, held), now)
         return True
 
-    def give(self, message: CopiesWanted, *about: Any) -> bool:
+    def give(self, message: CopyRequest, *about: Any) -> bool:
         """Sends the master what this agent holds of the agents that it lacks; False if it is not known as master.
 
         It may be anybody who asks, and in any way: the answer goes to the master alone. `about` ends with the time.
@@ -218,14 +218,14 @@ class RunCopies:
             run.given = known.epoch
         self.given += len(runs)
 
-        def make(serial: int) -> HeldCopies:
-            return HeldCopies(known.app_id, known.epoch, serial, owner, [run.encoded for run in runs])
+        def make(serial: int) -> CopyResponse:
+            return CopyResponse(known.app_id, known.epoch, serial, owner, [run.encoded for run in runs])
 
         def settled(held: bool, _now: float) -> None:
             for run in runs:
                 run.given = known.epoch if held else None
 
-        self.courier.post(known.master, make, settled, now)
+        self.copy_sender.post(known.master, make, settled, now)
 
     # The master.
 
@@ -239,7 +239,7 @@ class RunCopies:
         master.copies.note_holders(sender.node_id, message.holders)
         return True
 
-    def recover(self, message: HeldCopies, sender: Peer, now: float) -> bool:
+    def recover(self, message: CopyResponse, sender: Peer, now: float) -> bool:
         """Gives the job's master, if it is here, the runs of an agent that it lacks."""
         master = self._masters.get(message.app_id)
         if master is None or master.state.epoch != message.epoch or master.ended is not None:
@@ -248,30 +248,30 @@ class RunCopies:
         runs = [snapshot for snapshot in read if snapshot is not None]
         self.refused += len(read) - len(runs)
         wanted = master.recover(message.owner, runs, now)
-        self._sender.send(sender, CopiesTaken(message.app_id, message.serial, wanted), now)
+        self._sender.send(sender, CopyAck(message.app_id, message.serial, wanted), now)
         return wanted
 
     # Letters.
 
-    def taken(self, message: CopiesTaken, sender: Peer, now: float) -> bool:
+    def taken(self, message: CopyAck, sender: Peer, now: float) -> bool:
         """Notes that a letter has come."""
-        return self.courier.acknowledged(sender, message, now)
+        return self.copy_sender.acknowledged(sender, message, now)
 
     def part(self, message: CopyPart, sender: Peer, now: float) -> bool:
         """Takes a part of a letter, and the letter once all parts are there."""
         if self._directory.get(message.app_id) is None:
             return False
-        letter = self.courier.take_part(sender, message, now)
+        letter = self.copy_sender.take_part(sender, message, now)
         if letter is None:
             return False
-        if isinstance(letter, CopyPartTaken):
+        if isinstance(letter, CopyPartAck):
             self._sender.send(sender, letter, now)
             return True
         return self.hold(letter, sender, now) if isinstance(letter, Copies) else self.recover(letter, sender, now)
 
-    def part_taken(self, message: CopyPartTaken, sender: Peer, now: float) -> bool:
+    def part_taken(self, message: CopyPartAck, sender: Peer, now: float) -> bool:
         """Sends the parts that follow."""
-        return self.courier.part_acknowledged(sender, message, now)
+        return self.copy_sender.part_acknowledged(sender, message, now)
 
     # Time.
 
@@ -279,7 +279,7 @@ class RunCopies:
         """Frees everything of a job that is over, or unknown."""
         self.held.drop(app_id)
         self.own.drop(app_id)
-        self.courier.forget(app_id)
+        self.copy_sender.forget(app_id)
         self._told.pop(app_id, None)
 
     def tick(self, now: float) -> None:
@@ -290,7 +290,7 @@ class RunCopies:
             holders = self._holders()
             for app_id in self.own:
                 self._post(app_id, holders, now)
-        self.courier.tick(now)
+        self.copy_sender.tick(now)
 
     def _free(self) -> None:
         for app_id in self.own:

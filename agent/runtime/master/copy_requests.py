@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent.runtime.messages.copies import OWNERS_MAX, CopiesWanted
+from agent.runtime.messages.copies import OWNERS_MAX, CopyRequest
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
@@ -93,10 +93,10 @@ class CopyRequests:
         for message in self._requests(of_anybody, frontier):
             self._sender.multicast(FLEET_GROUP, message, now)
 
-    def _requests(self, owners: set[Id], frontier: int) -> Iterator[CopiesWanted]:
+    def _requests(self, owners: set[Id], frontier: int) -> Iterator[CopyRequest]:
         ids = sorted(owners)
         for first in range(0, len(ids), OWNERS_MAX):
-            yield CopiesWanted(self._app_id, self._epoch, frontier, ids[first : first + OWNERS_MAX])
+            yield CopyRequest(self._app_id, self._epoch, frontier, ids[first : first + OWNERS_MAX])
 
     def are_awaited(self, lacking: int, hurried: int, now: float) -> bool:
         """Whether panes wait for copies, of agents that are hurried now or were before, to be called before `due`."""

@@ -25,7 +25,7 @@ Digest = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Runs = Annotated[list[bytes], msgspec.Meta(min_length=1, max_length=RUNS_MAX)]
 
 
-class RackNote(Message, frozen=True, tag=True):
+class RackAnnouncement(Message, frozen=True, tag=True):
     """Agent → those near it: my server stands in this rack. The appId has no meaning."""
 
     rack: Rack
@@ -39,7 +39,7 @@ class Copies(Message, frozen=True, tag=True):
     runs: Runs
 
 
-class HeldCopies(Message, frozen=True, tag=True):
+class CopyResponse(Message, frozen=True, tag=True):
     """Holder → master: the runs of an agent that I hold."""
 
     epoch: JobEpoch
@@ -48,7 +48,7 @@ class HeldCopies(Message, frozen=True, tag=True):
     runs: Runs
 
 
-class CopiesTaken(Message, frozen=True, tag=True):
+class CopyAck(Message, frozen=True, tag=True):
     """Receiver → sender of a letter: it has come. `held`: its runs are held, or of use to the master."""
 
     serial: Count
@@ -62,7 +62,7 @@ class HoldersNote(Message, frozen=True, tag=True):
     holders: Annotated[list[Peer], msgspec.Meta(max_length=HOLDERS_MAX)]
 
 
-class CopiesWanted(Message, frozen=True, tag=True):
+class CopyRequest(Message, frozen=True, tag=True):
     """Master → holders, or all by multicast: who holds runs of these agents beyond the pane `after` is to send them to
     me."""
 
@@ -80,7 +80,7 @@ class CopyPart(Message, frozen=True, tag=True):
     data: bytes
 
 
-class CopyPartTaken(Message, frozen=True, tag=True):
+class CopyPartAck(Message, frozen=True, tag=True):
     """Receiver → sender: every part of that letter before `upto` has arrived, the one at `upto` has not."""
 
     digest: Digest

@@ -13,13 +13,13 @@ import msgspec
 import query
 from agent.runtime.messages.copies import (
     Copies,
-    CopiesTaken,
-    CopiesWanted,
+    CopyAck,
     CopyPart,
-    CopyPartTaken,
-    HeldCopies,
+    CopyPartAck,
+    CopyRequest,
+    CopyResponse,
     HoldersNote,
-    RackNote,
+    RackAnnouncement,
 )
 from agent.runtime.messages.descriptions import DescribeStream, StreamDescription
 from agent.runtime.messages.mastership import FollowAnswer, FollowQuestion, MasterRequest
@@ -516,5 +516,5 @@ CODEC: Codec[Message] = Codec(
     | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
     | OverRequest | OverAnswer
     | MasterRequest | FollowQuestion | FollowAnswer
-    | RackNote | HoldersNote | Copies | CopiesTaken | CopiesWanted | HeldCopies | CopyPart | CopyPartTaken
+    | RackAnnouncement | HoldersNote | Copies | CopyAck | CopyRequest | CopyResponse | CopyPart | CopyPartAck
 )  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from agent.runtime.function.spill import SpillArea
-from agent.runtime.messages.copies import Copies, CopiesTaken, CopyPart, CopyPartTaken, HeldCopies
+from agent.runtime.messages.copies import Copies, CopyAck, CopyPart, CopyPartAck, CopyResponse
 from agent.runtime.messages.jobs import CODEC
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.wall_clock import WallClock
@@ -34,7 +34,7 @@ LIMITS = RunLimits(
 )
 """The bounds on letters."""
 
-Letter = Copies | HeldCopies
+Letter = Copies | CopyResponse
 Make = Callable[[int], Letter | None]
 """Makes the letter with this number; None if there is nothing to send any more."""
 Settled = Callable[[bool, float], None]
@@ -71,7 +71,7 @@ class _Box:
         return used < IN_FLIGHT_BYTES
 
 
-class Courier:
+class CopySender:
     """The letters of one agent. `sent_bytes` counts all, `given_up` those that nobody has acknowledged, `overflowing`
     those for which there was no room."""
 
@@ -126,7 +126,7 @@ class Courier:
         for part in parts:
             self._sender.send(box.peer, part, now)
 
-    def acknowledged(self, sender: Peer, message: CopiesTaken, now: float) -> bool:
+    def acknowledged(self, sender: Peer, message: CopyAck, now: float) -> bool:
         """Notes that a letter has come; False if none of that number was on its way."""
         box = self._boxes.get(sender.node_id)
         sent = None if box is None else box.on_their_way.pop(message.serial, None)
@@ -136,7 +136,7 @@ class Courier:
         self._send_waiting(box, now)
         return True
 
-    def part_acknowledged(self, sender: Peer, message: CopyPartTaken, now: float) -> bool:
+    def part_acknowledged(self, sender: Peer, message: CopyPartAck, now: float) -> bool:
         """Sends the parts that follow; False if no such letter is on its way."""
         box = self._boxes.get(sender.node_id)
         for sent in () if box is None else box.on_their_way.values():
@@ -148,11 +148,11 @@ class Courier:
 
     # Letters that come.
 
-    def take_part(self, sender: Peer, part: CopyPart, now: float) -> Letter | CopyPartTaken | None:
+    def take_part(self, sender: Peer, part: CopyPart, now: float) -> Letter | CopyPartAck | None:
         """Takes a part of a letter; returns the letter if it was the last, else the answer. None: it is refused."""
         arrived = self.assembler.add((sender.node_id, part.digest), part, now)
         if arrived is None or isinstance(arrived, int):
-            return None if arrived is None else CopyPartTaken(part.app_id, part.digest, arrived)
+            return None if arrived is None else CopyPartAck(part.app_id, part.digest, arrived)
         try:
             letter = CODEC.decode(arrived, self.limits.assembly_bytes)
         except WireError:
