@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 from unittest import mock
@@ -30,8 +30,9 @@ class Lines:
         threading.Thread(target=self._read, args=(stream,), daemon=True).start()
 
     def _read(self, stream: IO[bytes]) -> None:
-        for line in stream:
-            self._lines.put(line)
+        with suppress(ValueError):  # the stream is closed meanwhile
+            for line in stream:
+                self._lines.put(line)
         self._lines.put(None)
 
     def next(self, patience_s: float = PATIENCE_S) -> str:

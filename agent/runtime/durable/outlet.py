@@ -24,6 +24,10 @@ class RunOutlet:
         self._last_pane = END
         self._at = SealedAt()
 
+    def close(self) -> None:
+        """Lets no further run leave, and releases the callback."""
+        self._leave = _drop
+
     def begin_after(self, after: int) -> None:
         """Begins with the panes after this one."""
         self.released_upto = after
@@ -69,3 +73,7 @@ class RunOutlet:
         self.kept_upto = min(sealed.run.upto, self._last_pane)
         if sealed.run.contributors:
             self.kept_places = sealed.at.places
+
+
+def _drop(run: Run) -> None:
+    """Takes a run of a worker that has gone."""

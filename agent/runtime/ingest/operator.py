@@ -83,6 +83,7 @@ class PaneConsumer:
             self._is_open = False
             self.counts.stop_at(self.operator.malformed)
             self.operator.remove(self)
+            self.outlet.close()
             self._on_sealed = _ignore
 
     # Its panes.
