@@ -13,7 +13,7 @@ from watching import DEADLINE_S, Came, Watch, submit
 import elf
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 NAMES = [f"agent-{number}" for number in range(1, 6)]
 QUERY = (
     "SELECT agent, COUNT(*) AS events FROM web GROUP BY agent WINDOWING 4 SECONDS GRACE 1 SECOND RECOVER FOR 60 SECONDS"

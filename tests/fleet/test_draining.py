@@ -100,6 +100,7 @@ def check(writers: tuple[Writer, ...], windows: TimedWindows) -> None:
     assert len(partial) <= 3, f"whole but where an agent leaves or is back: {partial}"
 
 
+@pytest.mark.slow
 def test_an_agent_that_cannot_hand_over_in_time_says_so(tmp_path: Path) -> None:
     log = tmp_path / "web.json"
     log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
