@@ -46,15 +46,25 @@ class Step:
         """Those to load; none: all there are."""
         if self.mark is None:
             return []
-        return [str(path) for path in sorted(TESTS.rglob("test_*.py")) if f"mark.{self.mark}" in path.read_text()]
+        found = [path for path in TESTS.rglob("test_*.py") if f"mark.{self.mark}" in path.read_text()]
+        return [str(path) for path in sorted(found, key=lambda path: (path.name not in LONGEST, path))]
 
 
 Phase = Sequence[Step]
 """Steps that run side by side."""
 TESTS = Path(__file__).parents[1] / "tests"
 SPREAD = ("-n", "2", "--dist", "worksteal")
-FLEETS = ("-n", "3", "--dist", "loadfile", "-v")
+FLEETS = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-v")
 """Tests of one file share a fleet of processes. They wait most of the time, so there are more of them than cores."""
+LONGEST = {
+    "test_real_agents.py",
+    "test_demo_command.py",
+    "test_fleet_kills.py",
+    "test_agent_fleet.py",
+    "test_agents_remember.py",
+    "test_draining.py",
+}
+"""Files of live tests that are begun first: one that took half a minute at the end would run alone."""
 ONE_THREAD = {"POLARS_MAX_THREADS": "1"}
 """Frames of a few rows: threads of Polars would only wait for each other beside two workers."""
 NIGHTLY = {"HYPOTHESIS_PROFILE": "nightly"}

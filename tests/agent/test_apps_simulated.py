@@ -178,7 +178,7 @@ def test_results_too_large_for_replicas_are_missed_honestly(seed: int, monkeypat
     assert len(partial) == 1, "what is lost shows, and only there"
 
 
-@pytest.mark.parametrize("seed", seeds(1, slow=(2,)))
+@pytest.mark.parametrize("seed", seeds(slow=(1, 2)))
 def test_a_job_that_is_gone_without_a_word_ends_its_readers(seed: int) -> None:
     """Everybody dies who knows its roster: nobody can say that it is over."""
     life = begin_reading(seed, size=9)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_fleet import COUNT, WALL_MS, Fleet, events
+from seeds import seeds
 
 from agent.parsing import Parsed
 from agent.runtime.ingest.event_clock import LASTING_S, EventClock
@@ -78,7 +79,7 @@ def test_an_event_ahead_of_the_wall_clock_silences_nobody_and_counts_when_its_ti
     assert servers.fleet.agents[0].ingest.statistics()["ahead"] == 1
 
 
-@pytest.mark.parametrize("wrong_ms", [HOUR_MS, -HOUR_MS, 5_000, -5_000])
+@pytest.mark.parametrize("wrong_ms", seeds(HOUR_MS, -HOUR_MS, slow=[5_000, -5_000]))
 def test_a_clock_that_is_wrong_for_two_seconds_loses_no_event_but_those_it_has_stamped(wrong_ms: int) -> None:
     servers = Servers()
     servers.live_for(5)
@@ -99,7 +100,7 @@ def test_a_clock_that_is_wrong_for_two_seconds_loses_no_event_but_those_it_has_s
         assert sum(one.late for one in windows) in (0, stamped_wrong), "what is too late is counted as such"
 
 
-@pytest.mark.parametrize("minutes", [1, 60])
+@pytest.mark.parametrize("minutes", seeds(60, slow=[1]))
 def test_an_agent_whose_clock_is_set_forward_for_good_is_partial_where_it_has_read_nothing(minutes: int) -> None:
     servers = Servers()
     servers.live_for(5)

@@ -190,7 +190,7 @@ def test_a_forged_descriptor_does_not_take_the_place_of_the_masters() -> None:
     assert taken.published_upto < 2**62
 
 
-@pytest.mark.parametrize("seed", seeds(1, slow=[2, 3, 4]))
+@pytest.mark.parametrize("seed", seeds(slow=[1, 2, 3, 4]))
 def test_a_fleet_lives_with_an_agent_that_forges_all_the_time(seed: int) -> None:
     """It claims every job once a second, also while masters die and others take over."""
     life = begin(seed, size=7)

@@ -88,6 +88,7 @@ def check_followed(life: Life, *sizes: tuple[int, int]) -> None:
         assert made - set(starts) <= {max(made)}, life.about()
 
 
+@pytest.mark.slow  # so they are before and after what others do to the fleet
 def test_in_peace_every_window_is_whole() -> None:
     life = lived(1, ())
     check_windows(life)

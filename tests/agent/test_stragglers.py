@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 from memory_fleet import KEY, WALL_MS, Fleet, events
+from seeds import seeds
 
 from agent import WindowResult
 from agent.runtime.messages.jobs import Lagging
@@ -138,7 +139,7 @@ def test_who_lives_but_does_not_answer_is_missing_and_delays_no_more() -> None:
     assert street.latest() <= 2 + 1
 
 
-@pytest.mark.parametrize(("clause", "longest_s"), [("", 62.0), ("ON STRAGGLER WAIT", 64.0)])
+@pytest.mark.parametrize(("clause", "longest_s"), seeds(("", 62.0), slow=[("ON STRAGGLER WAIT", 64.0)]))
 def test_without_leap_a_straggler_has_a_minute_or_all_the_time_it_needs(clause: str, longest_s: float) -> None:
     street = Street(f"{COUNT} {clause}")
     slow = street.slow()

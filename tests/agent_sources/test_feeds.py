@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 import trio
+from seeds import seeds
 
 from agent.configuration.config import StreamConfig
 from agent.control.status_report import stream_counters
@@ -189,7 +190,7 @@ async def test_a_bounded_feed_ends_and_is_not_read_again(tmp_path: Path, nursery
     assert agent.numbers(("web", 1)) == [*range(20), *range(20), 99]
 
 
-@pytest.mark.parametrize("others", ["no line of any log\n", None])
+@pytest.mark.parametrize("others", seeds(None, slow=["no line of any log\n"]))
 @pytest.mark.parametrize("feed", [bounded(), live(start="beginning", app_id=1)])
 async def test_files_that_cannot_be_read_make_a_feed_partial(
     tmp_path: Path, nursery: trio.Nursery, feed: Feed, others: str | None

@@ -59,7 +59,7 @@ def test_tree_and_slates_count_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("with_compiler")
-@pytest.mark.parametrize("name", seeds("sparse", slow=["sparse-string", "dense", "unordered"]))
+@pytest.mark.parametrize("name", seeds(slow=["sparse", "sparse-string", "dense", "unordered"]))
 def test_every_hash_map_counts_and_tracks_its_bytes(folder: Path, tmp_path: Path, name: str) -> None:
     data = tmp_path / "keys"
     expected = write_keys(data, KEYS, 2_000)

@@ -87,7 +87,7 @@ def test_a_suspect_that_is_only_slow_refutes_and_stays() -> None:
     assert overlay.errors(overlay.live) == []
 
 
-@pytest.mark.parametrize("direction", ["there", "back", "both"])
+@pytest.mark.parametrize("direction", seeds("both", slow=["there", "back"]))
 def test_a_broken_link_between_neighbours_is_worked_round(direction: str) -> None:
     """Others reach both: neither drops the other, and messages between them go round the link."""
     overlay = LivingOverlay(3, 20, groups=2)
