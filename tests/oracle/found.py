@@ -21,4 +21,10 @@ FOUND = {
     "a master that was cut off for a moment is one of two until its rival gives up": Schedule(
         482, "hopping", 2, 0.1, (Fault(7.2, "cut", "1", 4.0), Fault(8.18, "update", "root", 0.0, 1.0))
     ),
+    "a master that has lost its disk and believes a clock that is an hour ahead": Schedule(
+        850,
+        "leaping",
+        3,
+        faults=(Fault(1.0, "clock", "master", 6.0, 3600.0), Fault(2.0, "wipe", "master", 1.0), Fault(20.0, "twice")),
+    ),
 }

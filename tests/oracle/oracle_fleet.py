@@ -60,6 +60,8 @@ class OracleFleet(RememberingFleet):
         self.follower = self.add(node_id=self.key ^ (1 << 127))
         self.deaths: dict[str, list[int]] = {}
         """Agent → true times at which it died."""
+        self.misled_upto: dict[str, int] = {}
+        """Agent that had lost its disk and started with a clock that was ahead → the latest time that it has believed."""
 
     # Events.
 
@@ -115,6 +117,11 @@ class OracleFleet(RememberingFleet):
 
     def _drive(self, server: Server) -> None:
         super()._drive(server)
+        lead_ms = server.agent.ingest.clock.lead_ms
+        if server.name in self.misled_upto and server.is_up and lead_ms is not None:
+            believed = round(self.now * 1000 + lead_ms)
+            if believed > self.wall_ms:
+                self.misled_upto[server.name] = max(believed, self.misled_upto[server.name])
         if self.coded is not None and server.is_up and self.now >= server.stalled_until:
             self.programs[server.name].turn(server.agent, self.now, self.wall_of(server))
 
@@ -148,6 +155,12 @@ class OracleFleet(RememberingFleet):
     def crash(self, server: Server) -> None:
         super().crash(server)
         self.deaths.setdefault(server.name, []).append(self.wall_ms)
+
+    def restart(self, server: Server) -> None:
+        """One that has nothing to compare its clock with believes it."""
+        if server.name not in self.leads_ms and server.clock_off_ms > 0:
+            self.misled_upto.setdefault(server.name, FIRST_PANE)
+        super().restart(server)
 
     def lose_disk(self, server: Server) -> None:
         super().lose_disk(server)

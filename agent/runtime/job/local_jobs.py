@@ -246,7 +246,7 @@ class LocalJobs:
         if not job.is_installed or (job.works and (job.number is None or job.has_departed)) or behind:
             resumes = job.works and self.ingest.memory.awaits(JobTerm(job.app_id, job.epoch.born_ms))
             before = None if job.has_departed else job.number_before
-            enrol = Enrol(job.app_id, job.epoch, self._name, job.works, before, resumes)
+            enrol = Enrol(job.app_id, job.epoch, self._name, job.works, before, resumes, self._programs.wall_ms)
             self._sender.send(job.master_peer, enrol, now)
 
     def streams_of(self, stream: str) -> dict[str, StreamOptions]:

@@ -60,6 +60,7 @@ from agent.runtime.reduce.straggler import (
     NEW_EPOCH_S,
     RECOVER_S,
     RUNS_MAX,
+    AgentClocks,
     HoldbackTimer,
     StragglerPolicy,
 )
@@ -198,6 +199,7 @@ class JobMaster:
         self._programs = programs
         self._app_id = state.job.app_id
         self._holdback = HoldbackTimer(now, state.written_off, took_over=state.epoch.counter > 1)
+        self._clocks = AgentClocks()
         self._leap: tuple[int, float] = (FIRST_PANE, now)
         """The pane up to which nobody is waited for, and when that was announced last."""
         self.copies = CopyRequests(state.job.app_id, state.epoch, sender)
@@ -226,6 +228,8 @@ class JobMaster:
         enrolled = self.state.enrol(sender.node_id, message.agent, works=works, before=before, resumes=resumes)
         if enrolled is None:
             return False
+        if enrolled.number is not None and sender.node_id != self._node.peer.node_id:
+            self._clocks.note(enrolled.number, message.wall_ms, now)
         if enrolled.number is not None and resumes:
             # What it has read again of panes that are not published is worth the holdback.
             self._holdback.contributed(1 << enrolled.number)
@@ -533,12 +537,13 @@ class JobMaster:
     def lagging(self, message: Lagging, now: float) -> None:
         """Decides for all trees whether to leap over stragglers, of which an agent has reported.
 
-        An agent may be ahead of time: nobody lags behind panes that were not over, by this agent's clock.
+        An agent may be ahead of time, this one too: nobody lags behind panes that were not over by most agents' clocks.
         """
         newest = self.state.versions.newest.function
         if self.ended is not None or self.state.job.bounded or newest.plan.windowing is None:
             return
-        over_ms, pane_ms = self._programs.wall_ms - newest.grace.waits_ms, newest.plan.windowing.pane_ms
+        time_ms = self._clocks.agreed_ms(self.state.roster.present(), self._programs.wall_ms, now)
+        over_ms, pane_ms = time_ms - newest.grace.waits_ms, newest.plan.windowing.pane_ms
         most = min(message.most, over_ms // pane_ms * pane_ms - pane_ms)
         policy = StragglerPolicy.of_sources(self.state.versions)
         upto = policy.leap_to(self.state.frontier, most, RUNS_MAX if message.is_full else 0)

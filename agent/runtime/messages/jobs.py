@@ -134,7 +134,7 @@ class Enrol(Message, frozen=True, tag=True):
     """Agent → master: I take part in this epoch, as a worker or only by combining what others send.
 
     `number`: this worker's number on the roster so far. A worker that comes back after leaving is given another one.
-    `resumes`: this worker was started again, and reads on where it was.
+    `resumes`: this worker was started again, and reads on where it was. `wall_ms`: the wall clock, as it believes it.
     """
 
     epoch: JobEpoch
@@ -142,6 +142,7 @@ class Enrol(Message, frozen=True, tag=True):
     works: bool
     number: Number | None = None
     resumes: bool = False
+    wall_ms: Time = 0
 
 
 class Enrolled(Message, frozen=True, tag=True):

@@ -122,6 +122,39 @@ class StragglerPolicy:
         return upto if upto > reached else None
 
 
+class AgentClocks:
+    """The wall clocks of a job's agents, as they were when each enrolled with this master.
+
+    A leap cannot be taken back: if one agent's clock is an hour ahead, be it the master's own, nothing would be published
+    for an hour.
+    """
+
+    def __init__(self) -> None:
+        self._leads_ms: dict[int, float] = {}
+        """Lead of each agent's wall clock on this agent's monotonic one, by its number."""
+
+    def note(self, number: int, wall_ms: int, now: float) -> None:
+        """Notes what an agent's clock has said just now."""
+        self._leads_ms[number] = wall_ms - now * 1000
+
+    def agreed_ms(self, present: int, own_ms: int, now: float) -> int:
+        """The time (epoch ms) by the middle one of these agents' clocks and one's own; of two in the middle, the one
+        that is nearer to one's own.
+
+        >>> clocks = AgentClocks()
+        >>> clocks.note(0, 5000, 1.0)
+        >>> clocks.agreed_ms(0b1, 3_600_000, 2.0)
+        3600000
+        >>> clocks.note(1, 5010, 1.0)
+        >>> clocks.agreed_ms(0b11, 3_600_000, 2.0)
+        6010
+        """
+        own = own_ms - now * 1000
+        leads = sorted([own, *(lead for number, lead in self._leads_ms.items() if present >> number & 1)])
+        low, high = leads[(len(leads) - 1) // 2], leads[len(leads) // 2]
+        return round(now * 1000 + min(max(own, low), high))
+
+
 class LeapTimer:
     """Times the leaps of one agent in one epoch: its reports of stragglers, and its patience with silent sources.
 
