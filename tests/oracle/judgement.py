@@ -138,9 +138,11 @@ class Judgement:
         return {number for number, (time, product) in log if span[0] <= time < span[1] and product not in left_out}
 
     def _must_be_in(self, name: str, number: int) -> bool:
-        """An event that was logged in time, by a clock that had not stepped and did not soon after, nor misled its agent."""
-        logged = self.fleet.logged[name][number]
-        if self.fleet.servers[name].log[number][0] <= self.fleet.misled_upto.get(name, FIRST_PANE):
+        """An event that was logged in time, by a clock that had not stepped and did not soon after, nor misled its
+        agent.
+        """
+        logged, (time, _) = self.fleet.logged[name][number], self.fleet.servers[name].log[number]
+        if time <= self.fleet.misled_upto.get(name, FIRST_PANE):
             return False
         steps = self.fleet.steps_ms.get(name, ())
         return logged.is_prompt and not any(0 <= step - logged.true_ms < STEP_SLACK_MS for step in steps)

@@ -61,7 +61,7 @@ class OracleFleet(RememberingFleet):
         self.deaths: dict[str, list[int]] = {}
         """Agent → true times at which it died."""
         self.misled_upto: dict[str, int] = {}
-        """Agent that had lost its disk and started with a clock that was ahead → the latest time that it has believed."""
+        """Agent that has started without a disk, with its clock ahead → the latest time that it has believed."""
 
     # Events.
 
