@@ -125,8 +125,8 @@ class StragglerPolicy:
 class AgentClocks:
     """The wall clocks of a job's agents, as they were when each enrolled with this master.
 
-    A leap cannot be taken back: if one clock is an hour ahead, be it the master's own, nothing would be published for an
-    hour.
+    A leap cannot be taken back: if one clock is an hour ahead, be it the master's own, nothing would be published for
+    an hour.
     """
 
     def __init__(self) -> None:
