@@ -21,6 +21,9 @@ FOUND = {
     "a master that was cut off for a moment is one of two until its rival gives up": Schedule(
         482, "hopping", 2, 0.1, (Fault(7.2, "cut", "1", 4.0), Fault(8.18, "update", "root", 0.0, 1.0))
     ),
+    "a master that is not the nearest any more begins a further epoch": Schedule(
+        281, "staged", 2, faults=(Fault(4.46, "crash", "root", 1.0), Fault(7.93, "stall", "5", 5.0))
+    ),
     "a master that has lost its disk and believes a clock that is an hour ahead": Schedule(
         850,
         "leaping",

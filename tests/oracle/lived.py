@@ -14,6 +14,8 @@ from agent import Ended, PublishedWindow
 from agent.runtime.job.topology import groups_of
 
 JOINED_S = 20.0
+FIRST_WINDOW_S = 90.0
+"""Time for the first window: a session ends with the first pause of its agent."""
 ASK_AGAIN_S = 1.0
 """Interval at which the client of a restarted fleet asks for a job that is not known yet."""
 TREES = 3
@@ -56,7 +58,7 @@ def live(schedule: Schedule) -> OracleLife:
     fleet.keep_writing(math.inf)
     fleet.begin(life.text)
     fleet.follow(None)
-    fleet.run_until(lambda: bool(fleet.of(fleet.app)), JOINED_S)
+    fleet.run_until(lambda: bool(fleet.of(fleet.app)), FIRST_WINDOW_S)
     fleet.run(fleet.now + fleet.random.uniform(0.0, 2.0))
     life.began_at = fleet.now
     for fault in schedule.faults:

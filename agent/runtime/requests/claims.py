@@ -8,7 +8,8 @@ The nearest agent itself may be wrong: it has just come, has stood still while a
 part of the fleet. It asks the agents near it whom they follow, and does as most of them do; those who still follow its
 own earlier process do not count. If most follow it still, it goes on; it outdoes a rival with the next epoch if some
 follow that one, or if it does not give up. An agent to which a master has handed over is believed at once: by that
-master, and by the nearest agent, which that master tells.
+master, and by the nearest agent, which that master tells. So is a master that begins a further epoch of its own: asked
+itself, it says so.
 """
 
 from __future__ import annotations
@@ -177,7 +178,8 @@ class MasterClaims:
         asked = {peer.node_id: peer for peer in self._node.neighbours(ASKED_MAX)}
         if known is not None and known.master.node_id != self._node.peer.node_id:
             asked[known.master.node_id] = known.master
-        asked.pop(claim.epoch.master, None)
+        if known is None or known.epoch.master != claim.epoch.master:
+            asked.pop(claim.epoch.master, None)
         poll = self._polls[app_id] = _Poll(claim, set(asked), now + POLL_S)
         self._sender.send_all(asked.values(), FollowQuestion(app_id, claim.epoch), now)
         if poll.is_complete:
