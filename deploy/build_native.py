@@ -24,7 +24,7 @@ except ImportError:  # run as a command
 
 ROOT = Path(__file__).parents[1]
 FOLDER = Path("agent/parsing/native")
-SOURCE, LIBRARY, SEAL = FOLDER / "scan_json.c", FOLDER / "_scan.so", FOLDER / "_scan.json"
+LIBRARY, SEAL = FOLDER / "_scan.so", FOLDER / "_scan.json"
 OPTIONS = ("-O3", "-std=c11", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-g0")
 COMPILERS = ("cc", "gcc", "clang")
 ZIG_MACHINES = ("x86_64", "AMD64", "aarch64", "arm64")
@@ -43,10 +43,11 @@ def compiler() -> list[str]:
 
 
 def build(root: Path, command: list[str]) -> None:
-    """Builds the library beside its source, and writes what it has to be. Raises what the compiler ends with."""
+    """Builds the library beside its sources, and writes what it has to be. Raises what the compiler ends with."""
     target, made = root / LIBRARY, root / LIBRARY.with_suffix(f".{os.getpid()}")
     try:
-        subprocess.run([*command, *OPTIONS, "-o", made, root / SOURCE], check=True, capture_output=True, text=True)
+        sources = sorted((root / FOLDER).glob("*.c"))
+        subprocess.run([*command, *OPTIONS, "-o", made, *sources], check=True, capture_output=True, text=True)
         digest = hashlib.sha256(made.read_bytes()).hexdigest()
         made.replace(target)
     finally:
@@ -84,4 +85,4 @@ class NativeBuildHook(BuildHookInterface):
 
 
 if __name__ == "__main__":
-    sys.exit(try_to_build(ROOT))
+    sys.exit(try_to_build(ROOT) or 0)

@@ -1,9 +1,9 @@
 """The combined and common log formats of nginx and Apache, under nginx's names.
 
-Nearly every line splits at its quotes and spaces. A line is read that way only if the pieces prove that the
-full pattern would read it alike; the other lines are matched against the pattern. A line is good if host,
-time, request and status can be read; what else cannot be read, and `-`, is NULL. Escapes stay as the server
-wrote them.
+The native scanner reads plain lines. Of the others nearly all split at their quotes and spaces. A line is read that
+way only if the pieces prove that the full pattern would read it alike; those that are left are matched against the
+pattern. A line is good if host, time, request and status can be read; what else cannot be read, and `-`, is NULL.
+Escapes stay as the server wrote them.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,10 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from agent.parsing.columns import ParsedColumn, column_of_texts, null_column, parsed
+from agent.parsing.columns import ParsedColumn, column_of_texts, joined, null_column, parsed
 from agent.parsing.fields import Field, null_field, unkept_field
 from agent.parsing.formats import TIME, Format, Parsed, SourceColumn
+from agent.parsing.native import ScannedLines, combined_scanner
 from agent.parsing.record_reader import Records, line_spans
 from agent.parsing.sample import parse_sample
 from agent.parsing.times import parse_times
@@ -36,6 +37,7 @@ COLUMNS: dict[str, Literal["string", "integer", "timestamp"]] = {
     "http_user_agent": "string",
 }
 
+_KINDS: dict[type, pl.DataType] = {int: pl.Int64(), str: pl.String()}
 _TEXTS = (
     "remote_addr",
     "remote_user",
@@ -102,10 +104,34 @@ class CombinedParser:
         self._needs_parts = bool(names & {"method", "path", "query_string", "protocol"})
         self._texts = [name for name in _TEXTS if name in names or (name == "request" and self._needs_parts)]
         self._needs_tail = bool(names & {"http_referer", "http_user_agent"})
+        self._scanned = [name for name in COLUMNS if name in names and name != TIME_FIELD]
+        self._scanner = combined_scanner(self._scanned)
 
     def parse(self, block: Block, arrival_ms: int) -> Parsed:  # noqa: ARG002 (every line has its time)
-        """See `Parser`. Blank lines are nothing."""
-        frame, malformed = self.read_lines(block.data)[:2]
+        """See `Parser`. Blank lines are nothing.
+
+        Lines that the scanner does not find plain are parsed exactly, and their events follow the others.
+        """
+        scanned = self._scanner.scan(block.data) if self._scanner is not None else None
+        if scanned is None:
+            return self._parse_exactly(block.data)
+        plain = self._plain(scanned)
+        return joined(plain, self._parse_exactly(b"\n".join(scanned.hard))) if scanned.hard else plain
+
+    def _plain(self, scanned: ScannedLines) -> Parsed:
+        def values(place: int, kind: type) -> pl.Series:
+            found = scanned.values(place).get(kind)
+            return pl.Series([None], dtype=_KINDS[kind]).new_from_index(0, scanned.rows) if found is None else found
+
+        times = values(0, int)
+        read = {
+            name: values(place, int if COLUMNS[name] == "integer" else str)
+            for place, name in enumerate(self._scanned, start=1)
+        }
+        return parsed(times, self.typed(pl.DataFrame({TIME: times, **read})), 0)
+
+    def _parse_exactly(self, data: bytes) -> Parsed:
+        frame, malformed = self.read_lines(data)[:2]
         return parsed(frame[TIME], self.typed(frame), len(malformed))
 
     def read_lines(self, data: bytes) -> tuple[pl.DataFrame, pl.Series, pl.Series]:
@@ -179,7 +205,10 @@ def _column(frame: pl.DataFrame, column: SourceColumn) -> ParsedColumn:
         return null_column(column.name, frame.height)
     if use == "timestamp":
         return ParsedColumn(column.name, (frame[TIME].cast(pl.Datetime("ms", "UTC")).rename(column.name),))
-    return column_of_texts(column.name, use, frame[column.field])
+    values = frame[column.field]
+    if values.dtype == pl.Int64:
+        return ParsedColumn(column.name, (values.rename(column.name),))
+    return column_of_texts(column.name, use, values)
 
 
 # Records for the archive.

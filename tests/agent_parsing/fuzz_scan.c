@@ -1,13 +1,16 @@
-/* Searches for lines on which the native scanner misbehaves: mutates lines, and scans each block in memory of exactly its
- * size. Built with AddressSanitizer and UBSan by fuzz_scan.py; arguments: seed, number of lines, a file of plain lines. */
+/* Searches for lines on which the native scanners misbehave: mutates lines, and scans each block in memory of exactly its
+ * size. Built with AddressSanitizer and UBSan by test_native_fuzz.py; arguments: `json` or `combined`, seed, number of
+ * lines, a file of plain lines. */
 
+#include "../../agent/parsing/native/columns.c"
+#include "../../agent/parsing/native/scan_combined.c"
 #include "../../agent/parsing/native/scan_json.c"
 
 #include <stdio.h>
 
 #define LINES_MAX 4096
 #define LINE_MAX 8192
-#define COLUMNS 5
+#define JSON_COLUMNS 5
 
 static uint64_t state;
 
@@ -19,7 +22,8 @@ static uint64_t draw(uint64_t below) {
 }
 
 static const char *bits[] = {"\"", "\\", "{", "}", "[", "]", ",", ":", "\\u00e4", "\\ud83d", "\\u", "1e9", "-", "0", ".", "null", "tru",
-                             "\xc3\xa4", "\xed\xa0\x80", "\xf0\x9f\x98\x80", "\xff", "\r", "\n", " ", "\"a\":", "{\"b\":{\"c\":", "99999999999999999999"};
+                             "\xc3\xa4", "\xed\xa0\x80", "\xf0\x9f\x98\x80", "\xff", "\r", "\n", " ", "\"a\":", "{\"b\":{\"c\":", "99999999999999999999",
+                             "[", " - ", "] \"", "\" 200 ", " HTTP/1.1", "10/Oct/2000:13:55:36 -0700", "?"};
 
 /* One block: lines of the file, some of them changed. Returns its size. */
 static int64_t mutate(u8 *block, u8 **lines, const int64_t *lengths, int64_t count, int64_t *made) {
@@ -74,51 +78,85 @@ static void check(int holds, const char *what) {
     }
 }
 
-static void scan_block(const u8 *from, int64_t size) {
-    static const Node nodes[] = {{0, 3, -1}, {0, 0, 0}, {3, 2, -1}, {0, 0, 1}, {0, 0, 2}, {5, 1, -1}, {0, 0, 3}};
-    static const Child children[] = {{0, 1, 1}, {1, 1, 2}, {4, 4, 3}, {2, 1, 4}, {3, 1, 5}, {2, 1, 6}};
-    u8 *data = exactly(size);
-    Scan scan = {.nodes = nodes, .children = children, .keys = (const u8 *)"abcdtime", .columns = COLUMNS, .capacity = 1};
-    memcpy(data, from, (size_t)size);
+/* Memory for one scan of a block, none of it larger than scanners may expect. */
+static Scan memory_for(const u8 *data, int64_t size, int64_t columns, int64_t arena) {
+    Scan scan = {.columns = columns, .capacity = 1};
     for (int64_t i = 0; i < size; i++) scan.capacity += data[i] == '\n';
-    scan.kinds = exactly(COLUMNS * scan.capacity);
-    memset(scan.kinds, 0, (size_t)(COLUMNS * scan.capacity));
-    scan.numbers = exactly(COLUMNS * scan.capacity * 8);
-    scan.views = exactly(COLUMNS * scan.capacity * (int64_t)sizeof(View));
-    scan.arena = exactly(size);
-    scan.present = calloc(COLUMNS, sizeof *scan.present);
+    scan.kinds = exactly(columns * scan.capacity);
+    memset(scan.kinds, 0, (size_t)(columns * scan.capacity));
+    scan.numbers = exactly(columns * scan.capacity * 8);
+    scan.views = exactly(columns * scan.capacity * (int64_t)sizeof(View));
+    scan.arena = exactly(arena);
+    scan.present = calloc((size_t)columns, sizeof *scan.present);
     scan.hard = exactly(2 * scan.capacity * 8);
-    elf_scan_json(&scan, data, size);
-    check(scan.rows + scan.hard_lines <= scan.capacity && scan.arena_used <= size, "counts");
-    for (int64_t line = 0; line < scan.hard_lines; line++)
-        check(scan.hard[2 * line] >= 0 && scan.hard[2 * line] + scan.hard[2 * line + 1] <= size, "hard lines");
-    for (int column = 0; column < COLUMNS - 1; column++)
+    return scan;
+}
+
+static void check_texts(const struct ArrowArray *array) {
+    const View *views = array->buffers[1];
+    const int64_t *size = array->buffers[3];
+    for (int64_t row = 0; row < array->length; row++) {
+        int64_t length = views[row].length, offset = views[row].at.outside.offset;
+        const u8 *text = views[row].at.bytes;
+        if (length > INLINE_BYTES) {
+            check(views[row].at.outside.buffer == 0 && offset >= 0 && offset + length <= *size, "bounds");
+            text = (const u8 *)array->buffers[2] + offset;
+            check(!memcmp(text, views[row].at.outside.prefix, 4), "prefix");
+        }
+        check(length >= 0 && is_utf8(text, text + length), "UTF-8");
+    }
+}
+
+static void check_scan(Scan *scan, int64_t size, int64_t columns) {
+    check(scan->rows + scan->hard_lines <= scan->capacity && scan->arena_used <= size, "counts");
+    for (int64_t line = 0; line < scan->hard_lines; line++)
+        check(scan->hard[2 * line] >= 0 && scan->hard[2 * line] + scan->hard[2 * line + 1] <= size, "hard lines");
+    for (int column = 0; column < columns; column++)
         for (int kind = BOOLEAN; kind <= TEXT; kind++) {
             struct ArrowArray array;
             struct ArrowSchema schema;
-            if (!(scan.present[column] >> kind & 1)) continue;
-            check(elf_export(&scan, column, kind, &array, &schema), "memory");
-            const View *views = array.buffers[1];
-            for (int64_t row = 0; kind == TEXT && row < array.length; row++) {
-                int64_t length = views[row].length;
-                const u8 *text = length <= INLINE_BYTES ? views[row].at.bytes
-                                                        : (const u8 *)array.buffers[2] + views[row].at.outside.offset;
-                check(length >= 0 && is_utf8(text, text + length), "UTF-8");
-                check(length <= INLINE_BYTES || !memcmp(text, views[row].at.outside.prefix, 4), "prefix");
-            }
+            if (!(scan->present[column] >> kind & 1)) continue;
+            check(elf_export(scan, column, kind, &array, &schema), "memory");
+            if (kind == TEXT) check_texts(&array);
             array.release(&array);
         }
-    free(data), free(scan.kinds), free(scan.numbers), free(scan.views), free(scan.arena), free(scan.present), free(scan.hard);
+    free(scan->kinds), free(scan->numbers), free(scan->views), free(scan->arena), free(scan->present), free(scan->hard);
+}
+
+static void scan_json_block(const u8 *data, int64_t size) {
+    static const Node nodes[] = {{0, 3, -1}, {0, 0, 0}, {3, 2, -1}, {0, 0, 1}, {0, 0, 2}, {5, 1, -1}, {0, 0, 3}};
+    static const Child children[] = {{0, 1, 1}, {1, 1, 2}, {4, 4, 3}, {2, 1, 4}, {3, 1, 5}, {2, 1, 6}};
+    Scan scan = memory_for(data, size, JSON_COLUMNS, size);
+    scan.nodes = nodes, scan.children = children, scan.keys = (const u8 *)"abcdtime";
+    elf_scan_json(&scan, data, size);
+    check_scan(&scan, size, JSON_COLUMNS - 1);
+}
+
+static void scan_combined_block(const u8 *data, int64_t size) {
+    int32_t places[FIELDS], columns = 1;
+    places[TIME] = 0;
+    for (int field = TIME + 1; field < FIELDS; field++) places[field] = draw(3) ? columns++ : -1;
+    Scan scan = memory_for(data, size, columns, 0);
+    elf_scan_combined(&scan, places, data, size);
+    check_scan(&scan, size, columns);
+}
+
+/* Scans a copy that ends where its memory does. */
+static void scan_block(int is_json, const u8 *from, int64_t size) {
+    u8 *data = exactly(size);
+    memcpy(data, from, (size_t)size);
+    (is_json ? scan_json_block : scan_combined_block)(data, size);
+    free(data);
 }
 
 int main(int argc, char **argv) {
     static u8 *lines[LINES_MAX], block[16 * 2 * LINE_MAX], line[LINE_MAX];
     static int64_t lengths[LINES_MAX];
     int64_t count = 0, made = 0, wanted;
-    FILE *file = argc == 4 ? fopen(argv[3], "rb") : NULL;
+    FILE *file = argc == 5 ? fopen(argv[4], "rb") : NULL;
     if (!file) return 2;
-    state = strtoull(argv[1], NULL, 10) * 2654435761u + 1;
-    wanted = strtoll(argv[2], NULL, 10);
+    state = strtoull(argv[2], NULL, 10) * 2654435761u + 1;
+    wanted = strtoll(argv[3], NULL, 10);
     while (count < LINES_MAX && fgets((char *)line, LINE_MAX, file)) {
         lengths[count] = (int64_t)strcspn((char *)line, "\n");
         lines[count] = exactly(lengths[count]);
@@ -127,7 +165,7 @@ int main(int argc, char **argv) {
     }
     fclose(file);
     if (!count) return 2;
-    while (made < wanted) scan_block(block, mutate(block, lines, lengths, count, &made));
+    while (made < wanted) scan_block(argv[1][0] == 'j', block, mutate(block, lines, lengths, count, &made));
     printf("%lld lines\n", (long long)made);
     for (int64_t n = 0; n < count; n++) free(lines[n]);
     return 0;

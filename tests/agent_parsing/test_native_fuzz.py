@@ -1,4 +1,4 @@
-"""The native scanner under AddressSanitizer and UBSan, over mutated lines; see fuzz_scan.c."""
+"""The native scanners under AddressSanitizer and UBSan, over mutated lines; see fuzz_scan.c."""
 
 from __future__ import annotations
 
@@ -21,19 +21,27 @@ PLAIN = (
     {"host": "web-1", "url": "/shop/item/1?q=" + "x" * 60, "a": -17, "b": {"c": None, "d": {}}},
     {"e": "\\u20ac \"quoted\""},
 )  # fmt: skip
+COMBINED = (
+    '127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a.gif?a=b HTTP/1.0" 200 2326 "http://www.example.com/" "M"',
+    'web-1.example.com - - [29/Feb/2024:00:00:00 +0000] "POST /shop/\u00fc/1 HTTP/1.1" 304 - "-" "Mozilla/4.08 [en]"',
+    '::1 - - [31/Dec/1999:23:59:59 +0530] "GET / HTTP/2.0" 499 0',
+    '10.0.0.1 - - [01/Jan/2024:00:00:00 +0000] "\\x16\\x03" 400 150 "-" "-" "10.0.0.2" 0.003',
+)
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("seed", range(1, 3))
-def test_no_line_misleads_the_scanner(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("form", ["json", "combined"])
+def test_no_line_misleads_the_scanner(tmp_path: Path, form: str, seed: int) -> None:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler here")
-    program, lines = tmp_path / "fuzz", tmp_path / "lines.json"
+    program, lines = tmp_path / "fuzz", tmp_path / "lines"
     built = subprocess.run([compiler, *OPTIONS, "-o", program, SOURCE], check=False, capture_output=True, text=True)
     if built.returncode:
         pytest.skip(f"no sanitizers here: {built.stderr.splitlines()[:1]}")
-    lines.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in PLAIN))
-    ran = subprocess.run([program, str(seed), str(LINES), lines], check=False, capture_output=True, text=True)
+    plain = COMBINED if form == "combined" else [json.dumps(line, ensure_ascii=False) for line in PLAIN]
+    lines.write_text("".join(f"{line}\n" for line in plain))
+    ran = subprocess.run([program, form, str(seed), str(LINES), lines], check=False, capture_output=True, text=True)
     assert ran.returncode == 0, f"seed {seed}: {ran.stderr}"
     assert int(ran.stdout.split()[0]) >= LINES

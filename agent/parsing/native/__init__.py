@@ -1,10 +1,12 @@
 """Scans lines of logs outside the interpreter: blocks in, columns out, and the lines that need the exact parsers.
 
-Comes as one C source without Python's ABI, built when ELF is installed. Where it cannot be built or loaded, everything
-runs on the exact parsers in Python, which mean the same. May import nothing but libraries.
+Comes as a few C sources without Python's ABI, built when ELF is installed. Where it cannot be built or loaded,
+everything runs on the exact parsers in Python, which mean the same. May import nothing but libraries.
 """
 
-from agent.parsing.native.json_scanner import JsonScanner, ScannedLines, json_scanner
+from agent.parsing.native.combined_scanner import CombinedScanner, combined_scanner
+from agent.parsing.native.json_scanner import JsonScanner, json_scanner
 from agent.parsing.native.library import native_status
+from agent.parsing.native.scanned_lines import ScannedLines
 
-__all__ = ["JsonScanner", "ScannedLines", "json_scanner", "native_status"]
+__all__ = ["CombinedScanner", "JsonScanner", "ScannedLines", "combined_scanner", "json_scanner", "native_status"]

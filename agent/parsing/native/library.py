@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-ABI = 1
+ABI = 2
 """Version of the calls between Python and the library, also stated in its source."""
 FILE = Path(__file__).with_name("_scan.so")
 SEAL = ".json"
@@ -23,7 +23,7 @@ _ABI_FACTOR = 1000
 
 
 class Scan(ctypes.Structure):
-    """The memory of one scan; see `Scan` in the source."""
+    """The memory of one scan; see `Scan` in scan.h."""
 
     _fields_ = (
         ("nodes", ctypes.c_void_p),
@@ -31,6 +31,7 @@ class Scan(ctypes.Structure):
         ("keys", ctypes.c_char_p),
         ("columns", ctypes.c_int64),
         ("capacity", ctypes.c_int64),
+        ("data", ctypes.c_void_p),
         ("kinds", ctypes.c_void_p),
         ("numbers", ctypes.c_void_p),
         ("views", ctypes.c_void_p),
@@ -69,6 +70,8 @@ def load_file(file: Path) -> Loaded:
         abi = library.elf_abi()
         library.elf_scan_json.argtypes = (ctypes.POINTER(Scan), ctypes.c_char_p, ctypes.c_int64)
         library.elf_scan_json.restype = None
+        library.elf_scan_combined.argtypes = (ctypes.POINTER(Scan), ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64)
+        library.elf_scan_combined.restype = None
         library.elf_export.restype = ctypes.c_int32
     except (OSError, AttributeError) as error:
         return Loaded(None, f"it cannot be loaded: {error}")

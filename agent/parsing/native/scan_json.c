@@ -8,110 +8,15 @@
  * nothing but in `elf_export`.
  */
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "scan.h"
 
-#define EXPORTED __attribute__((visibility("default")))
-#define ABI 1
 #define DEPTH_MAX 64
 #define CHILDREN_MAX 64
 #define DIGITS_MAX 18
 #define EXACT_INTEGER ((uint64_t)1 << 53)
 #define EXACT_POWER 22
-#define INLINE_BYTES 12
-
-typedef uint8_t u8;
-
-enum kind { NOTHING, BOOLEAN, INTEGER, DOUBLE, TEXT };
-
-/* A place in the objects: its children are `children[first]` to `children[first + count - 1]`; `column` is the index of
- * the path that ends here, or -1. */
-typedef struct {
-    int32_t first, count, column;
-} Node;
-
-/* A key below a node, as bytes in the caller's `keys`, and the node it leads to. */
-typedef struct {
-    int32_t key, length, node;
-} Child;
-
-/* Arrow's view of a text: short ones are inside, long ones are in the arena at `offset`. */
-typedef struct {
-    int32_t length;
-    union {
-        u8 bytes[INLINE_BYTES];
-        struct {
-            u8 prefix[4];
-            int32_t buffer, offset;
-        } outside;
-    } at;
-} View;
-
-/* The caller's memory. Columns are `capacity` rows apart; `present` has a bit for each kind found in a column. `hard`
- * takes the offset and length of each hard line. */
-typedef struct {
-    const Node *nodes;
-    const Child *children;
-    const u8 *keys;
-    int64_t columns, capacity;
-    u8 *kinds;
-    uint64_t *numbers;
-    View *views;
-    u8 *arena;
-    int64_t arena_used;
-    uint32_t *present;
-    int64_t *hard;
-    int64_t rows, hard_lines;
-} Scan;
-
-/* One line being read; everything lies before `end`. */
-typedef struct {
-    Scan *scan;
-    const u8 *end;
-    int64_t row, arena_used;
-} Line;
-
-typedef struct {
-    const u8 *start;
-    int64_t length;
-    int escaped;
-} Text;
 
 /* Texts. */
-
-static int is_utf8(const u8 *p, const u8 *end) {
-    while (p < end) {
-        u8 first = *p;
-        int more;
-        u8 low = 0x80, high = 0xBF;
-        if (first < 0x80) {
-            p++;
-            continue;
-        }
-        if (first >= 0xC2 && first <= 0xDF) {
-            more = 1;
-        } else if (first >= 0xE0 && first <= 0xEF) {
-            more = 2;
-            if (first == 0xE0) low = 0xA0;
-            if (first == 0xED) high = 0x9F;
-        } else if (first >= 0xF0 && first <= 0xF4) {
-            more = 3;
-            if (first == 0xF0) low = 0x90;
-            if (first == 0xF4) high = 0x8F;
-        } else {
-            return 0;
-        }
-        if (end - p <= more || p[1] < low || p[1] > high) return 0;
-        for (int i = 2; i <= more; i++)
-            if (p[i] < 0x80 || p[i] > 0xBF) return 0;
-        p += more + 1;
-    }
-    return 1;
-}
 
 static int hex(u8 c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -129,36 +34,6 @@ static int32_t code_at(const u8 *p, const u8 *end) {
         code = code << 4 | digit;
     }
     return code;
-}
-
-/* Moves to the first byte that is a quote, a backslash, a control character or not ASCII. */
-static const u8 *to_special(const u8 *p, const u8 *end) {
-#if defined(__SSE2__)
-    const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'), blank = _mm_set1_epi8(' ');
-    while (end - p >= 16) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)p);
-        /* Signed: what is not ASCII is below the blank as well. */
-        __m128i found = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, slash)),
-                                     _mm_cmplt_epi8(bytes, blank));
-        int mask = _mm_movemask_epi8(found);
-        if (mask) return p + __builtin_ctz((unsigned)mask);
-        p += 16;
-    }
-#else
-    const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
-    while (end - p >= 8) {
-        uint64_t bytes, quote, slash;
-        memcpy(&bytes, p, 8);
-        quote = bytes ^ ones * '"';
-        slash = bytes ^ ones * '\\';
-        if (((quote - ones) & ~quote & tops) | ((slash - ones) & ~slash & tops) |
-            ((bytes - ones * ' ') & ~bytes & tops) | (bytes & tops))
-            break;
-        p += 8;
-    }
-#endif
-    while (p < end && *p != '"' && *p != '\\' && *p >= ' ' && *p < 0x80) p++;
-    return p;
 }
 
 /* Reads a text from behind its opening quote to behind its closing one; NULL if it is not plain. */
@@ -235,36 +110,16 @@ static int64_t unescape(const Text *text, u8 *to) {
 
 /* Values that are needed. */
 
-static void put_kind(Line *line, int32_t column, enum kind kind) {
-    line->scan->kinds[column * line->scan->capacity + line->row] = (u8)kind;
-}
-
-static void put_number(Line *line, int32_t column, enum kind kind, uint64_t bits) {
-    put_kind(line, column, kind);
-    line->scan->numbers[column * line->scan->capacity + line->row] = bits;
-}
-
 /* The arena has room: all texts of a block together are shorter than the block. */
-static void put_text(Line *line, int32_t column, const Text *text) {
-    View *view = &line->scan->views[column * line->scan->capacity + line->row];
+static void keep_text(Line *line, int32_t column, const Text *text) {
     u8 *arena = line->scan->arena + line->arena_used;
-    const u8 *bytes = text->start;
-    int64_t length = text->length;
-    put_kind(line, column, TEXT);
-    memset(view, 0, sizeof *view);
     if (text->escaped) {
-        length = unescape(text, arena);
-        bytes = arena;
+        int64_t length = unescape(text, arena);
+        put_text(line, column, arena, length, 1);
+        if (length > INLINE_BYTES) line->arena_used += length;
+    } else {
+        put_text(line, column, text->start, text->length, 0);
     }
-    view->length = (int32_t)length;
-    if (length <= INLINE_BYTES) {
-        memcpy(view->at.bytes, bytes, (size_t)length);
-        return;
-    }
-    if (bytes != arena) memcpy(arena, bytes, (size_t)length);
-    memcpy(view->at.outside.prefix, arena, 4);
-    view->at.outside.offset = (int32_t)line->arena_used;
-    line->arena_used += length;
 }
 
 /* Reads a number. With `column` >= -1 it must be plain; it is kept if `column` >= 0. */
@@ -389,7 +244,7 @@ static const u8 *read_value(Line *line, const u8 *p, const Node *node, int depth
     switch (*p) {
     case '"':
         p = read_text(p + 1, end, &text);
-        if (p && column >= 0) put_text(line, column, &text);
+        if (p && column >= 0) keep_text(line, column, &text);
         return p;
     case '{':
         return column >= 0 ? NULL : read_object(line, p + 1, node, depth);
@@ -451,117 +306,22 @@ static const u8 *read_object(Line *line, const u8 *p, const Node *node, int dept
 
 /* Lines. */
 
-static int read_line(Scan *scan, const u8 *p, const u8 *end) {
+static int read_json_line(Scan *scan, const u8 *p, const u8 *end) {
     Line line = {scan, end, scan->rows, scan->arena_used};
-    for (int64_t column = 0; column < scan->columns; column++) scan->kinds[column * scan->capacity + scan->rows] = NOTHING;
+    begin_line(scan);
     if (*p != '{' || read_object(&line, p + 1, &scan->nodes[0], 0) != end) return 0;
-    for (int64_t column = 0; column < scan->columns; column++)
-        scan->present[column] |= 1u << scan->kinds[column * scan->capacity + scan->rows];
-    scan->arena_used = line.arena_used;
-    scan->rows++;
+    end_line(scan, line.arena_used);
     return 1;
 }
-
-EXPORTED int32_t elf_abi(void) { return ABI * 1000 + (int32_t)sizeof(Scan); }
 
 /* Scans whole lines. The caller's memory has a row for each line break and one more. */
 EXPORTED void elf_scan_json(Scan *scan, const u8 *data, int64_t length) {
     const u8 *p = data, *end = data + length;
+    scan->data = data;
     while (p < end && scan->rows < scan->capacity && scan->hard_lines < scan->capacity) {
         const u8 *newline = memchr(p, '\n', (size_t)(end - p));
-        const u8 *stop = newline ? newline : end;
-        const u8 *last = stop > p && stop[-1] == '\r' ? stop - 1 : stop;
-        if (last > p && !read_line(scan, p, last)) {
-            scan->hard[2 * scan->hard_lines] = p - data;
-            scan->hard[2 * scan->hard_lines + 1] = stop - p;
-            scan->hard_lines++;
-        }
+        const u8 *stop = newline ? newline : end, *last = content_end(p, stop);
+        if (last > p && !read_json_line(scan, p, last)) put_hard_line(scan, p, stop);
         p = newline ? newline + 1 : end;
     }
-}
-
-/* Arrow's C data interface: https://arrow.apache.org/docs/format/CDataInterface.html */
-
-struct ArrowSchema {
-    const char *format, *name, *metadata;
-    int64_t flags, n_children;
-    struct ArrowSchema **children, *dictionary;
-    void (*release)(struct ArrowSchema *);
-    void *private_data;
-};
-
-struct ArrowArray {
-    int64_t length, null_count, offset, n_buffers, n_children;
-    const void **buffers;
-    struct ArrowArray **children, *dictionary;
-    void (*release)(struct ArrowArray *);
-    void *private_data;
-};
-
-static void release_schema(struct ArrowSchema *schema) { schema->release = NULL; }
-
-static void release_array(struct ArrowArray *array) {
-    for (int64_t i = 0; i < array->n_buffers; i++) free((void *)array->buffers[i]);
-    free(array->buffers);
-    array->release = NULL;
-}
-
-/* Values in memory of their own. */
-static void *copied(const void *from, int64_t bytes) {
-    void *to = malloc(bytes > 0 ? (size_t)bytes : 1);
-    if (to && bytes > 0) memcpy(to, from, (size_t)bytes);
-    return to;
-}
-
-static u8 *bits_of(const u8 *kinds, const uint64_t *numbers, u8 kind, int64_t rows, int64_t *unset) {
-    u8 *bits = calloc((size_t)(rows / 8 + 1), 1);
-    *unset = 0;
-    for (int64_t row = 0; bits && row < rows; row++) {
-        int is_set = kinds[row] == kind && (!numbers || numbers[row]);
-        bits[row / 8] |= (u8)(is_set << (row % 8));
-        *unset += !is_set;
-    }
-    return bits;
-}
-
-/* Makes the Arrow array of a column's values of one kind, NULL in all other rows; returns 0 for lack of memory. */
-EXPORTED int32_t elf_export(const Scan *scan, int64_t column, int32_t kind, struct ArrowArray *array,
-                            struct ArrowSchema *schema) {
-    static const char *formats[] = {"n", "b", "l", "g", "vu"};
-    const u8 *kinds = scan->kinds + column * scan->capacity;
-    const uint64_t *numbers = scan->numbers + column * scan->capacity;
-    int64_t nulls, unset, count = kind == TEXT ? 4 : 2;
-    const void **buffers = calloc((size_t)count, sizeof *buffers);
-    if (!buffers) return 0;
-    memset(array, 0, sizeof *array);
-    memset(schema, 0, sizeof *schema);
-    array->buffers = buffers;
-    array->n_buffers = count;
-    array->length = scan->rows;
-    array->release = release_array;
-    buffers[0] = bits_of(kinds, NULL, (u8)kind, scan->rows, &nulls);
-    if (kind == BOOLEAN) {
-        buffers[1] = bits_of(kinds, numbers, (u8)kind, scan->rows, &unset);
-    } else if (kind == TEXT) {
-        int64_t size = scan->arena_used;
-        View *views = copied(scan->views + column * scan->capacity, scan->rows * (int64_t)sizeof(View));
-        for (int64_t row = 0; views && row < scan->rows; row++)
-            if (kinds[row] != TEXT) memset(&views[row], 0, sizeof(View));
-        buffers[1] = views;
-        buffers[2] = copied(scan->arena, size);
-        buffers[3] = copied(&size, sizeof size);
-    } else {
-        buffers[1] = copied(numbers, scan->rows * (int64_t)sizeof *numbers);
-    }
-    for (int64_t i = 0; i < count; i++)
-        if (!buffers[i]) {
-            release_array(array);
-            return 0;
-        }
-    array->null_count = nulls;
-    schema->format = formats[kind];
-    schema->name = "";
-    schema->flags = 2;
-    schema->release = release_schema;
-    return 1;
 }
