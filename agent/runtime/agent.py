@@ -18,6 +18,7 @@ from agent.runtime.copies.service import COPIES, CopyOptions, RunCopies
 from agent.runtime.drain import Drain
 from agent.runtime.fleet.authorization import NoCreators
 from agent.runtime.fleet.job_directory import JobDirectory
+from agent.runtime.fleet.master_search import MasterSearch
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_clock import MAX_SKEW_MS, EventClock
 from agent.runtime.ingest.feed import StreamOptions
@@ -129,7 +130,7 @@ class Agent:
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)
         self.recorder = recorder = JobRecorder(self.observer, containment)
         self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, containment, recorder, replicas)
-        self.failover = Failover(node, sender, directory, self.masters, recorder)
+        self.failover = Failover(node, sender, directory, self.masters, recorder, MasterSearch(node, sender))
         self.copies = RunCopies(node, sender, jobs, self.masters, directory, self._clock, copies)
         self.drain = Drain(jobs, self.masters, self.failover, sender)
         self.pending = PendingRequests(sender)
@@ -156,7 +157,7 @@ class Agent:
             self.router, directory, self.ingest, self.ingest.journal, jobs, self.deployments, self.masters,
             self.failover, recorder, self.tree_watch, self.drain, self.pending, self.following, self.commands,
             self.questions, self.discovery, self.upstream, self.joins, self.rpc, self.subscriptions, self.stages,
-            self.program_host, self.endings, self.claims, self.copies,
+            self.program_host, self.endings, self.claims, self.copies, self.failover.search,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -181,7 +182,7 @@ class Agent:
         """The handler tables of all services; of two services that take a message, the first gets it first."""
         services = (
             self.directory, self.endings, self.claims, self.following, self.commands, self.jobs, self.deployments,
-            self.masters, self.failover, self.program_host, self.discovery, self.copies,
+            self.masters, self.failover, self.program_host, self.discovery, self.copies, self.failover.search,
         )  # fmt: skip
         return (service.handlers() for service in services)
 

@@ -8,7 +8,8 @@ node hands over by itself, and so does one whose agent leaves.
 
 A fleet that starts again as a whole has no master for its jobs, and descriptors on the disks of agents (`JobRecorder`).
 Each agent restores its own, listens for a while whether their masters live or their jobs have ended, and then does as
-above. Where disks differ, the master hears of what is newer than its own, and begins again with it.
+above; the nearest one does so as soon as those around it are back and follow nobody (`MasterSearch`). Where disks
+differ, the master hears of what is newer than its own, and begins again with it.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from typing import Protocol
 import msgspec
 
 from agent.runtime.fleet.job_directory import JobDirectory
+from agent.runtime.fleet.master_search import MasterSearch
 from agent.runtime.master.job_recorder import JobRecorder, Then
 from agent.runtime.master.kept_jobs import KeptJob
 from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Announce, Replica, Replicated, Stopped
+from agent.runtime.messages.mastership import MasterAnswer, MasterQuestion
 from agent.runtime.messages.programs import Line
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model import contributors
@@ -238,10 +241,17 @@ class Failover:
     name = "failover"
 
     def __init__(
-        self, node: Node, sender: MessageSender, directory: JobDirectory, masters: Successors, recorder: JobRecorder
+        self,
+        node: Node,
+        sender: MessageSender,
+        directory: JobDirectory,
+        masters: Successors,
+        recorder: JobRecorder,
+        search: MasterSearch,
     ) -> None:
         self.refused = 0
         self._recorder = recorder
+        self.search = search
         self.takes_over = True
         self._node = node
         self._sender = sender
@@ -256,6 +266,7 @@ class Failover:
         return {
             Replica: Handler(Via.DIRECT, self._replicated),
             Stopped: Handler(Via.DIRECT, self._told_over),
+            MasterQuestion: Handler(Via.DIRECT, self._asked_for_master),
         }
 
     def statistics(self) -> Mapping[str, int]:
@@ -287,6 +298,19 @@ class Failover:
         if held is not None and held.restored and held.replica.epoch.is_same_job(stopped.epoch):
             return self._directory.stopped(stopped, now)
         return self._masters.end_restored(stopped, now)
+
+    def _asked_for_master(self, question: MasterQuestion, sender: Peer, now: float) -> None:
+        """Tells whether a job from another agent's disk has a master as far as is known here, or has ended."""
+        app_id, held = question.app_id, self._held.get(question.app_id)
+        if self._directory.is_over(app_id, question.epoch):
+            self._sender.send(sender, Stopped(app_id, question.epoch, "stopped"), now)
+            return
+        follows = self._directory.get(app_id) is not None or self._masters.leads(app_id)
+        if held is not None:
+            follows |= not held.restored
+            if held.restored and (held.replica.epoch, held.replica.revision) > (question.epoch, question.revision):
+                self._sender.send(sender, held.whole(), now)
+        self._sender.send(sender, MasterAnswer(app_id, follows), now)
 
     def _offer(self, held: _Held, announce: Announce, now: float) -> None:
         """Tells a master what this agent's disk had: the master's may have had less."""
@@ -383,6 +407,7 @@ class Failover:
             self._offer(held, announce, now)
         if announce.epoch >= held.replica.epoch and not self._is_dead(announce.epoch.master):
             held.heard(now)
+            self.search.forget(announce.app_id)
             self._failed.pop(announce.epoch.master, None)
             held.notice_progress(announce, now)
 
@@ -399,6 +424,7 @@ class Failover:
     def forget(self, app_id: Id, now: float) -> None:
         """Drops the descriptor of a job that is over, or has not been announced for too long."""
         self._early.pop(app_id, None)
+        self.search.forget(app_id)
         held = self._held.pop(app_id, None)
         if held is not None and self._directory.is_over(app_id, held.replica.epoch):
             self._recorder.end(app_id, now)
@@ -429,7 +455,8 @@ class Failover:
         if not self._node.is_active or (known and held.replica.epoch > known.epoch):
             return False
         if held.restored:
-            return now - held.heard_at > RESTORE_S
+            is_alone = self._node.is_root(app_id) and self.search.finds_nobody(held.replica, now)
+            return is_alone or now - held.heard_at > RESTORE_S
         # The master may be this agent itself, in its previous process.
         is_self = master == self._node.peer.node_id
         return is_self or master in self._failed or now - held.heard_at > SILENCE_S
@@ -442,6 +469,7 @@ class Failover:
 
     def _take_over(self, app_id: Id, *, is_orphaned: bool = False) -> Takeover:
         held, own = self._held.pop(app_id), self._node.peer.node_id
+        self.search.forget(app_id)
         known = self._directory.get(app_id)
         last = max(known.epoch, held.replica.epoch) if known else held.replica.epoch
         dead = frozenset({*self._failed, *((last.master,) if is_orphaned else ())} - {own})

@@ -53,7 +53,7 @@ from agent.runtime.model import contributors
 from agent.runtime.model.bundle import Signature
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
-from agent.runtime.model.panes import END, FIRST_PANE, Run
+from agent.runtime.model.panes import END, FIRST_PANE, Run, holds_panes
 from agent.runtime.reduce.combiner import PaneSpan
 from agent.runtime.reduce.straggler import (
     LEAP_AGAIN_S,
@@ -488,8 +488,11 @@ class JobMaster:
 
     def _lacking(self, span: PaneSpan) -> int:
         """The agents that should be in a span, and are not as a whole."""
-        if span.upto < self.state.versions.at(span.upto).version.starts:
+        in_force = self.state.versions.at(span.upto)
+        if span.upto < in_force.version.starts:
             return 0  # nothing is missing between the last window of one version and the first of the next
+        if not holds_panes(span.after, span.upto, in_force.function.pane_ms):
+            return 0  # an agent's part begins between two panes
         if not self.state.healing.awaits(span.after, span.upto):
             return 0  # its windows are out, and complete
         return self.state.roster.expected(span.upto) & ~(span.whole | span.leaped)

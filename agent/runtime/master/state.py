@@ -28,7 +28,7 @@ from agent.runtime.model.incomplete import (
     from_wire,
     to_wire,
 )
-from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Losses, Run, total
+from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Losses, Run, holds_panes, total
 from overlay import Id
 
 TOO_LARGE = f"its open windows take more than {BYTES_MAX >> 30} GiB: choose shorter ones, or group by fewer columns"
@@ -218,9 +218,7 @@ class JobState:
         return results
 
     def _note_incomplete(self, run: Run) -> None:
-        pane_ms = self.versions.at(run.upto).function.pane_ms
-        holds_panes = not pane_ms or run.upto // pane_ms * pane_ms > run.after  # versions may begin between two panes
-        if not self.job.bounded and holds_panes:
+        if not self.job.bounded and holds_panes(run.after, run.upto, self.versions.at(run.upto).function.pane_ms):
             self._incomplete.note(IncompleteSpan(run.after, run.upto, run.contributors), self.roster.known())
             self._incomplete.forget(run.upto - self.heal_ms - TOLD_MS)
             if self.versions.newest.function.grace.corrects:

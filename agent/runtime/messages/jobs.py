@@ -22,7 +22,13 @@ from agent.runtime.messages.copies import (
     RackAnnouncement,
 )
 from agent.runtime.messages.descriptions import DescribeStream, StreamDescription
-from agent.runtime.messages.mastership import FollowAnswer, FollowQuestion, MasterRequest
+from agent.runtime.messages.mastership import (
+    FollowAnswer,
+    FollowQuestion,
+    MasterAnswer,
+    MasterQuestion,
+    MasterRequest,
+)
 from agent.runtime.messages.programs import (
     CannotRun,
     JobRequest,
@@ -516,6 +522,6 @@ CODEC: Codec[Message] = Codec(
     | DescribeStream | StreamDescription
     | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
     | OverRequest | OverAnswer
-    | MasterRequest | FollowQuestion | FollowAnswer
+    | MasterRequest | FollowQuestion | FollowAnswer | MasterQuestion | MasterAnswer
     | RackAnnouncement | HoldersNote | Copies | CopyAck | CopyRequest | CopyResponse | CopyPart | CopyPartAck
 )  # fmt: skip

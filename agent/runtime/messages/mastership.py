@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.runtime.model.epoch import JobEpoch
-from agent.runtime.model.fields import Message
+from agent.runtime.model.fields import Count, Message
 
 
 class MasterRequest(Message, frozen=True, tag=True):
@@ -23,3 +23,16 @@ class FollowAnswer(Message, frozen=True, tag=True):
     """
 
     epoch: JobEpoch | None
+
+
+class MasterQuestion(Message, frozen=True, tag=True):
+    """Root → agents near it: the root's disk has this revision of a job, whom do you follow?"""
+
+    epoch: JobEpoch
+    revision: Count
+
+
+class MasterAnswer(Message, frozen=True, tag=True):
+    """Agent → root: whether I follow a master of this job. A newer revision from my disk comes before."""
+
+    follows: bool

@@ -240,6 +240,15 @@ def _are_sane(counted: Iterable[Counts]) -> bool:
     return all(0 <= count <= COUNT_MAX for counts in counted for count in counts)
 
 
+def holds_panes(after: int, upto: int, pane_ms: int | None) -> bool:
+    """Whether a pane begins in (after, upto]: a job's part of an agent may begin between two of them.
+
+    >>> holds_panes(3000, 3999, 1000), holds_panes(3999, 4000, 1000)
+    (False, True)
+    """
+    return not pane_ms or upto // pane_ms * pane_ms > after
+
+
 def runs_upto(pane: int, runs: Iterable[Run]) -> list[Run]:
     """The runs, cut to the panes up to one."""
     return [run.within(run.after, pane) for run in runs if run.after < pane]
