@@ -1,7 +1,7 @@
 """Panes, the windows that are made of them, and sessions: panes' frames come in, complete windows go out. Imports
 `cbt.layout` and what lies below, not the tree."""
 
-from cbt.windows.consolidator import Consolidator, ConsolidatorStatistics
+from cbt.windows.consolidator import Consolidator
 from cbt.windows.open_sessions import ClosedSessions, OpenSessions
 from cbt.windows.panes import PanePlan, WindowSize, pane_of
 from cbt.windows.sequence import CompleteWindow
@@ -13,7 +13,6 @@ __all__ = [
     "ClosedSessions",
     "CompleteWindow",
     "Consolidator",
-    "ConsolidatorStatistics",
     "OpenSessions",
     "PanePlan",
     "SessionLayout",

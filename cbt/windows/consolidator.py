@@ -2,7 +2,6 @@
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -11,29 +10,17 @@ from cbt.windows.panes import PanePlan, WindowSize
 from cbt.windows.sequence import CompleteWindow, WindowSequence
 
 
-@dataclass(frozen=True, slots=True)
-class ConsolidatorStatistics:
-    """Slices and windows that a consolidator holds. `missed` counts windows that late events could no longer correct,
-    once for each window and `revise`.
-    """
-
-    slices: int
-    retained: int
-    missed: int
-
-
 class Consolidator:
     """Takes sealed panes in order and yields the windows that they complete.
 
     `layout` combines the frames: a `Layout`, or another object with `empty` and `combine`. A pane's frame has one row
     for each (pane, key), ordered as a tree's flush; a window's has the same columns, with the window's start as `pane`.
     Overlapping windows share work: see `cbt.windows.sliding`. For each size at most `size_ms / gcd(size_ms, slide_ms)`
-    slices are held, and the windows that ended less than `retain_ms` ago, so that late events can correct them: `1 +
-    retain_ms / slide_ms` at most. Raises ValueError for a negative `retain_ms`, or window sizes as `PanePlan` does.
+    slices are held. Raises ValueError for window sizes as `PanePlan` does.
 
     >>> from cbt import Aggregate, Key, Layout
     >>> layout = Layout([Key("path", "string")], [Aggregate("hits", "count", None, "any")])
-    >>> windows = Consolidator(layout, [WindowSize(20, 10)], retain_ms=60)
+    >>> windows = Consolidator(layout, [WindowSize(20, 10)])
     >>> for pane, paths in [(0, ["/a", "/a"]), (10, ["/b"]), (20, [])]:
     ...     events = pl.DataFrame({"pane": pane, "path": paths}, schema={"pane": pl.Int64, "path": pl.String})
     ...     for window in windows.add(pane, layout.lift(events)):
@@ -43,14 +30,11 @@ class Consolidator:
     10 30 [('/b', 1)]
     """
 
-    def __init__(self, layout: Mergeable, sizes: Sequence[WindowSize], *, retain_ms: int = 0) -> None:
-        if retain_ms < 0:
-            raise ValueError(f"windows cannot be retained for {retain_ms} ms")
-        self.plan, self.retain_ms = PanePlan(sizes), retain_ms
-        self._sequences = [WindowSequence(layout, size, retain_ms) for size in self.plan.sizes]
+    def __init__(self, layout: Mergeable, sizes: Sequence[WindowSize]) -> None:
+        self.plan = PanePlan(sizes)
+        self._sequences = [WindowSequence(layout, size) for size in self.plan.sizes]
         self._complete: int | None = None  # every pane before this time is added
         self._ended = self._yielding = False
-        self._missed = 0
 
     def add(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
         """Yields the windows that this pane completes, by their ends, shorter ones first.
@@ -63,7 +47,7 @@ class Consolidator:
         self._check_idle()
         self._check_aligned(pane)
         if self._complete is not None and pane < self._complete:
-            raise ValueError(f"pane {pane} is before {self._complete}, up to where panes are complete: revise it")
+            raise ValueError(f"pane {pane} is before {self._complete}, up to where panes are complete")
         return self._started(self._add(pane, frame))
 
     def advance(self, complete_ms: int) -> Iterator[CompleteWindow]:
@@ -78,38 +62,22 @@ class Consolidator:
             return iter(())
         return self._started(self._advance(complete_ms))
 
-    def revise(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
-        """Adds late events to a pane that is complete. Yields the corrected windows among those that are retained.
-
-        Later windows with the pane contain the events as well. Windows that are no longer retained are counted as
-        `missed`. One combine for each window and size; up to one for each slice where stacks are patched. Raises
-        ValueError for a pane that is not aligned or not complete, RuntimeError as `add` does.
-        """
-        self._check_idle()
-        self._check_aligned(pane)
-        if self._complete is None or pane >= self._complete:
-            raise ValueError(f"pane {pane} is not complete yet: add it")
-        return self._started(self._revise(pane, frame) if frame.height else iter(()))
-
     def end(self) -> Iterator[CompleteWindow]:
-        """Yields the windows that have begun, at the end of bounded input; nothing can be added or revised after it."""
+        """Yields the windows that have begun, at the end of bounded input; nothing can be added after it."""
         self._check_idle()
         self._ended = True
         if self._complete is None:
             return iter(())
         return self._started(self._advance(self._complete + self.plan.size_max_ms))
 
-    def statistics(self) -> ConsolidatorStatistics:
-        """Counts of what is held and what was too late. O(sizes)."""
-        return ConsolidatorStatistics(
-            slices=sum(sequence.slices for sequence in self._sequences),
-            retained=sum(sequence.retained for sequence in self._sequences),
-            missed=self._missed,
-        )
+    @property
+    def slices(self) -> int:
+        """The number of slices held, without those that are being filled. O(sizes)."""
+        return sum(sequence.slices for sequence in self._sequences)
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the columns held, those that frames share once for each of them. O(slices + windows)."""
+        """Bytes of the columns held, those that frames share once for each of them. O(slices)."""
         return sum(sequence.memory_bytes for sequence in self._sequences)
 
     def _add(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
@@ -122,11 +90,6 @@ class Consolidator:
         self._complete = complete_ms
         sequences = (sequence.advance(complete_ms) for sequence in self._sequences)
         return heapq.merge(*sequences, key=lambda window: (window.end_ms, window.size))
-
-    def _revise(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
-        for sequence in self._sequences:
-            self._missed += sequence.missed_by(pane)
-            yield from sequence.revise(pane, frame)
 
     def _started(self, windows: Iterator[CompleteWindow]) -> Iterator[CompleteWindow]:
         self._yielding = True

@@ -42,12 +42,6 @@ class RunningDifference:
         left = subtract_frames(self._layout, self._running, leaving)
         self._running = left.filter(pl.col(_SUPPORT_STATE) != 0)
 
-    def patch(self, index: int, frame: pl.DataFrame) -> None:
-        """Adds to the frame that is `index` after the oldest. Two combines."""
-        counted = _counted(frame)
-        self._frames[index] = combined(self._layout, [self._frames[index], counted])
-        self._running = combined(self._layout, [self._running, counted])
-
     def value(self) -> pl.DataFrame:
         """The combination of all frames. O(1)."""
         return self._running.drop(_SUPPORT_STATE)

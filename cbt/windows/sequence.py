@@ -15,11 +15,10 @@ _BEFORE_ALL = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class CompleteWindow:
-    """A complete window's PAO frame, whose `pane` is the window's start. Revision 0 is the first that is published."""
+    """A complete window's PAO frame, whose `pane` is the window's start."""
 
     size: WindowSize
     start_ms: int
-    revision: int
     frame: pl.DataFrame
 
     @property
@@ -28,25 +27,21 @@ class CompleteWindow:
 
 
 class WindowSequence:
-    """Holds the slices of one window, and the windows that ended less than `retain_ms` ago."""
+    """Holds the slices of one window."""
 
-    def __init__(self, layout: Mergeable, size: WindowSize, retain_ms: int) -> None:
-        self.size, self._layout, self._retain_ms = size, layout, retain_ms
-        self._complete = _BEFORE_ALL  # every pane before this time is added
+    def __init__(self, layout: Mergeable, size: WindowSize) -> None:
+        self.size, self._layout = size, layout
         self._aggregate = sliding_aggregate(layout, size)
         self._occupancy: deque[bool] = deque()  # for each of the aggregate's slices, whether a pane was added to it
         self._oldest = _BEFORE_ALL  # the start of the oldest slice
         self._filling, self._occupied = layout.empty(), False  # the slice after them, which is being filled
         self._filling_start = _BEFORE_ALL
-        self._retained: dict[int, CompleteWindow] = {}
 
     def advance(self, complete_ms: int) -> Iterator[CompleteWindow]:
         """Yields the windows that are complete once all panes before a time are, except windows without any pane.
 
         At most one combine for each window, and amortised two for each slice.
         """
-        self._complete = complete_ms
-        self._retained = {start: window for start, window in self._retained.items() if self._keeps(window.end_ms)}
         self._skip_to(complete_ms - self.size.size_ms)
         while self._filling_start + self.size.slice_ms <= complete_ms:
             yield from self._close_slice()
@@ -57,43 +52,18 @@ class WindowSequence:
         self._filling = combined(self._layout, [self._filling, _in_pane(frame, 0)])
         self._occupied = True
 
-    def revise(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
-        """Adds to a pane that is complete. Yields the corrected windows among those already published.
-
-        A combine for each window, and the cost of patching a slice of later windows.
-        """
-        self._patch(self._slice_of(pane), _in_pane(frame, 0))
-        for start in self.size.containing(pane):
-            end = start + self.size.size_ms
-            if end <= self._complete and self._keeps(end):
-                yield self._retain(self._corrected(start, frame))
-
-    def missed_by(self, pane: int) -> int:
-        """The number of published windows with the pane that can no longer be corrected. O(windows with it)."""
-        ends = (start + self.size.size_ms for start in self.size.containing(pane))
-        return sum(end <= self._complete and not self._keeps(end) for end in ends)
-
     @property
     def slices(self) -> int:
         """The number of slices held, without the one that is being filled."""
         return len(self._aggregate)
 
     @property
-    def retained(self) -> int:
-        """The number of windows held for corrections."""
-        return len(self._retained)
-
-    @property
     def memory_bytes(self) -> int:
-        """Bytes of the columns held, those that frames share once for each of them. O(slices + windows)."""
-        frames = [self._filling, *(window.frame for window in self._retained.values())]
-        return self._aggregate.memory_bytes + sum(int(frame.estimated_size()) for frame in frames)
+        """Bytes of the columns held, those that frames share once for each of them. O(slices)."""
+        return self._aggregate.memory_bytes + int(self._filling.estimated_size())
 
     def _slice_of(self, time_ms: int) -> int:
         return time_ms // self.size.slice_ms * self.size.slice_ms
-
-    def _keeps(self, window_end: int) -> bool:
-        return window_end + self._retain_ms > self._complete
 
     def _skip_to(self, time_ms: int) -> None:
         """Skips to a later slice if no unfinished window has any pane yet."""
@@ -111,7 +81,7 @@ class WindowSequence:
         start = self._filling_start - self.size.size_ms
         if start % self.size.slide_ms == 0:
             if any(self._occupancy):
-                yield self._retain(CompleteWindow(self.size, start, 0, _in_pane(self._aggregate.value(), start)))
+                yield CompleteWindow(self.size, start, _in_pane(self._aggregate.value(), start))
             self._evict_before(start + self.size.slide_ms)
 
     def _push_slice(self) -> None:
@@ -129,30 +99,6 @@ class WindowSequence:
         for _ in range(leaving):
             self._occupancy.popleft()
         self._oldest += leaving * self.size.slice_ms
-
-    def _patch(self, slice_start: int, frame: pl.DataFrame) -> None:
-        if slice_start == self._filling_start:
-            self.add(frame)
-            return
-        index = (slice_start - self._oldest) // self.size.slice_ms
-        if 0 <= index < len(self._aggregate):
-            self._aggregate = aggregate_for(self._aggregate, self._layout, frame)
-            self._aggregate.patch(index, frame)
-            self._occupancy[index] = True
-
-    def _corrected(self, start: int, late: pl.DataFrame) -> CompleteWindow:
-        frame = _in_pane(late, start)
-        published = self._retained.get(start)
-        if published is None:
-            return CompleteWindow(self.size, start, 0, frame)
-        return CompleteWindow(
-            self.size, start, published.revision + 1, combined(self._layout, [published.frame, frame])
-        )
-
-    def _retain(self, window: CompleteWindow) -> CompleteWindow:
-        if self._keeps(window.end_ms):
-            self._retained[window.start_ms] = window
-        return window
 
 
 def _in_pane(frame: pl.DataFrame, pane: int) -> pl.DataFrame:

@@ -50,16 +50,6 @@ class TwoStacks:
             self._front.append(aggregate)
         self._back, self._total = [], self._layout.empty()
 
-    def patch(self, index: int, frame: pl.DataFrame) -> None:
-        """Adds to the frame that is `index` after the oldest. At most one combine for each frame of the front."""
-        behind_front = index - len(self._front)
-        if behind_front >= 0:
-            self._back[behind_front] = combined(self._layout, [self._back[behind_front], frame])
-            self._total = combined(self._layout, [self._total, frame])
-            return
-        for position in range(-behind_front - 1, len(self._front)):
-            self._front[position] = combined(self._layout, [self._front[position], frame])
-
     def value(self) -> pl.DataFrame:
         """The combination of all frames. One combine."""
         return combined(self._layout, [*self._front[-1:], self._total])

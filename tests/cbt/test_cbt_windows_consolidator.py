@@ -1,4 +1,4 @@
-"""Windows made of panes equal those of all their events at once, whatever the sizes, the panes and what comes late."""
+"""Windows made of panes equal those of all their events at once, whatever the sizes and the panes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
@@ -43,37 +43,21 @@ def lift(layout: Layout, pane: int, events: list[Event]) -> pl.DataFrame:
 class Model:
     """Keeps every event and computes every window from them."""
 
-    def __init__(self, layout: Layout, sizes: list[WindowSize], retain_ms: int) -> None:
-        self.layout, self.sizes, self.retain_ms = layout, sorted(set(sizes)), retain_ms
+    def __init__(self, layout: Layout, sizes: list[WindowSize]) -> None:
+        self.layout, self.sizes = layout, sorted(set(sizes))
         self.events: dict[int, list[Event]] = {}
         self.complete = -(10**9)
-        self.revisions: dict[tuple[WindowSize, int], int] = {}
-        self.missed = 0
 
-    def add(self, pane: int, events: list[Event], pane_ms: int) -> Iterator[tuple[WindowSize, int, int, Lowered]]:
+    def add(self, pane: int, events: list[Event], pane_ms: int) -> Iterator[tuple[WindowSize, int, Lowered]]:
         self.events[pane] = events
         yield from self.advance(pane + pane_ms)
 
-    def advance(self, complete: int) -> Iterator[tuple[WindowSize, int, int, Lowered]]:
+    def advance(self, complete: int) -> Iterator[tuple[WindowSize, int, Lowered]]:
         candidates = {(size, start) for pane in self.events for size in self.sizes for start in size.containing(pane)}
         ended = [(s, start) for s, start in candidates if self.complete < start + s.size_ms <= complete]
         self.complete = complete
         for size, start in sorted(ended, key=lambda window: (window[1] + window[0].size_ms, window[0])):
-            self.revisions[size, start] = 0
-            yield size, start, 0, self.lowered(size, start)
-
-    def revise(self, pane: int, events: list[Event]) -> Iterator[tuple[WindowSize, int, int, Lowered]]:
-        self.events[pane] = self.events.get(pane, []) + events
-        for size in self.sizes:
-            for start in size.containing(pane):
-                end = start + size.size_ms
-                if end > self.complete:
-                    continue
-                if end + self.retain_ms <= self.complete:
-                    self.missed += 1
-                    continue
-                self.revisions[size, start] = self.revisions.get((size, start), -1) + 1
-                yield size, start, self.revisions[size, start], self.lowered(size, start)
+            yield size, start, self.lowered(size, start)
 
     def lowered(self, size: WindowSize, start: int) -> Lowered:
         groups: dict[str | None, list[float | None]] = {}
@@ -92,7 +76,7 @@ class Model:
         return results[: len(self.layout.aggregates)]
 
 
-def taken(layout: Layout, windows: Iterable[CompleteWindow]) -> list[tuple[WindowSize, int, int, Lowered]]:
+def taken(layout: Layout, windows: Iterable[CompleteWindow]) -> list[tuple[WindowSize, int, Lowered]]:
     found = []
     for window in windows:
         assert window.frame.schema == layout.schema
@@ -101,7 +85,7 @@ def taken(layout: Layout, windows: Iterable[CompleteWindow]) -> list[tuple[Windo
         rows = layout.lower(window.frame).rows()
         lowered = {key: tuple(None if r is None else float(r) for r in results) for _, key, *results in rows}
         assert len(lowered) == len(rows), "one row a key"
-        found.append((window.size, window.start_ms, window.revision, lowered))
+        found.append((window.size, window.start_ms, lowered))
     return found
 
 
@@ -116,33 +100,24 @@ EVENTS = st.lists(
     ),
     max_size=4,
 )
-STEPS = st.lists(
-    st.tuples(st.sampled_from(["add", "add", "add", "revise"]), st.sampled_from([0, 0, 0, 1, 2, 5, 40]), EVENTS),
-    max_size=10,
-)
+STEPS = st.lists(st.tuples(st.sampled_from([0, 0, 0, 1, 2, 5, 40]), EVENTS), max_size=10)
+"""Panes that are passed over, and the events of the next one."""
 
 
 @pytest.mark.parametrize("which", LAYOUTS)
-@given(sizes=SIZES, retain_panes=st.integers(0, 6), first=st.integers(-9, 9), steps=STEPS)
+@given(sizes=SIZES, first=st.integers(-9, 9), steps=STEPS)
 def test_windows_equal_those_of_all_their_events(
-    which: str, sizes: list[WindowSize], retain_panes: int, first: int, steps: list[tuple[str, int, list[Event]]]
+    which: str, sizes: list[WindowSize], first: int, steps: list[tuple[int, list[Event]]]
 ) -> None:
     layout = LAYOUTS[which]
-    model = Model(layout, sizes, retain_panes * PANE_MS)
-    consolidator = Consolidator(layout, sizes, retain_ms=retain_panes * PANE_MS)
+    model, consolidator = Model(layout, sizes), Consolidator(layout, sizes)
     pane_ms = consolidator.plan.pane_ms
     next_pane = first * pane_ms
-    for action, distance, events in steps:
-        if action == "add":
-            pane = next_pane + distance * pane_ms
-            next_pane = pane + pane_ms
-            windows = consolidator.add(pane, lift(layout, pane, events))
-            assert taken(layout, windows) == list(model.add(pane, events, pane_ms))
-        elif events and next_pane > first * pane_ms:
-            pane = next_pane - (distance + 1) * pane_ms
-            windows = consolidator.revise(pane, lift(layout, pane, events))
-            assert taken(layout, windows) == list(model.revise(pane, events))
-        assert consolidator.statistics().missed == model.missed
+    for distance, events in steps:
+        pane = next_pane + distance * pane_ms
+        next_pane = pane + pane_ms
+        windows = consolidator.add(pane, lift(layout, pane, events))
+        assert taken(layout, windows) == list(model.add(pane, events, pane_ms))
     assert taken(layout, consolidator.end()) == list(model.advance(10**9))
 
 
@@ -242,14 +217,12 @@ def test_tumbling_windows_need_one_combine_a_pane(which: str, monkeypatch: pytes
 @pytest.mark.parametrize("which", LAYOUTS)
 def test_what_is_held_is_bounded(which: str) -> None:
     layout = LAYOUTS[which]
-    consolidator = Consolidator(layout, [WindowSize(100, 10)], retain_ms=50)
+    consolidator = Consolidator(layout, [WindowSize(100, 10)])
     sizes = []
     for pane in range(100):
         list(consolidator.add(pane * 10, lift(layout, pane * 10, [(pane % 7, 1.0)])))
         sizes.append(consolidator.memory_bytes)
-        statistics = consolidator.statistics()
-        assert statistics.slices <= 10
-        assert statistics.retained <= 50 // 10 + 1
+        assert consolidator.slices <= 10
     assert max(sizes[30:60]) == max(sizes[60:])
     for pane in range(100, 120):
         list(consolidator.add(pane * 10, layout.empty()))
@@ -264,7 +237,7 @@ def test_panes_that_are_passed_over_cost_no_more_than_one_window(which: str) -> 
     windows = taken(layout, consolidator.add(0, lift(layout, 0, events)))
     windows += taken(layout, consolidator.add(10**15, lift(layout, 10**15, events)))
     windows += taken(layout, consolidator.end())
-    starts = [start for _, start, _, _ in windows]
+    starts = [start for _, start, _ in windows]
     assert starts == [-20, -10, 0, 10**15 - 20, 10**15 - 10, 10**15]
 
 
@@ -282,8 +255,6 @@ def test_misuse_is_refused() -> None:
     layout = LAYOUTS["invertible"]
     consolidator = Consolidator(layout, [WindowSize(20, 10)])
     frame = lift(layout, 0, [(1, 1.0)])
-    with pytest.raises(ValueError, match="not complete yet"):
-        consolidator.revise(0, frame)
     unfinished = consolidator.add(0, frame)
     with pytest.raises(RuntimeError, match="windows left to take"):
         consolidator.add(10, frame)
@@ -295,8 +266,6 @@ def test_misuse_is_refused() -> None:
     list(consolidator.end())
     with pytest.raises(RuntimeError, match="have ended"):
         consolidator.add(10, frame)
-    with pytest.raises(ValueError, match="retained"):
-        Consolidator(layout, [WindowSize(20, 10)], retain_ms=-1)
 
 
 def test_only_what_was_added_can_be_subtracted() -> None:
