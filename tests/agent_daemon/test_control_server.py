@@ -26,6 +26,9 @@ from agent.control.messages import (
     QueryRequest,
     Refused,
     Request,
+    StopRequest,
+    SubmitRequest,
+    UpdateBundle,
 )
 from agent.control.server import Connection, ControlServer, encode_answer
 from agent.errors import StartError
@@ -127,6 +130,22 @@ async def test_what_is_no_request_is_refused_and_the_next_client_served(path: Pa
         else:
             assert await answers_to(path, line) == []
         assert await answers_to(path, GetJobs()) == [Jobs([])]
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("more", ["\n", "\r\n", "0", " "])
+async def test_a_job_id_with_more_behind_it_is_none(path: Path, more: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A pattern whose end also matches before a last newline let such an id through, to fail inside the agent."""
+    app_id = "0" * 32
+    requests = (StopRequest("shop", app_id), SubmitRequest("shop", app_id, b"x"), UpdateBundle("shop", app_id, b"x"))
+    async with serving(path) as server:
+        for request in requests:
+            assert await answers_to(path, request) == [Jobs([])], "an id is taken"
+            (answer,) = await answers_to(path, msgspec.structs.replace(request, app_id=app_id + more))
+            assert isinstance(answer, Refused)
+            assert (answer.kind, "app_id" in answer.message) == ("usage", True)
+        assert server.counters["StopRequest"] == 1
+    assert not caplog.records
 
 
 @pytest.mark.trio
