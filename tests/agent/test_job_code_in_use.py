@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from program_fleet import FIGURE_7, TEN_LINES, Make, ended, feed
 from recording_client import client_of
@@ -9,6 +10,8 @@ from recording_client import client_of
 from agent import Update, Updated, UpdateRefused
 from agent.runtime.fleet.authorization import NoCreators
 from agent.runtime.ingest.mapped import MappedPipeline
+from agent.runtime.messages.jobs import CODEC
+from agent.runtime.messages.versions import ActivateVersion
 
 # Code that maps.
 
@@ -232,6 +235,25 @@ FLOODING = """
         def on_multicast(self, app, message):
             self.heard += 1
 """
+
+
+def test_a_version_that_the_creator_has_not_signed_is_put_in_force_by_nobody(fleet_of: Make) -> None:
+    fleet = fleet_of()
+    key = fleet.submit_code(TEN_LINES)
+    known = fleet.agents[2].jobs.get(key)
+    assert known is not None
+    assert known.versions is not None
+    (first,) = known.versions.all()
+    assert first.bundle is not None
+    second = msgspec.structs.replace(first, number=2, after=7, starts=8)
+    other = msgspec.structs.replace(first.bundle.contents, source=b"import os")
+    for forged in (None, msgspec.structs.replace(first.bundle, contents=other)):
+        message = ActivateVersion(key, known.epoch, [first, msgspec.structs.replace(second, bundle=forged)])
+        fleet.agents[2].node.multicast(key, CODEC.encode(message), fleet.now)
+        fleet.settle()
+    jobs = [agent.jobs.get(key) for agent in fleet.agents]
+    assert [job.version for job in jobs if job is not None] == [1] * 3
+    assert [len(job.programs) for job in jobs if job is not None] == [1] * 3
 
 
 def test_a_master_that_multicasts_without_end_is_held_to_its_limit(fleet_of: Make) -> None:

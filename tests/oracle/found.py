@@ -24,6 +24,26 @@ FOUND = {
     "a master that is not the nearest any more begins a further epoch": Schedule(
         281, "staged", 2, faults=(Fault(4.46, "crash", "root", 1.0), Fault(7.93, "stall", "5", 5.0))
     ),
+    "an agent that has just come gets a version that it has not prepared": Schedule(
+        752,
+        "mapped",
+        4,
+        faults=(
+            Fault(3.75, "crash", "6", 1.0),
+            Fault(6.52, "update", "5", 0.0, 1.0),
+            Fault(6.59, "cut", "6", 0.5),
+        ),
+    ),
+    "code ends while events wait for what it makes of them": Schedule(
+        752,
+        "mapped",
+        2,
+        faults=(
+            Fault(3.75, "crash", "6", 1.0),
+            Fault(6.52, "update", "5", 0.0, 1.0),
+            Fault(6.59, "cut", "6", 0.5),
+        ),
+    ),
     "a master that has lost its disk and believes a clock that is an hour ahead": Schedule(
         850,
         "leaping",

@@ -37,6 +37,8 @@ Send = Callable[[bytes, int, list[int], dict[str, list[Any]]], bool]
 """Sends a batch (number, times, columns) to the code of this digest; returns whether there is such a program."""
 
 _Made = tuple[list[int], dict[str, list[Any]]]
+NOT_ASKED: _Made = ([], {})
+"""Stands for what a code has made of events that it was not given."""
 
 
 @dataclass(slots=True)
@@ -170,6 +172,12 @@ class MappedPipeline(Pipeline):
         batch.made[code] = (origins, columns)
         self._drain_queue()
         return None
+
+    def code_ended(self, code: bytes) -> None:
+        for batch in self._queue:
+            if isinstance(batch, _Batch) and batch.made.get(code, NOT_ASKED) is None:
+                del batch.made[code]
+        self._drain_queue()
 
     def _drain_queue(self) -> None:
         """Takes all entries from the head of the queue up to the first that waits for a program."""

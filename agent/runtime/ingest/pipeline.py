@@ -218,6 +218,9 @@ class Pipeline:
         """The place in a feed before which all runs end that are on disk."""
         return first_place(one.outlet.kept_places.get(key) for one in (*self._ended, *self._consumers))
 
+    def code_ended(self, code: bytes) -> None:
+        """Waits no more for what this code of the job would make of events."""
+
     def _stop_reading(self) -> None:
         self._ingest.demand.drop(self._job.app_id)
         self.withdraw()

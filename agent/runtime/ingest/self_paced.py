@@ -158,6 +158,9 @@ class SelfPacedPipeline:
         for events in parsed_rows(times, columns_of(self._function), rows).frames:
             self._gather(events)
 
+    def code_ended(self, code: bytes) -> None:
+        """Waits no more for what this code of the job would make of events."""
+
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """Does nothing: panes are not cut by the clock."""
 
@@ -281,6 +284,12 @@ class SelfPacedMappedPipeline(SelfPacedPipeline):
         columns = {field: chunk[name].to_list() for name, field in fields.items()}
         if self._send_events(code, self._numbers, times, columns):
             self._asked[self._numbers] = (code, times)
+
+    def code_ended(self, code: bytes) -> None:
+        ended = {number: times for number, (asked, times) in self._asked.items() if asked == code}
+        self.unmapped += sum(map(len, ended.values()))
+        self._lacks_some |= bool(ended)
+        self._asked = {number: asked for number, asked in self._asked.items() if number not in ended}
 
     def mapped(self, code: bytes, number: int, origins: list[int], columns: dict[str, list[object]]) -> str | None:
         """Takes a program's answer; the fault in it, if any."""

@@ -82,6 +82,8 @@ class CodeRegistry:
         needed = {one.bundle.contents.digest() for one in versions if one.bundle is not None} | {proposed}
         for digest in [digest for digest in job.programs if digest not in needed]:
             self._programs.end(job.programs.pop(digest))
+            if job.pipeline is not None:
+                job.pipeline.code_ended(digest)
 
 
 def mapper(job: LocalJob, programs: Programs) -> Send:

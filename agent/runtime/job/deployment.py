@@ -140,15 +140,14 @@ class Deployments:
             case PrepareVersion():
                 self._prepare(job, message, now)
             case ActivateVersion():
-                if not self._begin(job, message.versions, now) and job.is_on_roster:
-                    self._jobs.send_to_master(job, job.ready_message(), now)
+                return self._activate(job, message, now)
             case AbortVersion():
                 job.withdraw(message.version)
         return True
 
     def _prepare(self, job: LocalJob, message: PrepareVersion, now: float) -> None:
         try:
-            name = job.program.app if job.program is not None else self._name_of(job)
+            name = self._name_of(job)
             before = job.versions.newest.version.bundle if job.versions is not None else None
             self._code.authorize_update(job.app_id, name, before, message.bundle)
             job.prepare(message)
@@ -160,6 +159,23 @@ class Deployments:
         else:
             self._jobs.await_feeds(job)
             self._jobs.send_prepared(job, now)
+
+    def _activate(self, job: LocalJob, message: ActivateVersion, now: float) -> bool:
+        """Puts versions in force; False if the job's creator has not signed them. An agent that has not loaded the code
+        of one, as it has just come, enrols again: it gets them once their code is loaded."""
+        name, new = self._name_of(job), [one.bundle for one in message.versions if one.number > job.version]
+        try:
+            self._code.authorize(job.app_id, name, (one.bundle for one in message.versions))
+            is_there = all(self._code.is_there(job, name, bundle) for bundle in new)
+        except NotAuthorizedError:
+            return False
+        except CannotRunError:
+            is_there = False
+        if not is_there:
+            self._jobs.enrol_again(job, now)
+        elif not self._begin(job, message.versions, now) and job.is_on_roster:
+            self._jobs.send_to_master(job, job.ready_message(), now)
+        return True
 
     def _begin(self, job: LocalJob, versions: Sequence[Version], now: float) -> bool:
         """Puts versions in force; reports to the master if any is new here."""
@@ -179,6 +195,8 @@ class Deployments:
         return is_new
 
     def _name_of(self, job: LocalJob) -> str:
+        if job.program is not None:
+            return job.program.app
         known = self._directory.get(job.app_id)
         return known.name if known is not None else ""
 

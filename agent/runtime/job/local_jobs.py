@@ -239,6 +239,10 @@ class LocalJobs:
         """Joins the trees of an installed job: parents wait for this agent from now on."""
         self._trees.join(job, now)
 
+    def enrol_again(self, job: LocalJob, now: float) -> None:
+        """Asks the master of a job for its versions, as this agent lacks one."""
+        self._enrol(job, now, behind=True)
+
     def _enrol(self, job: LocalJob, now: float, *, behind: bool = False) -> None:
         """Asks the master for the function and a number if they are missing, or if others are ahead of this agent."""
         if job.epoch is None or job.master_peer is None:
