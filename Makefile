@@ -13,7 +13,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # The tests start thousands of processes, which start sooner where bytecode is kept, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all test-net check bench fuzz clean
+# Platforms that `make wheels` builds for.
+WHEELS ?= manylinux_2_17_x86_64 manylinux_2_17_aarch64 musllinux_1_2_x86_64 musllinux_1_2_aarch64 macosx_11_0_x86_64 macosx_11_0_arm64
+
+.PHONY: demo test test-all test-net check bench fuzz wheels clean
 
 demo: $(READY)
 	@$(BIN)/elf demo
@@ -37,6 +40,13 @@ fuzz: $(READY_TO_TEST)
 	@HYPOTHESIS_PROFILE=fuzz ELF_FUZZ_LINES=$(FUZZ_LINES) $(BIN)/python -m pytest -m fuzz
 	@if $(INSTALL) '.[fuzz]' 2>/dev/null; then $(BIN)/python tests/overlay/fuzz_with_atheris.py $(FUZZ_SECONDS); \
 	else echo "atheris cannot be installed here: hypothesis alone has searched"; fi
+
+wheels: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check hatchling 'ziglang>=0.13'
+	@for platform in $(WHEELS); do \
+	ELF_WHEEL_PLATFORM=$$platform $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	--no-build-isolation --wheel-dir dist . && ls dist/*$$platform.whl || exit 1; done
+	@$(BIN)/python deploy/build_native.py
 
 $(READY): pyproject.toml constraints.txt
 	@echo "Preparing $(VENV) ..."

@@ -1,7 +1,8 @@
 """Builds the native scanner when ELF is installed: a hook of hatchling, and a command: `python deploy/build_native.py`.
 
 Uses the machine's C compiler, or else the one that the wheel `ziglang` brings. Where neither can build it, ELF is
-installed without it, and parses in Python.
+installed without it, and parses in Python. ELF_WHEEL_PLATFORM names another platform to build a wheel for: `ziglang`
+builds for all of them on one machine (`make wheels`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -27,6 +28,27 @@ FOLDER = Path("agent/parsing/native")
 LIBRARY, SEAL = FOLDER / "_scan.so", FOLDER / "_scan.json"
 OPTIONS = ("-O3", "-std=c11", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-g0")
 COMPILERS = ("cc", "gcc", "clang")
+PLATFORM = "ELF_WHEEL_PLATFORM"
+"""Environment variable: tag of the platform that the wheel is for, by default this machine's."""
+
+
+class Target(NamedTuple):
+    """A platform: what zig calls it, and what Python says there of machine and system."""
+
+    zig: str
+    machine: str
+    system: str
+
+
+TARGETS = {
+    "manylinux_2_17_x86_64": Target("x86_64-linux-gnu.2.17", "x86_64", "linux"),
+    "manylinux_2_17_aarch64": Target("aarch64-linux-gnu.2.17", "aarch64", "linux"),
+    "musllinux_1_2_x86_64": Target("x86_64-linux-musl", "x86_64", "linux"),
+    "musllinux_1_2_aarch64": Target("aarch64-linux-musl", "aarch64", "linux"),
+    "macosx_11_0_x86_64": Target("x86_64-macos.11.0", "x86_64", "darwin"),
+    "macosx_11_0_arm64": Target("aarch64-macos.11.0", "arm64", "darwin"),
+}
+"""Platforms of wheels, by their tags."""
 ZIG_MACHINES = ("x86_64", "AMD64", "aarch64", "arm64")
 """Machines for which `ziglang` has wheels."""
 
@@ -36,23 +58,35 @@ def system_compiler() -> str | None:
     return next(filter(None, map(shutil.which, COMPILERS)), None)
 
 
+def target() -> Target | None:
+    """The platform to build for, None for this machine. Raises ValueError where the environment names another one."""
+    name = os.environ.get(PLATFORM)
+    if name and name not in TARGETS:
+        raise ValueError(f"{PLATFORM}={name} is none of {', '.join(TARGETS)}")
+    return TARGETS[name] if name else None
+
+
 def compiler() -> list[str]:
     """The command that compiles C."""
-    found = system_compiler()
-    return [found] if found else [sys.executable, "-m", "ziglang", "cc"]
+    wanted, found = target(), system_compiler()
+    zig = [sys.executable, "-m", "ziglang", "cc"]
+    if wanted:
+        return [*zig, "-target", wanted.zig]
+    return [found] if found else zig
 
 
 def build(root: Path, command: list[str]) -> None:
     """Builds the library beside its sources, and writes what it has to be. Raises what the compiler ends with."""
-    target, made = root / LIBRARY, root / LIBRARY.with_suffix(f".{os.getpid()}")
+    wanted = target() or Target("", platform.machine(), sys.platform)
+    library, made = root / LIBRARY, root / LIBRARY.with_suffix(f".{os.getpid()}")
     try:
         sources = sorted((root / FOLDER).glob("*.c"))
         subprocess.run([*command, *OPTIONS, "-o", made, *sources], check=True, capture_output=True, text=True)
         digest = hashlib.sha256(made.read_bytes()).hexdigest()
-        made.replace(target)
+        made.replace(library)
     finally:
         made.unlink(missing_ok=True)
-    seal = {"sha256": digest, "machine": platform.machine(), "system": sys.platform}
+    seal = {"sha256": digest, "machine": wanted.machine, "system": wanted.system}
     (root / SEAL).write_text(json.dumps(seal) + "\n")
 
 
@@ -71,14 +105,17 @@ class NativeBuildHook(BuildHookInterface):
     """Adds the library to wheels, which are then of one platform, and builds it in place where ELF is editable."""
 
     def dependencies(self) -> list[str]:
-        return [] if system_compiler() or platform.machine() not in ZIG_MACHINES else ["ziglang>=0.13"]
+        has_compiler = system_compiler() or platform.machine() not in ZIG_MACHINES
+        return [] if has_compiler and not target() else ["ziglang>=0.13"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         reason = try_to_build(Path(self.root))
+        if reason and target():
+            raise RuntimeError(f"no wheel for {os.environ[PLATFORM]}: {reason}")
         if reason:
             self.app.display_warning(f"ELF is installed without its native scanner, and parses in Python: {reason}")
         elif version != "editable":
-            tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            tag = os.environ.get(PLATFORM) or sysconfig.get_platform().replace("-", "_").replace(".", "_")
             build_data["tag"] = f"py3-none-{tag}"
             build_data["pure_python"] = False
             build_data["artifacts"] += [str(LIBRARY), str(SEAL)]
