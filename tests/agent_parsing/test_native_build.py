@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.parsing.native import library
+from agent.parsing.native import count_lines, library
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "deploy"))
@@ -60,3 +60,9 @@ def test_it_is_built_for_each_platform(tmp_path: Path, monkeypatch: pytest.Monke
     fits = (build_native.platform.machine(), sys.platform) == (wanted.machine, wanted.system)
     loaded = library.load_file(file)
     assert (loaded.library is not None) == (fits and "musl" not in name), loaded.reason
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 255 * 64 - 1, 255 * 64, 255 * 64 + 1, 40_000])
+def test_lines_are_counted(length: int) -> None:
+    for block in (b"\n" * length, (b"a\n\n" * length)[:length]):
+        assert count_lines(block) == block.count(b"\n")

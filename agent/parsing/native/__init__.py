@@ -6,7 +6,15 @@ everything runs on the exact parsers in Python, which mean the same. May import 
 
 from agent.parsing.native.combined_scanner import CombinedScanner, combined_scanner
 from agent.parsing.native.json_scanner import JsonScanner, json_scanner
-from agent.parsing.native.library import native_status
+from agent.parsing.native.library import count_lines, native_status
 from agent.parsing.native.scanned_lines import ScannedLines
 
-__all__ = ["CombinedScanner", "JsonScanner", "ScannedLines", "combined_scanner", "json_scanner", "native_status"]
+__all__ = [
+    "CombinedScanner",
+    "JsonScanner",
+    "ScannedLines",
+    "combined_scanner",
+    "count_lines",
+    "json_scanner",
+    "native_status",
+]

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-ABI = 2
+ABI = 3
 """Version of the calls between Python and the library, also stated in its source."""
 FILE = Path(__file__).with_name("_scan.so")
 SEAL = ".json"
@@ -73,6 +73,8 @@ def load_file(file: Path) -> Loaded:
         library.elf_scan_combined.argtypes = (ctypes.POINTER(Scan), ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64)
         library.elf_scan_combined.restype = None
         library.elf_export.restype = ctypes.c_int32
+        library.elf_count_lines.argtypes = (ctypes.c_char_p, ctypes.c_int64)
+        library.elf_count_lines.restype = ctypes.c_int64
     except (OSError, AttributeError) as error:
         return Loaded(None, f"it cannot be loaded: {error}")
     if abi != ABI * _ABI_FACTOR + ctypes.sizeof(Scan):
@@ -90,6 +92,12 @@ def _unfit(file: Path) -> str:
     if built_for != (platform.machine(), sys.platform):
         return f"it was built for {' '.join(map(str, built_for))}"
     return "" if hashlib.sha256(content).hexdigest() == digest else "it is damaged"
+
+
+def count_lines(data: bytes) -> int:
+    """The number of line breaks in a block."""
+    library = load().library
+    return data.count(b"\n") if library is None else int(library.elf_count_lines(data, len(data)))
 
 
 def native_status() -> str:

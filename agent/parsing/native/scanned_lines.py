@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from agent.parsing.native.library import Scan
+from agent.parsing.native.library import Scan, count_lines
 
 KINDS: tuple[type, ...] = (type(None), bool, int, float, str)
 """Types of values, in the order of the scanners' kinds."""
@@ -79,7 +79,7 @@ class ScanMemory:
 
     def __init__(self, data: bytes, columns: int, arena_bytes: int) -> None:
         self.data = data
-        rows = data.count(b"\n") + 1
+        rows = count_lines(data) + 1
         cells = columns * rows
         sizes = ((cells, np.uint8), (cells, np.uint64), (cells * _VIEW_BYTES, np.uint8), (arena_bytes, np.uint8))
         self._arrays = [np.empty(max(1, size), kind) for size, kind in sizes]
