@@ -40,6 +40,7 @@ from agent.runtime.messages.jobs import (
     Updated,
     WindowMessage,
 )
+from agent.runtime.messages.mastership import MasterAnswer, MasterQuestion
 from agent.runtime.messages.versions import AbortVersion, ActivateVersion, PrepareVersion, Version, VersionPrepared
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message
@@ -145,6 +146,7 @@ def strangers_messages(epoch: JobEpoch = EPOCH) -> list[Message]:
         ActivateVersion(KEY, epoch, [first, second]), ActivateVersion(KEY, epoch, [second, first]),
         AbortVersion(KEY, epoch, 2),
         Ready(KEY, epoch, 0, 1, FIRST_PANE), Ready(KEY, epoch, 60_000, 1, END, instead_of=FIRST_PANE),
+        MasterQuestion(KEY, epoch, 7), MasterAnswer(KEY, follows=False),
         Leave(KEY, epoch, 0, FIRST_PANE), Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this"),
         Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this", detached=True),
         SnapshotAck(KEY, epoch, FIRST_PANE, END, b"\x01"), Commit(KEY, epoch, END), replica,

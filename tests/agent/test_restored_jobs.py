@@ -9,6 +9,7 @@ from program_fleet import TEN_LINES, Make, feed
 from recording_client import client_of
 from simulated_disk import SimulatedDisk
 
+from agent.runtime.master.failover import descriptor_of
 from agent.runtime.messages.job_records import RECORDS, DescriptorRecord
 from agent.runtime.messages.jobs import CODEC, Answer, Stopped
 from agent.runtime.reduce.straggler import TAKE_OVER_HOLDBACK_S
@@ -111,6 +112,37 @@ def test_the_master_begins_again_with_what_an_agent_that_is_back_later_knows() -
     assert state.epoch.counter > old_epoch.counter
     assert len(asked(fleet)) == 1
     assert fleet.results == [], "it is not published again"
+
+
+def test_a_master_hears_what_the_one_before_had_published_since_it_handed_over() -> None:
+    """The request to take over was on its way for long, to an agent that was busy and does not hold the job."""
+    fleet = Fleet(8)
+    fleet.submit(bounded=False)
+    (name,) = masters(fleet)
+    old = next(agent for agent in fleet.agents if agent.name == name)
+    state = old.masters.state(KEY)
+    assert state is not None
+    request = msgspec.structs.replace(descriptor_of(state, 1), take_over=1, leaving=True)
+    fleet.catch_up()
+    for number in range(8):
+        fleet.insert(number, events("a", "b", at_ms=WALL_MS + 1200))
+        fleet.insert(number, events("a", at_ms=WALL_MS + 8500))
+    fleet.work()
+    before = [result.window_start for result in fleet.results]
+    assert before
+    new = next(agent for agent in fleet.agents if agent is not old and KEY not in agent.failover.jobs)
+    old.masters.held[KEY]._appointed[1] = new.node.peer.node_id
+    old.node.send(new.node.peer, CODEC.encode(request), fleet.now)
+    fleet.settle()
+    fleet.wait_long(BACK_S)
+    (name,) = masters(fleet)
+    master = next(agent for agent in fleet.agents if agent.name == name)
+    current = master.masters.state(KEY)
+    assert current is not None
+    assert current.epoch.counter >= 3, "another has led the job"
+    assert current.published_upto >= state.published_upto
+    assert asked(fleet) == [result.to_json().encode() for result in fleet.results[: len(before)]]
+    assert [result.window_start for result in fleet.results] == before, "nothing is published again"
 
 
 def test_nobody_ends_a_job_that_does_not_come_from_a_disk_by_a_message_of_his_own() -> None:

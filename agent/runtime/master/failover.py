@@ -231,7 +231,7 @@ class Successors(Protocol):
 
     def leads(self, app_id: Id) -> bool: ...
     def take_over(self, takeover: Takeover, now: float) -> None: ...
-    def learn(self, replica: Replica, now: float) -> None: ...
+    def learn(self, replica: Replica, sender: Peer, now: float) -> None: ...
     def end_restored(self, stopped: Stopped, now: float) -> bool: ...
 
 
@@ -315,7 +315,7 @@ class Failover:
     def _offer(self, held: _Held, announce: Announce, now: float) -> None:
         """Tells a master what this agent's disk had: the master's may have had less."""
         if announce.master.node_id == self._node.peer.node_id:
-            self._masters.learn(held.whole(), now)
+            self._masters.learn(held.whole(), self._node.peer, now)
         elif now >= held.forward_at:
             held.forward_at = now + FORWARD_S
             self._sender.send(announce.master, held.whole(), now)
@@ -328,7 +328,7 @@ class Failover:
                 self._sender.send(sender, Stopped(replica.app_id, replica.epoch, "stopped"), now)
                 return
             if self._masters.leads(replica.app_id):
-                self._masters.learn(replica, now)
+                self._masters.learn(replica, sender, now)
                 return
         if (takeover := self.hold(sender, replica, now)) is not None:
             self._masters.take_over(takeover, now)

@@ -69,15 +69,24 @@ TOO_MANY_REGEXES = (
 )
 RESTORED_S = 3600.0
 """Time for which the master of a job from a disk hears from other agents what their disks have of it."""
+HANDED_OVER_S = 60.0
+"""Time for which a master hears from the one that has handed over to it, or was taken for dead, what that one had."""
 FULL = "this agent cannot be master of another job: it has a part in too many"
 
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """The descriptor from a disk with which a master has begun."""
+    """The descriptor with which a master has begun. `restored`: it comes from a disk."""
 
     revision: tuple[JobEpoch, int]
     since: float
+    restored: bool
+
+    def is_bettered_by(self, replica: Replica, sender: Peer, now: float) -> bool:
+        """Whether an agent may tell of a newer one: what it was may have been on its way for long."""
+        is_last_master = replica.epoch == self.revision[0] and sender.node_id == replica.epoch.master
+        until = self.since + (RESTORED_S if self.restored else HANDED_OVER_S if is_last_master else 0.0)
+        return now < until and (replica.epoch, replica.revision) > self.revision
 
 
 class JobMasters:
@@ -114,7 +123,7 @@ class JobMasters:
         self._replicas = replicas
         self._masters: dict[Id, JobMaster] = {}
         self._beginning: dict[Id, JobState] = {}
-        self._restored: dict[Id, _Base] = {}
+        self._bases: dict[Id, _Base] = {}
         self._healed_at: dict[Id, float] = {}
 
     def handlers(self) -> Handlers:
@@ -211,20 +220,19 @@ class JobMasters:
             self.refused += 1
             return
         if self._jobs.has_room or self._jobs.get(state.job.app_id) is not None:
-            if takeover.restored:
-                base = (takeover.replica.epoch, takeover.replica.revision)
-                self._restored[state.job.app_id] = _Base(base, now)
+            revision = (takeover.replica.epoch, takeover.replica.revision)
+            self._bases[state.job.app_id] = _Base(revision, now, takeover.restored)
             self._prepare(state, takeover.log, now, lines=takeover.lines, dead=takeover.dead)
 
-    def learn(self, replica: Replica, now: float) -> None:
-        """Begins again with what another agent's disk has of a job, if the master here comes from a disk that had
-        less."""
+    def learn(self, replica: Replica, sender: Peer, now: float) -> None:
+        """Begins again with what another agent's disk, or the master before, has of a job, if the master here has begun
+        with less."""
         app_id = replica.app_id
-        master, base = self._masters.get(app_id), self._restored.get(app_id)
-        if master is None or base is None or master.ended is not None or now - base.since > RESTORED_S:
+        master, base = self._masters.get(app_id), self._bases.get(app_id)
+        if master is None or base is None or master.ended is not None:
             return
         state, is_possible = master.state, replica.job.bounded or replica.frontier <= self._programs.wall_ms
-        if (replica.epoch, replica.revision) <= base.revision or not is_possible:
+        if not base.is_bettered_by(replica, sender, now) or not is_possible:
             return
         results = dict(replica.results)
         if replica.epoch.is_same_job(state.epoch):
@@ -237,7 +245,7 @@ class JobMasters:
             )
         epoch = max(replica.epoch, state.epoch).next(self._node.peer.node_id)
         replica = msgspec.structs.replace(replica, results=[])
-        self._begin_again(master, Takeover(replica, ResultLog(sorted(results.items())), epoch, restored=True), now)
+        self._begin_again(master, Takeover(replica, ResultLog(sorted(results.items())), epoch, base.restored), now)
 
     def has_appointed(self, app_id: Id, epoch: JobEpoch) -> bool:
         """Whether the job's master is here, and has handed over to the master of an epoch."""
@@ -256,7 +264,7 @@ class JobMasters:
             return
         epoch = max(rival, master.state.epoch).next(self._node.peer.node_id)
         replica = descriptor_of(master.state, 0)
-        self._begin_again(master, Takeover(replica, master.subscribers.log, epoch, app_id in self._restored), now)
+        self._begin_again(master, Takeover(replica, master.subscribers.log, epoch, self._is_restored(app_id)), now)
 
     def _begin_again(self, master: JobMaster, takeover: Takeover, now: float) -> None:
         """Goes on here in a further epoch."""
@@ -267,10 +275,14 @@ class JobMasters:
     def end_restored(self, stopped: Stopped, now: float) -> bool:
         """Ends a job that was brought back from a disk and has ended before; False if no such job's master is here."""
         master = self._masters.get(stopped.app_id)
-        if master is None or stopped.app_id not in self._restored or master.state.epoch != stopped.epoch:
+        if master is None or not self._is_restored(stopped.app_id) or master.state.epoch != stopped.epoch:
             return False
         master.stop(now)
         return True
+
+    def _is_restored(self, app_id: Id) -> bool:
+        base = self._bases.get(app_id)
+        return base is not None and base.restored
 
     def _prepare(
         self,
@@ -330,7 +342,7 @@ class JobMasters:
         app_id = master.state.job.app_id
         master.depose(announce, now)
         del self._masters[app_id]
-        self._restored.pop(app_id, None)
+        self._bases.pop(app_id, None)
         self._jobs.depose(app_id)
 
     def fail(self, app_id: Id, error: BaseException, now: float) -> bool:
@@ -353,7 +365,7 @@ class JobMasters:
 
     def close(self, app_id: Id, now: float) -> None:
         """Takes a master whose job is over from its tree; it lingers to answer subscribers."""
-        self._restored.pop(app_id, None)
+        self._bases.pop(app_id, None)
         self._healed_at.pop(app_id, None)
         if app_id in self._masters:
             self._recorder.end(app_id, now)
