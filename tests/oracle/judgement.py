@@ -32,7 +32,13 @@ from agent import PublishedWindow
 from agent.runtime.function.result import NAMES_MAX
 from agent.runtime.model.panes import FIRST_PANE
 
-TUMBLING = ("tumbling", "recovering", "leaping", "trees", "mapped", "staged")
+TUMBLING = ("tumbling", "recovering", "leaping", "mirroring", "trees", "mapped", "staged")
+COPIED = ("tumbling", "mirroring", "trees", "mapped", "staged")
+"""Jobs whose windows wait for the copies of what a dead agent had sealed."""
+KILLS = {"crash", "wipe", "gone"}
+"""Faults in which one agent is killed."""
+SLOWS = {"mute", "slow"}
+"""Faults for which windows wait."""
 DIVIDES = {"cut", "one-way", "stall", "loss"}
 """Faults in which an agent may take over while the master lives."""
 KEEPS_LATE = {"stall", "mute", "slow", "loss", "twice", "disk", "slow-disk", "full-disk", "busy", "join"}
@@ -79,6 +85,7 @@ class Judgement:
         self._check_once(windows)
         if self.life.schedule.job in TUMBLING:
             self._check_late(windows)
+        self._check_copies(windows)
         self._check_follower(windows)
         self._check_end(windows)
         if self.life.schedule.job == "staged":
@@ -227,6 +234,15 @@ class Judgement:
         is_exact = self.life.schedule.kinds() <= KEEPS_LATE and not lacks_trees
         if is_exact and len(versions) == 1:
             self.hold(settled <= late, f"{late} late events, while {settled} are in no window")
+
+    def _check_copies(self, windows: list[Window]) -> None:
+        """What the only agent that was killed had sealed a moment before is in its windows."""
+        kinds = [fault.kind for fault in self.life.schedule.faults]
+        is_alone = set(kinds) <= KILLS | SLOWS and sum(kind in KILLS for kind in kinds) == 1
+        for name, upto in self.fleet.copied_upto.items() if is_alone and self.life.schedule.job in COPIED else ():
+            for window in windows:
+                is_owed = window.pane <= upto and name in window.expected
+                self.hold(not is_owed or name in window.contributors, f"{name} had sealed {upto}: {_short(window)}")
 
     def _check_end(self, windows: list[Window]) -> None:
         """Everything is well again: one master, windows that come, and everybody is in them."""

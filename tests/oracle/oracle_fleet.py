@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,14 @@ from simulated_fleet import Reader, Server, key_of
 
 from agent import Agent, StreamOptions
 from agent.parsing import Parsed
+from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id, Node
 
 JOB = "one"
 STARTED_S = 10.0
+COPIED_S = 1.0
+"""Time from which on what has left an agent is with its neighbours."""
 SLOW_DISK_S = 1.5
 """Time that a slow disk takes for what was given to it."""
 STEP_SLACK_MS = 3000
@@ -60,6 +64,9 @@ class OracleFleet(RememberingFleet):
         self.follower = self.add(node_id=self.key ^ (1 << 127))
         self.deaths: dict[str, list[int]] = {}
         """Agent → true times at which it died."""
+        self.copied_upto: dict[str, int] = {}
+        """Agent → the last pane that had left it a while before it died, for its neighbours to have a copy."""
+        self._left: dict[str, deque[tuple[float, int]]] = {}
         self.misled_upto: dict[str, int] = {}
         """Agent that has started without a disk, with its clock ahead → the latest time that it has believed."""
 
@@ -117,6 +124,12 @@ class OracleFleet(RememberingFleet):
 
     def _drive(self, server: Server) -> None:
         super()._drive(server)
+        job = server.agent.jobs.get(self.key) if server.is_up else None
+        if job is not None and isinstance(job.pipeline, Pipeline):
+            left = self._left.setdefault(server.name, deque())
+            left.append((self.now, job.pipeline.consumer.outlet.released_upto))
+            while left[0][0] < self.now - COPIED_S:
+                left.popleft()
         lead_ms = server.agent.ingest.clock.lead_ms
         if server.name in self.misled_upto and server.is_up and lead_ms is not None:
             believed = round(self.now * 1000 + lead_ms)
@@ -153,6 +166,7 @@ class OracleFleet(RememberingFleet):
         return True
 
     def crash(self, server: Server) -> None:
+        self.copied_upto[server.name] = next(iter(self._left.get(server.name, ())), (0.0, FIRST_PANE))[1]
         super().crash(server)
         self.deaths.setdefault(server.name, []).append(self.wall_ms)
 

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 from found import FOUND
-from judgement import BrokenPromiseError, Judgement, failure
+from judgement import COPIED, BrokenPromiseError, Judgement, failure
 from lived import FAULTS, OracleLife, live
 from schedules import JOBS, SMALL_SEEDS, Fault, Schedule, befalls, draw, parse
 from seeds import seeds
 from shrinking import shrink
-from simulated_fleet import Window
+from simulated_fleet import WALL_MS, Window
 
 SEEDS = 1031
 
@@ -103,6 +103,22 @@ def test_windows_twice_or_not_at_all_are_found(peaceful: OracleLife, monkeypatch
         monkeypatch.setitem(told, key, notices)
         with pytest.raises(BrokenPromiseError, match="shown"):
             Judgement(peaceful).check()
+
+
+@pytest.mark.parametrize("job", COPIED)
+def test_what_a_dead_agent_had_sealed_is_in_windows_that_waited_for_another(
+    job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = live(Schedule(3, job, 4, faults=(Fault(1.0, "mute", "1", 6.0), Fault(4.65, "crash", "2", 5.0))))
+    Judgement(life).check()
+    fleet, ((name, upto),) = life.fleet, life.fleet.copied_upto.items()
+    died_ms = fleet.deaths[name][0]
+    owed = [one for one in fleet.of(fleet.app) if one.pane <= upto and WALL_MS + one.at * 1000 > died_ms]
+    assert owed
+    lacks = replace(owed[0], contributors=owed[0].contributors - {name}, partial=owed[0].partial - {name})
+    monkeypatch.setattr(fleet, "windows", [lacks])
+    with pytest.raises(BrokenPromiseError, match="had sealed"):
+        Judgement(life)._check_copies([lacks])
 
 
 def test_a_schedule_that_fails_is_shrunk_to_what_matters() -> None:
