@@ -184,9 +184,8 @@ class Judgement:
         notices = [one for one in self.fleet.follower.followed[self.fleet.key] if isinstance(one, PublishedWindow)]
         places = [one.pane for one in notices]
         self.hold(places == sorted(set(places)), f"shown twice or out of order: {places}")
-        made = {window.result.to_bytes() for window in windows}
         shown = [bytes(one.result) for one in notices]
-        self._check_inherited([json.loads(line) for line in shown if line not in made])
+        self._check_inherited(self._inherited(windows))
         if not windows or self.life.schedule.kinds() & {"update", "cut", "one-way"}:
             return
         finals = [one for one in windows if one.result.final]
@@ -200,6 +199,12 @@ class Judgement:
             if (one.result.window_start, one.result.window_end) not in got and end_of(one) < last
         ]
         self.hold(not lacks, f"never shown: {lacks}")
+
+    def _inherited(self, windows: list[Window]) -> list[dict[str, Any]]:
+        """What was shown although the master that had made it ended before it was out."""
+        made = {window.result.to_bytes() for window in windows}
+        notices = [one for one in self.fleet.follower.followed[self.fleet.key] if isinstance(one, PublishedWindow)]
+        return [json.loads(bytes(one.result)) for one in notices if bytes(one.result) not in made]
 
     def _check_inherited(self, results: list[dict[str, Any]]) -> None:
         """What a master had given its replicas before it ended, its successor publishes."""
@@ -217,6 +222,10 @@ class Judgement:
         late = sum(window.result.late for window in last.values())
         end = max(end_of(window) for window in windows)
         counted = {event for event, _ in self.counted}
+        for result in self._inherited(windows):
+            if ms(result["window_start"]) not in last:
+                late += result["late"]
+                counted |= {(row["agent"], number) for row in result["rows"] for number in json.loads(row["ids"])}
         out, settled = 0, 0
         versions = {window.version.text for window in windows}
         for name, server in self.fleet.servers.items():
