@@ -16,6 +16,7 @@ from urllib.parse import quote
 from agent import log
 from agent.daemon.epochs_file import EpochsFile
 from agent.daemon.job_files import JobFiles
+from agent.durable_files import write_durably
 from agent.errors import StartError
 from agent.runtime.fleet.ended_mandates import MARKS_BYTES_MAX
 
@@ -158,7 +159,7 @@ class DataDirectory:
         return wall_s
 
     def _write(self, path: Path, content: bytes) -> None:
-        _write_durably(path, content)
+        write_durably(path, content)
 
     def _unusable(self, error: OSError) -> StartError:
         reason = (error.strerror or str(error)).lower()
@@ -169,21 +170,6 @@ class DataDirectory:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    """Writes a whole file durably."""
-    beside = path.with_name(f"{path.name}.new")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _boot_id() -> str:
@@ -227,7 +213,7 @@ class ClockFile:
             return
         self._stored_ms = lead_ms
         try:
-            _write_durably(self._path, f"{self._boot} {round(lead_ms + self._timers_ms)}\n".encode())
+            write_durably(self._path, f"{self._boot} {round(lead_ms + self._timers_ms)}\n".encode())
         except OSError as error:
             self._warn("the clock is not kept", error.strerror or str(error))
 

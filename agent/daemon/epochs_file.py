@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from agent.durable_files import write_durably
 from overlay import EpochTaken, Id, format_id, parse_id
 
 GROUPS_MAX = 4_096
@@ -64,17 +65,8 @@ class EpochsFile:
                     continue
 
     def _rewrite(self) -> None:
-        beside = self._path.with_name(f"{self._path.name}.new")
-        with beside.open("wb") as file:
-            file.write(b"".join(_line(group, counter) for group, counter in self.counters.items()))
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._path)
-        descriptor = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        lines = (_line(group, counter) for group, counter in self.counters.items())
+        write_durably(self._path, b"".join(lines))
         self._lines = len(self.counters)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from agent import log
+from agent.durable_files import write_durably
 from agent.runtime.master.kept_jobs import KeptJobs
 from agent.runtime.master.result_log import GIVEN_BYTES_MAX
 from agent.runtime.messages.job_records import RECORDS, JobRecord
@@ -110,14 +111,7 @@ class JobFiles:
         content = compacted(self._add_up())
         before = self._generations()
         newest = self._directory / f"{int(before[-1].stem) + 1 if before else 1}{SUFFIX}"
-        beside = self._directory / "next"
-        with beside.open("wb") as file:
-            os.fchmod(file.fileno(), MODE)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(newest)
-        self._sync_names()
+        write_durably(newest, content, mode=MODE, beside=self._directory / "next")
         for old in before[:-1]:
             old.unlink(missing_ok=True)
         for path in self._damaged:
@@ -126,13 +120,6 @@ class JobFiles:
         self._size = len(content)
         self._compact_at = max(2 * len(content), len(content) + GARBAGE_BYTES_MIN)
         return newest
-
-    def _sync_names(self) -> None:
-        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def framed(payload: bytes) -> bytes:

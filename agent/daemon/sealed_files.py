@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from agent.daemon.sealed_groups import KeptRuns, Loaded, SealedGroup, group_of
+from agent.durable_files import write_durably
 from agent.feeding.reading_ledger import FeedPosition, Files
 from agent.runtime.durable.records import Chain, SealedRecord, StoredChains
 from agent.runtime.model.epoch import JobTerm
@@ -119,14 +120,7 @@ class SealedFiles:
         self._directory.mkdir(mode=0o700, exist_ok=True)
         number = max(self._sizes, default=0) + 1
         content = _framed(self._kept.summary())
-        beside = self._directory / "next"
-        with beside.open("wb") as file:
-            os.fchmod(file.fileno(), MODE)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._path(number))
-        self._sync_names()
+        write_durably(self._path(number), content, mode=MODE, beside=self._directory / "next")
         self._grow(number, len(content))
         return number
 
@@ -144,13 +138,6 @@ class SealedFiles:
 
     def _path(self, number: int) -> Path:
         return self._directory / f"{number}{SUFFIX}"
-
-    def _sync_names(self) -> None:
-        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     # Reading.
 

@@ -22,7 +22,8 @@ from pathlib import Path
 import msgspec
 
 from agent.archive.format.positions import StreamPositions
-from agent.archive.format.segments import SEGMENTS_DIRECTORY, Segment, sync_directory
+from agent.archive.format.segments import SEGMENTS_DIRECTORY, Segment
+from agent.durable_files import sync_directory
 
 VERSION = 1
 STORE_FILE = "store.json"

@@ -14,6 +14,7 @@ import polars as pl
 
 from agent.archive.format.row_key import encode_keys
 from agent.archive.format.rows import ArchiveRows
+from agent.durable_files import sync_directory
 from agent.parsing import Format
 from agent.parsing.fields import DTYPES, Field, null_field, united
 from agent.parsing.known_fields import COLUMNS_MAX
@@ -142,15 +143,6 @@ def encode_segment(lots: Sequence[ArchiveRows], written_ms: int) -> tuple[bytes,
         file, compression="zstd", compression_level=_COMPRESSION_LEVEL, statistics=True, row_group_size=ROW_GROUP_ROWS
     )
     return file.getvalue(), msgspec.structs.replace(segment, bytes=file.tell())
-
-
-def sync_directory(path: Path) -> None:
-    """Makes the names in a folder durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _constant(lots: Sequence[ArchiveRows], name: str, dtype: pl.DataType) -> pl.Series:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from agent.archive.format.log import write_durably
-from agent.archive.format.segments import sync_directory
+from agent.durable_files import sync_directory
 from elf.errors import ElfError
 
 if TYPE_CHECKING:

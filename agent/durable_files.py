@@ -1,0 +1,29 @@
+"""Writes files that are there as a whole or not at all, whatever ends the process or the machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_durably(path: Path, content: bytes, *, mode: int | None = None, beside: Path | None = None) -> None:
+    """Puts a whole file in the place of the one before, and waits for the disk. OSError if that does not take it: the
+    one before is still there then. `beside`: where it is written first, its own name with `.new` if not said."""
+    beside = beside or path.with_name(f"{path.name}.new")
+    with beside.open("wb") as file:
+        if mode is not None:
+            os.fchmod(file.fileno(), mode)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
