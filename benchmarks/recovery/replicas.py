@@ -207,10 +207,10 @@ def _die(fleet: AgentFleet, watch: WindowWatch, victims: Sequence[str], slow: st
     window, and how long after the death it came."""
     fleet.process(slow).signal(signal.SIGSTOP)
     try:
-        before = {name: _counters(fleet, name)["copies.letters"] for name in victims}
+        before = {name: _counters(fleet, name)["copies.messages"] for name in victims}
         last = max(watch.since(0.0), key=lambda found: found.window_end_s)
         deadline = time.monotonic() + START_TIMEOUT_S
-        while any(_counters(fleet, name)["copies.letters"] < sent + HOLDERS for name, sent in before.items()):
+        while any(_counters(fleet, name)["copies.messages"] < sent + HOLDERS for name, sent in before.items()):
             if time.monotonic() > deadline:
                 raise BenchmarkError(f"{', '.join(victims)} seal nothing")
         for name in victims:

@@ -36,7 +36,7 @@ def run(after: int, upto: int, size: int = 100, number: int = 0, **fields: Any) 
     return Snapshot(APP, EPOCH, 1, after, upto, bytes([1 << number]), bytes(size), [], **fields)
 
 
-def letter(*runs: Snapshot, epoch: JobEpoch = EPOCH) -> Copies:
+def copies(*runs: Snapshot, epoch: JobEpoch = EPOCH) -> Copies:
     return Copies(APP, epoch, 1, [CODEC.encode(one) for one in runs])
 
 
@@ -49,7 +49,7 @@ def panes(held: HeldRuns, owner: int = OWNER) -> list[tuple[int, int]]:
 
 def test_what_is_published_is_not_held_and_what_gets_published_is_freed() -> None:
     held = HeldRuns()
-    assert held.hold(OWNER, letter(run(0, 1000), run(1000, 2000), run(2000, 3000)), KNOWN)
+    assert held.hold(OWNER, copies(run(0, 1000), run(1000, 2000), run(2000, 3000)), KNOWN)
     assert panes(held) == [(1000, 2000), (2000, 3000)]
     held.free(APP, EPOCH.born_ms, 2000)
     assert panes(held) == [(2000, 3000)]
@@ -59,19 +59,19 @@ def test_what_is_published_is_not_held_and_what_gets_published_is_freed() -> Non
 
 def test_an_owner_s_word_replaces_its_earlier_one_of_the_same_panes() -> None:
     held = HeldRuns()
-    held.hold(OWNER, letter(run(1000, 2000), run(2000, 3000), run(1000, 3000, tree=1)), KNOWN)
-    held.hold(OWNER, letter(run(1500, 2000, 50), run(3000, 4000)), KNOWN)
+    held.hold(OWNER, copies(run(1000, 2000), run(2000, 3000), run(1000, 3000, tree=1)), KNOWN)
+    held.hold(OWNER, copies(run(1500, 2000, 50), run(3000, 4000)), KNOWN)
     assert panes(held) == [(2000, 3000), (1000, 3000), (1500, 2000), (3000, 4000)]
-    held.hold(OWNER, letter(run(1500, 2000, 50)), KNOWN)
+    held.hold(OWNER, copies(run(1500, 2000, 50)), KNOWN)
     assert len(held) == 4, "repeated"
 
 
 def test_an_earlier_job_of_the_name_leaves_nothing() -> None:
     held, born = HeldRuns(), JobEpoch(4, 1, Id(1))
-    held.hold(OWNER, letter(run(1000, 2000)), KNOWN)
-    assert not held.hold(OWNER, letter(run(2000, 3000), epoch=born), KNOWN), "not heard of yet"
+    held.hold(OWNER, copies(run(1000, 2000)), KNOWN)
+    assert not held.hold(OWNER, copies(run(2000, 3000), epoch=born), KNOWN), "not heard of yet"
     later = msgspec.structs.replace(KNOWN, epoch=born)
-    assert held.hold(OWNER, letter(run(2000, 3000), epoch=born), later)
+    assert held.hold(OWNER, copies(run(2000, 3000), epoch=born), later)
     assert panes(held) == [(2000, 3000)]
     held.free(APP, 5, FIRST_PANE)
     assert held.bytes == 0
@@ -95,7 +95,7 @@ def test_an_earlier_job_of_the_name_leaves_nothing() -> None:
 )
 def test_what_no_owner_sends_is_not_held(unsound: Any) -> None:
     held = HeldRuns()
-    assert not held.hold(OWNER, letter(unsound), KNOWN)
+    assert not held.hold(OWNER, copies(unsound), KNOWN)
     assert (len(held), held.bytes, held.refused) == (0, 0, 1)
 
 
@@ -111,14 +111,14 @@ def test_what_is_held_is_bounded_for_each_owner_and_in_all() -> None:
     size = len(CODEC.encode(run(1000, 2000))) + RUN_OVERHEAD
     held = HeldRuns()
     held.owner_bytes_max, held.bytes_max = 2 * size, 3 * size
-    assert held.hold(OWNER, letter(run(1000, 2000), run(2000, 3000)), KNOWN), "at the limit"
-    assert not held.hold(OWNER, letter(run(3000, 4000)), KNOWN)
-    assert held.hold(6, letter(run(1000, 2000)), KNOWN), "at the limit of all"
-    assert not held.hold(7, letter(*(run(1000 * n, 1000 * n + 1000) for n in range(1, 11))), KNOWN)
+    assert held.hold(OWNER, copies(run(1000, 2000), run(2000, 3000)), KNOWN), "at the limit"
+    assert not held.hold(OWNER, copies(run(3000, 4000)), KNOWN)
+    assert held.hold(6, copies(run(1000, 2000)), KNOWN), "at the limit of all"
+    assert not held.hold(7, copies(*(run(1000 * n, 1000 * n + 1000) for n in range(1, 11))), KNOWN)
     assert (held.bytes, held.refused) == (3 * size, 11)
     assert panes(held) == [(1000, 2000), (2000, 3000)], "the oldest are published first"
     held.free(APP, EPOCH.born_ms, 2000)
-    assert held.hold(OWNER, letter(run(3000, 4000)), KNOWN)
+    assert held.hold(OWNER, copies(run(3000, 4000)), KNOWN)
 
 
 def test_only_neighbours_are_held_for() -> None:
@@ -143,7 +143,7 @@ def test_what_an_owner_keeps_for_its_holders_is_bounded() -> None:
     for pane in range(3, 33):
         own.add(run(1000 * pane, 1000 * pane + 1000))
     assert (len(own), own.dropped) == (3, 30)
-    assert [one.key for letters in own.to_post(APP, 1) for one in letters] == [
+    assert [one.key for runs in own.to_send(APP, 1) for one in runs] == [
         (0, 1000 * pane, 1000 * pane + 1000) for pane in (30, 31, 32)
     ]
 
@@ -151,12 +151,12 @@ def test_what_an_owner_keeps_for_its_holders_is_bounded() -> None:
 def test_a_new_master_does_not_have_everything_copied_again() -> None:
     own = OwnRuns()
     own.add(run(0, 1000))
-    assert len(list(own.to_post(APP, 1))) == 1
+    assert len(list(own.to_send(APP, 1))) == 1
     again = msgspec.structs.replace(run(0, 1000), epoch=EPOCH.next(Id(2)))
     own.add(again)
-    assert list(own.to_post(APP, 1)) == []
+    assert list(own.to_send(APP, 1)) == []
     own.add(msgspec.structs.replace(again, counted=[(1000, 1, 1, 0, 0, 0, 0)]))
-    assert len(list(own.to_post(APP, 1))) == 1, "it says something else"
+    assert len(list(own.to_send(APP, 1))) == 1, "it says something else"
 
 
 # The master.

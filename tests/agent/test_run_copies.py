@@ -45,7 +45,7 @@ def test_input_that_ends_is_not_copied() -> None:
         fleet.insert(number, events("a"))
     fleet.finish()
     assert [one.events for one in fleet.results] == [4]
-    assert sum(agent.copies.statistics()["letters"] for agent in fleet.agents) == 0
+    assert sum(agent.copies.statistics()["messages"] for agent in fleet.agents) == 0
 
 
 @pytest.mark.parametrize("text", [COUNT, TREES, LONG])
@@ -131,7 +131,7 @@ def test_what_its_owner_had_sent_counts_once_beside_its_copy() -> None:
     assert result.events == fleet.events_of(*(name for name in fleet.logged if name != other.name))
 
 
-def test_letters_that_get_lost_are_sent_again() -> None:
+def test_messages_that_get_lost_are_sent_again() -> None:
     fleet = CopyFleet()
     leaf = fleet.leaf()
     lost = lose(leaf, Copies)
@@ -148,7 +148,7 @@ def test_letters_that_get_lost_are_sent_again() -> None:
     assert fleet.wait_for(pane).missing == []
 
 
-def test_long_letters_go_in_parts() -> None:
+def test_long_messages_go_in_parts() -> None:
     fleet = CopyFleet()
     for agent in fleet.agents:
         agent.copies.copy_sender.limits = RunLimits(whole_bytes=300, part_bytes=100, window_parts=2)
@@ -156,7 +156,7 @@ def test_long_letters_go_in_parts() -> None:
     keep_to_itself(leaf)
     lost = lose(leaf, CopyPart)
     pane = fleet.go_on()
-    assert len(lost) == 4, "two of each letter at first"
+    assert len(lost) == 4, "two of each message at first"
     del leaf.node.send
     keep_to_itself(leaf)
     fleet.wait_long(4.0)

@@ -25,7 +25,7 @@ POLL_S = 0.02
 def letters(fleet: AgentFleet, name: str) -> int:
     """Messages with copies that an agent has sent."""
     with elf.connect_sync(fleet.socket(name)) as client:
-        return int(client.status().counters["copies.letters"])
+        return int(client.status().counters["copies.messages"])
 
 
 def master_of(fleet: AgentFleet, app: str) -> str:

@@ -1,7 +1,7 @@
 """Copies of sealed runs: two agents near each other's owner hold them until the master has published their panes.
 
-Sealed runs of local jobs come in, and letters of other agents; letters go out, to holders and to masters that lack the
-part of an agent. It may import `master`, `job`, `reduce`, `fleet`, `messages` and `model`.
+Sealed runs of local jobs come in, and messages of other agents; messages go out, to holders and to masters that lack
+the part of an agent. It may import `master`, `job`, `reduce`, `fleet`, `messages` and `model`.
 
 Theory of operation. An agent sends each run that it has sealed, once it may leave, to the `HOLDERS` of its neighbours
 (of other racks, where agents know theirs), beside and after what goes up the trees: no window waits for a copy. Nobody

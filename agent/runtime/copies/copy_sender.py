@@ -1,6 +1,6 @@
-"""Carries letters with copies of runs to other agents: a few at a time to each, again until they are acknowledged.
+"""Carries messages with copies of runs to other agents: a few at a time to each, again until they are acknowledged.
 
-A letter is made when its turn comes, since its runs may be published by then. A long one goes in parts.
+A message is made when its turn comes, since its runs may be published by then. A long one goes in parts.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from agent.runtime.reduce.retransmit import BYTES_PER_S
 from overlay import Id, Peer, WireError
 
 ACK_TIMEOUT_S = 1.5
-"""Least time before a letter that is not acknowledged is sent again; doubles each time."""
+"""Least time before a message that is not acknowledged is sent again; doubles each time."""
 TRIES_MAX = 3
-"""Times that a letter is sent before it is given up."""
+"""Times that a message is sent before it is given up."""
 SILENCE_MAX_S = 30.0
-"""Time after which a letter in parts is given up that has not come in full."""
+"""Time after which a message in parts is given up that has not come in full."""
 IN_FLIGHT_BYTES = 2 << 20
-"""Upper bound on the bytes on their way to one agent, but for one letter: snapshots take the same links."""
-LETTERS_MAX = 4096
-"""Upper bound on the letters that wait for their turn, to one agent."""
+"""Upper bound on the bytes on their way to one agent, but for one message: snapshots take the same links."""
+WAITING_MAX = 4096
+"""Upper bound on the messages that wait for their turn, to one agent."""
 LIMITS = RunLimits(
     whole_bytes=1 << 20, part_bytes=1 << 18, window_parts=8, assembly_bytes=128 << 20, assembly_memory_bytes=32 << 20
 )
-"""The bounds on letters."""
+"""The bounds on messages."""
 
-Letter = Copies | CopyResponse
-Make = Callable[[int], Letter | None]
-"""Makes the letter with this number; None if there is nothing to send any more."""
+CopyMessage = Copies | CopyResponse
+Make = Callable[[int], CopyMessage | None]
+"""Makes the message with this number; None if there is nothing to send any more."""
 Settled = Callable[[bool, float], None]
-"""Is told at the end whether the letter has been taken."""
+"""Is told at the end whether the message has been taken."""
 
 
 @dataclass(slots=True)
@@ -57,8 +57,8 @@ class _OnItsWay:
 
 
 @dataclass(slots=True)
-class _Box:
-    """The letters for one agent: those on their way, by number, and those that wait for their turn."""
+class _Outbox:
+    """The messages for one agent: those on their way, by number, and those that wait for their turn."""
 
     peer: Peer
     on_their_way: dict[int, _OnItsWay] = field(default_factory=dict)
@@ -66,13 +66,13 @@ class _Box:
 
     @property
     def has_room(self) -> bool:
-        """Whether a further letter may be sent."""
+        """Whether a further message may be sent."""
         used = sum(len(one.payload) for one in self.on_their_way.values())
         return used < IN_FLIGHT_BYTES
 
 
 class CopySender:
-    """The letters of one agent. `sent_bytes` counts all, `given_up` those that nobody has acknowledged, `overflowing`
+    """The messages of one agent. `sent_bytes` counts all, `given_up` those that nobody has acknowledged, `overflowing`
     those for which there was no room."""
 
     def __init__(self, sender: MessageSender, clock: WallClock, area: SpillArea | None = None) -> None:
@@ -80,120 +80,123 @@ class CopySender:
         self._sender = sender
         self._clock = clock
         self._serial = 0
-        self._boxes: dict[int, _Box] = {}
+        self._outboxes: dict[int, _Outbox] = {}
         self.limits = LIMITS
         self.assembler = RunAssembler(area)
         self.assembler.limits = LIMITS
 
     @property
     def is_empty(self) -> bool:
-        """Whether no letter waits or is on its way."""
-        return not self._boxes
+        """Whether no message waits or is on its way."""
+        return not self._outboxes
 
-    def post(self, peer: Peer, make: Make, settled: Settled, now: float) -> None:
-        """Sends a letter once its turn comes."""
-        box = self._boxes.setdefault(peer.node_id, _Box(peer))
-        if len(box.waiting) >= LETTERS_MAX:
+    def send(self, peer: Peer, make: Make, settled: Settled, now: float) -> None:
+        """Sends a message once its turn comes."""
+        outbox = self._outboxes.setdefault(peer.node_id, _Outbox(peer))
+        if len(outbox.waiting) >= WAITING_MAX:
             self.overflowing += 1
             settled(False, now)
             return
-        box.waiting.append((make, settled))
-        self._send_waiting(box, now)
+        outbox.waiting.append((make, settled))
+        self._send_waiting(outbox, now)
 
-    def _send_waiting(self, box: _Box, now: float) -> None:
-        while box.waiting and box.has_room:
-            make, settled = box.waiting.popleft()
+    def _send_waiting(self, outbox: _Outbox, now: float) -> None:
+        while outbox.waiting and outbox.has_room:
+            make, settled = outbox.waiting.popleft()
             # Numbers of an earlier process of this agent are lower: an answer to that one settles nothing here.
             self._serial = max(self._serial + 1, self._clock.ms << 10)
-            letter = make(self._serial)
-            if letter is not None:
-                self._send(box, letter, settled, now)
-        if not box.waiting and not box.on_their_way:
-            self._boxes.pop(box.peer.node_id, None)
+            message = make(self._serial)
+            if message is not None:
+                self._send(outbox, message, settled, now)
+        if not outbox.waiting and not outbox.on_their_way:
+            self._outboxes.pop(outbox.peer.node_id, None)
 
-    def _send(self, box: _Box, letter: Letter, settled: Settled, now: float) -> None:
-        payload = CODEC.encode(letter)
-        sent = box.on_their_way[letter.serial] = _OnItsWay(letter.app_id, payload, settled, now, now)
+    def _send(self, outbox: _Outbox, message: CopyMessage, settled: Settled, now: float) -> None:
+        payload = CODEC.encode(message)
+        sent = outbox.on_their_way[message.serial] = _OnItsWay(message.app_id, payload, settled, now, now)
         self.sent += 1
         self.sent_bytes += len(payload)
         if len(payload) > self.limits.whole_bytes:
-            sent.parts = OutgoingParts(payload, partial(CopyPart, letter.app_id), self.limits)
-            self._send_parts(box, sent.parts.due(now, sent.timeout_s()), now)
+            sent.parts = OutgoingParts(payload, partial(CopyPart, message.app_id), self.limits)
+            self._send_parts(outbox, sent.parts.due(now, sent.timeout_s()), now)
         else:
-            self._sender.send_encoded(box.peer, payload, now)
+            self._sender.send_encoded(outbox.peer, payload, now)
 
-    def _send_parts(self, box: _Box, parts: list[CopyPart], now: float) -> None:
+    def _send_parts(self, outbox: _Outbox, parts: list[CopyPart], now: float) -> None:
         for part in parts:
-            self._sender.send(box.peer, part, now)
+            self._sender.send(outbox.peer, part, now)
 
     def acknowledged(self, sender: Peer, message: CopyAck, now: float) -> bool:
-        """Notes that a letter has come; False if none of that number was on its way."""
-        box = self._boxes.get(sender.node_id)
-        sent = None if box is None else box.on_their_way.pop(message.serial, None)
-        if box is None or sent is None or sent.app_id != message.app_id:
+        """Notes that a message has come; False if none of that number was on its way."""
+        outbox = self._outboxes.get(sender.node_id)
+        sent = None if outbox is None else outbox.on_their_way.pop(message.serial, None)
+        if outbox is None or sent is None or sent.app_id != message.app_id:
             return False
         sent.settled(message.held, now)
-        self._send_waiting(box, now)
+        self._send_waiting(outbox, now)
         return True
 
     def part_acknowledged(self, sender: Peer, message: CopyPartAck, now: float) -> bool:
-        """Sends the parts that follow; False if no such letter is on its way."""
-        box = self._boxes.get(sender.node_id)
-        for sent in () if box is None else box.on_their_way.values():
-            if box is not None and sent.parts is not None and sent.parts.digest == message.digest:
-                self._send_parts(box, sent.parts.acknowledged(message.upto, now), now)
-                self._send_parts(box, sent.parts.due(now, sent.timeout_s()), now)
+        """Sends the parts that follow; False if no such message is on its way."""
+        outbox = self._outboxes.get(sender.node_id)
+        for sent in () if outbox is None else outbox.on_their_way.values():
+            if outbox is not None and sent.parts is not None and sent.parts.digest == message.digest:
+                self._send_parts(outbox, sent.parts.acknowledged(message.upto, now), now)
+                self._send_parts(outbox, sent.parts.due(now, sent.timeout_s()), now)
                 return True
         return False
 
-    # Letters that come.
+    # Messages that come.
 
-    def take_part(self, sender: Peer, part: CopyPart, now: float) -> Letter | CopyPartAck | None:
-        """Takes a part of a letter; returns the letter if it was the last, else the answer. None: it is refused."""
+    def take_part(self, sender: Peer, part: CopyPart, now: float) -> CopyMessage | CopyPartAck | None:
+        """Takes a part of a message; returns the message if it was the last, else the answer. None: it is refused."""
         arrived = self.assembler.add((sender.node_id, part.digest), part, now)
         if arrived is None or isinstance(arrived, int):
             return None if arrived is None else CopyPartAck(part.app_id, part.digest, arrived)
         try:
-            letter = CODEC.decode(arrived, self.limits.assembly_bytes)
+            message = CODEC.decode(arrived, self.limits.assembly_bytes)
         except WireError:
             return None
-        return letter if isinstance(letter, Letter) and letter.app_id == part.app_id else None
+        return message if isinstance(message, CopyMessage) and message.app_id == part.app_id else None
 
     # Time.
 
     def forget(self, app_id: Id) -> None:
-        """Drops what has come of a job's letters."""
+        """Drops what has come of a job's messages."""
         self.assembler.forget(app_id)
 
     def drop(self, keep: Callable[[Hashable], bool], now: float) -> None:
         """Gives up what is for agents that are not to be kept, by node id."""
-        for node_id in [node_id for node_id in self._boxes if not keep(node_id)]:
-            box = self._boxes.pop(node_id)
-            for settled in [*(one.settled for one in box.on_their_way.values()), *(one for _, one in box.waiting)]:
+        for node_id in [node_id for node_id in self._outboxes if not keep(node_id)]:
+            outbox = self._outboxes.pop(node_id)
+            for settled in [
+                *(one.settled for one in outbox.on_their_way.values()),
+                *(one for _, one in outbox.waiting),
+            ]:
                 settled(False, now)
 
     def tick(self, now: float) -> None:
         """Sends again what nobody has acknowledged, or gives it up."""
         self.assembler.expire(now)
-        for box in list(self._boxes.values()):
-            for serial, sent in list(box.on_their_way.items()):
+        for outbox in list(self._outboxes.values()):
+            for serial, sent in list(outbox.on_their_way.items()):
                 if sent.parts is not None:
-                    self._send_parts(box, sent.parts.due(now, sent.timeout_s()), now)
+                    self._send_parts(outbox, sent.parts.due(now, sent.timeout_s()), now)
                     is_over = now - sent.began_at >= SILENCE_MAX_S
                 else:
-                    is_over = self._is_given_up(box, sent, now)
+                    is_over = self._is_given_up(outbox, sent, now)
                 if is_over:
-                    del box.on_their_way[serial]
+                    del outbox.on_their_way[serial]
                     self.given_up += 1
                     sent.settled(False, now)
-            self._send_waiting(box, now)
+            self._send_waiting(outbox, now)
 
-    def _is_given_up(self, box: _Box, sent: _OnItsWay, now: float) -> bool:
+    def _is_given_up(self, outbox: _Outbox, sent: _OnItsWay, now: float) -> bool:
         if now - sent.sent_at < sent.timeout_s():
             return False
         if sent.tries >= TRIES_MAX:
             return True
         sent.tries, sent.sent_at = sent.tries + 1, now
         self.sent_bytes += len(sent.payload)
-        self._sender.send_encoded(box.peer, sent.payload, now)
+        self._sender.send_encoded(outbox.peer, sent.payload, now)
         return False

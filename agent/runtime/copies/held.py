@@ -76,14 +76,14 @@ class HeldRuns:
         """Bytes of all runs that are held."""
         return sum(self._bytes.values())
 
-    def hold(self, owner: int, letter: Copies, known: Announce) -> bool:
+    def hold(self, owner: int, message: Copies, known: Announce) -> bool:
         """Holds an owner's runs of a known job; False if any of them is unsound, or has no room.
 
         What the owner says now replaces what it has said before of the same panes.
         """
-        if letter.epoch.born_ms != known.epoch.born_ms:
+        if message.epoch.born_ms != known.epoch.born_ms:
             return False
-        read = [(encoded, read_copy(encoded, letter.app_id, known.trees)) for encoded in letter.runs]
+        read = [(encoded, read_copy(encoded, message.app_id, known.trees)) for encoded in message.runs]
         all_held = True
         for encoded, snapshot in read:
             if snapshot is None:
@@ -91,7 +91,7 @@ class HeldRuns:
                 all_held = False
             elif snapshot.upto > known.frontier:
                 run = HeldRun(encoded, snapshot.tree, snapshot.after, snapshot.upto)
-                all_held &= self._add(owner, letter.app_id, letter.epoch.born_ms, run)
+                all_held &= self._add(owner, message.app_id, message.epoch.born_ms, run)
         return all_held
 
     def _add(self, owner: int, app_id: Id, born_ms: int, run: HeldRun) -> bool:

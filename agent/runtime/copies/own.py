@@ -11,8 +11,8 @@ from overlay import Id
 
 OWN_BYTES_MAX = 64 << 20
 """Upper bound on the runs that are kept for their holders; beyond it the oldest have no further copies made."""
-LETTER_BYTES = 1 << 18
-"""Bytes past which a letter takes no further run."""
+MESSAGE_BYTES = 1 << 18
+"""Bytes past which a message takes no further run."""
 Key = tuple[int, int, int]
 
 
@@ -21,7 +21,7 @@ class OwnRun:
     """A run, the agents to which it is on its way or which hold it, and those that hold it."""
 
     snapshot: Snapshot
-    posted: set[int] = field(default_factory=set)
+    sent_to: set[int] = field(default_factory=set)
     held: set[int] = field(default_factory=set)
     _encoded: bytes | None = None
 
@@ -34,7 +34,7 @@ class OwnRun:
     def held_by(self, holder: int) -> None:
         """Notes that an agent holds it."""
         self.held.add(holder)
-        if self.held >= self.posted:
+        if self.held >= self.sent_to:
             self._encoded = None
 
     @property
@@ -96,21 +96,21 @@ class OwnRuns:
         """Whether holders are still to have a run."""
         return self._runs.get(run.snapshot.app_id, {}).get(run.key) is run
 
-    def to_post(self, app_id: Id, holder: int) -> Iterable[list[OwnRun]]:
-        """The runs of a job that are to be sent to a holder, by letter; they count as posted."""
-        letter: list[OwnRun] = []
+    def to_send(self, app_id: Id, holder: int) -> Iterable[list[OwnRun]]:
+        """The runs of a job that are to be sent to a holder, by message; they count as sent."""
+        found: list[OwnRun] = []
         size = 0
         for run in self._runs.get(app_id, {}).values():
-            if holder in run.posted:
+            if holder in run.sent_to:
                 continue
-            run.posted.add(holder)
-            letter.append(run)
+            run.sent_to.add(holder)
+            found.append(run)
             size += run.snapshot.size
-            if size >= LETTER_BYTES or len(letter) == RUNS_MAX:
-                yield letter
-                letter, size = [], 0
-        if letter:
-            yield letter
+            if size >= MESSAGE_BYTES or len(found) == RUNS_MAX:
+                yield found
+                found, size = [], 0
+        if found:
+            yield found
 
 
 def _says_the_same(one: Snapshot, other: Snapshot) -> bool:

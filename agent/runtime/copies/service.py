@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.runtime.copies.copy_sender import CopySender
 from agent.runtime.copies.held import OWNER_BYTES_MAX, HeldRun, HeldRuns, read_copy
-from agent.runtime.copies.own import LETTER_BYTES, OwnRun, OwnRuns
+from agent.runtime.copies.own import MESSAGE_BYTES, OwnRun, OwnRuns
 from agent.runtime.copies.racks import Racks
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.job.local_job import LocalJob
@@ -100,7 +100,7 @@ class RunCopies:
             "held": len(self.held),
             "held_bytes": self.held.bytes,
             "kept": len(self.own),
-            "letters": self.copy_sender.sent,
+            "messages": self.copy_sender.sent,
             "sent_bytes": self.copy_sender.sent_bytes,
             "unheld": self.unheld + self.own.dropped + self.oversized,
             "given": self.given,
@@ -134,7 +134,7 @@ class RunCopies:
             for piece in pieces:
                 for snapshot in job.snapshots_of(piece) if piece.upto > job.committed else ():
                     self._keep(snapshot)
-            self._post(job.app_id, self._holders(), now)
+            self._send(job.app_id, self._holders(), now)
         if all(other is not job for other, _ in self._sealed):
             job.encoder = None
 
@@ -147,11 +147,11 @@ class RunCopies:
     def _holders(self) -> tuple[Peer, ...]:
         return self.racks.choose(self._wanted)
 
-    def _post(self, app_id: Id, holders: Sequence[Peer], now: float) -> None:
+    def _send(self, app_id: Id, holders: Sequence[Peer], now: float) -> None:
         self._tell_holders(app_id, holders, now)
         for peer in holders:
-            for runs in list(self.own.to_post(app_id, peer.node_id)):
-                self.copy_sender.post(peer, self._letter(runs), self._settled(peer, runs), now)
+            for runs in list(self.own.to_send(app_id, peer.node_id)):
+                self.copy_sender.send(peer, self._message_of(runs), self._settled(peer, runs), now)
 
     def _tell_holders(self, app_id: Id, holders: Sequence[Peer], now: float) -> None:
         """Tells the job's master about the holders, unless it knows."""
@@ -160,7 +160,7 @@ class RunCopies:
             self._told[app_id] = (job.epoch, holders)
             self._jobs.send_to_master(job, HoldersNote(app_id, job.epoch, list(holders)), now)
 
-    def _letter(self, runs: list[OwnRun]) -> Callable[[int], Copies | None]:
+    def _message_of(self, runs: list[OwnRun]) -> Callable[[int], Copies | None]:
         def make(serial: int) -> Copies | None:
             wanted = [run for run in runs if self.own.has(run)]
             if not wanted:
@@ -201,16 +201,16 @@ class RunCopies:
         if known is None or known.epoch != message.epoch:
             return False
         for owner in message.owners:
-            letter: list[HeldRun] = []
+            found: list[HeldRun] = []
             for run in self.held.of(message.app_id, owner, message.after):
                 if run.given == message.epoch:
                     continue
-                letter.append(run)
-                if sum(one.size for one in letter) >= LETTER_BYTES or len(letter) == RUNS_MAX:
-                    self._give(known, owner, letter, now)
-                    letter = []
-            if letter:
-                self._give(known, owner, letter, now)
+                found.append(run)
+                if sum(one.size for one in found) >= MESSAGE_BYTES or len(found) == RUNS_MAX:
+                    self._give(known, owner, found, now)
+                    found = []
+            if found:
+                self._give(known, owner, found, now)
         return True
 
     def _give(self, known: Announce, owner: Id, runs: list[HeldRun], now: float) -> None:
@@ -225,7 +225,7 @@ class RunCopies:
             for run in runs:
                 run.given = known.epoch if held else None
 
-        self.copy_sender.post(known.master, make, settled, now)
+        self.copy_sender.send(known.master, make, settled, now)
 
     # The master.
 
@@ -251,23 +251,23 @@ class RunCopies:
         self._sender.send(sender, CopyAck(message.app_id, message.serial, wanted), now)
         return wanted
 
-    # Letters.
+    # Messages with copies.
 
     def taken(self, message: CopyAck, sender: Peer, now: float) -> bool:
-        """Notes that a letter has come."""
+        """Notes that a message has come."""
         return self.copy_sender.acknowledged(sender, message, now)
 
     def part(self, message: CopyPart, sender: Peer, now: float) -> bool:
-        """Takes a part of a letter, and the letter once all parts are there."""
+        """Takes a part of a message, and the message once all parts are there."""
         if self._directory.get(message.app_id) is None:
             return False
-        letter = self.copy_sender.take_part(sender, message, now)
-        if letter is None:
+        arrived = self.copy_sender.take_part(sender, message, now)
+        if arrived is None:
             return False
-        if isinstance(letter, CopyPartAck):
-            self._sender.send(sender, letter, now)
+        if isinstance(arrived, CopyPartAck):
+            self._sender.send(sender, arrived, now)
             return True
-        return self.hold(letter, sender, now) if isinstance(letter, Copies) else self.recover(letter, sender, now)
+        return self.hold(arrived, sender, now) if isinstance(arrived, Copies) else self.recover(arrived, sender, now)
 
     def part_taken(self, message: CopyPartAck, sender: Peer, now: float) -> bool:
         """Sends the parts that follow."""
@@ -289,7 +289,7 @@ class RunCopies:
         if len(self.own):
             holders = self._holders()
             for app_id in self.own:
-                self._post(app_id, holders, now)
+                self._send(app_id, holders, now)
         self.copy_sender.tick(now)
 
     def _free(self) -> None:

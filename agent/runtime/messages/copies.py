@@ -15,7 +15,7 @@ from agent.runtime.model.fields import Count, Message, Time
 from overlay import Id, Peer
 
 RUNS_MAX = 64
-"""Upper bound on the runs in one letter."""
+"""Upper bound on the runs in one message."""
 HOLDERS_MAX = 4
 """Upper bound on the agents that hold one agent's runs."""
 OWNERS_MAX = 1024
@@ -32,7 +32,7 @@ class RackAnnouncement(Message, frozen=True, tag=True):
 
 
 class Copies(Message, frozen=True, tag=True):
-    """Owner → holder: hold these runs of mine. `serial` is the letter's number, among those of its sender."""
+    """Owner → holder: hold these runs of mine. `serial` is the message's number, among those of its sender."""
 
     epoch: JobEpoch
     serial: Count
@@ -49,7 +49,7 @@ class CopyResponse(Message, frozen=True, tag=True):
 
 
 class CopyAck(Message, frozen=True, tag=True):
-    """Receiver → sender of a letter: it has come. `held`: its runs are held, or of use to the master."""
+    """Receiver → sender of a message: it has come. `held`: its runs are held, or of use to the master."""
 
     serial: Count
     held: bool
@@ -72,7 +72,7 @@ class CopyRequest(Message, frozen=True, tag=True):
 
 
 class CopyPart(Message, frozen=True, tag=True):
-    """The bytes from `offset` on of an encoded letter that has `size` bytes; `digest` names those bytes."""
+    """The bytes from `offset` on of an encoded message that has `size` bytes; `digest` names those bytes."""
 
     digest: Digest
     size: Count
@@ -81,7 +81,7 @@ class CopyPart(Message, frozen=True, tag=True):
 
 
 class CopyPartAck(Message, frozen=True, tag=True):
-    """Receiver → sender: every part of that letter before `upto` has arrived, the one at `upto` has not."""
+    """Receiver → sender: every part of that message before `upto` has arrived, the one at `upto` has not."""
 
     digest: Digest
     upto: Count
