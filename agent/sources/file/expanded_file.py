@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block
+from agent.sources.blocks import Block
 from agent.sources.file.compression import DamagedError
 from agent.sources.file.expanded_content import ExpandedContent
 from agent.sources.file.files import HEAD_BYTES
-from agent.sources.file.finding import FoundFile
 from agent.sources.file.followed_file import FINGERPRINT_BYTES, FollowedFile, ReadUpTo
 from agent.sources.file.format_probe import FormatProbe
-from agent.sources.reader import F, Recognise
+from agent.sources.reader import F
 
 INCOMPLETE_S = 30.0
 """Delay after the last change of a compressed file that ends too soon before its rest is given up."""
@@ -25,25 +24,16 @@ class ExpandedFile(FollowedFile[F]):
     ends too soon may be about to be written; it is begun anew when it has grown.
     """
 
-    def __init__(
-        self,
-        found: FoundFile,
-        descriptor: int,
-        recognise: Recognise[F],
-        *,
-        block_bytes: int = BLOCK_BYTES,
-        line_bytes_max: int = LINE_BYTES_MAX,
-    ) -> None:
+    def _prepare(self) -> None:
         self.is_over = False
         self.loss: str | None = None
         self._damage: DamagedError | None = None
-        self._content = ExpandedContent(descriptor)
+        self._content = ExpandedContent(self._descriptor)
         self._compressed = (0, 0)
         self._waits = False
         self._is_probed = False
         self._may_be_amid_line = False
         self._beginning = b""
-        super().__init__(found, descriptor, recognise, block_bytes=block_bytes, line_bytes_max=line_bytes_max)
 
     @property
     def is_behind(self) -> bool:

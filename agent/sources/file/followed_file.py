@@ -97,7 +97,11 @@ class FollowedFile(SourcePart, Generic[F]):
         self._modified_ns = 0
         self._held_since: float | None = None  # lines after an open CSV quote
         self._read_up_to: ReadUpTo | None = None
+        self._prepare()
         self._begin(0)
+
+    def _prepare(self) -> None:
+        """Prepares what a kind of file has beside this, before its reading begins."""
 
     @property
     def form(self) -> F | None:
