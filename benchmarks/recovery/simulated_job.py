@@ -4,7 +4,6 @@ What is measured here are waits of the protocol; so each agent logs little.
 """
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import NamedTuple
 
 import polars as pl
@@ -15,7 +14,7 @@ from agent.runtime.job.local_job import LocalJob
 from benchmarks.jobs.simulated_agents import STREAM, SimulatedAgents
 from benchmarks.race import BenchmarkError
 
-from .watching import GRACE_S
+from .watching import GRACE_S, end_s_of
 
 PAUSE_S = 0.5
 """So often each agent finds an event in its log."""
@@ -69,7 +68,7 @@ class SimulatedJob:
     def windows(self, since_s: float = 0.0) -> list[Published]:
         """The windows whose end and grace were due after a time."""
         offset_s = self.wall_s - self.fleet.now
-        found = [Published(_end_s(result), offset_s + at, result) for at, result in self.fleet.results]
+        found = [Published(end_s_of(result), offset_s + at, result) for at, result in self.fleet.results]
         return [one for one in found if one.end_s + GRACE_S > since_s]
 
     def is_whole(self, agents: int, since_s: float = 0.0) -> bool:
@@ -94,8 +93,3 @@ class SimulatedJob:
         if job.root is not None:
             return "master"
         return "interior node" if job.nodes.has_children else "leaf"
-
-
-def _end_s(result: WindowResult) -> float:
-    assert result.window_end is not None
-    return datetime.fromisoformat(result.window_end).timestamp()

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import elf
+from agent import WindowResult
 from benchmarks.agents import LIVE, live_logs, until_all_run
 from benchmarks.race import BenchmarkError
 from benchmarks.replay import Replay
@@ -37,6 +38,12 @@ class Publication:
     @property
     def late_s(self) -> float:
         return self.at_s - self.window_end_s - GRACE_S
+
+
+def end_s_of(result: WindowResult) -> float:
+    """The end of a window, in seconds of the wall clock."""
+    assert result.window_end is not None
+    return datetime.fromisoformat(result.window_end).timestamp()
 
 
 class WindowWatch:
@@ -98,10 +105,8 @@ class WindowWatch:
         return "the job has ended"
 
     def _take(self, result: Result) -> None:
-        assert result.window_end is not None
-        end_s = datetime.fromisoformat(result.window_end).timestamp()
         with self._came:
-            self._publications.append(Publication(end_s, time.time(), result))
+            self._publications.append(Publication(end_s_of(result), time.time(), result))
             self._came.notify_all()
 
 

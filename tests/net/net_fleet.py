@@ -12,32 +12,22 @@ from typing import Self
 from watching import patience
 
 import elf
+from benchmarks.chaos.hosts import PORT, HostedProcess
 from benchmarks.networks import Host, Network
-from elf.demo.agents.agent_process import AgentProcess
 from overlay import Authority
 from overlay.wire.messages import LEAF_SET_SIZE
 
-PORT = 7000
 SEEDS = 3
 POLL_S = 0.2
 STOP_S = 10.0
 
 
-class NetAgent(AgentProcess):
-    """An agent that runs on a host."""
+class NetAgent(HostedProcess):
+    """An agent that runs on a host, whose control socket has a short path."""
 
     def __init__(self, host: Host, folder: Path, sockets: Path, streams: Sequence[dict[str, str | list[str]]]) -> None:
         socket = sockets / f"{folder.name}.sock"
-        super().__init__(folder.name, folder, fleet="net", streams=streams, socket=socket, port=PORT)
-        self.host = host
-
-    @property
-    def address(self) -> str:
-        return f"{self.host.address}:{self.port}"
-
-    def launch(self, *, again: bool = False) -> None:
-        with self.host.entered():
-            super().launch(again=again)
+        super().__init__(host, folder.name, folder, fleet="net", streams=streams, socket=socket, port=PORT)
 
     def leaf_set(self) -> list[str]:
         """The names or addresses in its leaf set; nobody's while it is no member."""
