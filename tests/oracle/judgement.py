@@ -86,6 +86,8 @@ class Judgement:
         if self.life.schedule.job in TUMBLING:
             self._check_late(windows)
         self._check_copies(windows)
+        if self.life.schedule.job == "changes" and self.life.schedule.kinds() == {"cut"}:
+            self._check_corrected()
         self._check_follower(windows)
         self._check_end(windows)
         if self.life.schedule.job == "staged":
@@ -222,7 +224,7 @@ class Judgement:
         late = sum(window.result.late for window in last.values())
         end = max(end_of(window) for window in windows)
         counted = {event for event, _ in self.counted}
-        for result in self._inherited(windows):
+        for result in self._inherited(windows) if self.life.schedule.kinds() & ENDS else ():
             if ms(result["window_start"]) not in last:
                 late += result["late"]
                 counted |= {(row["agent"], number) for row in result["rows"] for number in json.loads(row["ids"])}
@@ -252,6 +254,16 @@ class Judgement:
             for window in windows:
                 is_owed = window.pane <= upto and name in window.expected
                 self.hold(not is_owed or name in window.contributors, f"{name} had sealed {upto}: {_short(window)}")
+
+    def _check_corrected(self) -> None:
+        """After cuts nobody is missing in the last results of windows that may change."""
+        last: dict[str, dict[str, Any]] = {}
+        for one in self.fleet.follower.followed[self.fleet.key]:
+            result = json.loads(bytes(one.result)) if isinstance(one, PublishedWindow) else {"final": False}
+            if result.get("final", True):
+                last[result["window_start"]] = result
+        for result in last.values():
+            self.hold(not result["missing"], f"never corrected: {result}")
 
     def _check_end(self, windows: list[Window]) -> None:
         """Everything is well again: one master, windows that come, and everybody is in them."""

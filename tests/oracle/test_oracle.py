@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,8 @@ from schedules import JOBS, SMALL_SEEDS, Fault, Schedule, befalls, draw, parse
 from seeds import seeds
 from shrinking import shrink
 from simulated_fleet import WALL_MS, Window
+
+from agent import PublishedWindow
 
 SEEDS = 1031
 
@@ -105,7 +108,7 @@ def test_windows_twice_or_not_at_all_are_found(peaceful: OracleLife, monkeypatch
             Judgement(peaceful).check()
 
 
-@pytest.mark.parametrize("job", COPIED)
+@pytest.mark.parametrize("job", seeds(COPIED[0], slow=COPIED[1:]))
 def test_what_a_dead_agent_had_sealed_is_in_windows_that_waited_for_another(
     job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +122,18 @@ def test_what_a_dead_agent_had_sealed_is_in_windows_that_waited_for_another(
     monkeypatch.setattr(fleet, "windows", [lacks])
     with pytest.raises(BrokenPromiseError, match="had sealed"):
         Judgement(life)._check_copies([lacks])
+
+
+def test_windows_that_lacked_a_side_of_a_cut_are_held_to_be_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
+    life = live(Schedule(4, "changes", 4, faults=(Fault(1.4, "cut", "master", 6.0),)))
+    Judgement(life).check()
+    told = life.fleet.follower.followed[life.fleet.key]
+    results = [json.loads(bytes(one.result)) for one in told if isinstance(one, PublishedWindow)]
+    (lacking,) = {one["window_start"] for one in results if one.get("final", True) and one["missing"]}
+    *_, corrected = (one for one in told if isinstance(one, PublishedWindow) and lacking.encode() in bytes(one.result))
+    monkeypatch.setitem(life.fleet.follower.followed, life.fleet.key, [one for one in told if one is not corrected])
+    with pytest.raises(BrokenPromiseError, match="never corrected"):
+        Judgement(life)._check_corrected()
 
 
 def test_a_schedule_that_fails_is_shrunk_to_what_matters() -> None:
