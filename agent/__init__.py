@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agent.runtime.function.spill import SpillArea
     from agent.runtime.ingest.feed import Feed, StreamOptions
     from agent.runtime.master.state import JobState
-    from agent.runtime.messages.client_events import Accepted, Acknowledged, Ended, PublishedWindow
+    from agent.runtime.messages.client_events import Accepted, Acknowledged, Ended, PublishedWindow, WindowsLost
     from agent.runtime.messages.jobs import StopAnswer, Submit, Update, Updated
     from agent.runtime.model.mandate import Mandate, mandate_digest, signed_bytes
     from agent.runtime.requests.events import AgentObserver, AskRefused, SubmitRefused, UpdateRefused
@@ -37,6 +37,7 @@ else:
         "Mandate": "agent.runtime.model.mandate",
         "LocalJobStatus": "agent.runtime.requests.status",
         "PublishedWindow": "agent.runtime.messages.client_events",
+        "WindowsLost": "agent.runtime.messages.client_events",
         "WindowResult": "agent.runtime.function.result",
         "SpillArea": "agent.runtime.function.spill",
         "StartError": "agent.errors",
@@ -87,6 +88,7 @@ __all__ = [
     "UpdateRefused",
     "Updated",
     "WindowResult",
+    "WindowsLost",
     "check_revocations",
     "load_config",
     "load_identity",

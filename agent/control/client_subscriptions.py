@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agent.control.messages import Accepted, Acknowledged, Ended, PublishedWindow
+from agent.control.messages import Accepted, Acknowledged, Ended, PublishedWindow, WindowsLost
 from agent.control.server import encode_answer
 from agent.runtime.messages.client_events import JobEvent
 
@@ -65,6 +65,10 @@ class _Subscription:
                         client.listener.send_line(self.acknowledged)
             case PublishedWindow():
                 self._publish(event)
+            case WindowsLost():
+                for client in self.clients:
+                    if client.is_introduced and (client.after is None or event.upto > client.after):
+                        client.listener.send_line(encode_answer(event))
             case Ended():
                 self.is_over = True
                 clients, self.clients = self.clients, []

@@ -1,8 +1,8 @@
 """Messages between a client and an agent over the control socket: one JSON object a line.
 
 A client sends one request and reads answers until it closes. `QueryRequest` and `FollowRequest` are answered
-by `Accepted`, then by `Acknowledged` and `PublishedWindow` as they come, and `Ended`, `DrainRequest` by `Draining` and
-at last `Drained`; every request may be answered by `Refused`.
+by `Accepted`, then by `Acknowledged`, `PublishedWindow` and `WindowsLost` as they come, and `Ended`, `DrainRequest` by
+`Draining` and at last `Drained`; every request may be answered by `Refused`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from agent.runtime.messages.client_events import Accepted as Accepted
 from agent.runtime.messages.client_events import Acknowledged as Acknowledged
 from agent.runtime.messages.client_events import Ended as Ended
 from agent.runtime.messages.client_events import PublishedWindow as PublishedWindow
+from agent.runtime.messages.client_events import WindowsLost as WindowsLost
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 AppId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
@@ -353,6 +354,6 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
 
 
 Answer = (
-    Accepted | Acknowledged | PublishedWindow | Ended | Refused | Analysed | Described | Surveyed | JobUpdated
-    | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained
+    Accepted | Acknowledged | PublishedWindow | WindowsLost | Ended | Refused | Analysed | Described | Surveyed
+    | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained
 )  # fmt: skip

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent.control.messages import Acknowledged, Ended, JobEntry, JobUpdated, Status
+    from agent.control.messages import Acknowledged, Ended, JobEntry, JobUpdated, Status, WindowsLost
     from elf.client.async_client import AsyncClient, AsyncJob, connect
     from elf.client.attachment import Disconnected, Reconnected, Update
     from elf.client.errors import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:
     # Loaded when first used: the blocking client needs no trio.
     _HOMES = {
-        "agent.control.messages": ("Acknowledged", "Ended", "JobEntry", "Status", "JobUpdated"),
+        "agent.control.messages": ("Acknowledged", "Ended", "JobEntry", "Status", "JobUpdated", "WindowsLost"),
         "elf.client.async_client": ("AsyncClient", "AsyncJob", "connect"),
         "elf.client.attachment": ("Disconnected", "Reconnected", "Update"),
         "elf.client.errors": (
@@ -72,6 +72,7 @@ __all__ = [
     "SyncJob",
     "UnknownJobError",
     "Update",
+    "WindowsLost",
     "connect",
     "connect_sync",
 ]

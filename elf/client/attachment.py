@@ -25,6 +25,7 @@ from agent.control.messages import (
     QueryRequest,
     Refused,
     SubmitRequest,
+    WindowsLost,
 )
 from elf.client.errors import (
     AnswerTimeoutError,
@@ -59,7 +60,7 @@ class Reconnected:
     """The job is followed again, from the last window seen."""
 
 
-Update = Acknowledged | Result | Disconnected | Reconnected | Ended
+Update = Acknowledged | Result | WindowsLost | Disconnected | Reconnected | Ended
 
 
 class Backoff:
@@ -89,7 +90,8 @@ class JobAttachment:
     """A job that this client has submitted or follows.
 
     `accepted` is set once the agent has taken the request; `acknowledged` has the number of agents that run it,
-    `last_pane` the last window, `ended` the reason why no other comes. Every call may raise a ClientError, which is
+    `last_pane` the last window, `has_lost_windows` whether there were others that cannot be had any more, `ended` the
+    reason why no other comes. Every call may raise a ClientError, which is
     final.
     """
 
@@ -103,6 +105,7 @@ class JobAttachment:
         self.accepted: Accepted | None = None
         self.acknowledged: Acknowledged | None = None
         self.ended: Ended | None = None
+        self.has_lost_windows = False
         self.last_pane = request.after if isinstance(request, FollowRequest) else None
         self.dial_at = -NEVER
         self._request = request
@@ -178,6 +181,9 @@ class JobAttachment:
                 self._updates.append(answer)
             case PublishedWindow():
                 self._handle_window(answer)
+            case WindowsLost():
+                self.has_lost_windows = True
+                self._updates.append(answer)
             case Ended():
                 self.ended = answer
                 self._connection, self._answer_due = None, NEVER
@@ -261,6 +267,11 @@ class AttachedJob:
     def last_pane(self) -> int | None:
         """Pane of the last window seen: where `follow(app, after=...)` goes on."""
         return self._core.last_pane
+
+    @property
+    def has_lost_windows(self) -> bool:
+        """Whether windows were published that this client has not got and cannot get any more."""
+        return self._core.has_lost_windows
 
     @property
     def ended(self) -> str | None:

@@ -50,6 +50,7 @@ from agent.control.messages import (
     SurveyRequest,
     UpdateBundle,
     UpdateJob,
+    WindowsLost,
 )
 from elf.client.errors import ConnectionLostError, ControlProtocolError, QueryRefusedError
 from elf.terminal.terminal import printable
@@ -80,6 +81,7 @@ _TRANSITIONS: dict[tuple[ConnectionState, type[Answer]], ConnectionState] = {
     (ConnectionState.ASKED, Refused): ConnectionState.DONE,
     (ConnectionState.ATTACHED, Acknowledged): ConnectionState.ATTACHED,
     (ConnectionState.ATTACHED, PublishedWindow): ConnectionState.ATTACHED,
+    (ConnectionState.ATTACHED, WindowsLost): ConnectionState.ATTACHED,
     (ConnectionState.ATTACHED, Ended): ConnectionState.DONE,
     (ConnectionState.ASKED, Draining): ConnectionState.ATTACHED,
     (ConnectionState.ATTACHED, Draining): ConnectionState.ATTACHED,

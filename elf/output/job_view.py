@@ -7,8 +7,9 @@ import select
 import stat
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 
-from agent.control.messages import Acknowledged, Ended
+from agent.control.messages import Acknowledged, Ended, WindowsLost
 from elf.client.attachment import Disconnected, Reconnected
 from elf.client.result import Result
 from elf.output.output import ResultWriter, result_writer
@@ -19,6 +20,7 @@ SETTLED_S = 0.5
 """Time after which an unchanged count of agents is reported."""
 COLUMNS_UNTOLD = 80
 """Assumed width of a terminal that does not tell its own."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TO_START_OF_LINE, _ERASE_REST = "\r", "\x1b[K"
 
 
@@ -117,6 +119,8 @@ class JobView:
                         return "enough"
                 case Acknowledged() if not (self._is_in_place and self._windows):  # else each window shows the counts
                     self._readiness.change(update, time.monotonic())
+                case WindowsLost():
+                    self._tell(_lost_windows(update))
                 case Disconnected():
                     self._report_loss(update)
                 case Reconnected():
@@ -146,6 +150,16 @@ class JobView:
         self._writer.release()
         self._readiness.finish()
         tell(f"{self._name}: {text}")
+
+
+def _lost_windows(lost: WindowsLost) -> str:
+    after = f" after {_time(lost.after)}" if lost.after is not None else ""
+    which = f"windows{after} up to {_time(lost.upto)}"
+    return f"{which} were published, and cannot be shown any more: only the last ones are kept"
+
+
+def _time(pane: int) -> str:
+    return (_EPOCH + timedelta(milliseconds=pane)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _writer(job: ViewedJob, output: str, *, in_place: bool) -> ResultWriter:

@@ -72,6 +72,8 @@ class QuerySession:
                 raise JobEndedError(self._name, reason, self._job.failure)
         if self._job.bounded and shown.reasons:
             raise ElfError(f"{self._name}: {printable(not_whole(shown.reasons))}")
+        if self._job.bounded and self._job.has_lost_windows:
+            raise ElfError(f"{self._name}: not all windows are shown")
         return 0
 
     def leave(self) -> int:

@@ -9,7 +9,7 @@ import pytest
 from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 from recording_client import client_of
 
-from agent import Accepted, Acknowledged, Ended, PublishedWindow, StopAnswer, Submit, SubmitRefused
+from agent import Accepted, Acknowledged, Ended, PublishedWindow, StopAnswer, Submit, SubmitRefused, WindowsLost
 from agent.runtime.fleet.job_directory import SILENCE_S
 from agent.runtime.master import result_log
 from agent.runtime.master.job_master import LINGER_S, NOBODY_S, UNFOLLOWED_S
@@ -109,13 +109,21 @@ def test_following_again_starts_again() -> None:
     assert panes(fleet.notices(2)) == [2, 3, 4]
 
 
-def test_only_the_last_results_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("after", "lost"), [(0, (None, 2)), (1, (1, 2)), (2, None), (3, None)])
+def test_only_the_last_results_are_kept_and_followers_are_told(
+    monkeypatch: pytest.MonkeyPatch, after: int, lost: tuple[int | None, int] | None
+) -> None:
     monkeypatch.setattr(result_log, "RESULTS_MAX", 2)
     fleet = live()
     log_until_shown(fleet, 4)
-    client_of(fleet.agents[0]).follow(KEY, FIRST_PANE, fleet.now)
+    client_of(fleet.agents[0]).follow(KEY, WALL_MS + after * SECOND if after else FIRST_PANE, fleet.now)
     fleet.settle()
-    assert panes(fleet.notices(0)) == [3, 4]
+    notices = fleet.notices(0)
+    assert panes(notices) == [pane for pane in (3, 4) if pane > after]
+    fleet.wait(10.0)
+    told = [one for one in notices + fleet.notices(0) if isinstance(one, WindowsLost)]
+    ends = [None if pane is None else WALL_MS + pane * SECOND for pane in lost or ()]
+    assert told == ([WindowsLost(*ends)] if lost else []), "once"
 
 
 def test_who_no_longer_follows_is_told_nothing() -> None:

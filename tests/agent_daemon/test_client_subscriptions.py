@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from agent.control.client_subscriptions import Client, ClientSubscriptions
-from agent.runtime.messages.client_events import Accepted, Acknowledged, Ended, JobEvent, PublishedWindow
+from agent.runtime.messages.client_events import Accepted, Acknowledged, Ended, JobEvent, PublishedWindow, WindowsLost
 
 JOB = 7
 
@@ -132,3 +132,12 @@ def test_everyone_is_told_of_the_end_once_and_the_name_is_free_again() -> None:
     audiences.attach(JOB, again.client)
     assert core.asked == [None, 5]
     assert again.lines == []
+
+
+def test_lost_windows_are_told_to_clients_that_wait_for_them() -> None:
+    core, audiences, first = begin(after=1000)
+    ahead = Listener(after=5000)
+    audiences.attach(JOB, ahead.client)
+    core.tell(WindowsLost(1000, 4000))
+    assert first.kinds[-1] == "windows_lost"
+    assert "windows_lost" not in ahead.kinds

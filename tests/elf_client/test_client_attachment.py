@@ -29,6 +29,7 @@ from elf.client import (
     RefusedError,
     Result,
     UnknownJobError,
+    WindowsLost,
 )
 from elf.client.attachment import UNKNOWN_TIMEOUT_S, Backoff, JobAttachment
 
@@ -86,6 +87,18 @@ def test_a_follower_goes_on_after_the_last_window_and_shows_none_twice() -> None
     first, *rest = following.updates()
     assert isinstance(first, Reconnected)
     assert [update.pane for update in rest if isinstance(update, Result)] == [3000]
+
+
+def test_windows_that_cannot_be_had_any_more_are_told_of() -> None:
+    following = Following()
+    following.receive(window(1000))
+    assert not following.core.has_lost_windows
+    lost = WindowsLost(1000, 3000)
+    following.receive(lost, window(4000))
+    found = following.updates()
+    assert found[1] == lost
+    assert [update.pane for update in found if isinstance(update, Result)] == [1000, 4000]
+    assert following.core.has_lost_windows
 
 
 def test_windows_that_came_before_the_loss_are_shown_before_it_is_told() -> None:

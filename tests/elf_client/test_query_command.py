@@ -23,7 +23,7 @@ from scripted_agent import (
     window,
 )
 
-from agent.control.messages import Accepted, Ended, JobStopped, QueryRequest, Refused, StopRequest
+from agent.control.messages import Accepted, Ended, JobStopped, QueryRequest, Refused, StopRequest, WindowsLost
 
 QUERY = "SELECT product, SUM(clicks) AS clicks FROM web GROUP BY product WINDOWING 10 SECONDS"
 
@@ -94,6 +94,21 @@ def test_an_answer_that_could_not_be_passed_on_in_full_is_an_error(agent: Start,
     assert f"web-3: {why}" in " ".join(finished.out.split())
     error = f"elf: shop: this is not the whole answer: web-3: {why}; ask for fewer groups"
     assert (error in finished.err) is bounded
+
+
+@pytest.mark.parametrize(("bounded", "code"), [(True, 1), (False, 0)])
+def test_windows_that_cannot_be_had_any_more_are_reported(agent: Start, bounded: bool, code: int) -> None:
+    """An answer that lacks some of its windows is an error."""
+    accepted = Accepted("shop", ACCEPTED.query, COLUMNS, bounded)
+
+    def script(conversation: Conversation) -> None:
+        conversation.send(accepted, window(1000), WindowsLost(1000, 61_000), window(62_000), Ended("finished"))
+
+    finished = ask("query", "--once", "--output", "json", QUERY, socket=agent(script).path)
+    assert finished.code == code
+    assert finished.out.encode().splitlines() == [result_line(1000), result_line(62_000)]
+    assert "windows after 1970-01-01T00:00:01Z up to 1970-01-01T00:01:01Z were published" in finished.err
+    assert ("not all windows are shown" in finished.err) is bounded
 
 
 def test_only_counts_that_last_are_said_where_nobody_watches(agent: Start) -> None:

@@ -40,6 +40,16 @@ class PublishedWindow(msgspec.Struct, frozen=True, tag="window"):
     result: msgspec.Raw
 
 
+class WindowsLost(msgspec.Struct, frozen=True, tag="windows_lost"):
+    """Windows were published that a follower has not got, and cannot get any more: masters keep the last ones only.
+
+    `after`: the pane of the last window before them, None if there was none; `upto`: that of the last one of them.
+    """
+
+    after: int | None
+    upto: int
+
+
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """There will be no further result of the job.
 
@@ -52,4 +62,4 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     failure: str = ""
 
 
-JobEvent = Accepted | Acknowledged | PublishedWindow | Ended
+JobEvent = Accepted | Acknowledged | PublishedWindow | WindowsLost | Ended

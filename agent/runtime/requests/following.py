@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from agent.runtime.fleet.job_directory import JobDirectory
-from agent.runtime.messages.client_events import Accepted, Acknowledged, Ended, JobEvent, PublishedWindow
+from agent.runtime.messages.client_events import Accepted, Acknowledged, Ended, JobEvent, PublishedWindow, WindowsLost
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import (
     Acknowledgement,
@@ -50,7 +50,7 @@ class _Subscription:
     """`oldest` and `request`: the first and the last request whose answer counts.
 
     `closed_ms`: every window up to this instant has arrived; None: not yet known. `gap`: the first and the last instant
-    of lost windows.
+    of lost windows; `told_lost`: the pane up to which followers have been told of such.
     """
 
     sinks: tuple[EventSink, ...]
@@ -65,6 +65,7 @@ class _Subscription:
     acknowledged: Acknowledged | None = None
     closed_ms: int | None = None
     gap: tuple[int, int] | None = None
+    told_lost: int = FIRST_PANE
 
     def emit(self, event: JobEvent) -> None:
         for sink in self.sinks:
@@ -237,12 +238,16 @@ class JobSubscriptions:
         subscription.heard_at, subscription.epoch, subscription.settled = now, message.epoch, True
         if subscription.after is None:
             subscription.after = message.after
-        elif message.lost > subscription.after:
-            subscription.gap = (subscription.after + 1, message.lost)
         if not subscription.accepted:
             subscription.accepted = True
             columns = list(message.columns)
             subscription.emit(Accepted(message.name, message.text, columns, message.bounded, message.version))
+        if message.lost > subscription.after:
+            subscription.gap = (subscription.after + 1, message.lost)
+            if message.reader is None and message.lost > subscription.told_lost:
+                subscription.told_lost = message.lost
+                before = None if subscription.after == FIRST_PANE else subscription.after
+                subscription.emit(WindowsLost(before, message.lost))
 
     def _acknowledged(self, message: Acknowledgement, sender: Peer, now: float) -> None:
         """Takes the number of agents that run the job."""
