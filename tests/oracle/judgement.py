@@ -169,9 +169,14 @@ class Judgement:
     # All windows.
 
     def _check_once(self, windows: list[Window]) -> None:
-        """No window twice, but by two masters that did not know of each other."""
+        """No window twice, but by two masters that did not know of each other, or with a higher revision."""
         finals = Counter(
-            (window.pane, end_of(window), window.epoch if self.life.schedule.kinds() & DIVIDES else None)
+            (
+                window.pane,
+                end_of(window),
+                window.result.revision,
+                window.epoch if self.life.schedule.kinds() & DIVIDES else None,
+            )
             for window in windows
             if window.result.final
         )
