@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
 def write_durably(path: Path, content: bytes, *, mode: int | None = None, beside: Path | None = None) -> None:
     """Puts a whole file in the place of the one before, and waits for the disk. OSError if that does not take it: the
-    one before is still there then. `beside`: where it is written first, its own name with `.new` if not said."""
+    one before is still there then, alone. `beside`: where it is written first, its own name with `.new` if not said."""
     beside = beside or path.with_name(f"{path.name}.new")
-    with beside.open("wb") as file:
-        if mode is not None:
-            os.fchmod(file.fileno(), mode)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    sync_directory(path.parent)
+    try:
+        with beside.open("wb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        sync_directory(path.parent)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise
 
 
 def sync_directory(path: Path) -> None:

@@ -81,7 +81,7 @@ class DataDirectory:
         path = self.path / INCARNATION_FILE
         try:
             incarnation = self._last(path, wall_s) + 1
-            self._write(path, f"{incarnation}\n".encode())
+            write_durably(path, f"{incarnation}\n".encode())
         except OSError as error:
             raise self._unusable(error) from None
         return incarnation
@@ -98,7 +98,7 @@ class DataDirectory:
 
     def keep_revocations(self, lists: bytes) -> None:
         """Saves lists of revoked certificates for the next start. OSError if the disk does not take them."""
-        self._write(self.path / REVOCATIONS_FILE, lists)
+        write_durably(self.path / REVOCATIONS_FILE, lists)
 
     def ended_mandates(self) -> bytes:
         """The marks of stopped jobs saved here; empty if there are none."""
@@ -112,7 +112,7 @@ class DataDirectory:
 
     def keep_ended_mandates(self, marks: bytes) -> None:
         """Saves the marks of stopped jobs for the next start. OSError if the disk does not take them."""
-        self._write(self.path / ENDED_MANDATES_FILE, marks)
+        write_durably(self.path / ENDED_MANDATES_FILE, marks)
 
     def clock(self, warn: Callable[[str, str], None], timers_s: float) -> ClockFile:
         """The clock as this agent has believed it before. `timers_s`: the lead of the clock of timers on the machine's
@@ -157,9 +157,6 @@ class DataDirectory:
         if text.isdigit() and 0 <= int(text) < INCARNATION_MAX:
             return int(text)
         return wall_s
-
-    def _write(self, path: Path, content: bytes) -> None:
-        write_durably(path, content)
 
     def _unusable(self, error: OSError) -> StartError:
         reason = (error.strerror or str(error)).lower()

@@ -15,7 +15,6 @@ import os
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +22,7 @@ import msgspec
 
 from agent.archive.format.positions import StreamPositions
 from agent.archive.format.segments import SEGMENTS_DIRECTORY, Segment
-from agent.durable_files import sync_directory
+from agent.durable_files import write_durably
 
 VERSION = 1
 STORE_FILE = "store.json"
@@ -71,7 +70,7 @@ def create_store(path: Path, agent: str) -> StoreInfo:
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
     if not (path / STORE_FILE).exists():
         info = StoreInfo(VERSION, agent, uuid.uuid4().hex)
-        write_durably(path / STORE_FILE, msgspec.json.encode(info))
+        write_hidden_first(path / STORE_FILE, msgspec.json.encode(info))
     info = read_info(path)
     if info.agent != agent:
         raise ArchiveError(f"{path}: is the archive of agent {info.agent}, not of {agent}: name another directory")
@@ -163,7 +162,7 @@ def commit(
     kept = None if positions is None else dict(positions)
     entry = LogEntry(VERSION, written_ms, list(add), list(remove), list(replaces), kept)
     name = entry_name(written_ms)
-    write_durably(path / LOG_DIRECTORY / name, msgspec.json.encode(entry))
+    write_hidden_first(path / LOG_DIRECTORY / name, msgspec.json.encode(entry))
     return name
 
 
@@ -172,17 +171,6 @@ def entry_name(written_ms: int) -> str:
     return f"{written_ms:013d}-{uuid.uuid4().hex}.json"
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """Writes a file durably and atomically."""
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        sync_directory(path.parent)
-    except BaseException:
-        with suppress(OSError):
-            beside.unlink()
-        raise
+def write_hidden_first(path: Path, data: bytes) -> None:
+    """Writes a file of a store durably, under a name of which no reader takes notice until it is whole."""
+    write_durably(path, data, beside=path.with_name(f".{path.name}.new"))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from agent.archive.format.log import write_durably
+from agent.archive.format.log import write_hidden_first
 from agent.durable_files import sync_directory
 from elf.errors import ElfError
 
@@ -115,7 +115,7 @@ class LocalDirectory(Directory):
         target = self.path / path
         with _os_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
-            write_durably(target, data)
+            write_hidden_first(target, data)
 
     def move(self, path: str, to: str) -> None:
         source, target = self.path / path, self.path / to
