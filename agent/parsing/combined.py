@@ -15,7 +15,7 @@ import polars as pl
 from agent.parsing.columns import ParsedColumn, column_of_texts, joined, null_column, parsed
 from agent.parsing.fields import Field, null_field, unkept_field
 from agent.parsing.formats import TIME, Format, Parsed, SourceColumn
-from agent.parsing.native import ScannedLines, combined_scanner
+from agent.parsing.native import COMBINED_FIELDS, ScannedLines, combined_scanner
 from agent.parsing.record_reader import Records, line_spans
 from agent.parsing.sample import parse_sample
 from agent.parsing.times import parse_times
@@ -23,18 +23,10 @@ from agent.sources import Block
 
 TIME_FIELD = "time"
 COLUMNS: dict[str, Literal["string", "integer", "timestamp"]] = {
-    "remote_addr": "string",
-    "remote_user": "string",
-    "time": "timestamp",
-    "request": "string",
-    "method": "string",
-    "path": "string",
-    "query_string": "string",
-    "protocol": "string",
+    **dict.fromkeys(COMBINED_FIELDS, "string"),
+    TIME_FIELD: "timestamp",
     "status": "integer",
     "body_bytes_sent": "integer",
-    "http_referer": "string",
-    "http_user_agent": "string",
 }
 
 _KINDS: dict[type, pl.DataType] = {int: pl.Int64(), str: pl.String()}

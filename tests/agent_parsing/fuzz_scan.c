@@ -134,8 +134,7 @@ static void scan_json_block(const u8 *data, int64_t size) {
 
 static void scan_combined_block(const u8 *data, int64_t size) {
     int32_t places[FIELDS], columns = 1;
-    places[TIME] = 0;
-    for (int field = TIME + 1; field < FIELDS; field++) places[field] = draw(3) ? columns++ : -1;
+    for (int field = 0; field < FIELDS; field++) places[field] = field == TIME ? 0 : draw(3) ? columns++ : -1;
     Scan scan = memory_for(data, size, columns, 0);
     elf_scan_combined(&scan, places, data, size);
     check_scan(&scan, size, columns);

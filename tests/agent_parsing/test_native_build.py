@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.parsing.native import count_lines, library
+from agent.parsing.native import library
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "deploy"))
@@ -65,4 +65,4 @@ def test_it_is_built_for_each_platform(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 255 * 64 - 1, 255 * 64, 255 * 64 + 1, 40_000])
 def test_lines_are_counted(length: int) -> None:
     for block in (b"\n" * length, (b"a\n\n" * length)[:length]):
-        assert count_lines(block) == block.count(b"\n")
+        assert library.count_lines(block) == block.count(b"\n")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from two_ways import mutated, rows_of
 
 from agent.parsing.combined import COLUMNS, CombinedParser
-from agent.parsing.formats import Format, Parsed, SourceColumn
+from agent.parsing.formats import Format, SourceColumn
 from agent.parsing.native import combined_scanner, native_status
 from agent.sources import Block
 from agent.sources.blocks import Origin
@@ -52,15 +52,6 @@ RAW = (
 )  # fmt: skip
 
 
-def _rows(parsed: Parsed) -> tuple[list[str], int]:
-    """The events, each as text with the types of its values, in an order of their own; and the malformed lines."""
-    rows = []
-    for frame in parsed.frames:
-        whole = frame if "@coerced" in frame.columns else frame.with_columns(pl.lit(0).alias("@coerced"))
-        rows += [repr(sorted(row.items())) for row in whole.iter_rows(named=True)]
-    return sorted(rows), parsed.malformed
-
-
 def _check(lines: Sequence[bytes], about: str = "") -> None:
     """Both parsers say the same of these lines, whichever fields are wanted."""
     block = Block(b"\n".join(lines), Origin("access.log", 0), 0)
@@ -69,7 +60,7 @@ def _check(lines: Sequence[bytes], about: str = "") -> None:
         parser, exact = (CombinedParser(Format("combined", "time"), columns) for _ in range(2))
         assert parser._scanner is not None
         exact._scanner = None
-        assert _rows(parser.parse(block, 0)) == _rows(exact.parse(block, 0)), f"{names} of {block.data!r} {about}"
+        assert rows_of(parser.parse(block, 0)) == rows_of(exact.parse(block, 0)), f"{names} of {block.data!r} {about}"
 
 
 @st.composite
@@ -103,27 +94,14 @@ def test_every_day_and_hour_is_read_alike() -> None:
     _check([f'h - - [{stamp}] "GET / HTTP/1.1" 200 1'.encode() for stamp in stamps])
 
 
-def _mutants(seed: int, count: int) -> Iterator[bytes]:
+def _mutants(seed: int, count: int) -> list[bytes]:
     """Real-looking lines with bytes flipped, dropped, doubled and spliced."""
     chance = random.Random(seed)
     pieces = [b'"', b"\\", b" ", b"[", b"]", b"-", b"?", b"\xc3\xa4", b"\xff", b"\0", b"\r", b' "a" "b"', b" HTTP/1.1"]
-    for _ in range(count):
-        line = bytearray(chance.choice([PLAIN, PLAIN, *RAW]).encode() or b" ")
-        for _ in range(chance.randrange(4)):
-            place = chance.randrange(len(line) or 1)
-            match chance.randrange(4):
-                case 0:
-                    line[place : place + 1] = bytes([chance.randrange(256)])
-                case 1:
-                    del line[place : place + chance.randrange(1, 5)]
-                case 2:
-                    line[place:place] = line[place : place + chance.randrange(1, 9)]
-                case _:
-                    line[place:place] = chance.choice(pieces)
-        yield bytes(line).replace(b"\n", b" ")
+    return [mutated(chance, chance.choice([PLAIN, PLAIN, *RAW]), pieces) for _ in range(count)]
 
 
 @native
 @pytest.mark.parametrize("seed", range(3))
 def test_mutated_lines_are_what_the_exact_parser_says(seed: int) -> None:
-    _check(list(_mutants(seed, 2000)), f"seed {seed}")
+    _check(_mutants(seed, 2000), f"seed {seed}")

@@ -7,15 +7,14 @@ import json
 import platform
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from two_ways import mutated, rows_of
 
-from agent.parsing.formats import Format, Parsed, SourceColumn
+from agent.parsing.formats import Format, SourceColumn
 from agent.parsing.json_lines import JsonParser
 from agent.parsing.native import json_scanner, library, native_status
 from agent.sources import Block
@@ -60,21 +59,12 @@ RAW = (
 )  # fmt: skip
 
 
-def _rows(parsed: Parsed) -> tuple[list[str], int]:
-    """The events, each as text with the types of its values, in an order of their own; and the malformed lines."""
-    rows = []
-    for frame in parsed.frames:
-        whole = frame if "@coerced" in frame.columns else frame.with_columns(pl.lit(0).alias("@coerced"))
-        rows += [repr(sorted(row.items())) for row in whole.iter_rows(named=True)]
-    return sorted(rows), parsed.malformed
-
-
 def _both(data: bytes, form: Format, columns: list[SourceColumn] = COLUMNS) -> tuple[object, object]:
     parser, exact = JsonParser(form, columns), JsonParser(form, columns)
     assert parser._scanner is not None
     exact._scanner = None
     block = Block(data, Origin("web.log", 0), 0)
-    return _rows(parser.parse(block, ARRIVAL_MS)), _rows(exact.parse(block, ARRIVAL_MS))
+    return rows_of(parser.parse(block, ARRIVAL_MS)), rows_of(exact.parse(block, ARRIVAL_MS))
 
 
 @st.composite
@@ -105,7 +95,7 @@ def test_odd_lines_cost_their_neighbours_nothing(raw: str) -> None:
         assert scanned == exact
 
 
-def _mutants(seed: int, count: int) -> Iterator[bytes]:
+def _mutants(seed: int, count: int) -> list[bytes]:
     """Real-looking lines with bytes flipped, dropped, doubled and spliced."""
     chance = random.Random(seed)
     base = [
@@ -120,22 +110,8 @@ def _mutants(seed: int, count: int) -> Iterator[bytes]:
         )
         for n in range(50)
     ]
-    for _ in range(count):
-        line = bytearray(json.dumps(chance.choice(base)).encode())
-        for _ in range(chance.randrange(4)):
-            place = chance.randrange(len(line))
-            match chance.randrange(4):
-                case 0:
-                    line[place] = chance.randrange(256)
-                case 1:
-                    del line[place : place + chance.randrange(1, 5)]
-                case 2:
-                    line[place:place] = line[place : place + chance.randrange(1, 9)]
-                case _:
-                    line[place:place] = chance.choice(
-                        [b'"', b"\\", b"{", b"}", b",", b"\\u12", b"1e9", b"\xed\xa0\x80"]
-                    )
-        yield bytes(line).replace(b"\n", b" ")
+    pieces = [b'"', b"\\", b"{", b"}", b",", b"\\u12", b"1e9", b"\xed\xa0\x80"]
+    return [mutated(chance, json.dumps(chance.choice(base)), pieces) for _ in range(count)]
 
 
 @native

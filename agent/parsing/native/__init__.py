@@ -4,17 +4,17 @@ Comes as a few C sources without Python's ABI, built when ELF is installed. Wher
 everything runs on the exact parsers in Python, which mean the same. May import nothing but libraries.
 """
 
-from agent.parsing.native.combined_scanner import CombinedScanner, combined_scanner
+from agent.parsing.native.combined_scanner import COMBINED_FIELDS, CombinedScanner, combined_scanner
 from agent.parsing.native.json_scanner import JsonScanner, json_scanner
-from agent.parsing.native.library import count_lines, native_status
+from agent.parsing.native.library import native_status
 from agent.parsing.native.scanned_lines import ScannedLines
 
 __all__ = [
+    "COMBINED_FIELDS",
     "CombinedScanner",
     "JsonScanner",
     "ScannedLines",
     "combined_scanner",
-    "count_lines",
     "json_scanner",
     "native_status",
 ]

@@ -10,10 +10,10 @@ import numpy as np
 from agent.parsing.native.library import load
 from agent.parsing.native.scanned_lines import BLOCK_BYTES_MAX, ScanMemory, ScannedLines
 
-FIELDS = (
-    "time",
+COMBINED_FIELDS = (
     "remote_addr",
     "remote_user",
+    "time",
     "request",
     "method",
     "path",
@@ -24,7 +24,7 @@ FIELDS = (
     "http_referer",
     "http_user_agent",
 )
-"""All there are, in the order of the scanner's."""
+"""The fields of a line under nginx's names, in the order of the scanner's."""
 
 
 class CombinedScanner:
@@ -34,7 +34,7 @@ class CombinedScanner:
         self._library = library
         self._columns = 1 + len(fields)
         places = {field: column for column, field in enumerate(("time", *fields))}
-        self._places = np.array([places.get(field, -1) for field in FIELDS], np.int32)
+        self._places = np.array([places.get(field, -1) for field in COMBINED_FIELDS], np.int32)
 
     def scan(self, data: bytes) -> ScannedLines | None:
         """Scans whole lines; None if there are too many for it. O(bytes), without the interpreter's lock."""

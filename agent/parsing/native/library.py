@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-ABI = 3
+ABI = 4
 """Version of the calls between Python and the library, also stated in its source."""
 FILE = Path(__file__).with_name("_scan.so")
 SEAL = ".json"

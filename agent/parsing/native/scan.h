@@ -11,7 +11,7 @@
 #endif
 
 #define EXPORTED __attribute__((visibility("default")))
-#define ABI 3
+#define ABI 4
 #define INLINE_BYTES 12
 
 typedef uint8_t u8;
