@@ -66,9 +66,10 @@ class _Subscription:
             case PublishedWindow():
                 self._publish(event)
             case WindowsLost():
+                line = encode_answer(event)
                 for client in self.clients:
                     if client.is_introduced and (client.after is None or event.upto > client.after):
-                        client.listener.send_line(encode_answer(event))
+                        client.listener.send_line(line)
             case Ended():
                 self.is_over = True
                 clients, self.clients = self.clients, []

@@ -138,20 +138,13 @@ class _GroupBuilder:
         self._place_of: dict[tuple[str, int], int] = {}
         self._state_of: dict[int, int] = {}
 
-    def place(self, stream: str, files: Files) -> int:
-        """The index of a place, which is stored once."""
+    def place(self, stream: str, files: Files | list[_File]) -> int:
+        """The index of a place, which is stored once; a list was stored before."""
         key = (stream, id(files))
         if key not in self._place_of:
             self._place_of[key] = len(self.places)
-            self.places.append(_Place(stream, [_stored_file(one) for one in files]))
-        return self._place_of[key]
-
-    def stored_place(self, stream: str, files: list[_File]) -> int:
-        """The index of a place that was stored before."""
-        key = (stream, id(files))
-        if key not in self._place_of:
-            self._place_of[key] = len(self.places)
-            self.places.append(_Place(stream, files))
+            stored = files if isinstance(files, list) else [_stored_file(one) for one in files]
+            self.places.append(_Place(stream, stored))
         return self._place_of[key]
 
     def state(self, encoded: bytes) -> int:
@@ -336,7 +329,7 @@ class KeptRuns:
                 chain.version,
                 kept.function,
                 kept.upto,
-                [builder.stored_place(stream, files) for stream, files in kept.places.items()],
+                [builder.place(stream, files) for stream, files in kept.places.items()],
                 kept.held,
                 list(kept.runs),
             )

@@ -108,10 +108,10 @@ def run_loop(panes: int) -> list[Comparison]:
         fleet, posts = SimulatedAgents(1, LOOP_AGENTS), Posts(1)
         fleet.run_job(LOOP_QUERY, "copies")
         _log_for(fleet, posts, WARM_S)
-        spent_s, letters = meter.spent_s, _letters_of(fleet)
+        spent_s, letters = meter.spent_s, _messages_of(fleet)
         _log_for(fleet, posts, float(panes))
     # What a message and its answer cost, on each side (docs/transport.md).
-    links_s = 2 * MESSAGE_S * (_letters_of(fleet) - letters)
+    links_s = 2 * MESSAGE_S * (_messages_of(fleet) - letters)
     spent_ms = 1000 * (meter.spent_s - spent_s + links_s) / panes / LOOP_AGENTS
     case = f"loop for {HOLDERS} copies, an agent and pane, simulated, {LOOP_AGENTS} agents, {panes} panes"
     return [at_most(case, spent_ms, "ms", LOOP_TARGET_MS)]
@@ -156,7 +156,7 @@ def _metered() -> Iterator[_Meter]:
             setattr(owner, name, do)
 
 
-def _letters_of(fleet: SimulatedAgents) -> int:
+def _messages_of(fleet: SimulatedAgents) -> int:
     return sum(agent.copies.copy_sender.sent for agent in fleet.agents)
 
 

@@ -91,8 +91,7 @@ class JobAttachment:
 
     `accepted` is set once the agent has taken the request; `acknowledged` has the number of agents that run it,
     `last_pane` the last window, `has_lost_windows` whether there were others that cannot be had any more, `ended` the
-    reason why no other comes. Every call may raise a ClientError, which is
-    final.
+    reason why no other comes. Every call may raise a ClientError, which is final.
     """
 
     def __init__(

@@ -126,7 +126,7 @@ class CopySender:
         for part in parts:
             self._sender.send(outbox.peer, part, now)
 
-    def acknowledged(self, sender: Peer, message: CopyAck, now: float) -> bool:
+    def acknowledged(self, message: CopyAck, sender: Peer, now: float) -> bool:
         """Notes that a message has come; False if none of that number was on its way."""
         outbox = self._outboxes.get(sender.node_id)
         sent = None if outbox is None else outbox.on_their_way.pop(message.serial, None)
@@ -136,7 +136,7 @@ class CopySender:
         self._send_waiting(outbox, now)
         return True
 
-    def part_acknowledged(self, sender: Peer, message: CopyPartAck, now: float) -> bool:
+    def part_acknowledged(self, message: CopyPartAck, sender: Peer, now: float) -> bool:
         """Sends the parts that follow; False if no such message is on its way."""
         outbox = self._outboxes.get(sender.node_id)
         for sent in () if outbox is None else outbox.on_their_way.values():

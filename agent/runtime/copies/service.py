@@ -87,10 +87,10 @@ class RunCopies:
             Copies: Handler(Via.DIRECT, self.hold),
             CopyResponse: Handler(Via.DIRECT, self.recover),
             HoldersNote: Handler(Via.DIRECT, self.note_holders),
-            CopyAck: Handler(Via.DIRECT, self.taken),
+            CopyAck: Handler(Via.DIRECT, self.copy_sender.acknowledged),
             CopyRequest: Handler(Via.FLEET | Via.DIRECT, self.give),
             CopyPart: Handler(Via.DIRECT, self.part),
-            CopyPartAck: Handler(Via.DIRECT, self.part_taken),
+            CopyPartAck: Handler(Via.DIRECT, self.copy_sender.part_acknowledged),
         }
 
     def statistics(self) -> Mapping[str, int]:
@@ -253,10 +253,6 @@ class RunCopies:
 
     # Messages with copies.
 
-    def taken(self, message: CopyAck, sender: Peer, now: float) -> bool:
-        """Notes that a message has come."""
-        return self.copy_sender.acknowledged(sender, message, now)
-
     def part(self, message: CopyPart, sender: Peer, now: float) -> bool:
         """Takes a part of a message, and the message once all parts are there."""
         if self._directory.get(message.app_id) is None:
@@ -268,10 +264,6 @@ class RunCopies:
             self._sender.send(sender, arrived, now)
             return True
         return self.hold(arrived, sender, now) if isinstance(arrived, Copies) else self.recover(arrived, sender, now)
-
-    def part_taken(self, message: CopyPartAck, sender: Peer, now: float) -> bool:
-        """Sends the parts that follow."""
-        return self.copy_sender.part_acknowledged(sender, message, now)
 
     # Time.
 

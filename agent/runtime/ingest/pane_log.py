@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import deque
 
+from agent.runtime.durable.records import Span
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS, Publication
 from agent.runtime.model.panes import COUNTS_BYTES, Counted, Counts, Run, count_in, runs_upto, total
 
-Span = tuple[int, int]
 UNCOMMITTED_BYTES_MAX = 64 << 20
 """Upper bound on runs that are sealed and not committed; past it a worker seals nothing until the master catches up."""
 RETAINED_BYTES_MAX = 256 << 20
