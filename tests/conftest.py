@@ -13,7 +13,7 @@ collect_ignore_glob = ["*conftest.py"]  # they hold no doctests, and two modules
 
 REAL_LOGS = Path(os.environ.get("ELF_REAL_LOGS", Path(__file__).parents[2] / "shared" / "data"))
 
-settings.register_profile("quick", max_examples=10, deadline=None, print_blob=True)
+settings.register_profile("quick", max_examples=10, deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("nightly", max_examples=400, deadline=None, print_blob=True)
 settings.register_profile(
     "fuzz", max_examples=5000, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck)
