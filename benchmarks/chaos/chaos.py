@@ -69,7 +69,7 @@ def _run(extent: Extent, folder: Path) -> list[Comparison]:
         watch.wait(is_complete(extent.agents), "no complete window")
         began_s = time.time()
         faults = Faults(fleet, servers, extent.seed, names[:1], disks)
-        faults.run(extent.seconds)
+        faults.run(extent.seconds, watch.check)
         healed_s = time.time()
         last = watch.wait(is_complete(extent.agents, healed_s), "no complete window after the last fault")
         publications = watch.since(began_s)

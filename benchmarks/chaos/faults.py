@@ -55,8 +55,8 @@ class Faults:
     def count(self) -> int:
         return self.counts.total()
 
-    def run(self, seconds: float) -> None:
-        """Lets things go wrong for so long, and then makes all well again."""
+    def run(self, seconds: float, check: Callable[[], None]) -> None:
+        """Lets things go wrong for so long, and then makes all well again. `check` may raise that all is over."""
         due = 0.0
         while (now := time.monotonic() - self._began) < seconds:
             if now >= due:
@@ -64,6 +64,7 @@ class Faults:
                 due = now + self._random.uniform(*PAUSE_S)
             self._return(now)
             self._look()
+            check()
             time.sleep(TICK_S)
         self._return(float("inf"))
         self._fleet.wait_ready(self._fleet.names)
@@ -138,6 +139,7 @@ class Faults:
         for name in self._fleet.names:
             if name not in self._returns and not self._fleet.is_running(name):
                 self.ended.append(f"{name}: {self._fleet.process(name).last_words()}")
+                self._say(name, f"has ended by itself: {self._fleet.process(name).last_words()}")
                 self._fleet.launch(name)
 
     def _say(self, name: str, what: str) -> None:

@@ -13,7 +13,7 @@ from agent import WindowResult
 from benchmarks.agents import LIVE, live_logs, until_all_run
 from benchmarks.race import BenchmarkError
 from benchmarks.replay import Replay
-from elf.client import ClientError, Result, UnknownJobError
+from elf.client import ClientError, JobEndedError, Result, UnknownJobError
 from elf.demo.agents.agents import AgentFleet
 
 GRACE_S = 1.0
@@ -62,6 +62,12 @@ class WindowWatch:
         """Ends the thread with the next window, or with the connection."""
         self._is_closed = True
 
+    def check(self) -> None:
+        """Raises BenchmarkError if the job is followed no more."""
+        with self._came:
+            if self._fault is not None:
+                raise BenchmarkError(self._fault)
+
     def wait(self, is_it: Callable[[Publication], bool], what: str) -> Publication:
         """The first publication of which this holds. Raises BenchmarkError when there is none in time."""
         deadline, seen = time.monotonic() + WAIT_TIMEOUT_S, 0
@@ -98,11 +104,11 @@ class WindowWatch:
                         return "closed"
                     if isinstance(update, Result):
                         self._take(update)
+                raise JobEndedError(self._app, job.ended or "lost", job.failure)
         except UnknownJobError:
             return None
         except ClientError as error:
             return str(error)
-        return "the job has ended"
 
     def _take(self, result: Result) -> None:
         with self._came:
