@@ -94,7 +94,7 @@ class Root:
         events = {"product": ["a", "b", "a"], "price": pl.Series(['"1"', "2", None], dtype=pl.String)}
         self.operators.insert(self.feed.key, Parsed((pl.DataFrame({"@time": times, **events}),), malformed=1), 0.0, 0)
 
-    reads_app = False
+    reads_app = has_more = False
 
     def known(self) -> int:
         return self.master.roster.known()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 import polars as pl
 import pytest
-from memory_fleet import COUNT, WALL_MS, Fleet, events
+from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 
-from agent import StreamOptions
+from agent import Agent, StreamOptions
 from agent.parsing import Parsed
 from agent.runtime.ingest import operator, pane_log
 from agent.runtime.ingest.event_clock import FUTURE_MS
+from agent.runtime.master import job_master
 from agent.runtime.reduce.straggler import HOLDBACK_S
 from overlay import app_id
 
@@ -54,6 +55,24 @@ def test_an_idle_stream_closes_windows_by_the_clock_and_a_backlog_does_not() -> 
     assert shown(fleet) == [], "nobody knows what is still to be read"
     fleet.catch_up()
     assert shown(fleet) == [(1.0, 1, 1)]
+
+
+def test_a_backlog_of_large_windows_is_published_in_pieces_between_which_other_work_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(job_master, "PIECE_BYTES", 1)
+    fleet = live(size=2, text=COUNT.replace("1 SECOND", "2 SECONDS EVERY 1 SECOND"))
+    master = next(state for agent in fleet.agents if (state := agent.masters.state(KEY)) is not None)
+    for second in range(20):
+        fleet.insert(second % 2, events(f"a{second}", "b", at_ms=WALL_MS + 1500 + 1000 * second))
+    turns: list[int] = []
+    work = Agent.work
+    monkeypatch.setattr(Agent, "work", lambda agent, *at: (turns.append(master.frontier), work(agent, *at))[1])
+    fleet.wait(60.0)
+    fleet.catch_up()
+    assert [second for second, _, _ in shown(fleet)] == [float(second) for second in range(21)]
+    assert {result.contributors for result in fleet.results} == {2}
+    assert {WALL_MS + 1000 * second for second in range(1, 20)} <= set(turns), "each pane has a turn of its own"
 
 
 def test_a_window_in_which_nobody_saw_anything_is_not_shown() -> None:

@@ -49,7 +49,12 @@ class RootSink(Protocol):
         ...
 
     def on_complete(self, now: float) -> None:
-        """Publishes the runs that every source has reached."""
+        """Publishes the runs that every source has reached, or a piece of them if they are large."""
+        ...
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `on_complete` would publish more at once."""
         ...
 
 

@@ -453,6 +453,8 @@ class LocalJobs:
             self._send(job, node.tree, parent, node.advance(now, has_parent=parent is not None), now)
         if job.root is not None:
             job.root.on_complete(now)
+            if job.root.has_more:
+                self._has_work(job)
 
     def send_up(self, job: LocalJob, now: float) -> None:
         """Sends the snapshots that are due, without combining more."""
@@ -501,6 +503,10 @@ class LocalJobs:
                 self._awaiting.pop(app_id, None)
 
     # Time.
+
+    def has_more(self, app_id: Id) -> None:
+        """Notes that a job's master has more to publish."""
+        self._working[app_id] = None
 
     def _has_work(self, job: LocalJob) -> None:
         self._working[job.app_id] = None

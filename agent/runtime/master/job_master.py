@@ -53,7 +53,7 @@ from agent.runtime.model import contributors
 from agent.runtime.model.bundle import Signature
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
-from agent.runtime.model.panes import END, FIRST_PANE, Run, holds_panes
+from agent.runtime.model.panes import END, FIRST_PANE, Run, holds_panes, in_pieces
 from agent.runtime.reduce.combiner import PaneSpan
 from agent.runtime.reduce.straggler import (
     LEAP_AGAIN_S,
@@ -148,6 +148,8 @@ STANDSTILL_S = 3.0
 """Time for which parts of a pane wait for others from which on an agent is suspected to follow another master."""
 RESULT_BYTES_MAX = 48 << 20
 """Upper bound on a result; a larger one loses its last rows."""
+PIECE_BYTES = 4 << 20
+"""Memory of runs that are published at a stroke, or a single pane's. Peers would miss a sign of life meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +219,8 @@ class JobMaster:
             state, sender, self._replicate, self._replication.is_held, self.subscribers.acknowledge, REPLICATION_S
         )
         self.announcing = Announcing(state, self.rollout, self.subscribers, node.peer, name, now)
+        self._complete: deque[list[Run]] = deque()
+        """Complete runs that are to be published, in pieces."""
         self._outcomes: deque[_Outcome] = deque()
         self.log = JobLog()
 
@@ -456,20 +460,32 @@ class JobMaster:
     def on_complete(self, now: float) -> None:
         """Publishes the runs that every source has reached, unless they are held back for missing agents."""
         if self.ended is None and self.state.failure is None:
-            spans, written_off = self.local.nodes.complete_spans(), self._holdback.written_off
-            self._holdback.begun(has_parts=bool(spans or self.local.nodes.waiting_runs), now=now)
-            if spans and self._holds_back(spans, now):
-                # A pane that lacks nobody does not wait for what later ones lack.
-                spans = list(takewhile(lambda span: not self._lacking(span), spans if self.local.is_copied else ()))
-            if spans:
-                self._publish(self.local.nodes.complete_runs(spans[-1].upto), now)
-                self.state.runs(self._holdback.written_off & ~written_off, no_longer=True)
-                alive = self.copies.published(spans[-1].upto, spans[-1].whole)
-                self._holdback.contributed(alive)
-                if self.state.versions.at(spans[-1].upto) is self.state.versions.newest:
-                    self.state.runs(spans[-1].contributors & ~(spans[-1].whole & ~alive))
+            if not self._complete:
+                self._take_complete(now)
+            if self._complete:
+                self._publish(self._complete.popleft(), now)
                 self.subscribers.acknowledge(now)
         self._release(now)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `on_complete` would publish more at once."""
+        return bool(self._complete) and self.ended is None and self.state.failure is None
+
+    def _take_complete(self, now: float) -> None:
+        """Takes what is to be published now."""
+        spans, written_off = self.local.nodes.complete_spans(), self._holdback.written_off
+        self._holdback.begun(has_parts=bool(spans or self.local.nodes.waiting_runs), now=now)
+        if spans and self._holds_back(spans, now):
+            # A pane that lacks nobody does not wait for what later ones lack.
+            spans = list(takewhile(lambda span: not self._lacking(span), spans if self.local.is_copied else ()))
+        if spans:
+            self._complete.extend(in_pieces(self.local.nodes.complete_runs(spans[-1].upto), PIECE_BYTES))
+            self.state.runs(self._holdback.written_off & ~written_off, no_longer=True)
+            alive = self.copies.published(spans[-1].upto, spans[-1].whole)
+            self._holdback.contributed(alive)
+            if self.state.versions.at(spans[-1].upto) is self.state.versions.newest:
+                self.state.runs(spans[-1].contributors & ~(spans[-1].whole & ~alive))
 
     def _holds_back(self, spans: Iterable[PaneSpan], now: float) -> bool:
         state = self.state

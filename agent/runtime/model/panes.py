@@ -147,8 +147,9 @@ class Run:
         return bool(self.contributors or self.leaped or self.losses)
 
     def pieces(self, panes_max: int) -> Iterator[Run]:
-        """The run as runs with counts of at most so many panes each, in order; itself if that is one."""
-        panes = self.counted.keys() | {patch.carrier for patch in self.patches}
+        """The run as runs with counts of at most so many panes each, in order; itself if that is one. What belongs to
+        no pane is in the last."""
+        panes = (self.counted.keys() | {patch.carrier for patch in self.patches}) - {END}
         ends = sorted(panes)[panes_max - 1 : -1 : panes_max] if len(panes) > panes_max else []
         after = self.after
         for upto in (*ends, self.upto):
@@ -252,6 +253,22 @@ def holds_panes(after: int, upto: int, pane_ms: int | None) -> bool:
 def runs_upto(pane: int, runs: Iterable[Run]) -> list[Run]:
     """The runs, cut to the panes up to one."""
     return [run.within(run.after, pane) for run in runs if run.after < pane]
+
+
+def in_pieces(runs: Iterable[Run], bytes_max: int) -> Iterator[list[Run]]:
+    """The runs in order, in lists whose states take about so much memory together, or are those of one pane."""
+    piece: list[Run] = []
+    size = 0
+    for run in runs:
+        whole = int(run.state.estimated_size())
+        for part in run.pieces(max(1, len(run.counted) * bytes_max // whole)) if whole > bytes_max else (run,):
+            piece.append(part)
+            size += int(part.state.estimated_size())
+            if size >= bytes_max:
+                yield piece
+                piece, size = [], 0
+    if piece:
+        yield piece
 
 
 def add_counted(every: Iterable[Counted]) -> Counted:
