@@ -15,12 +15,14 @@ delivers after its combiner has passed them on are detached as well.
 
 from __future__ import annotations
 
+from bisect import insort
+from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import partial as bound
 from functools import reduce
 from itertools import groupby
-from operator import and_, or_
+from operator import and_, itemgetter, or_
 from typing import NamedTuple
 
 import polars as pl
@@ -260,16 +262,23 @@ class Combiner:
         return max(min(awaited, default=self.frontier), self._awaited_from)
 
     def _cuts(self, limit: int) -> list[tuple[PaneSpan, list[Run]]]:
-        """Cuts (frontier, limit] wherever a run begins or ends, each span with the runs that count in it."""
+        """Cuts (frontier, limit] wherever a run begins or ends, each span with the runs that count in it. O(runs in all
+        spans + runs · log).
+        """
         if limit <= self.frontier:
             return []
         pending = [run for runs in (*self._waiting.values(), self._detached) for run in runs]
         ends = {end for run in pending for end in (run.after, run.upto)}
         bounds = sorted({end for end in (*ends, *self.ends) if self.frontier < end < limit} | {limit})
+        by_begin = deque(sorted(enumerate(pending), key=lambda one: one[1].after))
+        spanning: list[tuple[int, Run]] = []
         cuts = []
         after, self._overlapping = self.frontier, 0
         for upto in bounds:
-            there = [run for run in pending if run.after < upto and run.upto > after]
+            spanning = [one for one in spanning if one[1].upto > after]
+            while by_begin and by_begin[0][1].after < upto:
+                insort(spanning, by_begin.popleft(), key=itemgetter(0))
+            there = [run for _, run in spanning if run.upto > after]
             inside = [run for run in there if run.contributors]
             by_tree = [_disjoint([run for run in inside if run.tree == tree]) for tree in self.trees]
             chosen = [run for runs, _ in by_tree for run in runs]
