@@ -4,6 +4,7 @@ not fit its memory.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -74,14 +75,14 @@ class DataDirectory:
         self._release()
 
     def next_incarnation(self, wall_s: int) -> int:
-        """The number of this start, one above the last, on disk before it is returned.
+        """The number of this start, one above the last, on disk before it is returned, also if that is full.
 
         If the file holds no number, the time replaces it, which is higher than any number of starts.
         """
         path = self.path / INCARNATION_FILE
         try:
             incarnation = self._last(path, wall_s) + 1
-            write_durably(path, f"{incarnation}\n".encode())
+            _write_also_if_full(path, f"{incarnation}\n".encode())
         except OSError as error:
             raise self._unusable(error) from None
         return incarnation
@@ -142,8 +143,11 @@ class DataDirectory:
         path = self.path / name
         try:
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            path.mkdir(mode=mode)
+                for left in path.iterdir():  # the folder stays: on a full disk there is no room for another
+                    shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+                path.chmod(mode)
+            else:
+                path.mkdir(mode=mode)
         except OSError as error:
             raise self._unusable(error) from None
         return path
@@ -167,6 +171,19 @@ class DataDirectory:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _write_also_if_full(path: Path, content: bytes) -> None:
+    """Replaces a small file, on a full disk in its place: it is in one block, which is there already."""
+    try:
+        write_durably(path, content)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.is_file():
+            raise
+        with path.open("r+b") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def _boot_id() -> str:
