@@ -109,6 +109,23 @@ def test_following_again_starts_again() -> None:
     assert panes(fleet.notices(2)) == [2, 3, 4]
 
 
+def test_a_job_is_lost_to_its_followers_only_when_their_agent_has_forgotten_it() -> None:
+    fleet = live(12)
+    follower = next(agent for agent in fleet.agents if KEY not in agent.failover.jobs and not agent.masters.leads(KEY))
+    client = client_of(follower)
+    client.follow(KEY, None, fleet.now)
+    fleet.settle()
+    for agent in [agent for agent in fleet.agents if agent is not follower]:
+        fleet.network.remove(agent.node)
+    fleet.agents = [follower]
+    fleet.wait_long(60.0)
+    assert follower.directory.get(KEY) is not None
+    assert not any(isinstance(notice, Ended) for notice in client.notices())
+    fleet.wait_long(60.0)
+    assert follower.directory.get(KEY) is None
+    assert client.notices()[-1] == Ended("lost")
+
+
 @pytest.mark.parametrize(("after", "lost"), [(0, (None, 2)), (1, (1, 2)), (2, None), (3, None)])
 def test_only_the_last_results_are_kept_and_followers_are_told(
     monkeypatch: pytest.MonkeyPatch, after: int, lost: tuple[int | None, int] | None

@@ -37,7 +37,9 @@ REPEAT_S = 3.0
 ANSWER_S = 1.0
 """Delay before an unanswered request is repeated."""
 LOST_S = 30.0
-"""Time without a message from any master of a job after which the job is lost."""
+"""Time without a message from any master of a job after which the job is lost, unless this agent still knows it: the
+fleet may be long in finding the next master.
+"""
 RECENT_S = 10.0
 """Age of an announcement up to which its job exists, even if the node closest to its appId denies it."""
 
@@ -180,7 +182,7 @@ class JobSubscriptions:
     def tick(self, now: float) -> None:
         """Repeats requests, and ends the subscriptions to lost jobs."""
         for key, subscription in list(self._subscriptions.items()):
-            if now - subscription.heard_at > LOST_S:
+            if now - subscription.heard_at > LOST_S and not (subscription.accepted and self._directory.get(key[0])):
                 self._end(key, Ended("lost" if subscription.accepted else "unknown"))
             elif subscription.settled and now - subscription.asked_at >= REPEAT_S:
                 self._ask(key, subscription, now)
