@@ -5,37 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from weakref import WeakKeyDictionary
 
 from agent.feeding.reading_ledger import Files
 from agent.parsing import Format
 from agent.runtime.durable.records import Chain
 from agent.sources.blocks import Block, Origin
-from agent.sources.file.finding import Identity
-from agent.sources.file.followed_file import FollowedFile, ReadUpTo
+from agent.sources.file.followed_file import FINGERPRINT_BYTES, FollowedFile
+from agent.sources.file.rotation import TELLING_BYTES
 from agent.sources.reader import SourceBlock, SourcePart
 
+_Places = tuple[tuple[Chain, int], ...]
 NOTHING_SEALED: Mapping[Chain, Files] = MappingProxyType({})
 
 
 class Replay:
     """The places, by chain, up to which one reading repeats what an earlier process has read. A file is the same if it
-    has the identity, now or where its reading goes on, and begins as it did: numbers of files are used again.
+    has the identity, now or where its reading goes on, and begins as it did: numbers of files are used again. One that
+    begins as it did for long enough is a copy of it.
     """
 
     def __init__(self, sealed: Mapping[Chain, Files]) -> None:
-        self._sealed: dict[Identity, list[tuple[Chain, ReadUpTo]]] = {}
-        for chain, files in sealed.items():
-            for file in files:
-                self._sealed.setdefault(file.identity, []).append((chain, file))
+        self._sealed = [(chain, file) for chain, files in sealed.items() for file in files]
+        self._of_file: WeakKeyDictionary[FollowedFile[Format], tuple[int, _Places]] = WeakKeyDictionary()
+        """The places in each file, of which enough is there, with the number of its truncations."""
 
     def _after(self, piece: SourceBlock[Format]) -> dict[Chain, int]:
         """The offsets in a file, beyond a block's beginning, at which an earlier process has sealed its last runs."""
         if not self._sealed:
             return {}
         file, begin = followed(piece.part), piece.block.origin.offset
-        identities = {file.identity} if file.resumed is None else {file.identity, file.resumed.identity}
-        known = (one for identity in identities for one in self._sealed.get(identity, ()))
-        return {chain: place.offset for chain, place in known if place.offset > begin and file.begins_as(place)}
+        return {chain: offset for chain, offset in self._places(file) if offset > begin}
+
+    def _places(self, file: FollowedFile[Format]) -> _Places:
+        """The offsets at which an earlier process has sealed its last runs."""
+        truncated, places = self._of_file.get(file, (-1, ()))
+        if truncated != file.truncated:
+            identities = {file.identity} if file.resumed is None else {file.identity, file.resumed.identity}
+            places = tuple(
+                (chain, place.offset)
+                for chain, place in self._sealed
+                if (place.identity in identities or place.fingerprint_bytes >= TELLING_BYTES) and file.begins_as(place)
+            )
+            if file.size >= FINGERPRINT_BYTES:
+                self._of_file[file] = file.truncated, places
+        return places
 
     def of(self, piece: SourceBlock[Format]) -> frozenset[Chain]:
         """The chains whose last run was sealed after a block."""

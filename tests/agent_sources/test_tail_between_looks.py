@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compressing import compress
 
 from agent.sources.file import folder_watch
 from agent.sources.file.folder_watch import FOLDERS_WATCHED_MAX, PASSED_MAX
@@ -37,6 +38,13 @@ def copy_and_truncate(log: Path, lines_between: tuple[str, ...] = ()) -> None:
     shutil.copy(log, log.with_name(f"{log.name}.1"))
     append(log, *lines_between)
     log.write_text("")
+
+
+def tick(file: Path) -> None:
+    """Waits until the file system's clock goes on, from a file's last change."""
+    beside = file.with_name("clock")
+    while not beside.exists() or beside.stat().st_mtime_ns <= file.stat().st_mtime_ns:
+        beside.write_text("now")
 
 
 def lines_of(follower: Any) -> Counter[str]:
@@ -194,6 +202,32 @@ def test_unread_lines_of_a_log_that_is_copied_and_truncated_come_from_the_copy(
     follower.poll(3, later=LOOK_S)
     assert lines_of(follower) == Counter(written)
     assert follower.tail.statistics().truncated == 5
+
+
+@pytest.mark.parametrize("pattern", ["access.log", "access.log*"])
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_what_a_log_held_between_two_truncations_comes_from_its_copies(
+    follow: Follow, tmp_path: Path, pattern: str, is_compressed: bool
+) -> None:
+    log, written = tmp_path / "access.log", ["a"]
+    append(log, "a")
+    follower = follow(tmp_path / pattern, read_from="beginning")
+    follower.poll()
+    for round_ in range(3):
+        for copy in range(3):
+            written.append(f"line {copy} of round {round_}")
+            append(log, written[-1])
+            tick(log)
+            copy_and_truncate(log)
+            rotated = (tmp_path / "access.log.1").rename(tmp_path / f"access.log.{30 - 3 * round_ - copy}")
+            if is_compressed:
+                compress(rotated)
+        written.append(f"round {round_}")
+        append(log, written[-1])
+        follower.poll()
+        follower.poll(2, later=LOOK_S)
+    assert lines_of(follower) == Counter(written)
+    assert follower.tail.statistics().losses == 0, follower.faults
 
 
 def test_what_a_truncation_took_is_said(follow: Follow, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ _ROTATION = re.compile(r"[._-](?P<number>[0-9][0-9T_.:-]*)(\.gz|\.zst)?|\.gz|\.z
 _ROTATED = re.compile(rf"(?P<log>.+?)({_ROTATION.pattern})")
 _DIGITS = re.compile(r"[0-9]+")
 _NS = 1_000_000_000
-_TELLING_BYTES = 256
+TELLING_BYTES = 256
 """Size of a beginning from which two files that share it are the same."""
 _DATE_DIGITS = 6
 
@@ -81,6 +81,21 @@ def find_compressed(log: str, since_ns: int, read: Iterable[bytes]) -> list[Foun
     heads = list(read)
     found = [file for file in siblings(log) if _has_compressed_name(file) and _is_changed_since(file, since_ns)]
     return [file for file in found[:COMPRESSED_LOOKED_INTO_MAX] if not _is_among(_head(file), heads)]
+
+
+def find_copies_between(before: ReadUpTo, read: Iterable[bytes]) -> list[FoundFile]:
+    """Finds copies of what a log held for a moment, between the content that was read and the present one: plain or
+    compressed, changed since then, and beginning like none of `read`. The oldest first.
+    """
+    heads = list(read)
+    since_ns = before.modified_ns
+    found = [
+        file
+        for file in siblings(log_of(before.path))
+        if (_is_changed_since(file, since_ns) if _has_compressed_name(file) else file.status.st_mtime_ns > since_ns)
+    ]
+    beginnings = ((file, _head(file)) for file in found[:COMPRESSED_LOOKED_INTO_MAX])
+    return [file for file, head in beginnings if head and not before.begins(head) and not _is_among(head, heads)]
 
 
 def find_again(known: Sequence[ReadUpTo], found: FoundFiles, patterns: Sequence[str]) -> FoundAgain:
@@ -211,7 +226,7 @@ def _holds(file: FoundFile, known: ReadUpTo) -> bool:
 def _is_resumed_elsewhere(one: ReadUpTo, again: FoundAgain) -> bool:
     """Whether a file is known twice, before and after it was compressed; it goes on where it was read less far."""
     for identity, (other, file) in again.resumed.items():
-        if one.fingerprint_bytes >= _TELLING_BYTES and _has_compressed_name(file) and _holds(file, one):
+        if one.fingerprint_bytes >= TELLING_BYTES and _has_compressed_name(file) and _holds(file, one):
             first = min(one, other, key=lambda known: known.offset)
             again.resumed[identity] = first, file
             return True

@@ -32,7 +32,15 @@ from agent.sources.file.finding import (
 )
 from agent.sources.file.folder_watch import FolderWatch, Passed
 from agent.sources.file.followed_file import FINGERPRINT_BYTES, CutOff, FollowedFile, ReadUpTo
-from agent.sources.file.rotation import find_again, find_compressed, find_moved, is_compressed, is_rotation_of, log_of
+from agent.sources.file.rotation import (
+    find_again,
+    find_compressed,
+    find_copies_between,
+    find_moved,
+    is_compressed,
+    is_rotation_of,
+    log_of,
+)
 from agent.sources.reader import F, ReaderStatistics, Recognise, SourceBlock, SourcePart
 
 LOOK_S = 1.0
@@ -82,6 +90,7 @@ class TailReader(Generic[F]):
         self._closed: deque[bytes] = deque(maxlen=_CLOSED_MAX)
         self._closed_ns = 0  # last change of all files that were closed
         self._vanished: list[Passed] = []  # between a look and the opening
+        self._between: dict[Identity, FoundFile] = {}  # copies of what a log held between two truncations
         self._missed = 0
         self._lost = 0
         self._watch = FolderWatch(self._patterns)
@@ -208,7 +217,7 @@ class TailReader(Generic[F]):
             else:
                 self._notice(file, None, now)
                 moved |= file.gone_since is None or (named is not None and self._is_new(identity_of(named), file.path))
-        return moved
+        return moved or bool(self._between)
 
     def _notice(self, file: FollowedFile[F], status: os.stat_result | None, now: float) -> None:
         truncated = file.truncated
@@ -220,6 +229,9 @@ class TailReader(Generic[F]):
             copied = self._take_copy(file.cut_off, now)
             unread = 0 if copied else file.cut_off.unread_bytes
             self._lost += unread > 0
+            heads = [*self._closed, *(one.head() for one in self._files.values())]
+            between = find_copies_between(file.cut_off.read_up_to, heads)
+            self._between |= {one.identity: one for one in between if self._is_new(one.identity, one.path)}
             lost = f"; {unread:,} bytes had not been read" if unread else ""
             self._faults.report(file.path, f"was truncated: it is read from its beginning{lost}")
 
@@ -263,6 +275,8 @@ class TailReader(Generic[F]):
         self._compressed = {key: path for key, path in self._compressed.items() if key in found.files}
         self._left_out = {key: size for key, size in self._left_out.items() if key in found.files}
         unread = self._read_on(found, now) if is_first else self._passed(passed)
+        unread += [file for identity, file in self._between.items() if identity not in {one.identity for one in unread}]
+        self._between.clear()
         fresh = [file for identity, file in found.files.items() if self._is_new(identity, file.path)]
         wanted = {file.identity for file in unread}
         fresh = [*unread, *(file for file in fresh if file.identity not in wanted)]
@@ -300,6 +314,7 @@ class TailReader(Generic[F]):
         """Files that had a matching name between two looks. Those that cannot be read any more are counted."""
         found: dict[Identity, FoundFile] = {}
         deleted = {file.path for file in self.files if file.is_deleted}
+        known = [*(file.path for file in self._between.values()), *(file.path for file in self.files)]
         for one in passed:
             try:
                 status = Path(one.path).lstat() if one.path is not None else None
@@ -308,7 +323,8 @@ class TailReader(Generic[F]):
             if status is None:
                 compressed = self._compressed_meanwhile(one.name, found)
                 found |= compressed
-                if not compressed and one.name not in deleted:
+                is_copied = any(Path(path).stem == Path(one.name).name and is_compressed(path, b"") for path in known)
+                if not (compressed or is_copied or one.name in deleted):
                     self._missed += 1
                     self._faults.report(one.name, "had this name for a moment and is gone: it was not read")
             elif stat.S_ISREG(status.st_mode) and self._is_new(identity_of(status), one.path or one.name):
