@@ -1,7 +1,7 @@
 """ELF QL: a query's text comes in, a plan goes out, and stages that run the plan on events and on results as Polars
 expressions. Imports nothing of the other rooms."""
 
-from query.compiler import analyze, analyze_with_rules, parse
+from query.compiler import analyze, analyze_with_rules, keywords, parse
 from query.execution.event_stage import BranchesStage, EventStage
 from query.execution.join_stage import JoinStage, TableError
 from query.execution.result_stage import OtherStage, ResultStage
@@ -19,7 +19,6 @@ from query.plan.plan import Plan, PlanColumn, PlanJoin, PlanKey, output_names
 from query.plan.windows import tumbling
 from query.plan.wire import BeyondGroups, PlanError
 from query.syntax.ast import App, Query, Stream, TableRef, apps, sources, streams_read, with_apps
-from query.syntax.parser import keywords
 from query.syntax.printer import format_query
 
 __all__ = [

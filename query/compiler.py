@@ -13,7 +13,6 @@ from query.functions import FUNCTIONS
 from query.model.limits import GROUPS_DEFAULT
 from query.optimizer import RULES, rewrite
 from query.planner import plan_execution
-from query.syntax import parser
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +33,16 @@ def parse(text: str) -> ast.Query:
     >>> parse("SELECT COUNT(*) FROM web").source.name
     'web'
     """
+    from query.syntax import parser  # by whoever parses: an agent that is asked nothing need not hold the grammar
+
     return parser.parse(text, _SCALAR_FUNCTIONS)
+
+
+def keywords() -> frozenset[str]:
+    """The grammar's own words, in capitals."""
+    from query.syntax import parser
+
+    return parser.keywords()
 
 
 def analyze(

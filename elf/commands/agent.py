@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ import click
 from elf.errors import ElfError
 from elf.options.configuration import read_config, read_identity
 
-THREADS = {"POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
+THREADS = {"POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Limits on threads: an agent is a guest on its machine and works on small blocks, for which a thread per core is
 waste.
 """
@@ -39,9 +41,18 @@ def agent(file: Path) -> None:
     # Imported only now: Polars and others read the numbers of threads when they are loaded.
     from agent import StartError, run_agent
 
+    give_back_memory()
     try:
         code = run_agent(config, identity, PROGRAM)
     except StartError as error:
         raise ElfError(str(error)) from error
     if code:
         raise click.exceptions.Exit(code)
+
+
+def give_back_memory() -> None:
+    """Returns what loading has left unused to the system, where its C library can do that."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
