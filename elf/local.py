@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import time
@@ -21,9 +22,9 @@ from agent import EmbeddedFleet, SpillArea, Submit, WindowResult
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.feeding.stream_schema import schema_of
 from agent.feeding.table_files import read_table, table_schema
-from agent.parsing import Format, Parsed, Parser, parser, sniff
+from agent.parsing import ColumnTest, Format, Parsed, Parser, parser, sniff
 from agent.runtime.upstream.tables import FileTable
-from agent.sources import Block, SourceError
+from agent.sources import Reading, SourceError
 from agent.sources import SourceFile as SourceFile
 from elf.errors import ElfError, UsageError, not_whole
 from overlay import app_id
@@ -51,8 +52,10 @@ def read_tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, File
 LOST = "this is not the whole answer: an agent could not read {:,} parts of it; ask with --agents 1"
 APP = "local"
 BLOCK_BYTES = 4 << 20
-PARSER_THREADS = 1
-BLOCKS_AHEAD = 4
+PARSER_THREADS_MAX = 8
+"""Upper bound on threads that read and parse blocks; beyond it the agents are what takes time."""
+BLOCKS_AHEAD = 6
+"""Blocks that wait for a thread, or for an agent, beside those that threads work on."""
 JOB_MEMORY_BYTES = memory_bytes(JOB_MEMORY)
 """Memory of each embedded agent for a job, as `job_memory` of other agents; the rest goes to disk."""
 _KINDS_OF_VALUES = {
@@ -99,12 +102,12 @@ class _Input:
 
 
 @dataclass(frozen=True, slots=True)
-class _AssignedBlock:
-    """A block assigned to an agent; `parse` returns its events."""
+class _AssignedPart:
+    """A part of a file assigned to an agent; `parse` reads it and returns its events, block by block."""
 
     agent: int
     stream: str
-    parse: Callable[[], Parsed]
+    parse: Callable[[], list[Parsed]]
 
 
 class LocalRun:
@@ -213,43 +216,57 @@ class LocalRun:
         other.
         """
         total = sum(i.file.bytes_total() or 0 for i in self._inputs)
-        with ThreadPoolExecutor(PARSER_THREADS) as pool:
-            for assigned, parsed in _ahead(pool, self._assigned_blocks(fleet)):
+        threads = parser_threads()
+        with ThreadPoolExecutor(threads) as pool:
+            for assigned, blocks in _ahead(pool, threads + BLOCKS_AHEAD, self._assigned_parts(fleet)):
                 begin = time.perf_counter()
-                fleet.insert(assigned.agent, assigned.stream, parsed)
+                for parsed in blocks:
+                    fleet.insert(assigned.agent, assigned.stream, parsed)
+                    self._notice_columns(parsed)
                 self.inserting_s += time.perf_counter() - begin
-                self._notice_columns(parsed)
                 if progress:
                     progress(self.bytes_read, total)
 
-    def _assigned_blocks(self, fleet: EmbeddedFleet) -> Iterator[_AssignedBlock]:
-        """Yields blocks with their agents: whole files where there are at least as many as agents, else blocks in
-        turn.
+    def _assigned_parts(self, fleet: EmbeddedFleet) -> Iterator[_AssignedPart]:
+        """Yields parts of files with their agents: whole files where there are at least as many as agents, else parts
+        in turn.
         """
         by_file = len(self._inputs) >= len(fleet)
-        blocks_assigned = 0
+        parts_assigned = 0
+        clauses = [[ColumnTest(*test) for test in clause] for clause in query.where_clauses(self.plan)]
         for index, source in enumerate(self._inputs):
-            decode = parser(source.format, fleet.needs(source.stream))
-            blocks = source.file.blocks(block_bytes=BLOCK_BYTES, csv_quotes=source.format.quotes_span_lines)
-            for block in self._unbroken(blocks):
-                agent = (index if by_file else blocks_assigned) % len(fleet)
-                yield _AssignedBlock(agent, source.stream, partial(self._parse, decode, block))
-                blocks_assigned += 1
+            decode = parser(source.format, fleet.needs(source.stream), clauses)
+            parts = source.file.readings(block_bytes=BLOCK_BYTES, csv_quotes=source.format.quotes_span_lines)
+            for part in self._unbroken(parts):
+                agent = (index if by_file else parts_assigned) % len(fleet)
+                yield _AssignedPart(agent, source.stream, partial(self._parse, decode, part))
+                parts_assigned += 1
 
-    def _unbroken(self, blocks: Iterator[Block]) -> Iterator[Block]:
+    def _unbroken(self, parts: Iterator[Reading]) -> Iterator[Reading]:
         try:
-            yield from blocks
+            yield from parts
         except SourceError as error:
             self._broken = self._broken or error
 
-    def _parse(self, decode: Parser, block: Block) -> Parsed:
-        begin = time.perf_counter()
-        parsed = decode.parse(block, self._options.arrival_ms)
-        self.parsing_s += time.perf_counter() - begin
-        return replace(parsed, malformed=parsed.malformed + block.overlong)
+    def _parse(self, decode: Parser, read: Reading) -> list[Parsed]:
+        found = []
+        try:
+            blocks = read()
+        except SourceError as error:
+            self._broken = self._broken or error
+            return []
+        for block in blocks:
+            begin = time.perf_counter()
+            parsed = decode.parse(block, self._options.arrival_ms)
+            self.parsing_s += time.perf_counter() - begin
+            found.append(replace(parsed, malformed=parsed.malformed + block.overlong))
+        return found
 
     def _notice_columns(self, parsed: Parsed) -> None:
-        self._read_events |= bool(parsed.frames)
+        passed_over = parsed.passed_over
+        self._read_events |= bool(parsed.frames) or passed_over is not None
+        if passed_over is not None:
+            self._silent -= passed_over.valued
         for name in list(self._silent):
             if any(_has_values(frame, name) for frame in parsed.frames):
                 self._silent.discard(name)
@@ -292,12 +309,20 @@ def _catalog(sources: Sequence[LocalSource], inputs: Sequence[_Input]) -> dict[s
     return {source.name: schema_of([i.format for i in inputs if i.stream == source.name]) for source in sources}
 
 
-def _ahead(pool: Executor, assigned: Iterable[_AssignedBlock]) -> Iterator[tuple[_AssignedBlock, Parsed]]:
-    """Parses up to BLOCKS_AHEAD blocks ahead of the consumer, who gets them in order."""
-    pending: deque[tuple[_AssignedBlock, Future[Parsed]]] = deque()
-    for block in assigned:
-        pending.append((block, pool.submit(block.parse)))
-        if len(pending) > BLOCKS_AHEAD:
+def parser_threads() -> int:
+    """The number of threads that read and parse: one for each core this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, PARSER_THREADS_MAX)
+
+
+def _ahead(
+    pool: Executor, ahead: int, assigned: Iterable[_AssignedPart]
+) -> Iterator[tuple[_AssignedPart, list[Parsed]]]:
+    """Parses so many parts ahead of the consumer, who gets them in order."""
+    pending: deque[tuple[_AssignedPart, Future[list[Parsed]]]] = deque()
+    for part in assigned:
+        pending.append((part, pool.submit(part.parse)))
+        if len(pending) > ahead:
             first, future = pending.popleft()
             yield first, future.result()
     for first, future in pending:

@@ -14,6 +14,7 @@ from query.model.streams import patterns, selects
 from query.model.timestamps import format_timestamp
 from query.model.types import Schema
 from query.optimizer import Rewriting
+from query.plan.column_tests import where_clauses
 from query.plan.operations import regex_size
 from query.plan.plan import Plan, PlanColumn, PlanJoin, PlanKey, output_names
 from query.plan.windows import tumbling
@@ -69,5 +70,6 @@ __all__ = [
     "sources",
     "streams_read",
     "tumbling",
+    "where_clauses",
     "with_apps",
 ]

@@ -14,9 +14,10 @@ from agent.parsing.formats import (
     LineFormat,
     Parsed,
     Parser,
+    PassedOver,
     SourceColumn,
 )
-from agent.parsing.native import native_status
+from agent.parsing.native import Clauses, ColumnTest, native_status
 from agent.parsing.registry import parser
 from agent.parsing.sniff import schema, sniff
 from agent.parsing.times import parse_time, parse_times
@@ -26,10 +27,13 @@ __all__ = [
     "LINE_FORMATS",
     "NO_WATERMARK_MS",
     "TIME",
+    "Clauses",
+    "ColumnTest",
     "Format",
     "LineFormat",
     "Parsed",
     "Parser",
+    "PassedOver",
     "SourceColumn",
     "native_status",
     "parse_time",

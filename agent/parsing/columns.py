@@ -77,11 +77,32 @@ def column_of_values(name: str, use: str, values: list[Any]) -> ParsedColumn:
     return ParsedColumn(name, variants, misfits if misfits.any() else None)
 
 
+def accepts(use: str) -> frozenset[type]:
+    """The types of JSON values that fit a use, which is no time."""
+    return _ACCEPTED[use]
+
+
+def times_of_kinds(kinds: Mapping[type, pl.Series], count: int) -> pl.Series:
+    """Int64 epoch milliseconds of scanned values: integers are such times; NULL where a value is no time."""
+    times = kinds[int] if int in kinds else pl.Series([None], dtype=pl.Int64).new_from_index(0, count)
+    for kind in (str, float):
+        if kind in kinds:
+            times = times.fill_null(parse_times(kinds[kind]))
+    return times
+
+
+def timestamps_of_kinds(name: str, kinds: Mapping[type, pl.Series], count: int) -> ParsedColumn:
+    """A column of times from scanned values, of which integers are times already."""
+    times = times_of_kinds(kinds, count)
+    stamps = times.cast(pl.Datetime("ms", "UTC")).rename(name)
+    given = [series.is_not_null() for kind, series in kinds.items() if kind is not int]
+    return ParsedColumn(name, (stamps,), _misfits(reduce(or_, given), [times]) if given else None)
+
+
 def column_of_kinds(name: str, use: str, kinds: Mapping[type, pl.Series], count: int) -> ParsedColumn:
-    """A column of scalar JSON values that come as one series for each of their types; `use` is its type in the plan."""
-    if use == "timestamp":
-        return _timestamps(column_of_kinds(name, "any", kinds, count))
-    accepted = _ACCEPTED[use]
+    """A column of scalar JSON values that come as one series for each of their types; `use` is its type in the plan, no
+    time."""
+    accepted = accepts(use)
     variants = tuple(kinds[kind].rename(name) for kind in _DTYPES if kind in kinds and kind in accepted)
     misfits = [series.is_not_null() for kind, series in kinds.items() if kind not in accepted]
     return ParsedColumn(name, variants or null_column(name, count).variants, reduce(or_, misfits) if misfits else None)
@@ -183,7 +204,12 @@ def _timestamps(column: ParsedColumn) -> ParsedColumn:
 
 def first_times(columns: Sequence[ParsedColumn]) -> pl.Series:
     """Int64 epoch milliseconds of the first of these columns that has a time; NULL where none has."""
-    first, *others = map(times_of, columns)
+    return first_of(list(map(times_of, columns)))
+
+
+def first_of(times: Sequence[pl.Series]) -> pl.Series:
+    """In each row the first of these times that there is."""
+    first, *others = times
     for other in others:
         first = first.fill_null(other)
     return first
@@ -211,11 +237,11 @@ def parsed(times: pl.Series, columns: Sequence[ParsedColumn], malformed: int) ->
 
 
 def joined(first: Parsed, second: Parsed) -> Parsed:
-    """The events of both, in one frame where their columns are alike."""
+    """The events of both, in one frame where their columns are alike. Of the second none is passed over."""
     frames, malformed = (*first.frames, *second.frames), first.malformed + second.malformed
     if len(frames) == 2 and frames[0].schema == frames[1].schema:
         frames = (pl.concat(frames),)
-    return Parsed(frames, malformed)
+    return Parsed(frames, malformed, passed_over=first.passed_over)
 
 
 def _filter(column: ParsedColumn, rows: pl.Series) -> ParsedColumn:

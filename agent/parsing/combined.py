@@ -6,7 +6,8 @@ pattern. A line is good if host, time, request and status can be read; what else
 Escapes stay as the server wrote them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -14,8 +15,8 @@ import polars as pl
 
 from agent.parsing.columns import ParsedColumn, column_of_texts, joined, null_column, parsed
 from agent.parsing.fields import Field, null_field, unkept_field
-from agent.parsing.formats import TIME, Format, Parsed, SourceColumn
-from agent.parsing.native import COMBINED_FIELDS, ScannedLines, combined_scanner
+from agent.parsing.formats import TIME, Format, Parsed, PassedOver, SourceColumn
+from agent.parsing.native import COMBINED_FIELDS, Clauses, ScannedLines, combined_scanner
 from agent.parsing.record_reader import Records, line_spans
 from agent.parsing.sample import parse_sample
 from agent.parsing.times import parse_times
@@ -90,14 +91,15 @@ _IS_REGULAR_REQUEST = (
 class CombinedParser:
     """Parses combined and common log lines; the latter have no referer and user agent."""
 
-    def __init__(self, form: Format, columns: Sequence[SourceColumn]) -> None:  # noqa: ARG002 (all are alike)
+    def __init__(self, form: Format, columns: Sequence[SourceColumn], clauses: Clauses = ()) -> None:  # noqa: ARG002
         self._columns = tuple(columns)
         names = {column.field for column in columns}
         self._needs_parts = bool(names & {"method", "path", "query_string", "protocol"})
         self._texts = [name for name in _TEXTS if name in names or (name == "request" and self._needs_parts)]
         self._needs_tail = bool(names & {"http_referer", "http_user_agent"})
         self._scanned = [name for name in COLUMNS if name in names and name != TIME_FIELD]
-        self._scanner = combined_scanner(self._scanned)
+        named = {column.name: column.field for column in columns if column.field in self._scanned}
+        self._scanner = combined_scanner(self._scanned, _renamed(clauses, named))
 
     def parse(self, block: Block, arrival_ms: int) -> Parsed:  # noqa: ARG002 (every line has its time)
         """See `Parser`. Blank lines are nothing.
@@ -120,7 +122,14 @@ class CombinedParser:
             name: values(place, int if COLUMNS[name] == "integer" else str)
             for place, name in enumerate(self._scanned, start=1)
         }
-        return parsed(times, self.typed(pl.DataFrame({TIME: times, **read})), 0)
+        found = parsed(times, self.typed(pl.DataFrame({TIME: times, **read})), 0)
+        return replace(found, passed_over=self._passed_over(scanned)) if scanned.rows_over else found
+
+    def _passed_over(self, scanned: ScannedLines) -> PassedOver:
+        kinds = {name: set(scanned.kinds_over(place)) for place, name in enumerate(self._scanned, start=1)}
+        valued = {name for name, found in kinds.items() if found - {type(None)}} | {TIME_FIELD}
+        names = frozenset(column.name for column in self._columns if column.field in valued)
+        return PassedOver(pl.DataFrame({TIME: scanned.times_over()}), names)
 
     def _parse_exactly(self, data: bytes) -> Parsed:
         frame, malformed = self.read_lines(data)[:2]
@@ -171,6 +180,12 @@ class CombinedParser:
         frame = groups.select(parse_times(groups["time"]).alias(TIME), *self._texts)
         is_event = frame[TIME].is_not_null()
         return frame.filter(is_event), is_event, lines.str.strip_chars() == ""
+
+
+def _renamed(clauses: Clauses, fields: Mapping[str, str]) -> Clauses:
+    """The clauses with fields instead of the names of columns; those with a column that is no field are left out."""
+    known = [clause for clause in clauses if all(test.column in fields for test in clause)]
+    return [[test._replace(column=fields[test.column]) for test in clause] for clause in known]
 
 
 def _lines(data: bytes) -> pl.Series:

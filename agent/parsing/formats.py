@@ -8,6 +8,7 @@ from typing import Protocol
 
 import polars as pl
 
+from agent.parsing.native import Clauses
 from agent.parsing.record_reader import RecordReader
 from agent.sources import Block
 
@@ -71,6 +72,8 @@ class LineFormat:
     """The first line names the columns, whose values are texts."""
     has_open_columns: bool = False
     """Any line may bring new columns; a file's header lists those seen so far."""
+    passing_parser: Callable[[Format, Sequence[SourceColumn], Clauses], Parser] | None = None
+    """The same that may pass over events that fail the clauses; None: it passes over nothing."""
     fixed_time_field: str | None = None
     """The time field of every file of the format, whatever another is asked for."""
 
@@ -98,6 +101,15 @@ class SourceColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class PassedOver:
+    """Events of a block that fail the clauses of their parser: only their times are known (`@time`), and which columns
+    have a value in any of them. They have no value that does not fit its use."""
+
+    times: pl.DataFrame
+    valued: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """The events of one block as frames, and the number of lines or records that are none.
 
@@ -107,12 +119,14 @@ class Parsed:
     is there when not all zero.
 
     `watermark_ms` is set by readers of several files: no file still holds earlier events, as far as their order tells
-    (NO_WATERMARK_MS: unknown). None: the watermark is the newest event's time.
+    (NO_WATERMARK_MS: unknown). None: the watermark is the newest event's time. `passed_over`: events that are in no
+    frame.
     """
 
     frames: tuple[pl.DataFrame, ...]
     malformed: int
     watermark_ms: int | None = None
+    passed_over: PassedOver | None = None
 
 
 class Parser(Protocol):

@@ -7,17 +7,29 @@ looks like one object. Otherwise, and after any error, the block is decoded line
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from agent.parsing.columns import column_of_kinds, column_of_values, first_times, joined, parsed, same_times
+from agent.parsing.columns import (
+    accepts,
+    column_of_kinds,
+    column_of_values,
+    first_of,
+    first_times,
+    joined,
+    parsed,
+    same_times,
+    times_of_kinds,
+    timestamps_of_kinds,
+)
 from agent.parsing.fields import Field, field_of_values, object_field
-from agent.parsing.formats import Format, Parsed, SourceColumn
+from agent.parsing.formats import TIME, Format, Parsed, PassedOver, SourceColumn
 from agent.parsing.json_paths import DECODE_ERRORS, Path, PathReader, can_name_a_field
 from agent.parsing.known_fields import KnownFields
-from agent.parsing.native import ScannedLines, json_scanner
+from agent.parsing.native import KINDS, Clauses, ScannedLines, ScanTests, json_scanner
 from agent.parsing.record_reader import Records, line_spans
 from agent.parsing.sample import parse_sample, time_field
 from agent.sources import Block
@@ -25,6 +37,7 @@ from agent.sources import Block
 _NEWLINE, _RETURN, _OPEN, _CLOSE = b"\n\r{}"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _WHOLE: Path = ()
+_TIMESTAMP = "timestamp"
 _Counts = list[int | None]
 _Values = dict[Path, list[Any]]
 _NAMES_MAX = 1_000
@@ -35,13 +48,31 @@ _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]..|
 class JsonParser:
     """Parses JSON lines."""
 
-    def __init__(self, form: Format, columns: Sequence[SourceColumn]) -> None:
+    def __init__(self, form: Format, columns: Sequence[SourceColumn], clauses: Clauses = ()) -> None:
         self._columns = tuple(columns)
         self._time_paths = time_paths(form.time_field)
-        paths = [*(column.path for column in columns), *self._time_paths]
-        self._reader = PathReader(paths)
-        self._places = {path: place for place, path in enumerate(dict.fromkeys(paths))}
-        self._scanner = json_scanner(list(self._places))
+        self._reader = PathReader([*(column.path for column in columns), *self._time_paths])
+        valued = dict.fromkeys(column.path for column in columns if column.type != _TIMESTAMP)
+        timed = dict.fromkeys([*self._time_paths, *(column.path for column in columns if column.type == _TIMESTAMP)])
+        self._places = {path: place for place, path in enumerate(valued)}
+        self._time_places = {path: place for place, path in enumerate(timed, start=len(valued))}
+        self._scanner = json_scanner(list(valued), list(timed), self._tests(clauses))
+
+    def _tests(self, clauses: Clauses) -> ScanTests:
+        """The tests of lines that the scanner makes: not where the time may be one of several."""
+        fitting = [frozenset(KINDS)] * (len(self._places) + len(self._time_places))
+        for column in self._columns:
+            accepted = frozenset((int,)) if column.type == _TIMESTAMP else accepts(column.type)
+            place = self._place(column)
+            fitting[place] = fitting[place] & (accepted | {type(None)})
+        times = [self._time_places[path] for path in self._time_paths]
+        for place in times:
+            fitting[place] = frozenset((int,))
+        names = {column.name: self._place(column) for column in self._columns if column.type != _TIMESTAMP}
+        return ScanTests(clauses if len(times) < 2 else (), names, times[0] if times else None, fitting)
+
+    def _place(self, column: SourceColumn) -> int:
+        return (self._time_places if column.type == _TIMESTAMP else self._places)[column.path]
 
     def parse(self, block: Block, arrival_ms: int) -> Parsed:
         """See `Parser`. Blank lines are nothing; what holds no object is malformed.
@@ -55,12 +86,27 @@ class JsonParser:
         return joined(plain, self._parse_exactly(b"\n".join(scanned.hard), arrival_ms)) if scanned.hard else plain
 
     def _plain(self, scanned: ScannedLines, arrival_ms: int) -> Parsed:
+        rows = scanned.rows
         values = {path: scanned.values(place) for path, place in self._places.items()}
+        times = {path: scanned.values(place) for path, place in self._time_places.items()}
         columns = [
-            column_of_kinds(column.name, column.type, values[column.path], scanned.rows) for column in self._columns
+            timestamps_of_kinds(column.name, times[column.path], rows)
+            if column.type == _TIMESTAMP
+            else column_of_kinds(column.name, column.type, values[column.path], rows)
+            for column in self._columns
         ]
-        times = [column_of_kinds("", "any", values[path], scanned.rows) for path in self._time_paths]
-        return parsed(first_times(times) if times else same_times(arrival_ms, scanned.rows), columns, 0)
+        own = [times_of_kinds(times[path], rows) for path in self._time_paths]
+        found = parsed(first_of(own) if own else same_times(arrival_ms, rows), columns, scanned.malformed)
+        return replace(found, passed_over=self._passed_over(scanned, arrival_ms)) if scanned.rows_over else found
+
+    def _passed_over(self, scanned: ScannedLines, arrival_ms: int) -> PassedOver:
+        times = scanned.times_over()
+        if times is None:
+            times = same_times(arrival_ms, scanned.rows_over)
+        valued = (
+            column.name for column in self._columns if set(scanned.kinds_over(self._place(column))) - {type(None)}
+        )
+        return PassedOver(pl.DataFrame({TIME: times}), frozenset(valued))
 
     def _parse_exactly(self, data: bytes, arrival_ms: int) -> Parsed:
         events, malformed = decode_events(self._reader, data)

@@ -23,14 +23,16 @@ from agent.parsing.delimited import (
 )
 from agent.parsing.formats import LINE_FORMATS, Format, LineFormat, Parser, SourceColumn
 from agent.parsing.json_lines import JsonParser, JsonRecords, json_evidence, json_schema, recognise_json
+from agent.parsing.native import Clauses
 
 _ROWS = (
     LineFormat(
         "json", JsonParser, JsonRecords, json_evidence, recognise_json, json_schema, has_open_columns=True,
+        passing_parser=JsonParser,
     ),
     LineFormat(
         "combined", CombinedParser, CombinedRecords, combined_evidence, recognise_combined, combined_schema,
-        fixed_time_field=TIME_FIELD,
+        fixed_time_field=TIME_FIELD, passing_parser=CombinedParser,
     ),
     LineFormat(
         "csv", DelimitedParser, DelimitedRecords, csv_evidence, recognise_csv, delimited_schema,
@@ -44,6 +46,10 @@ _ROWS = (
 LINE_FORMATS.update({row.name: row for row in _ROWS})
 
 
-def parser(form: Format, columns: Sequence[SourceColumn]) -> Parser:
-    """The parser of files of this format that reads only the given columns."""
-    return form.traits.parser(form, columns)
+def parser(form: Format, columns: Sequence[SourceColumn], clauses: Clauses = ()) -> Parser:
+    """The parser of files of this format that reads only the given columns. Events that fail `clauses` are not needed,
+    beyond their times: it may pass over them, or not."""
+    traits = form.traits
+    if clauses and traits.passing_parser is not None:
+        return traits.passing_parser(form, columns, clauses)
+    return traits.parser(form, columns)

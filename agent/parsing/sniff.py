@@ -14,6 +14,8 @@ _EMPTY_KIND = "json"
 _SAMPLE_LINES = 500
 _SHARE_MIN = 0.1
 """Least share of a sample's lines that must be events of a format: JSON objects and log lines are no coincidence."""
+_CLEAR_SHARE = 9
+"""Events for each malformed line past which no other format of a tier is tried: none reads as many of the lines."""
 
 
 def sniff(head: bytes, file: str, kind: str = AUTO, time_field: str | None = None) -> Format:
@@ -47,7 +49,11 @@ def _detected(sample: bytes, file: str) -> LineFormat:
     for tier, candidates in groupby(rows, key=lambda row: row.tier):
         if tier and is_binary(sample):
             raise SourceError(file, "is binary, not log text")
-        found = [(row, *row.evidence(sample)) for row in candidates]
+        found = []
+        for row in candidates:
+            found.append((row, *row.evidence(sample)))
+            if found[-1][1] > _CLEAR_SHARE * found[-1][2]:
+                break
         best, events, malformed = max(found, key=lambda one: one[1])
         if events and events >= _SHARE_MIN * (events + malformed):
             return best

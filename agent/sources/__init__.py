@@ -7,6 +7,7 @@ of its own. Bytes come in, `Block`s go out. Imports nothing else of the product.
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, Origin
 from agent.sources.errors import SourceError
 from agent.sources.file.files import STANDARD_INPUT, Progress, SourceFile, read_blocks
+from agent.sources.file.ranges import Reading
 from agent.sources.records import Record, irregular_records, read_record
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Block",
     "Origin",
     "Progress",
+    "Reading",
     "Record",
     "SourceError",
     "SourceFile",

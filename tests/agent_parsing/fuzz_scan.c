@@ -89,6 +89,9 @@ static Scan memory_for(const u8 *data, int64_t size, int64_t columns, int64_t ar
     scan.arena = exactly(arena);
     scan.present = calloc((size_t)columns, sizeof *scan.present);
     scan.hard = exactly(2 * scan.capacity * 8);
+    scan.passed_over = exactly(scan.capacity * 8);
+    scan.present_over = calloc((size_t)columns, sizeof *scan.present_over);
+    if (!draw(8)) scan.capacity = (int64_t)draw((uint64_t)scan.capacity); /* less than there is */
     return scan;
 }
 
@@ -108,7 +111,10 @@ static void check_texts(const struct ArrowArray *array) {
 }
 
 static void check_scan(Scan *scan, int64_t size, int64_t columns) {
-    check(scan->rows + scan->hard_lines <= scan->capacity && scan->arena_used <= size, "counts");
+    check(scan->rows + scan->rows_over + scan->hard_lines <= scan->capacity && scan->arena_used <= size, "counts");
+    check(scan->consumed <= size, "consumed");
+    for (int64_t row = 0; scan->time >= 0 && row < scan->rows_over; row++)
+        check(scan->passed_over[row] >= TIME_MS_MIN && scan->passed_over[row] <= TIME_MS_MAX, "times");
     for (int64_t line = 0; line < scan->hard_lines; line++)
         check(scan->hard[2 * line] >= 0 && scan->hard[2 * line] + scan->hard[2 * line + 1] <= size, "hard lines");
     for (int column = 0; column < columns; column++)
@@ -120,22 +126,47 @@ static void check_scan(Scan *scan, int64_t size, int64_t columns) {
             if (kind == TEXT) check_texts(&array);
             array.release(&array);
         }
+    free(scan->passed_over), free(scan->present_over), free((void *)scan->texts);
     free(scan->kinds), free(scan->numbers), free(scan->views), free(scan->arena), free(scan->present), free(scan->hard);
 }
 
+/* Some of these tests, or none: lines that fail them are passed over. Their texts have memory of exactly their size. */
+static void add_tests(Scan *scan, int32_t time, int32_t columns) {
+    static Test tests[4];
+    static uint32_t fitting[16];
+    static const char texts[] = "/shopfrankof more than twelve bytes";
+    int32_t clause = 0;
+    for (int i = 0; i < 4; i++) {
+        Test *test = &tests[i];
+        clause += draw(2) > 0;
+        *test = (Test){clause, (int32_t)draw((uint64_t)columns), (int32_t)draw(7), INTEGER + (int32_t)draw(3), 0, 0, 0, 0.0};
+        test->integer = (int64_t)draw(500) - 100;
+        test->real = (double)test->integer / 4;
+        test->text = (int32_t)draw(12);
+        test->length = (int32_t)draw(sizeof texts - 12);
+    }
+    for (int i = 0; i < 16; i++) fitting[i] = i == time ? 1u << INTEGER : (uint32_t)draw(32);
+    scan->tests = tests, scan->tests_count = (int64_t)draw(5), scan->time = draw(4) ? time : -1, scan->fitting = fitting;
+    scan->texts = exactly(sizeof texts);
+    memcpy((void *)scan->texts, texts, sizeof texts);
+}
+
 static void scan_json_block(const u8 *data, int64_t size) {
-    static const Node nodes[] = {{0, 3, -1}, {0, 0, 0}, {3, 2, -1}, {0, 0, 1}, {0, 0, 2}, {5, 1, -1}, {0, 0, 3}};
+    static const Node nodes[] = {{0, 3, -1, -1}, {0, 0, 0, -1}, {3, 2, -1, -1}, {0, 0, 1, 4}, {0, 0, 2, -1},
+                                 {5, 1, -1, -1}, {0, 0, 3, -1}};
     static const Child children[] = {{0, 1, 1}, {1, 1, 2}, {4, 4, 3}, {2, 1, 4}, {3, 1, 5}, {2, 1, 6}};
     Scan scan = memory_for(data, size, JSON_COLUMNS, size);
     scan.nodes = nodes, scan.children = children, scan.keys = (const u8 *)"abcdtime";
+    add_tests(&scan, JSON_COLUMNS - 1, JSON_COLUMNS);
     elf_scan_json(&scan, data, size);
-    check_scan(&scan, size, JSON_COLUMNS - 1);
+    check_scan(&scan, size, JSON_COLUMNS);
 }
 
 static void scan_combined_block(const u8 *data, int64_t size) {
     int32_t places[FIELDS], columns = 1;
     for (int field = 0; field < FIELDS; field++) places[field] = field == TIME ? 0 : draw(3) ? columns++ : -1;
     Scan scan = memory_for(data, size, columns, 0);
+    add_tests(&scan, 0, columns);
     elf_scan_combined(&scan, places, data, size);
     check_scan(&scan, size, columns);
 }

@@ -95,6 +95,44 @@ def test_odd_lines_cost_their_neighbours_nothing(raw: str) -> None:
         assert scanned == exact
 
 
+def _number(low: int, high: int, width: int) -> st.SearchStrategy[str]:
+    return st.integers(low, high).map(lambda value: f"{value:0{width}}")
+
+
+dates = st.builds("-".join, st.tuples(_number(0, 9999, 4), _number(0, 13, 2), _number(0, 32, 2))) | st.sampled_from(
+    ["2000-02-29", "1900-02-29", "2024-02-30", "0001-01-01", "0000-12-31", "9999-12-31"]
+)
+clocks = st.builds(
+    "".join,
+    st.tuples(
+        st.sampled_from("Tt x"), _number(0, 24, 2), st.just(":"), _number(0, 60, 2),
+        st.just("") | _number(0, 61, 2).map(":{}".format),
+        st.just("") | st.builds("{}{}".format, st.sampled_from(".,"), st.text("0123456789", max_size=10)),
+        st.sampled_from(["", "Z", "z", "+00:00", "-2359", "+24:00", "-05", "+5", "+05:60", " ", "Zz"]),
+    ),
+)  # fmt: skip
+time_texts = (
+    st.builds("{}{}".format, dates, clocks | st.just(""))
+    | st.sampled_from(["", "1700000000", "17/May/2015:10:05:03 +0000", "Wed Aug 27 13:08:45 +0000 2008", "\n", "é" * 5])
+    | st.text(max_size=30)
+)
+epoch_numbers = st.integers(-(10**18), 10**18) | st.sampled_from(
+    [sign * number + step for sign in (-1, 1) for number in (10**11, 62_135_596_800_000, 253_402_300_799_999)
+     for step in (-1, 0, 1)]
+)  # fmt: skip
+
+
+@native
+@given(st.lists(time_texts | epoch_numbers | st.floats() | st.none() | st.booleans(), min_size=1, max_size=20))
+def test_scanned_times_are_what_the_exact_parser_says(times: list[object]) -> None:
+    lines = [json.dumps({"t": time, "a": time, "n": n}, ensure_ascii=False) for n, time in enumerate(times)]
+    columns = [SourceColumn("n", ("n",), "integer"), SourceColumn("as it is", ("a",), "any")]
+    for name in ("a", "t"):
+        columns.append(SourceColumn(f"{name} as time", (name,), "timestamp"))
+        scanned, exact = _both("\n".join(lines).encode(), Format("json", "t"), columns)
+        assert scanned == exact
+
+
 def _mutants(seed: int, count: int) -> list[bytes]:
     """Real-looking lines with bytes flipped, dropped, doubled and spliced."""
     chance = random.Random(seed)

@@ -7,12 +7,17 @@ everything runs on the exact parsers in Python, which mean the same. May import 
 from agent.parsing.native.combined_scanner import COMBINED_FIELDS, CombinedScanner, combined_scanner
 from agent.parsing.native.json_scanner import JsonScanner, json_scanner
 from agent.parsing.native.library import native_status
+from agent.parsing.native.scan_tests import KINDS, Clauses, ColumnTest, ScanTests
 from agent.parsing.native.scanned_lines import ScannedLines
 
 __all__ = [
     "COMBINED_FIELDS",
+    "KINDS",
+    "Clauses",
+    "ColumnTest",
     "CombinedScanner",
     "JsonScanner",
+    "ScanTests",
     "ScannedLines",
     "combined_scanner",
     "json_scanner",

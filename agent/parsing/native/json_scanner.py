@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agent.parsing.native.library import load
-from agent.parsing.native.scanned_lines import BLOCK_BYTES_MAX, ScanMemory, ScannedLines
+from agent.parsing.native.library import Scan, load
+from agent.parsing.native.scan_tests import ScanTests
+from agent.parsing.native.scanned_lines import BLOCK_BYTES_MAX, ScannedLines
 
 Path = tuple[str, ...]
 CHILDREN_MAX = 64
@@ -16,12 +17,15 @@ CHILDREN_MAX = 64
 
 
 class JsonScanner:
-    """Scans for these paths, each of which is one column."""
+    """Scans for these paths, each of which is one column, and after them for the times at `time_paths`."""
 
-    def __init__(self, library: ctypes.CDLL, paths: Sequence[Path]) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, paths: Sequence[Path], time_paths: Sequence[Path], tests: ScanTests
+    ) -> None:
         self._library = library
-        self._columns = len(paths)
-        nodes, children, self._keys = _flattened(paths)
+        self._columns = len(paths) + len(time_paths)
+        self._tests = tests
+        nodes, children, self._keys = _flattened(paths, time_paths)
         self._nodes = np.array(nodes, np.int32).reshape(-1)
         self._children = np.array(children, np.int32).reshape(-1)
 
@@ -29,18 +33,25 @@ class JsonScanner:
         """Scans whole lines; None if there are too many for it. O(bytes), without the interpreter's lock."""
         if len(data) > BLOCK_BYTES_MAX:
             return None
-        memory = ScanMemory(data, self._columns, len(data))
-        memory.scan.nodes, memory.scan.children = int(self._nodes.ctypes.data), int(self._children.ctypes.data)
-        memory.scan.keys = self._keys
-        self._library.elf_scan_json(ctypes.byref(memory.scan), data, len(data))
-        return ScannedLines.of(self._library, memory)
+
+        def run(scan: Scan) -> None:
+            scan.nodes, scan.children = int(self._nodes.ctypes.data), int(self._children.ctypes.data)
+            scan.keys = self._keys
+            self._library.elf_scan_json(ctypes.byref(scan), data, len(data))
+
+        return ScannedLines.of(self._library, data, self._columns, len(data), self._tests, run)
 
 
-def json_scanner(paths: Sequence[Path]) -> JsonScanner | None:
+NO_TESTS = ScanTests((), {}, None, ())
+
+
+def json_scanner(
+    paths: Sequence[Path], time_paths: Sequence[Path] = (), tests: ScanTests = NO_TESTS
+) -> JsonScanner | None:
     """The scanner for some paths, each once; None where there is no library, or it cannot read them."""
-    library = load().library
-    fits = library is not None and all(paths) and not _has_nested(paths) and _widest(paths) <= CHILDREN_MAX
-    return JsonScanner(library, paths) if library is not None and fits else None
+    library, places = load().library, list(dict.fromkeys((*paths, *time_paths)))
+    fits = library is not None and all(places) and not _has_nested(places) and _widest(places) <= CHILDREN_MAX
+    return JsonScanner(library, paths, time_paths, tests) if library is not None and fits else None
 
 
 def _has_nested(paths: Sequence[Path]) -> bool:
@@ -64,16 +75,19 @@ def _widest(paths: Sequence[Path]) -> int:
     return max(map(len, _places(paths).values()))
 
 
-def _flattened(paths: Sequence[Path]) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]], bytes]:
+def _flattened(
+    paths: Sequence[Path], time_paths: Sequence[Path]
+) -> tuple[list[tuple[int, int, int, int]], list[tuple[int, int, int]], bytes]:
     """Nodes, children and keys as the scanner takes them."""
-    below = _places(paths)
+    below = _places([*paths, *time_paths])
     numbers = {place: number for number, place in enumerate(below)}
     columns = {path: column for column, path in enumerate(paths)}
-    nodes: list[tuple[int, int, int]] = []
+    times = {path: len(paths) + column for column, path in enumerate(time_paths)}
+    nodes: list[tuple[int, int, int, int]] = []
     children: list[tuple[int, int, int]] = []
     keys = b""
     for place, inside in below.items():
-        nodes.append((len(children), len(inside), columns.get(place, -1)))
+        nodes.append((len(children), len(inside), columns.get(place, -1), times.get(place, -1)))
         for child in inside:
             key = child[-1].encode("utf-8", "surrogatepass")
             children.append((len(keys), len(key), numbers[child]))

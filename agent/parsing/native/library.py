@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-ABI = 4
+ABI = 5
 """Version of the calls between Python and the library, also stated in its source."""
 FILE = Path(__file__).with_name("_scan.so")
 SEAL = ".json"
@@ -41,6 +41,16 @@ class Scan(ctypes.Structure):
         ("hard", ctypes.c_void_p),
         ("rows", ctypes.c_int64),
         ("hard_lines", ctypes.c_int64),
+        ("consumed", ctypes.c_int64),
+        ("tests", ctypes.c_void_p),
+        ("texts", ctypes.c_char_p),
+        ("tests_count", ctypes.c_int64),
+        ("time", ctypes.c_int64),
+        ("fitting", ctypes.c_void_p),
+        ("passed_over", ctypes.c_void_p),
+        ("present_over", ctypes.c_void_p),
+        ("rows_over", ctypes.c_int64),
+        ("malformed", ctypes.c_int64),
     )
 
 

@@ -11,17 +11,18 @@
 #endif
 
 #define EXPORTED __attribute__((visibility("default")))
-#define ABI 4
+#define ABI 5
 #define INLINE_BYTES 12
+#define EXACT_INTEGER ((int64_t)1 << 53)
 
 typedef uint8_t u8;
 
 enum kind { NOTHING, BOOLEAN, INTEGER, DOUBLE, TEXT };
 
-/* A place in the objects: its children are `children[first]` to `children[first + count - 1]`; `column` is the index of
- * the path that ends here, or -1. */
+/* A place in the objects: its children are `children[first]` to `children[first + count - 1]`; `column` is that of the
+ * path that ends here, `time` the one for its value as a time; -1: none. */
 typedef struct {
-    int32_t first, count, column;
+    int32_t first, count, column, time;
 } Node;
 
 /* A key below a node, as bytes in the caller's `keys`, and the node it leads to. */
@@ -41,8 +42,21 @@ typedef struct {
     } at;
 } View;
 
+enum comparison { EQUAL, OTHER_THAN, LESS, AT_MOST, MORE, AT_LEAST, BEGINS_WITH };
+
+/* A test of a column: `comparison` with a number, or with the text of `length` bytes at `text` of the caller's `texts`.
+ * Tests of one `clause` follow each other: one of them has to hold. `kind` is that of the constant. */
+typedef struct {
+    int32_t clause, column, comparison, kind, text, length;
+    int64_t integer;
+    double real;
+} Test;
+
 /* The caller's memory. Columns are `capacity` rows apart; `present` has a bit for each kind found in a column. `hard`
- * takes the offset and length of each hard line. `data` is the block, which has to outlive the scan. */
+ * takes the offset and length of each hard line; `malformed` counts lines that no parser could read. `data` is the block, which has to outlive the scan.
+ *
+ * A line that certainly fails a clause of `tests` makes no row: its time, from column `time` (-1: it has none), goes to
+ * `passed_over`, and its kinds to `present_over`. It has to have a time, and only kinds in `fitting` of each column. */
 typedef struct {
     const Node *nodes;
     const Child *children;
@@ -56,14 +70,33 @@ typedef struct {
     int64_t arena_used;
     uint32_t *present;
     int64_t *hard;
-    int64_t rows, hard_lines;
+    int64_t rows, hard_lines, consumed;
+    const Test *tests;
+    const u8 *texts;
+    int64_t tests_count, time;
+    const uint32_t *fitting;
+    int64_t *passed_over;
+    uint32_t *present_over;
+    int64_t rows_over, malformed;
 } Scan;
+
+#define GUESS_DEPTH 4
+#define GUESS_PLACES 32
+
+/* A key of the line before in one place of an object: `length` bytes from its quote to its colon, at `key`. */
+typedef struct {
+    const u8 *key;
+    const Node *node;
+    const Child *child;
+    int32_t length;
+} Guess;
 
 /* One line being read; everything lies before `end`. */
 typedef struct {
     Scan *scan;
     const u8 *end;
     int64_t row, arena_used;
+    Guess (*guesses)[GUESS_PLACES];
 } Line;
 
 typedef struct {
@@ -160,7 +193,75 @@ static inline void put_text(Line *line, int32_t column, const u8 *bytes, int64_t
     view->at.outside.offset = (int32_t)(bytes - (is_in_arena ? line->scan->arena : line->scan->data));
 }
 
+/* Tests. */
+
+static inline int compares(int order, int32_t comparison) {
+    switch (comparison) {
+    case EQUAL: return order == 0;
+    case OTHER_THAN: return order != 0;
+    case LESS: return order < 0;
+    case AT_MOST: return order <= 0;
+    case MORE: return order > 0;
+    case AT_LEAST: return order >= 0;
+    default: return 1;
+    }
+}
+
+static inline int text_may_pass(const Scan *scan, const Test *test, const View *view) {
+    const u8 *text = view->at.bytes, *wanted = scan->texts + test->text;
+    int64_t shorter = view->length < test->length ? view->length : test->length;
+    int order;
+    if (view->length > INLINE_BYTES)
+        text = (view->at.outside.buffer ? scan->arena : scan->data) + view->at.outside.offset;
+    order = memcmp(text, wanted, (size_t)shorter);
+    if (test->comparison == BEGINS_WITH) return order == 0 && view->length >= test->length;
+    return compares(order ? order : (view->length > test->length) - (view->length < test->length), test->comparison);
+}
+
+/* Whether a test may hold for the row being read: only a value of the constant's own sort is looked at, and integers
+ * only as far as doubles tell them apart where they are compared with doubles. NULL never passes. */
+static inline int may_pass(const Scan *scan, const Test *test) {
+    int64_t cell = test->column * scan->capacity + scan->rows;
+    uint64_t bits = scan->numbers[cell];
+    double left, right = test->kind == INTEGER ? (double)test->integer : test->real;
+    int64_t integer = (int64_t)bits;
+    u8 kind = scan->kinds[cell];
+    if (kind == NOTHING) return 0;
+    if (kind == TEXT || test->kind == TEXT)
+        return kind != test->kind || text_may_pass(scan, test, &scan->views[cell]);
+    if (kind == INTEGER && test->kind == INTEGER)
+        return compares((integer > test->integer) - (integer < test->integer), test->comparison);
+    if (kind == INTEGER) {
+        if (integer > EXACT_INTEGER || integer < -EXACT_INTEGER) return 1;
+        left = (double)integer;
+    } else if (kind == DOUBLE && (test->kind == DOUBLE || (test->integer <= EXACT_INTEGER && test->integer >= -EXACT_INTEGER))) {
+        memcpy(&left, &bits, sizeof left);
+    } else {
+        return 1;
+    }
+    return compares((left > right) - (left < right), test->comparison);
+}
+
+/* Whether the row being read certainly fails a clause, and nothing else has to be known of it than its time. */
+static inline int is_passed_over(const Scan *scan) {
+    int fails = 0;
+    for (int64_t i = 0; i < scan->tests_count && !fails;) {
+        int32_t clause = scan->tests[i].clause;
+        int passes = 0;
+        for (; i < scan->tests_count && scan->tests[i].clause == clause; i++)
+            passes = passes || may_pass(scan, &scan->tests[i]);
+        fails = !passes;
+    }
+    if (!fails) return 0;
+    for (int64_t column = 0; column < scan->columns; column++)
+        if (!(scan->fitting[column] >> scan->kinds[column * scan->capacity + scan->rows] & 1)) return 0;
+    return 1;
+}
+
 /* Lines. */
+
+/* Whether the memory takes one more line, whatever it is. */
+static inline int has_room(const Scan *scan) { return scan->rows + scan->rows_over + scan->hard_lines < scan->capacity; }
 
 /* The end of a line's content, which begins at `p`: a return before the line break does not belong to it. */
 static inline const u8 *content_end(const u8 *p, const u8 *stop) { return stop > p && stop[-1] == '\r' ? stop - 1 : stop; }
@@ -170,8 +271,16 @@ static inline void begin_line(Scan *scan) {
 }
 
 static inline void end_line(Scan *scan, int64_t arena_used) {
+    int is_over = scan->tests_count && is_passed_over(scan);
+    uint32_t *present = is_over ? scan->present_over : scan->present;
     for (int64_t column = 0; column < scan->columns; column++)
-        scan->present[column] |= 1u << scan->kinds[column * scan->capacity + scan->rows];
+        present[column] |= 1u << scan->kinds[column * scan->capacity + scan->rows];
+    if (is_over) {
+        if (scan->time >= 0)
+            scan->passed_over[scan->rows_over] = (int64_t)scan->numbers[scan->time * scan->capacity + scan->rows];
+        scan->rows_over++;
+        return;
+    }
     scan->arena_used = arena_used;
     scan->rows++;
 }

@@ -7,7 +7,7 @@
  * the last needed field may be anything.
  */
 
-#include "scan.h"
+#include "times.h"
 
 #define STAMP_BYTES 26
 #define YEAR_MIN 1970
@@ -48,30 +48,11 @@ static const u8 *read_quoted(const u8 *p, const u8 *end, Span *field) {
     return p + 1;
 }
 
-/* The number of two digits, -1 if they are none. */
-static int two_digits(const u8 *p) {
-    u8 tens = (u8)(p[0] - '0'), ones = (u8)(p[1] - '0');
-    return tens < 10 && ones < 10 ? tens * 10 + ones : -1;
-}
-
 static int month_number(const u8 *p) {
     static const char names[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     for (int month = 0; month < 12; month++)
         if (!memcmp(p, names + 3 * month, 3)) return month + 1;
     return 0;
-}
-
-/* Days from 1970-01-01 to a day of the Gregorian calendar; years are counted from March on, so that leap days are last. */
-static int64_t days_since_epoch(int64_t year, int64_t month, int64_t day) {
-    int64_t shifted = year - (month <= 2), century = shifted / 400, rest = shifted - century * 400;
-    int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return century * 146097 + rest * 365 + rest / 4 - rest / 100 + day_of_year - 719468;
-}
-
-static int days_of_month(int year, int month) {
-    static const u8 days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    int is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    return days[month - 1] + (month == 2 && is_leap);
 }
 
 /* Reads `17/May/2015:10:05:03 +0000`; 0 if that is no plain time. */
@@ -158,7 +139,7 @@ static int read_tail(Line *line, const int32_t *places, const u8 *p) {
 }
 
 static int read_combined_line(Scan *scan, const int32_t *places, const u8 *p, const u8 *end, Stamp *stamp) {
-    Line line = {scan, end, scan->rows, 0};
+    Line line = {scan, end, scan->rows, 0, NULL};
     Span host, identity, user, request;
     int needs_parts = places[METHOD] >= 0 || places[PATH] >= 0 || places[QUERY_STRING] >= 0 || places[PROTOCOL] >= 0;
     begin_line(scan);
@@ -174,15 +155,16 @@ static int read_combined_line(Scan *scan, const int32_t *places, const u8 *p, co
 }
 
 /* Scans whole lines. `places` has the column of each field, -1 for those that are not needed; the time's is. The caller's
- * memory has a row for each line break and one more, and no arena: all texts lie in the block. */
+ * memory has no arena: all texts lie in the block. */
 EXPORTED void elf_scan_combined(Scan *scan, const int32_t *places, const u8 *data, int64_t length) {
     const u8 *p = data, *end = data + length;
     Stamp stamp = {{0}, 0, 0};
     scan->data = data;
-    while (p < end && scan->rows < scan->capacity && scan->hard_lines < scan->capacity) {
+    while (p < end && has_room(scan)) {
         const u8 *newline = memchr(p, '\n', (size_t)(end - p));
         const u8 *stop = newline ? newline : end, *last = content_end(p, stop);
         if (last > p && !read_combined_line(scan, places, p, last, &stamp)) put_hard_line(scan, p, stop);
         p = newline ? newline + 1 : end;
     }
+    scan->consumed = p - data;
 }

@@ -4,16 +4,16 @@
  * it means. Plain is one object between the line's ends, without white space around it, of valid JSON and UTF-8, no
  * deeper than DEPTH_MAX, whose keys have no escapes and, on needed paths, come once; whose needed values are null,
  * booleans, integers of at most 18 digits, numbers that a double holds exactly rounded by one operation, and texts
- * without NUL or surrogates. Reads nothing beyond the block, writes nothing beyond what the caller gives, allocates
+ * without NUL or surrogates; a needed time has no escapes. A line that ends with another thing than a brace is malformed
+ * for certain. Reads nothing beyond the block, writes nothing beyond what the caller gives, allocates
  * nothing but in `elf_export`.
  */
 
-#include "scan.h"
+#include "times.h"
 
 #define DEPTH_MAX 64
 #define CHILDREN_MAX 64
 #define DIGITS_MAX 18
-#define EXACT_INTEGER ((uint64_t)1 << 53)
 #define EXACT_POWER 22
 
 /* Texts. */
@@ -36,8 +36,8 @@ static int32_t code_at(const u8 *p, const u8 *end) {
     return code;
 }
 
-/* Reads a text from behind its opening quote to behind its closing one; NULL if it is not plain. */
-static const u8 *read_text(const u8 *p, const u8 *end, Text *text) {
+/* Reads a text with escapes, or beyond ASCII; see `read_text`. */
+static __attribute__((noinline)) const u8 *read_odd_text(const u8 *p, const u8 *end, Text *text) {
     int beyond_ascii = 0;
     text->start = p;
     text->escaped = 0;
@@ -69,6 +69,16 @@ static const u8 *read_text(const u8 *p, const u8 *end, Text *text) {
     text->length = p - text->start;
     if (beyond_ascii && !is_utf8(text->start, p)) return NULL;
     return p + 1;
+}
+
+/* Reads a text from behind its opening quote to behind its closing one; NULL if it is not plain. */
+static inline const u8 *read_text(const u8 *p, const u8 *end, Text *text) {
+    const u8 *stop = to_special(p, end);
+    if (stop >= end || *stop != '"') return read_odd_text(p, end, text);
+    text->start = p;
+    text->length = stop - p;
+    text->escaped = 0;
+    return stop + 1;
 }
 
 /* Writes what a text with escapes says; it is never longer than the text. Returns its length. */
@@ -122,14 +132,58 @@ static void keep_text(Line *line, int32_t column, const Text *text) {
     }
 }
 
-/* Reads a number. With `column` >= -1 it must be plain; it is kept if `column` >= 0. */
-static const u8 *read_number(Line *line, const u8 *p, int32_t column) {
+/* A text as a time, or, where that is of no common form, as it is. */
+static void keep_text_time(Line *line, int32_t column, const Text *text) {
+    int64_t time_ms;
+    if (read_iso_time(text->start, text->length, &time_ms)) {
+        put_number(line, column, INTEGER, (uint64_t)time_ms);
+    } else {
+        keep_text(line, column, text);
+    }
+}
+
+static inline const u8 *over_digits(const u8 *p, const u8 *end) {
+    const uint64_t highs = 0xF0F0F0F0F0F0F0F0u, sixes = 0x0606060606060606u, zeros = 0x3030303030303030u;
+    uint64_t bytes;
+    while (end - p >= 8) {
+        memcpy(&bytes, p, 8);
+        if ((bytes & highs) != zeros || ((bytes + sixes) & highs) != zeros) break;
+        p += 8;
+    }
+    while (p < end && (u8)(*p - '0') < 10) p++;
+    return p;
+}
+
+/* Skips a number. */
+static inline const u8 *over_number(const u8 *p, const u8 *end) {
+    const u8 *digits;
+    if (p < end && *p == '-') p++;
+    digits = p;
+    p = over_digits(p, end);
+    if (p == digits || (p - digits > 1 && *digits == '0')) return NULL;
+    if (p < end && *p == '.') {
+        digits = ++p;
+        p = over_digits(p, end);
+        if (p == digits) return NULL;
+    }
+    if (p < end && (*p | 0x20) == 'e') {
+        if (++p < end && (*p == '+' || *p == '-')) p++;
+        digits = p;
+        p = over_digits(p, end);
+        if (p == digits) return NULL;
+    }
+    return p;
+}
+
+/* Reads a number at a node, which must be plain. */
+static const u8 *read_number(Line *line, const u8 *p, const Node *node) {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     const u8 *end = line->end, *digits;
     int negative = 0, real = 0;
-    uint64_t value = 0;
+    uint64_t value = 0, bits;
     int64_t count, scale = 0;
+    double number;
     if (p < end && *p == '-') {
         negative = 1;
         p++;
@@ -160,28 +214,27 @@ static const u8 *read_number(Line *line, const u8 *p, int32_t column) {
         if (p == exponent) return NULL;
         scale += shrinks ? -power : power;
     }
-    if (column < -1) return p;
     if (count > DIGITS_MAX) return NULL;
     if (!real) {
         if (negative && !value) return NULL;
-        if (column >= 0) put_number(line, column, INTEGER, negative ? (uint64_t)0 - value : value);
+        if (negative) value = (uint64_t)0 - value;
+        if (node->column >= 0) put_number(line, node->column, INTEGER, value);
+        if (node->time >= 0) put_integer_time(line, node->time, (int64_t)value);
         return p;
     }
-    if (value > EXACT_INTEGER || scale < -EXACT_POWER || scale > EXACT_POWER) return NULL;
-    if (column >= 0) {
-        double number = (double)value;
-        uint64_t bits;
-        number = scale < 0 ? number / powers[-scale] : number * powers[scale];
-        if (negative) number = -number;
-        memcpy(&bits, &number, sizeof bits);
-        put_number(line, column, DOUBLE, bits);
-    }
+    if (value > (uint64_t)EXACT_INTEGER || scale < -EXACT_POWER || scale > EXACT_POWER) return NULL;
+    number = (double)value;
+    number = scale < 0 ? number / powers[-scale] : number * powers[scale];
+    if (negative) number = -number;
+    memcpy(&bits, &number, sizeof bits);
+    if (node->column >= 0) put_number(line, node->column, DOUBLE, bits);
+    if (node->time >= 0) put_number(line, node->time, DOUBLE, bits);
     return p;
 }
 
 /* Values of any kind. */
 
-static const u8 *over_blanks(const u8 *p, const u8 *end) {
+static inline const u8 *over_blanks(const u8 *p, const u8 *end) {
     while (p < end && (*p == ' ' || *p == '\t' || *p == '\r')) p++;
     return p;
 }
@@ -208,7 +261,12 @@ static const u8 *over_parts(Line *line, const u8 *p, int depth, int is_object) {
             p = over_blanks(p, end);
             if (p >= end || *p++ != ':') return NULL;
         }
-        if (!(p = over_value(line, p, depth + 1))) return NULL;
+        if (p < end && *p == '"') {
+            p = read_text(p + 1, end, &key);
+        } else {
+            p = over_value(line, p, depth + 1);
+        }
+        if (!p) return NULL;
         p = over_blanks(p, end);
         if (p >= end) return NULL;
         if (*p == closing) return p + 1;
@@ -228,7 +286,7 @@ static const u8 *over_value(Line *line, const u8 *p, int depth) {
     case 't': return over_word(p, end, "true");
     case 'f': return over_word(p, end, "false");
     case 'n': return over_word(p, end, "null");
-    default: return read_number(line, p, -2);
+    default: return over_number(p, end);
     }
 }
 
@@ -237,7 +295,7 @@ static const u8 *read_object(Line *line, const u8 *p, const Node *node, int dept
 /* Reads the value at a node: on a needed path, or above one. */
 static const u8 *read_value(Line *line, const u8 *p, const Node *node, int depth) {
     const u8 *end = line->end;
-    int32_t column = node->column;
+    int32_t column = node->column, time = node->time;
     Text text;
     p = over_blanks(p, end);
     if (p >= end) return NULL;
@@ -245,31 +303,65 @@ static const u8 *read_value(Line *line, const u8 *p, const Node *node, int depth
     case '"':
         p = read_text(p + 1, end, &text);
         if (p && column >= 0) keep_text(line, column, &text);
+        if (!p || time < 0) return p;
+        if (text.escaped) return NULL;
+        keep_text_time(line, time, &text);
         return p;
     case '{':
-        return column >= 0 ? NULL : read_object(line, p + 1, node, depth);
+        return column >= 0 || time >= 0 ? NULL : read_object(line, p + 1, node, depth);
     case '[':
         return NULL;
     case 't':
-        if (column >= 0) put_number(line, column, BOOLEAN, 1);
-        return over_word(p, end, "true");
     case 'f':
-        if (column >= 0) put_number(line, column, BOOLEAN, 0);
-        return over_word(p, end, "false");
+        if (column >= 0) put_number(line, column, BOOLEAN, *p == 't');
+        if (time >= 0) put_number(line, time, BOOLEAN, *p == 't');
+        return over_word(p, end, *p == 't' ? "true" : "false");
     case 'n':
         return over_word(p, end, "null");
     default:
-        return read_number(line, p, column);
+        return read_number(line, p, node);
     }
 }
 
-static const Child *child_of(const Scan *scan, const Node *node, const Text *key) {
+static inline const Child *child_of(const Scan *scan, const Node *node, const Text *key) {
     for (int32_t i = node->first; i < node->first + node->count; i++) {
         const Child *child = &scan->children[i];
-        if (child->length == key->length && !memcmp(scan->keys + child->key, key->start, (size_t)key->length))
-            return child;
+        const u8 *name = scan->keys + child->key;
+        if (child->length != key->length || (key->length && *name != *key->start)) continue;
+        if (!memcmp(name, key->start, (size_t)key->length)) return child;
     }
     return NULL;
+}
+
+/* Whether the bytes at `p` are those of a key that lies before them in the block. */
+static inline int is_again(const u8 *p, const u8 *end, const Guess *guess) {
+    if (!guess->length || end - p < guess->length) return 0;
+#if defined(__SSE2__)
+    if (end - p >= 16 && guess->length <= 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)p), known = _mm_loadu_si128((const __m128i *)guess->key);
+        uint32_t wanted = (1u << guess->length) - 1;
+        return ((uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, known)) & wanted) == wanted;
+    }
+#endif
+    return !memcmp(p, guess->key, (size_t)guess->length);
+}
+
+/* Reads a key from its opening quote to behind its colon; NULL if it is not plain. Most keys are those that the line
+ * before has in the same place, so that is looked at first. */
+static inline const u8 *read_key(const Scan *scan, const u8 *p, const u8 *end, const Node *node, Guess *guess,
+                                 const Child **child) {
+    const u8 *start = p;
+    Text key;
+    if (guess && guess->node == node && is_again(p, end, guess)) {
+        *child = guess->child;
+        return p + guess->length;
+    }
+    if (p >= end || *p != '"' || !(p = read_text(p + 1, end, &key)) || key.escaped) return NULL;
+    p = over_blanks(p, end);
+    if (p >= end || *p++ != ':') return NULL;
+    *child = child_of(scan, node, &key);
+    if (guess && p - start < 1 << 16) *guess = (Guess){start, node, *child, (int32_t)(p - start)};
+    return p;
 }
 
 /* Reads an object from behind its opening brace. */
@@ -277,22 +369,22 @@ static const u8 *read_object(Line *line, const u8 *p, const Node *node, int dept
     const u8 *end = line->end;
     const Scan *scan = line->scan;
     uint64_t seen = 0;
-    Text key;
+    Text text;
     if (depth >= DEPTH_MAX) return NULL;
     p = over_blanks(p, end);
     if (p < end && *p == '}') return p + 1;
-    for (;;) {
+    for (int place = 0;; place++) {
+        Guess *guess = depth < GUESS_DEPTH && place < GUESS_PLACES ? &line->guesses[depth][place] : NULL;
         const Child *child;
         p = over_blanks(p, end);
-        if (p >= end || *p != '"' || !(p = read_text(p + 1, end, &key)) || key.escaped) return NULL;
-        p = over_blanks(p, end);
-        if (p >= end || *p++ != ':') return NULL;
-        child = child_of(scan, node, &key);
+        if (!(p = read_key(scan, p, end, node, guess, &child))) return NULL;
         if (child) {
             uint64_t bit = (uint64_t)1 << (child - scan->children - node->first);
             if (seen & bit) return NULL;
             seen |= bit;
             p = read_value(line, p, &scan->nodes[child->node], depth + 1);
+        } else if (p < end && *p == '"') {
+            p = read_text(p + 1, end, &text);
         } else {
             p = over_value(line, p, depth + 1);
         }
@@ -306,22 +398,42 @@ static const u8 *read_object(Line *line, const u8 *p, const Node *node, int dept
 
 /* Lines. */
 
-static int read_json_line(Scan *scan, const u8 *p, const u8 *end) {
-    Line line = {scan, end, scan->rows, scan->arena_used};
+/* Reads a line from its first byte on; returns the place behind its content, or NULL if it is not plain. No object leads
+ * over a line break, so `end` may be that of the block. */
+static const u8 *read_json_line(Scan *scan, const u8 *p, const u8 *end, Guess guesses[][GUESS_PLACES]) {
+    Line line = {scan, end, scan->rows, scan->arena_used, guesses};
     begin_line(scan);
-    if (*p != '{' || read_object(&line, p + 1, &scan->nodes[0], 0) != end) return 0;
+    if (*p != '{' || !(p = read_object(&line, p + 1, &scan->nodes[0], 0))) return NULL;
+    if (p < end && *p == '\r') p++;
+    if (p < end && *p != '\n') return NULL;
     end_line(scan, line.arena_used);
-    return 1;
+    return p;
 }
 
-/* Scans whole lines. The caller's memory has a row for each line break and one more. */
+/* Whether a line that is not plain ends in the midst of an object, or outside all of them: then nothing helps. */
+static int is_cut_off(const u8 *p, const u8 *stop) {
+    while (stop > p && (stop[-1] == ' ' || stop[-1] == 0 || (stop[-1] >= '\t' && stop[-1] <= '\r'))) stop--;
+    return stop > p && stop[-1] != '}';
+}
+
+/* Scans whole lines, as many as the caller's memory takes; `consumed` says how much that is. */
 EXPORTED void elf_scan_json(Scan *scan, const u8 *data, int64_t length) {
+    Guess guesses[GUESS_DEPTH][GUESS_PLACES];
     const u8 *p = data, *end = data + length;
+    memset(guesses, 0, sizeof guesses);
     scan->data = data;
-    while (p < end && scan->rows < scan->capacity && scan->hard_lines < scan->capacity) {
-        const u8 *newline = memchr(p, '\n', (size_t)(end - p));
-        const u8 *stop = newline ? newline : end, *last = content_end(p, stop);
-        if (last > p && !read_json_line(scan, p, last)) put_hard_line(scan, p, stop);
-        p = newline ? newline + 1 : end;
+    while (p < end && has_room(scan)) {
+        const u8 *stop = *p == '\n' ? p : read_json_line(scan, p, end, guesses);
+        if (!stop) {
+            stop = memchr(p, '\n', (size_t)(end - p));
+            if (!stop) stop = end;
+            if (is_cut_off(p, stop)) {
+                scan->malformed++;
+            } else if (content_end(p, stop) > p) {
+                put_hard_line(scan, p, stop);
+            }
+        }
+        p = stop < end ? stop + 1 : end;
     }
+    scan->consumed = p - data;
 }

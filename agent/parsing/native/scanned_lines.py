@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +11,13 @@ import numpy as np
 import polars as pl
 
 from agent.parsing.native.library import Scan, count_lines
+from agent.parsing.native.scan_tests import KINDS, ScanTests
 
-KINDS: tuple[type, ...] = (type(None), bool, int, float, str)
-"""Types of values, in the order of the scanners' kinds."""
 BLOCK_BYTES_MAX = 1 << 30
 """Upper bound on a block, whose places are 32-bit numbers; a larger one is parsed exactly."""
 _VIEW_BYTES = 16
+_SAMPLE_BYTES = 32 << 10
+_ROWS_SPARE = 64
 
 
 class _Schema(ctypes.Structure):
@@ -46,17 +48,41 @@ class _Exported:
 
 @dataclass(frozen=True, slots=True)
 class ScannedLines:
-    """The plain lines of a block as columns; `hard` are the other lines that are not blank."""
+    """The plain lines of a block as columns; `hard` are the other lines that are not blank. Lines that fail the tests
+    are in no column: `rows_over` is their number. `malformed` is that of lines that are certainly none."""
 
     rows: int
     hard: tuple[bytes, ...]
+    rows_over: int
+    malformed: int
     _library: ctypes.CDLL
     _memory: ScanMemory
 
     @classmethod
-    def of(cls, library: ctypes.CDLL, memory: ScanMemory) -> ScannedLines:
-        """Reads what a scan into this memory has found."""
-        return cls(memory.scan.rows, memory.hard(), library, memory)
+    def of(
+        cls,
+        library: ctypes.CDLL,
+        data: bytes,
+        columns: int,
+        arena_bytes: int,
+        tests: ScanTests,
+        run: Callable[[Scan], None],
+    ) -> ScannedLines:
+        """Reads what a scan of a block finds; `run` makes the scan in the memory it is given."""
+        memory = ScanMemory(data, columns, arena_bytes, tests, _probable_lines(data))
+        run(memory.scan)
+        if memory.scan.consumed < len(data):  # more lines than its beginning has made expect
+            memory = ScanMemory(data, columns, arena_bytes, tests, count_lines(data) + 1)
+            run(memory.scan)
+        return cls(memory.scan.rows, memory.hard(), memory.scan.rows_over, memory.scan.malformed, library, memory)
+
+    def times_over(self) -> pl.Series | None:
+        """The times (epoch ms) of the lines that fail the tests; None where they have none of their own."""
+        return self._memory.times_over()
+
+    def kinds_over(self, column: int) -> list[type]:
+        """The types of a column's values in the lines that fail the tests."""
+        return [kind for number, kind in enumerate(KINDS) if self._memory.present_over[column] >> number & 1]
 
     def values(self, column: int) -> dict[type, pl.Series]:
         """The values of a column, by their type: one series for each type there is, NULL in all other rows."""
@@ -75,22 +101,37 @@ class ScannedLines:
 
 
 class ScanMemory:
-    """Memory for the lines of a block: all that a scan of so many columns can write."""
+    """Memory for the lines of a block: all that a scan of so many columns and lines can write."""
 
-    def __init__(self, data: bytes, columns: int, arena_bytes: int) -> None:
+    def __init__(self, data: bytes, columns: int, arena_bytes: int, tests: ScanTests, rows: int) -> None:
         self.data = data
-        rows = count_lines(data) + 1
         cells = columns * rows
         sizes = ((cells, np.uint8), (cells, np.uint64), (cells * _VIEW_BYTES, np.uint8), (arena_bytes, np.uint8))
         self._arrays = [np.empty(max(1, size), kind) for size, kind in sizes]
-        self.present = np.zeros(columns, np.uint32)
+        self.present, self.present_over = np.zeros(columns, np.uint32), np.zeros(columns, np.uint32)
         self._hard = np.empty(2 * rows, np.int64)
+        self._over = np.empty(rows if tests.count else 0, np.int64)
+        self._tests = tests
         self.scan = Scan(columns=columns, capacity=rows)
         for name, array in zip(("kinds", "numbers", "views", "arena"), self._arrays, strict=True):
             setattr(self.scan, name, int(array.ctypes.data))
         self.scan.present, self.scan.hard = int(self.present.ctypes.data), int(self._hard.ctypes.data)
+        self.scan.tests, self.scan.tests_count, self.scan.texts = tests.tests, tests.count, tests.texts
+        self.scan.time, self.scan.fitting = tests.time, tests.fitting
+        self.scan.passed_over = int(self._over.ctypes.data)
+        self.scan.present_over = int(self.present_over.ctypes.data)
+
+    def times_over(self) -> pl.Series | None:
+        """The times of the lines that fail the tests."""
+        return pl.Series(self._over[: self.scan.rows_over].copy()) if self.scan.time >= 0 else None
 
     def hard(self) -> tuple[bytes, ...]:
         """The lines that are left to the exact parser."""
         spans = self._hard[: 2 * self.scan.hard_lines].reshape(-1, 2).tolist()
         return tuple(self.data[start : start + length] for start, length in spans)
+
+
+def _probable_lines(data: bytes) -> int:
+    """The number of lines that a block probably has at most, as its beginning tells."""
+    sample = data[:_SAMPLE_BYTES]
+    return (len(data) * (count_lines(sample) + 1) // max(1, len(sample))) * 5 // 4 + _ROWS_SPARE

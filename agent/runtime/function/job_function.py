@@ -248,6 +248,10 @@ class JobFunction:
         """The events with the rows they are joined with, in one frame or several, which may have `@dropped` then."""
         return (events,) if self.lookup is None else self.lookup.joined(events)
 
+    def can_select(self, events: pl.DataFrame) -> bool:
+        """Whether events have the columns it reads; those that are known by their times alone have none."""
+        return all(column.name in events.columns for column in self.plan.columns)
+
     def select(self, events: pl.DataFrame) -> pl.DataFrame:
         """Matching events as keys and arguments (or rows), with their pane, as a store takes them."""
         return self._events.apply(events).with_columns(pane=self._pane)

@@ -389,9 +389,14 @@ class Operator:
             self.lacks(newest)
             return
         self.unseen.discard(key)
-        self.seen_ms = max(self.seen_ms, newest)
         for part in self.function.read(key[0], renamed(events, names)):
-            self.put(part)
+            self.take(key, part, newest)
+
+    def take(self, key: FeedKey, events: pl.DataFrame, newest: int) -> None:
+        """Takes events of a feed as the function names them, or, of events that match nothing, only their times."""
+        self.unseen.discard(key)
+        self.seen_ms = max(self.seen_ms, newest)
+        self.put(events)
 
     def lacks(self, newest: int) -> None:
         """Notes that the operator has missed events up to this time (epoch ms)."""

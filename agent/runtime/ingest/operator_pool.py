@@ -240,7 +240,8 @@ class OperatorPool:
                 operator.begin_block(place)
         malformed, newest, reached = parsed.malformed, None, None
         latest_ms = None if operators[0].is_bounded else self.clock.latest_ms
-        for frame in parsed.frames:
+        passed_over = () if parsed.passed_over is None else (parsed.passed_over.times,)
+        for number, frame in enumerate((*parsed.frames, *passed_over)):
             events, last = believed(frame, latest_ms)
             malformed += frame.height - events.height
             if last is None:
@@ -252,7 +253,10 @@ class OperatorPool:
             columns = frozenset(events.columns)
             for operator in operators:
                 with self._evaluating(operator, events.height, now):
-                    operator.insert(key, events, columns, last)
+                    if number < len(parsed.frames):
+                        operator.insert(key, events, columns, last)
+                    else:
+                        operator.take(key, events, last)
         if newest is not None:
             self._newest[key] = max(newest, self._newest.get(key, FIRST_PANE))
         for operator in operators:

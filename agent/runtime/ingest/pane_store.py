@@ -38,6 +38,8 @@ class PaneStore:
         """Counts a batch by pane, and inserts its matching events. O(n) and the insertion."""
         function = self._function
         count_in(self.counted, batch.counted)
+        if not function.can_select(batch.events):  # passed over: none of them matches
+            return
         for events in function.joined(batch.events):
             selected = function.select(events)
             if selected.height:

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -19,6 +20,7 @@ from agent.sources.file.compression import (
     DamagedError,
     decompress,
 )
+from agent.sources.file.ranges import OpenedRanges, Reading
 
 STANDARD_INPUT = "-"
 HEAD_BYTES = 256 << 10
@@ -79,6 +81,32 @@ class SourceFile:
         The good part of a damaged compressed file comes before its SourceError.
         """
         yield from cut_blocks(self.content(), BlockCutter(self.file, block_bytes, line_bytes_max, csv_quotes))
+
+    def readings(
+        self,
+        *,
+        block_bytes: int = BLOCK_BYTES,
+        line_bytes_max: int = LINE_BYTES_MAX,
+        csv_quotes: bool = False,
+    ) -> Iterator[Reading]:
+        """Yields readings of the same blocks, which may be called in other threads: plain files are read there. Others
+        have to be read, and decompressed, in order.
+        """
+        if csv_quotes or not self._is_plain():
+            blocks = self.blocks(block_bytes=block_bytes, line_bytes_max=line_bytes_max, csv_quotes=csv_quotes)
+            yield from (partial(list, (block,)) for block in blocks)
+            return
+        with _told(self.file):
+            opened = OpenedRanges(self.file)
+        for reading, end in opened.readings(block_bytes, line_bytes_max):
+            self.progress.bytes_read = end
+            yield reading
+
+    def _is_plain(self) -> bool:
+        if not self.bytes_total():  # also of files that the system makes up as they are read
+            return False
+        with self._open() as stream:
+            return _compression(self.file, stream.read(len(ZSTD_MAGIC))) is None
 
     def content(self) -> Iterator[bytes]:
         """The whole source as pieces of at most 32 MiB, decompressed: what `blocks` is cut from, and once as well."""
