@@ -21,15 +21,18 @@ class BenchmarkError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A program to measure: `module` is run with the interpreter `python()` yields, after `check()`.
+    """A program to measure: `module` is run with the interpreter `python()` yields, after `check()`, and these last
+    arguments. It reads the files in this `folder` of the data.
 
-    Either may raise NotAvailable.
+    Either function may raise NotAvailable.
     """
 
     name: str
     module: str
     python: Callable[[], Path] = rival_python
     check: Callable[[], None] = lambda: None
+    arguments: tuple[str, ...] = ()
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,15 @@ def race(contenders: Sequence[Contender], data: Path, *, rounds: int, warm_ups: 
     for contender in contenders:
         try:
             contender.check()
-            runners[contender.name] = [str(contender.python()), "-m", contender.module]
+            program = [str(contender.python()), "-m", contender.module]
+            runners[contender.name] = [*program, str(data / contender.folder), str(warm_ups), *contender.arguments]
         except NotAvailable as error:
             outcomes[contender.name] = Outcome(None, str(error))
     runs: dict[str, list[Measurement]] = {name: [] for name in runners}
     for number in range(rounds):
         for name, command in runners.items():
             print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
-            runs[name].append(_run_once(name, [*command, str(data), str(warm_ups)]))
+            runs[name].append(_run_once(name, command))
     _check_answers(runs)
     medians = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
     return outcomes | {name: Outcome(seconds) for name, seconds in medians.items()}

@@ -73,7 +73,7 @@ class LineFormat:
     has_open_columns: bool = False
     """Any line may bring new columns; a file's header lists those seen so far."""
     passing_parser: Callable[[Format, Sequence[SourceColumn], Clauses], Parser] | None = None
-    """The same that may pass over events that fail the clauses; None: it passes over nothing."""
+    """A parser that may pass over events that fail the clauses; None: there is none."""
     fixed_time_field: str | None = None
     """The time field of every file of the format, whatever another is asked for."""
 

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
@@ -97,11 +98,25 @@ def test_a_contender_that_fails_is_named_with_its_reason(tmp_path: Path) -> None
 
 
 def test_a_rival_that_was_not_run_stays_in_the_table(tmp_path: Path) -> None:
-    data = write_shop_events(tmp_path, 100)
-    outcomes = {rival.name: Outcome(None, "no Java") for rival, _ in local.RIVALS}
-    lines = local._compare(data, outcomes | {local.ELF.name: Outcome(0.5)}, with_targets=True)
-    assert [line.met for line in lines] == [False, False, False, None]
+    data, case = write_shop_events(tmp_path, 100), local.CASES["sums"]
+    outcomes = {rival.name: Outcome(None, "no Java") for rival, _ in case.rivals}
+    lines = local._compare(case, data, outcomes | {case.elf.name: Outcome(0.5)}, with_targets=True)
+    assert [line.met for line in lines] == [False] * len(case.rivals)
     assert lines[1].rival == "Spark Structured Streaming local[2] (not run: no Java)"
+
+
+@pytest.mark.parametrize("name", local.CASES)
+def test_all_who_run_in_a_case_agree(name: str, tmp_path: Path) -> None:
+    case = local.CASES[name]
+    data = case.write(tmp_path, 2_000)
+    here = [case.elf, *(rival for rival, _ in case.rivals if any(word in rival.name for word in ("Polars", "Python")))]
+    contenders = [replace(one, python=own_python) for one in here]
+    outcomes = race(contenders, tmp_path, rounds=1, warm_ups=0)
+    lines = local._compare(
+        case, data, outcomes | {rival.name: Outcome(1.0) for rival, _ in case.rivals}, with_targets=True
+    )
+    assert len(lines) == len(case.rivals) + (case.rate_target is not None)
+    assert all((outcome.seconds or 0) > 0 for outcome in outcomes.values())
 
 
 def test_answers_differ_when_sums_are_grouped_differently() -> None:
