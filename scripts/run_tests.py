@@ -63,6 +63,8 @@ LONGEST = {
     "test_agent_fleet.py",
     "test_agents_remember.py",
     "test_draining.py",
+    "test_real_nginx.py",
+    "test_sealed_panes.py",
 }
 """Files of live tests that are begun first: one that took half a minute at the end would run alone."""
 ONE_THREAD = {"POLARS_MAX_THREADS": "1"}

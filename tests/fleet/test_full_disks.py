@@ -29,14 +29,12 @@ def test_an_agent_starts_on_a_full_disk(tmp_path: Path) -> None:
         def fill_and_kill() -> None:
             with writer.writing():
                 until(lambda: windows.counted() > 0)
-                for _ in range(2):
-                    disks.fill("agent-2")
-                    fleet.kill("agent-2")
-                    fleet.restart("agent-2")
-                    before = max(windows.ids)
-                    written = writer.written
-                    until(lambda before=before, written=written: max(windows.ids) > max(before, written))  # type: ignore[misc]
-                    disks.free("agent-2")
+                disks.fill("agent-2")
+                fleet.kill("agent-2")
+                fleet.restart("agent-2")
+                newest = max(*windows.ids, writer.written)
+                until(lambda: max(windows.ids) > newest)
+                disks.free("agent-2")
 
         trio.run(follow, fleet, QUERY, windows, fill_and_kill)
         assert max(windows.ids.values()) == 1, "nobody counts twice"
