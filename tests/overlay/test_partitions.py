@@ -7,7 +7,7 @@ from living_overlay import LivingOverlay
 from seeds import seeds
 
 
-@pytest.mark.parametrize("seed", seeds(1, 4, slow=[0, 2, 3]))
+@pytest.mark.parametrize("seed", seeds(4, slow=[0, 1, 2, 3]))
 def test_each_side_of_a_cut_goes_on_and_both_become_one_again(seed: int) -> None:
     source = random.Random(seed)
     overlay = LivingOverlay(seed, source.choice([3, 8, 16, 24]))
@@ -135,7 +135,7 @@ def end_of_troubles(overlay: LivingOverlay) -> None:
     raise AssertionError("some nodes never got in")
 
 
-@pytest.mark.parametrize("seed", seeds(0, 5, 6, slow=[1, 2, 3, 4, 7]))
+@pytest.mark.parametrize("seed", seeds(5, 6, slow=[0, 1, 2, 3, 4, 7]))
 def test_whatever_happened_the_overlay_ends_up_sound(seed: int) -> None:
     source = random.Random(seed)
     overlay = LivingOverlay(seed, source.choice([6, 12, 16]), groups=2)
