@@ -388,15 +388,14 @@ class Operator:
         if not self.function.is_ready or not all(name in columns for name, _ in names):
             self.lacks(newest)
             return
-        self.unseen.discard(key)
+        self.see(key, newest)
         for part in self.function.read(key[0], renamed(events, names)):
-            self.take(key, part, newest)
+            self.put(part)
 
-    def take(self, key: FeedKey, events: pl.DataFrame, newest: int) -> None:
-        """Takes events of a feed as the function names them, or, of events that match nothing, only their times."""
+    def see(self, key: FeedKey, newest: int) -> None:
+        """Notes that a feed has brought events, the newest of this time (epoch ms)."""
         self.unseen.discard(key)
         self.seen_ms = max(self.seen_ms, newest)
-        self.put(events)
 
     def lacks(self, newest: int) -> None:
         """Notes that the operator has missed events up to this time (epoch ms)."""

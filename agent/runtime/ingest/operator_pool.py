@@ -240,8 +240,8 @@ class OperatorPool:
                 operator.begin_block(place)
         malformed, newest, reached = parsed.malformed, None, None
         latest_ms = None if operators[0].is_bounded else self.clock.latest_ms
-        passed_over = () if parsed.passed_over is None else (parsed.passed_over.times,)
-        for number, frame in enumerate((*parsed.frames, *passed_over)):
+        passed_over = None if parsed.passed_over is None else parsed.passed_over.times
+        for frame in (*parsed.frames, *(() if passed_over is None else (passed_over,))):
             events, last = believed(frame, latest_ms)
             malformed += frame.height - events.height
             if last is None:
@@ -253,10 +253,11 @@ class OperatorPool:
             columns = frozenset(events.columns)
             for operator in operators:
                 with self._evaluating(operator, events.height, now):
-                    if number < len(parsed.frames):
-                        operator.insert(key, events, columns, last)
+                    if frame is passed_over:
+                        operator.see(key, last)
+                        operator.put(events)
                     else:
-                        operator.take(key, events, last)
+                        operator.insert(key, events, columns, last)
         if newest is not None:
             self._newest[key] = max(newest, self._newest.get(key, FIRST_PANE))
         for operator in operators:
