@@ -50,7 +50,7 @@ def measured_run(run: LocalRun) -> Measurements:
             "rows shown": sum(len(result.rows) for result in results),
             "bytes read": run.bytes_read,
             "seconds in all": total_s,
-            "seconds of parsing, in a thread beside the rest": run.parsing_s,
+            "seconds of parsing, in threads beside the rest": run.parsing_s,
             "seconds in the agents: conditions, expressions, aggregation": run.inserting_s,
             "seconds for the rest: opening, waiting for parsers, merging, the master": max(
                 0.0, total_s - run.inserting_s

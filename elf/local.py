@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import polars as pl
 
@@ -103,11 +104,18 @@ class _Input:
 
 @dataclass(frozen=True, slots=True)
 class _AssignedPart:
-    """A part of a file assigned to an agent; `parse` reads it and returns its events, block by block."""
+    """A part of a file assigned to an agent; `parse` reads it, in any thread."""
 
     agent: int
     stream: str
-    parse: Callable[[], list[Parsed]]
+    parse: Callable[[], _ParsedPart]
+
+
+class _ParsedPart(NamedTuple):
+    """The events of a part, block by block, and the seconds that parsing them took."""
+
+    blocks: list[Parsed]
+    seconds: float
 
 
 class LocalRun:
@@ -218,9 +226,10 @@ class LocalRun:
         total = sum(i.file.bytes_total() or 0 for i in self._inputs)
         threads = parser_threads()
         with ThreadPoolExecutor(threads) as pool:
-            for assigned, blocks in _ahead(pool, threads + BLOCKS_AHEAD, self._assigned_parts(fleet)):
+            for assigned, part in _ahead(pool, threads + BLOCKS_AHEAD, self._assigned_parts(fleet)):
+                self.parsing_s += part.seconds
                 begin = time.perf_counter()
-                for parsed in blocks:
+                for parsed in part.blocks:
                     fleet.insert(assigned.agent, assigned.stream, parsed)
                     self._notice_columns(parsed)
                 self.inserting_s += time.perf_counter() - begin
@@ -248,19 +257,16 @@ class LocalRun:
         except SourceError as error:
             self._broken = self._broken or error
 
-    def _parse(self, decode: Parser, read: Reading) -> list[Parsed]:
-        found = []
+    def _parse(self, decode: Parser, read: Reading) -> _ParsedPart:
         try:
             blocks = read()
         except SourceError as error:
             self._broken = self._broken or error
-            return []
-        for block in blocks:
-            begin = time.perf_counter()
-            parsed = decode.parse(block, self._options.arrival_ms)
-            self.parsing_s += time.perf_counter() - begin
-            found.append(replace(parsed, malformed=parsed.malformed + block.overlong))
-        return found
+            blocks = []
+        begin = time.perf_counter()
+        events = [(decode.parse(block, self._options.arrival_ms), block.overlong) for block in blocks]
+        seconds = time.perf_counter() - begin
+        return _ParsedPart([replace(one, malformed=one.malformed + overlong) for one, overlong in events], seconds)
 
     def _notice_columns(self, parsed: Parsed) -> None:
         passed_over = parsed.passed_over
@@ -317,9 +323,9 @@ def parser_threads() -> int:
 
 def _ahead(
     pool: Executor, ahead: int, assigned: Iterable[_AssignedPart]
-) -> Iterator[tuple[_AssignedPart, list[Parsed]]]:
+) -> Iterator[tuple[_AssignedPart, _ParsedPart]]:
     """Parses so many parts ahead of the consumer, who gets them in order."""
-    pending: deque[tuple[_AssignedPart, Future[list[Parsed]]]] = deque()
+    pending: deque[tuple[_AssignedPart, Future[_ParsedPart]]] = deque()
     for part in assigned:
         pending.append((part, pool.submit(part.parse)))
         if len(pending) > ahead:
