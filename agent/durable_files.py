@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_durably(path: Path, content: bytes, *, mode: int | None = None, beside: Path | None = None) -> None:
@@ -15,15 +17,31 @@ def write_durably(path: Path, content: bytes, *, mode: int | None = None, beside
         with beside.open("wb") as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            _write_through(file, content)
         beside.replace(path)
         sync_directory(path.parent)
     except BaseException:
         with suppress(OSError):
             beside.unlink()
         raise
+
+
+def write_also_if_full(path: Path, content: bytes) -> None:
+    """Replaces a small file, on a full disk in its place: it is in one block, which is there already. OSError if the
+    disk does not take that, or has no room for a file that is not there yet."""
+    try:
+        write_durably(path, content)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.is_file():
+            raise
+        with path.open("r+b") as file:
+            _write_through(file, content)
+
+
+def _write_through(file: BinaryIO, content: bytes) -> None:
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def sync_directory(path: Path) -> None:

@@ -4,7 +4,6 @@ not fit its memory.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shutil
@@ -17,7 +16,7 @@ from urllib.parse import quote
 from agent import log
 from agent.daemon.epochs_file import EpochsFile
 from agent.daemon.job_files import JobFiles
-from agent.durable_files import write_durably
+from agent.durable_files import write_also_if_full, write_durably
 from agent.errors import StartError
 from agent.runtime.fleet.ended_mandates import MARKS_BYTES_MAX
 
@@ -82,7 +81,7 @@ class DataDirectory:
         path = self.path / INCARNATION_FILE
         try:
             incarnation = self._last(path, wall_s) + 1
-            _write_also_if_full(path, f"{incarnation}\n".encode())
+            write_also_if_full(path, f"{incarnation}\n".encode())
         except OSError as error:
             raise self._unusable(error) from None
         return incarnation
@@ -171,19 +170,6 @@ class DataDirectory:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def _write_also_if_full(path: Path, content: bytes) -> None:
-    """Replaces a small file, on a full disk in its place: it is in one block, which is there already."""
-    try:
-        write_durably(path, content)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.is_file():
-            raise
-        with path.open("r+b") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def _boot_id() -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from agent.parsing.native.library import Scan, load
 from agent.parsing.native.scan_tests import KINDS, Clauses, ScanTests
-from agent.parsing.native.scanned_lines import BLOCK_BYTES_MAX, ScannedLines
+from agent.parsing.native.scanned_lines import ScannedLines
 
 TIME_FIELD = "time"
 
@@ -42,8 +42,6 @@ class CombinedScanner:
 
     def scan(self, data: bytes) -> ScannedLines | None:
         """Scans whole lines; None if there are too many for it. O(bytes), without the interpreter's lock."""
-        if len(data) > BLOCK_BYTES_MAX:
-            return None
 
         def run(scan: Scan) -> None:
             self._library.elf_scan_combined(ctypes.byref(scan), int(self._places.ctypes.data), data, len(data))

@@ -9,7 +9,7 @@ import numpy as np
 
 from agent.parsing.native.library import Scan, load
 from agent.parsing.native.scan_tests import ScanTests
-from agent.parsing.native.scanned_lines import BLOCK_BYTES_MAX, ScannedLines
+from agent.parsing.native.scanned_lines import ScannedLines
 
 Path = tuple[str, ...]
 CHILDREN_MAX = 64
@@ -31,8 +31,6 @@ class JsonScanner:
 
     def scan(self, data: bytes) -> ScannedLines | None:
         """Scans whole lines; None if there are too many for it. O(bytes), without the interpreter's lock."""
-        if len(data) > BLOCK_BYTES_MAX:
-            return None
 
         def run(scan: Scan) -> None:
             scan.nodes, scan.children = int(self._nodes.ctypes.data), int(self._children.ctypes.data)

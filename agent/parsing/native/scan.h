@@ -53,7 +53,8 @@ typedef struct {
 } Test;
 
 /* The caller's memory. Columns are `capacity` rows apart; `present` has a bit for each kind found in a column. `hard`
- * takes the offset and length of each hard line; `malformed` counts lines that no parser could read. `data` is the block, which has to outlive the scan.
+ * takes the offset and length of each hard line; `malformed` counts lines that no parser could read. `data` is the
+ * block, which has to outlive the scan.
  *
  * A line that certainly fails a clause of `tests` makes no row: its time, from column `time` (-1: it has none), goes to
  * `passed_over`, and its kinds to `present_over`. It has to have a time, and only kinds in `fitting` of each column. */

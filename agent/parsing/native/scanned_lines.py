@@ -67,8 +67,11 @@ class ScannedLines:
         arena_bytes: int,
         tests: ScanTests,
         run: Callable[[Scan], None],
-    ) -> ScannedLines:
-        """Reads what a scan of a block finds; `run` makes the scan in the memory it is given."""
+    ) -> ScannedLines | None:
+        """Reads what a scan of a block finds; `run` makes the scan in the memory it is given. None if the block is too
+        large for it."""
+        if len(data) > BLOCK_BYTES_MAX:
+            return None
         memory = ScanMemory(data, columns, arena_bytes, tests, _probable_lines(data))
         run(memory.scan)
         if memory.scan.consumed < len(data):  # more lines than its beginning has made expect

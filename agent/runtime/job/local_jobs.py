@@ -228,7 +228,7 @@ class LocalJobs:
     def _make(self, app_id: Id) -> LocalJob | None:
         if not self.has_room:
             return None
-        shared = (self.ingest, self.functions, self._latency, self._has_work)
+        shared = (self.ingest, self.functions, self._latency, self.has_work)
         job = self._jobs[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared, self.assembler.limits)
         job.map_events = mapper(job, self._programs)
         job.on_leaving = self.on_leaving
@@ -327,7 +327,7 @@ class LocalJobs:
             self._enrol(job, now, behind=True)
         call_received(job, self._programs)
         # Not at once: if panes of many jobs end together, peers would miss a sign of life meanwhile.
-        self._has_work(job)
+        self.has_work(job)
         return taken
 
     def part(self, message: SnapshotPart, sender: Peer, now: float) -> bool:
@@ -384,7 +384,7 @@ class LocalJobs:
         if not self._is_uplink(job, message.tree, sender):
             return False
         if job.nodes.acknowledged(message, now):
-            self._has_work(job)
+            self.has_work(job)
         return True
 
     def part_acknowledged(self, message: SnapshotPartAck, sender: Peer, now: float) -> bool:
@@ -454,7 +454,7 @@ class LocalJobs:
         if job.root is not None:
             job.root.on_complete(now)
             if job.root.has_more:
-                self._has_work(job)
+                self.has_work(job)
 
     def send_up(self, job: LocalJob, now: float) -> None:
         """Sends the snapshots that are due, without combining more."""
@@ -504,11 +504,8 @@ class LocalJobs:
 
     # Time.
 
-    def has_more(self, app_id: Id) -> None:
-        """Notes that a job's master has more to publish."""
-        self._working[app_id] = None
-
-    def _has_work(self, job: LocalJob) -> None:
+    def has_work(self, job: LocalJob) -> None:
+        """Notes that a job has something to combine, to send, or to publish."""
         self._working[job.app_id] = None
 
     def sealed_upto(self) -> int | None:

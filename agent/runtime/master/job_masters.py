@@ -407,7 +407,7 @@ class JobMasters:
             with self._containment.around(app_id, now):
                 master.tick(now)
             if master.has_more:
-                self._jobs.has_more(app_id)
+                self._jobs.has_work(master.local)
             if master.ended is None:
                 self._directory.refresh(app_id, now)
             if master.heals(now) and now - self._healed_at.get(app_id, -HEAL_AGAIN_S) >= HEAL_AGAIN_S:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -78,24 +78,23 @@ def find_moved(known: ReadUpTo, but: Collection[Identity] = ()) -> FoundFile | N
 
 def find_compressed(log: str, since_ns: int, read: Iterable[bytes]) -> list[FoundFile]:
     """Finds compressed files that a log was rotated into, changed since a time, and that begin like none of `read`."""
-    heads = list(read)
-    found = [file for file in siblings(log) if _has_compressed_name(file) and _is_changed_since(file, since_ns)]
-    return [file for file in found[:COMPRESSED_LOOKED_INTO_MAX] if not _is_among(_head(file), heads)]
+    found = [file for file in siblings(log) if _has_compressed_name(file)]
+    return [file for file, _ in _unlike(read, found, since_ns)]
 
 
 def find_copies_between(before: ReadUpTo, read: Iterable[bytes]) -> list[FoundFile]:
     """Finds copies of what a log held for a moment, between the content that was read and the present one: plain or
     compressed, changed since then, and beginning like none of `read`. The oldest first.
     """
-    heads = list(read)
-    since_ns = before.modified_ns
-    found = [
-        file
-        for file in siblings(log_of(before.path))
-        if (_is_changed_since(file, since_ns) if _has_compressed_name(file) else file.status.st_mtime_ns > since_ns)
-    ]
-    beginnings = ((file, _head(file)) for file in found[:COMPRESSED_LOOKED_INTO_MAX])
-    return [file for file, head in beginnings if head and not before.begins(head) and not _is_among(head, heads)]
+    unlike = _unlike(read, siblings(log_of(before.path)), before.modified_ns)
+    return [file for file, head in unlike if head and not before.begins(head)]
+
+
+def _unlike(read: Iterable[bytes], found: Iterable[FoundFile], since_ns: int) -> Iterator[tuple[FoundFile, bytes]]:
+    """The files changed since a time that begin like none of `read`, with their beginnings."""
+    heads, later = list(read), [file for file in found if _is_later(file, since_ns)]
+    beginnings = ((file, _head(file)) for file in later[:COMPRESSED_LOOKED_INTO_MAX])
+    return ((file, head) for file, head in beginnings if not _is_among(head, heads))
 
 
 def find_again(known: Sequence[ReadUpTo], found: FoundFiles, patterns: Sequence[str]) -> FoundAgain:
@@ -137,7 +136,7 @@ def _unread(log: str, known: Sequence[ReadUpTo], again: FoundAgain, found: Found
     since_ns = newest.modified_ns if last is None or not newest.fingerprint_bytes else last.status.st_mtime_ns
     beside = [*siblings(log), *_linked_meanwhile(log, last)]
     later = [file for file in beside if file.identity not in again.resumed]
-    plain = [file for file in later if not _has_compressed_name(file) and file.status.st_mtime_ns > since_ns]
+    plain = [file for file in later if not _has_compressed_name(file) and _is_later(file, since_ns)]
     others = [*plain, *files.values(), *found.files.values()]
     heads = [head for file in others if (head := _head(file))]
     compressed = []
@@ -214,6 +213,11 @@ def _is_changed_since(file: FoundFile, time_ns: int) -> bool:
     if modified_ns % _NS == 0:
         time_ns -= time_ns % _NS
     return modified_ns >= time_ns and not Path(file.path).with_suffix("").exists()
+
+
+def _is_later(file: FoundFile, time_ns: int) -> bool:
+    """Whether a file is of a later time; a compressed one may be of the same."""
+    return _is_changed_since(file, time_ns) and (_has_compressed_name(file) or file.status.st_mtime_ns != time_ns)
 
 
 def _holds(file: FoundFile, known: ReadUpTo) -> bool:

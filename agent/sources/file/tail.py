@@ -229,8 +229,7 @@ class TailReader(Generic[F]):
             copied = self._take_copy(file.cut_off, now)
             unread = 0 if copied else file.cut_off.unread_bytes
             self._lost += unread > 0
-            heads = [*self._closed, *(one.head() for one in self._files.values())]
-            between = find_copies_between(file.cut_off.read_up_to, heads)
+            between = find_copies_between(file.cut_off.read_up_to, self._heads())
             self._between |= {one.identity: one for one in between if self._is_new(one.identity, one.path)}
             lost = f"; {unread:,} bytes had not been read" if unread else ""
             self._faults.report(file.path, f"was truncated: it is read from its beginning{lost}")
@@ -336,9 +335,12 @@ class TailReader(Generic[F]):
         before = [file.modified_ns for file in self.files if file.path == name or is_rotation_of(file.path, name)]
         if not before and not self._closed_ns:
             return {}
-        heads = [*self._closed, *(file.head() for file in self.files)]
-        files = find_compressed(name, max([*before, self._closed_ns]), heads)
+        files = find_compressed(name, max([*before, self._closed_ns]), self._heads())
         return {file.identity: file for file in files if file.identity not in {*self._files, *self._compressed, *found}}
+
+    def _heads(self) -> list[bytes]:
+        """The beginnings of all files that are or were read."""
+        return [*self._closed, *(file.head() for file in self.files)]
 
     def _note_name(self, file: FollowedFile[F], match: FoundFile | None, standing: dict[str, str], now: float) -> None:
         if match is not None:
