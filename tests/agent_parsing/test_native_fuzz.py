@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from seeds import seeds
 
 SOURCE = Path(__file__).with_name("fuzz_scan.c")
 LINES = int(os.environ.get("ELF_FUZZ_LINES", "200000"))
@@ -31,7 +32,7 @@ COMBINED = (
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", range(1, 3))
+@pytest.mark.parametrize("seed", seeds(1, slow=[2]))
 @pytest.mark.parametrize("form", ["json", "combined"])
 def test_no_line_misleads_the_scanner(tmp_path: Path, form: str, seed: int) -> None:
     compiler = shutil.which("cc")

@@ -58,6 +58,7 @@ def test_notices_filters_and_code_reach_simulated_agents() -> None:
     assert min(times.start_s) > 10 * times.wire_s > 0
 
 
+@pytest.mark.slow
 def test_shuffling_is_measured_for_all_operators_alone_and_at_once() -> None:
     lines = shuffling_simulated.run((3, 5, 7), 1)
     assert [line.value > 0 for line in lines] == [True] * (

@@ -5,7 +5,7 @@ from seeds import seeds
 from swarm import Swarm
 
 SMALL = range(12)
-SEEDS = seeds(*SMALL[:5], slow=range(5, 240))
+SEEDS = seeds(*SMALL[:4], slow=range(4, 240))
 SIZE_MAX, SIZE_MAX_SLOW = 16, 40
 LOG_LINES = 30
 
