@@ -118,6 +118,7 @@ def test_on_a_terminal_it_draws_what_happens_and_sums_up(temporary: Path) -> Non
 
 
 @needs_proc
+@pytest.mark.slow
 def test_without_a_terminal_it_speaks_in_lines_and_leaves_out_what_there_is_no_time_for(
     tmp_path: Path, temporary: Path
 ) -> None:
