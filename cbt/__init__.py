@@ -7,6 +7,7 @@ from cbt.algebra.hashing import key_hash
 from cbt.algebra.scalars import canonical_json
 from cbt.codec.frames import FrameError, decode_frame, encode_frame, frame_bytes
 from cbt.layout.layout import Layout
+from cbt.native.library import tree_status
 from cbt.tree.rows import RowBuffer
 from cbt.tree.snapshots import SnapshotError
 from cbt.tree.spill_files import DiskQuota, SpillError, SpillFile, SpillFiles
@@ -43,4 +44,5 @@ __all__ = [
     "frame_bytes",
     "key_hash",
     "pane_of",
+    "tree_status",
 ]

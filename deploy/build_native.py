@@ -1,8 +1,9 @@
-"""Builds the native scanner when ELF is installed: a hook of hatchling, and a command: `python deploy/build_native.py`.
+"""Builds the native libraries when ELF is installed: a hook of hatchling, and a command,
+`python deploy/build_native.py`.
 
-Uses the machine's C compiler, or else the one that the wheel `ziglang` brings. Where neither can build it, ELF is
-installed without it, and parses in Python. ELF_WHEEL_PLATFORM names another platform to build a wheel for: `ziglang`
-builds for all of them on one machine (`make wheels`).
+Uses the machine's C compiler, or else the one that the wheel `ziglang` brings. Where neither can build them, ELF is
+installed without them, and parses and aggregates in Python. ELF_WHEEL_PLATFORM names another platform to build a wheel
+for: `ziglang` builds for all of them on one machine (`make wheels`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ except ImportError:  # run as a command
     BuildHookInterface = object  # type: ignore[assignment, misc]
 
 ROOT = Path(__file__).parents[1]
-FOLDER = Path("agent/parsing/native")
+FOLDER, TREE_FOLDER = Path("agent/parsing/native"), Path("cbt/native")
 LIBRARY, SEAL = FOLDER / "_scan.so", FOLDER / "_scan.json"
+LIBRARIES = (LIBRARY, TREE_FOLDER / "_tree.so")
+"""The scanner of lines and the tree's kernel, each beside its sources."""
 OPTIONS = ("-O3", "-std=c11", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-g0")
 COMPILERS = ("cc", "gcc", "clang")
 PLATFORM = "ELF_WHEEL_PLATFORM"
@@ -75,25 +78,27 @@ def compiler() -> list[str]:
     return [found] if found else zig
 
 
-def build(root: Path, command: list[str]) -> None:
-    """Builds the library beside its sources, and writes what it has to be. Raises what the compiler ends with."""
+def build(root: Path, command: list[str], library: Path) -> None:
+    """Builds a library beside its sources, and writes what it has to be. Raises what the compiler ends with."""
     wanted = target() or Target("", platform.machine(), sys.platform)
-    library, made = root / LIBRARY, root / LIBRARY.with_suffix(f".{os.getpid()}")
+    library = root / library
+    made = library.with_suffix(f".{os.getpid()}")
     try:
-        sources = sorted((root / FOLDER).glob("*.c"))
+        sources = sorted(library.parent.glob("*.c"))
         subprocess.run([*command, *OPTIONS, "-o", made, *sources], check=True, capture_output=True, text=True)
         digest = hashlib.sha256(made.read_bytes()).hexdigest()
         made.replace(library)
     finally:
         made.unlink(missing_ok=True)
     seal = {"sha256": digest, "machine": wanted.machine, "system": wanted.system}
-    (root / SEAL).write_text(json.dumps(seal) + "\n")
+    library.with_suffix(SEAL.suffix).write_text(json.dumps(seal) + "\n")
 
 
 def try_to_build(root: Path) -> str:
-    """Builds the library; returns why there is none, "" if there is one."""
+    """Builds the libraries; returns why one is missing, "" if none is."""
     try:
-        build(root, compiler())
+        for library in LIBRARIES:
+            build(root, compiler(), library)
     except subprocess.CalledProcessError as error:
         return error.stderr.strip() or f"the compiler ended with {error.returncode}"
     except OSError as error:
@@ -102,7 +107,7 @@ def try_to_build(root: Path) -> str:
 
 
 class NativeBuildHook(BuildHookInterface):
-    """Adds the library to wheels, which are then of one platform, and builds it in place where ELF is editable."""
+    """Adds the libraries to wheels, which are then of one platform, and builds them in place where ELF is editable."""
 
     def dependencies(self) -> list[str]:
         has_compiler = system_compiler() or platform.machine() not in ZIG_MACHINES
@@ -113,12 +118,14 @@ class NativeBuildHook(BuildHookInterface):
         if reason and target():
             raise RuntimeError(f"no wheel for {os.environ[PLATFORM]}: {reason}")
         if reason:
-            self.app.display_warning(f"ELF is installed without its native scanner, and parses in Python: {reason}")
+            self.app.display_warning(
+                f"ELF is installed without its native libraries, and parses and aggregates in Python: {reason}"
+            )
         elif version != "editable":
             tag = os.environ.get(PLATFORM) or sysconfig.get_platform().replace("-", "_").replace(".", "_")
             build_data["tag"] = f"py3-none-{tag}"
             build_data["pure_python"] = False
-            build_data["artifacts"] += [str(LIBRARY), str(SEAL)]
+            build_data["artifacts"] += [str(file) for one in LIBRARIES for file in (one, one.with_suffix(SEAL.suffix))]
 
 
 if __name__ == "__main__":

@@ -334,7 +334,7 @@ class Drained(msgspec.Struct, frozen=True, tag="drained"):
 
 class Status(msgspec.Struct, frozen=True, tag="status"):
     """The status of this agent, and its knowledge of the others. `parsing`: whether lines are scanned natively, and why
-    not."""
+    not; `trees`: whether trees have their kernel, and why not."""
 
     name: str
     fleet: str
@@ -351,6 +351,7 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
     identity: IdentityStatus
     archive: ArchiveStatus | None = None
     parsing: str = ""
+    trees: str = ""
 
 
 Answer = (

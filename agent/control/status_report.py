@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import cbt
 import query
 from agent.archive.format.status import ArchiveStatus
 from agent.configuration.config import Config
@@ -111,6 +112,7 @@ def described_agent(
         identity=described_identity(trust),
         archive=archive,
         parsing=native_status(),
+        trees=cbt.tree_status(),
     )
 
 

@@ -42,11 +42,11 @@ _HALF, _HALF_AS_MUCH_AGAIN = 2.0, 1 / 1.5
 FULL = Extent(
     10_000_000,
     (
-        (KeySet("10⁵ keys", 10**5), Targets(1.0, 1.2, _HALF_AS_MUCH_AGAIN)),
-        (KeySet("10⁶ keys", 10**6), Targets(1.5, 2.7, _HALF)),
-        (KeySet("4·10⁶ keys", 4 * 10**6), Targets(2.0, 3.2, _HALF)),
-        (KeySet("10⁷ keys", 10**7), Targets(2.0, 3.2, _HALF)),
-        (KeySet(ZIPF, None), Targets(1.2, 1.5, _HALF_AS_MUCH_AGAIN)),
+        (KeySet("10⁵ keys", 10**5), Targets(2.0, 2.0, _HALF_AS_MUCH_AGAIN)),
+        (KeySet("10⁶ keys", 10**6), Targets(1.6, 2.7, _HALF)),
+        (KeySet("4·10⁶ keys", 4 * 10**6), Targets(2.4, 3.3, _HALF)),
+        (KeySet("10⁷ keys", 10**7), Targets(3.0, 4.0, _HALF)),
+        (KeySet(ZIPF, None), Targets(1.9, 2.7, _HALF_AS_MUCH_AGAIN)),
     ),
     rounds=3,
 )

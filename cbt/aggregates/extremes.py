@@ -6,7 +6,7 @@ Values of different kinds are ordered boolean < number < string. Integers and do
 import polars as pl
 
 from cbt.algebra.kinds import KINDS, KINDS_OF_TYPE, value_order
-from cbt.algebra.pao import Lifted, Pao
+from cbt.algebra.pao import Addition, Lifted, Pao
 from cbt.algebra.scalars import canonical_json
 
 
@@ -35,6 +35,12 @@ class Extreme(Pao):
 
     def combine(self) -> list[pl.Expr]:
         return [extreme(pl.col(column), dtype, greatest=self._greatest) for column, dtype in self.state.items()]
+
+    def additions(self, physical: pl.DataType) -> list[Addition] | None:
+        if physical == pl.String:
+            return None
+        operation = "greatest" if self._greatest else "least"
+        return [Addition(operation, (column,)) for part, column in self._parts.items() if KINDS[part] == physical]
 
     def whole(self) -> pl.Expr | None:
         return pl.col(self._parts["f"]).is_null() if self._type == "number" else None

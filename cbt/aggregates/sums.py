@@ -16,7 +16,7 @@ A peer that lies about its states can make its sum wrap: a false sum, which it c
 import polars as pl
 
 from cbt.aggregates.outliers import UNIT_BITS, Outliers, quotient
-from cbt.algebra.pao import Lifted, Pao, differences
+from cbt.algebra.pao import Addition, Lifted, Pao, differences
 
 _HI_UNIT = 2**32
 _LO_UNITS = 2**96  # units of `lo` in one of `hi`
@@ -43,6 +43,10 @@ class IntegerSum(Pao):
 
     def combine(self) -> list[pl.Expr]:
         return [pl.col(name).sum() for name in self.state]
+
+    def additions(self, physical: pl.DataType) -> list[Addition] | None:
+        count = Addition("values", (self._n,))
+        return [count] if physical == pl.Null else [Addition("integers", (self._sum,)), count]
 
     def subtract(self) -> list[pl.Expr]:
         return differences(self.state)
@@ -99,6 +103,12 @@ class NumberSum(Pao):
 
     def combine(self) -> list[pl.Expr]:
         return [pl.col(self._hi).sum(), pl.col(self._lo).sum(), self._outliers.combine(), pl.col(self._n).sum()]
+
+    def additions(self, physical: pl.DataType) -> list[Addition] | None:
+        count = Addition("values", (self._n,))
+        if physical == pl.Float64:
+            return [Addition("doubles", (self._hi, self._lo)), count]
+        return [count] if physical == pl.Null else [Addition("units", (self._hi,)), count]
 
     def subtract(self) -> list[pl.Expr]:
         hi, lo, n = differences([self._hi, self._lo, self._n])

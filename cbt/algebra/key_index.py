@@ -4,10 +4,13 @@ slots."""
 from __future__ import annotations
 
 import copy
+from ctypes import CDLL, byref
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from cbt.native.library import Index
 
 Hashes = npt.NDArray[np.uint64]
 Checks = npt.NDArray[np.uint32]
@@ -54,6 +57,56 @@ class KeyIndex:
             found[left[match]] = True
             left = left[~match]
         return places, found
+
+    def look_up(
+        self, library: CDLL, hashes: Hashes, checks: Checks, rows: Rows | None
+    ) -> tuple[Rows, Rows, Rows, Rows]:  # fmt: skip
+        """`find` by the kernel, of some rows or all: those that are present with their slots, the others with the
+        places where they belong."""
+        count = len(hashes) if rows is None else len(rows)
+        found, slots, others, places = np.empty((4, count), np.intp)
+        there = library.elf_find(
+            byref(self._in_kernel()), hashes.ctypes.data, checks.ctypes.data,
+            None if rows is None else rows.ctypes.data, count,
+            found.ctypes.data, slots.ctypes.data, others.ctypes.data, places.ctypes.data,
+        )  # fmt: skip
+        return found[:there], slots[:there], others[: count - there], places[: count - there]
+
+    def merge(self, library: CDLL, hashes: Hashes, checks: Checks, rows: Rows, places: Rows, first: int) -> None:
+        """`insert` by the kernel, of some rows, whose slots begin with `first`. O(m + n)."""
+        is_wide = self.slots.itemsize > 2 or first + len(rows) > 2**16
+        self._merge(library, (hashes, checks, rows, places), Index(), first, is_wide=is_wide)
+
+    def merged(self, library: CDLL, other: KeyIndex) -> KeyIndex:
+        """The index of both, whose identities differ. O(m + n)."""
+        _, _, rows, places = self.look_up(library, other.hashes, other.checks, None)
+        both = self.copy()
+        is_wide = self.slots.itemsize > 2 or other.slots.itemsize > 2
+        both._merge(library, (other.hashes, other.checks, rows, places), other._in_kernel(), 0, is_wide=is_wide)
+        return both
+
+    def _merge(
+        self, library: CDLL, new: tuple[Hashes, Checks, Rows, Rows], slots: Index, first: int, *, is_wide: bool
+    ) -> None:  # fmt: skip
+        hashes, checks, rows, places = new
+        count, before, held = len(self) + len(rows), self._in_kernel(), self.slots
+        merged: tuple[Hashes, Checks, npt.NDArray[np.integer[Any]]] = (
+            np.empty(count, np.uint64),
+            np.empty(count, np.uint32),
+            np.empty(count, np.uint32 if is_wide else np.uint16),
+        )
+        library.elf_merge(
+            byref(before), hashes.ctypes.data, checks.ctypes.data, rows.ctypes.data, places.ctypes.data,
+            len(rows), byref(slots), first, *(array.ctypes.data for array in merged), merged[2].itemsize,
+        )  # fmt: skip
+        del held
+        self.hashes, self.checks, self.slots = merged
+
+    def _in_kernel(self) -> Index:
+        return Index(
+            self.hashes.ctypes.data, self.checks.ctypes.data, self.slots.ctypes.data, len(self.hashes),
+            self.slots.itemsize,
+        )  # fmt: skip
 
     def insert(self, places: Rows, hashes: Hashes, checks: Checks, slots: npt.NDArray[np.integer[Any]]) -> None:
         """Inserts identities, in hash order, at the places that `find` gave. O(m + n)."""

@@ -29,6 +29,15 @@ class Lifted(NamedTuple):
     states: list[pl.Expr]
 
 
+class Addition(NamedTuple):
+    """An addition of one row of a block to its group's states: the kernel's operation, by name, and the state columns
+    that it changes. The operations are listed in `cbt.native.library`.
+    """
+
+    operation: str
+    states: tuple[str, ...]
+
+
 class StateAlgebra(ABC):
     """The algebra of one aggregate's states, in the columns `state` (full name -> type): merging and subtracting."""
 
@@ -72,6 +81,13 @@ class Pao(StateAlgebra):
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         """The results of a frame of states; their type may depend on all of the frame's values."""
 
+    def additions(self, physical: pl.DataType) -> list[Addition] | None:  # noqa: ARG002 - of no type in general
+        """`lift` and `combine` row by row, of an argument of this physical type; None if that is not possible.
+
+        Doubles in it are 0 or of magnitude 2**-75 .. 2**63.
+        """
+        return None
+
 
 class CountRows(Pao):
     """COUNT(*): one state `n`, Int64."""
@@ -92,12 +108,18 @@ class CountRows(Pao):
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         return frame[self._n]
 
+    def additions(self, physical: pl.DataType) -> list[Addition] | None:  # noqa: ARG002 - of every type
+        return [Addition("rows", (self._n,))]
+
 
 class CountValues(CountRows):
     """COUNT(x): values that are not NULL."""
 
     def lift(self, argument: pl.Series) -> Lifted:
         return Lifted([], [pl.col(argument.name).count().alias(self._n)], [pl.col(self._n).cast(pl.Int64)])
+
+    def additions(self, physical: pl.DataType) -> list[Addition] | None:  # noqa: ARG002 - of every type
+        return [Addition("values", (self._n,))]
 
 
 def differences(columns: Iterable[str]) -> list[pl.Expr]:

@@ -185,7 +185,8 @@ class Layout:
             lifted = self._lifted(block, paos)
             wanted = block.select(self._lifted_columns).with_columns(lifted.rows)
             ordered = wanted[rows.astype(np.uint32)].with_columns(runs)
-            return ordered.group_by("run", maintain_order=True).agg(lifted.groups).select(lifted.states)
+            groups = ordered.group_by("run", maintain_order=True).agg(lifted.groups)
+            return groups.select("run", *lifted.states)  # constants alone would be one row
 
         return self.states.split(attempt(self._ordinary, "lift", states))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from ctypes import CDLL
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,10 @@ class ArrayStore(ABC):
     def add(self, count: int, slots: Rows, arrays: Arrays) -> None:
         """Merges states into those of some of the `count` slots, each of which is there once at most."""
 
+    def add_rows(self, library: CDLL, count: int, slots: Rows, arrays: Arrays, rows: Rows) -> None:  # noqa: ARG002
+        """`add` of some rows' states, by the kernel where it has a function for that."""
+        self.add(count, slots, {part: states[rows] for part, states in arrays.items()})
+
 
 class SumColumn(ArrayColumn):
     """Sums of integers of 64 or 128 bits, as limbs of 56 bits, of which usually only the lowest exists."""
@@ -143,8 +148,20 @@ class _SumStore(ArrayStore):
         for part, states in arrays.items():
             self._add(part, count, slots, states)
 
+    def add_rows(self, library: CDLL, count: int, slots: Rows, arrays: Arrays, rows: Rows) -> None:
+        for part, states in arrays.items():
+            most = library.elf_most(states.ctypes.data, rows.ctypes.data, len(rows))
+            values = self._with_room(part, count, most)
+            library.elf_add(
+                values.ctypes.data, values.itemsize, slots.ctypes.data, rows.ctypes.data, len(rows), states.ctypes.data
+            )  # fmt: skip
+
     def _add(self, part: str, count: int, slots: Rows | slice, states: Array) -> None:
-        most = _most(states)
+        values = self._with_room(part, count, _most(states))
+        values[slots] += states.astype(values.dtype)
+
+    def _with_room(self, part: str, count: int, most: int) -> Array:
+        """The part's array, with room for each value and one of up to `most` more."""
         bound = self._bounds[part] + most
         values = self.values[part]
         if values is not None and bound > np.iinfo(values.dtype).max:
@@ -152,8 +169,7 @@ class _SumStore(ArrayStore):
         if bound > _INT64_MAX:
             self._carry(part, count)
             bound = _LIMB + most
-        values = self._widened(part, count, bound)
-        values[slots] += states.astype(values.dtype)
+        return self._widened(part, count, bound)
 
     def _carry(self, part: str, count: int) -> None:
         """Carries the overflow of each limb into the next; the highest has no next and wraps as its column would."""
@@ -183,6 +199,7 @@ class ExtremeColumn(ArrayColumn):
 
     def __init__(self, name: str, dtype: pl.DataType, *, greatest: bool) -> None:
         super().__init__(name, dtype)
+        self.greatest = greatest
         self.parts = self._rank, self._there = f"{name}/rank", f"{name}/there"
         self._merging = {self._rank: np.maximum if greatest else np.minimum, self._there: np.maximum}
         self._neutral = {self._rank: np.uint64(0) if greatest else _ALL_BITS, self._there: np.bool_(False)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from ctypes import CDLL
 
 import numpy as np
 import polars as pl
@@ -121,6 +122,16 @@ class StateStore:
             store.add(self._count, slots, {part: arrays[part] for part in store.values if part in arrays})
         if others is not None:
             self._wait(slots, others)
+
+    def add_rows(
+        self, library: CDLL, slots: Rows, arrays: Arrays, others: pl.DataFrame | None, rows: Rows
+    ) -> None:  # fmt: skip
+        """`add` of some rows' states, by the kernel."""
+        for store in self._arrays:
+            own = {part: arrays[part] for part in store.values if part in arrays}
+            store.add_rows(library, self._count, slots, own, rows)
+        if others is not None:
+            self._wait(slots, others[rows.astype(np.uint32)])
 
     def of(self, slots: Rows) -> tuple[Arrays, pl.DataFrame | None]:
         """The states of some slots, merged, in the order asked for."""

@@ -7,6 +7,7 @@ about n² in 2**97.
 
 from __future__ import annotations
 
+from ctypes import CDLL, byref
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +17,16 @@ import polars as pl
 from cbt.algebra.key_index import Checks, Hashes, Rows
 from cbt.layout.layout import Layout
 from cbt.layout.state_arrays import Arrays
+from cbt.native.arrow import FORMATS, arrays_of
+from cbt.native.library import Column, KernelBlock, load
+from cbt.tree.key_store import FrameKeys, Keys
 
 _OTHER_SECRET = hash("the hash of keys as they are in a block") & 0xFFFF_FFFF_FFFF_FFFF
 _SECRET = hash("the second hash of keys") & 0xFFFF_FFFF_FFFF_FFFF  # of strings, Python's hash differs in each process
+SECRETS = np.array([_SECRET, hash("the other half of the secret") & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)
+"""The secret of the kernel's second hash."""
+_STORED = {pl.String(): 0, pl.Int64(): 2, pl.Boolean(): 3}  # the kernel's names of types that keys are stored in
+_SCRATCH_BYTES = 2**16
 _PACKED_BITS_MAX = 30
 
 
@@ -32,7 +40,7 @@ class RowBatch:
     pane: int
     hashes: Hashes
     checks: Checks
-    keys: pl.DataFrame
+    keys: Keys
     rows: Rows
     arrays: Arrays
     others: pl.DataFrame | None
@@ -56,7 +64,7 @@ class RowBatch:
 
     def frame(self, layout: Layout) -> pl.DataFrame:
         """The batch as a PAO frame. O(rows)."""
-        keys = self.keys[self.rows.astype(np.uint32)]
+        keys = self.keys.frame(self.rows)
         return pao_frame(layout, self.pane, self.hashes, keys, layout.states.frame(self.arrays, self.others, len(self)))
 
 
@@ -93,11 +101,28 @@ def identities_of(layout: Layout, keys: pl.DataFrame) -> tuple[Hashes, Checks]:
     if not keys.width:
         return np.zeros(keys.height, np.uint64), np.zeros(keys.height, np.uint32)
     hashes = layout.hashes(keys).to_numpy()
-    return hashes, _checks(keys)
+    library = load().library
+    if library is None or layout.has_items or not keys.height:
+        return hashes, _checks(keys)
+    return hashes, _native_checks(library, keys)
 
 
 def _checks(keys: pl.DataFrame) -> Checks:
     return (keys.hash_rows(_SECRET).to_numpy() >> np.uint64(32)).astype(np.uint32)
+
+
+def _native_checks(library: CDLL, keys: pl.DataFrame) -> Checks:
+    """The checks that the kernel gives keys, whichever way they came."""
+    checks = np.empty(keys.height, np.uint32)
+    scratch = np.empty(_SCRATCH_BYTES, np.uint8)
+    with arrays_of(keys) as arrays:
+        columns = [Column(arrays.columns[name], FORMATS[dtype], _STORED[dtype]) for name, dtype in keys.schema.items()]
+        block = KernelBlock(keys=(Column * len(columns))(*columns), keys_count=len(columns), rows=keys.height)
+        while block.row < block.rows:
+            block.scratch, block.scratch_bytes = scratch.ctypes.data, len(scratch)
+            if library.elf_checks(byref(block), SECRETS.ctypes.data, checks.ctypes.data) < block.rows:
+                scratch = np.empty(2 * len(scratch), np.uint8)  # a key is larger
+    return checks
 
 
 def pao_frame(
@@ -149,7 +174,7 @@ class _Order:
 
     def batches(self, keys: pl.DataFrame, arrays: Arrays, others: pl.DataFrame | None) -> list[RowBatch]:
         """Batches of these keys, which are in the block's order, and of states, which are in this order."""
-        whole = RowBatch(0, self.hashes, self.checks, keys, self.rows[self.starts], arrays, others)
+        whole = RowBatch(0, self.hashes, self.checks, FrameKeys(keys), self.rows[self.starts], arrays, others)
         starts = [0, *self.ends[:-1]]
         return [
             replace(whole.part(start, end), pane=pane)

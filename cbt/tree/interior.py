@@ -16,7 +16,7 @@ from cbt.layout.whole_groups import whole_groups
 from cbt.tree.batch import RowBatch, of_frame
 from cbt.tree.fragment import EVERY_PANE, LOWEST, Bound, Fragment, Panes
 from cbt.tree.invariants import check_tree
-from cbt.tree.key_store import EncodedKeys
+from cbt.tree.key_store import KeyCoder
 from cbt.tree.leaf import Leaf
 from cbt.tree.node import BufferNode, Child, inner_nodes
 from cbt.tree.spill_files import DiskQuota, SpillError, SpillFiles
@@ -117,6 +117,7 @@ class Interior:
         self._compact_rows = 0
         """Rows stored when sketches were last compacted; they are compacted again at twice as many."""
         self._spilling = spilling
+        self._coder = KeyCoder()
         self._changes = 0
 
     def add(self, batches: list[RowBatch]) -> None:
@@ -220,7 +221,7 @@ class Interior:
             return [child]
         leaf = child
         if leaf is None or leaf.pane != part.pane:
-            leaf = Leaf(self._layout, part.pane, max(low, (part.pane, 0)))
+            leaf = Leaf(self._layout, part.pane, max(low, (part.pane, 0)), self._coder)
         if isinstance(leaf, SpilledLeaf):
             leaf.add(part.frame(self._layout))
             self.stored_rows += len(part)
@@ -261,12 +262,13 @@ class Interior:
         if not new_keys:
             return
         rows = np.concatenate([keys.part.rows[keys.rows] for keys in new_keys])
-        encoded = EncodedKeys.of(new_keys[0].part.keys[rows.astype(np.uint32)])
+        encoded = new_keys[0].part.keys.encoded(rows)
         self.stored_rows += len(rows)
         start = 0
         for keys in new_keys:
             end = start + len(keys.rows)
-            keys.leaf.add(keys.part, keys.rows, keys.at, encoded.part(start, end))
+            fits = len(keys.leaf) + len(keys.rows) <= self._limits.leaf_rows
+            keys.leaf.add(keys.part, keys.rows, keys.at, encoded.part(start, end), compress=fits)
             start = end
 
     def _split_children(self, node: BufferNode) -> None:
@@ -286,7 +288,7 @@ class Interior:
                 spilling.make_room(self.root)
 
     def _merged(self, spilled: SpilledLeaf, rows: pl.DataFrame) -> Leaf:
-        leaf, new_keys = Leaf(self._layout, spilled.pane, spilled.low), list[_NewKeys]()
+        leaf, new_keys = Leaf(self._layout, spilled.pane, spilled.low, self._coder), list[_NewKeys]()
         for batch in of_frame(self._layout, rows):
             self._merge_into(leaf, batch, new_keys)
         self.stored_rows -= len(spilled)

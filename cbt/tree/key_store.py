@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from ctypes import CDLL, byref
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import zstandard
+
+from cbt.algebra.key_index import Rows
+from cbt.native.arrow import Exported
+from cbt.native.library import load
 
 _LEVEL = 1
 _CHUNK_ROWS, _CHUNK_BYTES = 1024, 2**16
@@ -22,16 +27,29 @@ class EncodedKeys:
     """Rows of key columns as arrays: for each column its validity (None: no NULL), its values, and for strings
     the lengths and all bytes."""
 
-    columns: tuple[_Column, ...]
+    columns: tuple[EncodedColumn, ...]
     rows: int
+    schema: pl.Schema
 
     @classmethod
     def of(cls, keys: pl.DataFrame) -> EncodedKeys:
         """Encodes key columns. O(bytes)."""
-        return cls(tuple(_encode(column) for column in keys.get_columns()), keys.height)
+        return cls(tuple(_encode(column) for column in keys.get_columns()), keys.height, keys.schema)
 
     def part(self, start: int, end: int) -> EncodedKeys:
-        return EncodedKeys(tuple(column.part(start, end) for column in self.columns), end - start)
+        return EncodedKeys(tuple(column.part(start, end) for column in self.columns), end - start, self.schema)
+
+    def encoded(self, rows: Rows) -> EncodedKeys:
+        """The keys of some rows. O(bytes)."""
+        return EncodedKeys(tuple(column.of(rows) for column in self.columns), len(rows), self.schema)
+
+    def frame(self, rows: Rows | None = None) -> pl.DataFrame:
+        """The keys of some rows, or all, as columns. O(bytes)."""
+        count = self.rows if rows is None else len(rows)
+        if not self.columns:
+            return pl.DataFrame(height=count)
+        pairs = zip(self.schema.items(), self.columns, strict=True)
+        return pl.DataFrame([_series(name, dtype, column, rows, count) for (name, dtype), column in pairs])
 
     @property
     def nbytes(self) -> int:
@@ -39,7 +57,27 @@ class EncodedKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class FrameKeys:
+    """Rows of key columns, as they came."""
+
+    keys: pl.DataFrame
+
+    def encoded(self, rows: Rows) -> EncodedKeys:
+        """The keys of some rows. O(bytes)."""
+        return EncodedKeys.of(self.frame(rows))
+
+    def frame(self, rows: Rows) -> pl.DataFrame:
+        """The keys of some rows as columns. O(rows)."""
+        return self.keys[rows.astype(np.uint32)]
+
+
+Keys = FrameKeys | EncodedKeys
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedColumn:
+    """A column of keys."""
+
     valid: npt.NDArray[np.bool_] | None
     values: Array  # a string's value is its length
     ends: npt.NDArray[np.int64] | None  # the end of each string in `text`
@@ -49,21 +87,47 @@ class _Column:
     def nbytes(self) -> int:
         return self.values.nbytes + len(self.text) + (0 if self.valid is None else self.valid.nbytes)
 
-    def part(self, start: int, end: int) -> _Column:
+    def part(self, start: int, end: int) -> EncodedColumn:
         valid = None if self.valid is None else self.valid[start:end]
         values = self.values[start:end]
         if self.ends is None:
-            return _Column(valid, values, None, b"")
+            return EncodedColumn(valid, values, None, b"")
         first = int(self.ends[start - 1]) if start else 0
         last = int(self.ends[end - 1]) if end else 0
-        return _Column(valid, values, self.ends[start:end] - first, self.text[first:last])
+        return EncodedColumn(valid, values, self.ends[start:end] - first, self.text[first:last])
+
+    def of(self, rows: Rows) -> EncodedColumn:
+        """The values of some rows."""
+        valid, values = None if self.valid is None else self.valid[rows], self.values[rows]
+        if not self.text:
+            return EncodedColumn(valid, values, None if self.ends is None else np.cumsum(values), b"")
+        all_ends = np.cumsum(self.values, dtype=np.int64) if self.ends is None else self.ends
+        ends = np.cumsum(values, dtype=np.int64)
+        text = np.empty(int(ends[-1]) if len(rows) else 0, np.uint8)
+        library = load().library
+        assert library is not None, "only the kernel makes keys that are encoded and not appended at once"
+        whole = np.frombuffer(self.text, np.uint8)
+        library.elf_gather(
+            whole.ctypes.data, all_ends.ctypes.data, rows.ctypes.data, len(rows), text.ctypes.data
+        )  # fmt: skip
+        return EncodedColumn(valid, values, ends, text.tobytes())
+
+
+class KeyCoder:
+    """Compresses keys, for one thread at a time: its memory is used again and again."""
+
+    def __init__(self) -> None:
+        self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
+
+    def compress(self, data: bytes) -> bytes:
+        return self._compressor.compress(data)
 
 
 class KeyStore:
     """Appends keys, and yields all of them. The last keys wait uncompressed for a chunk to fill."""
 
-    def __init__(self, schema: pl.Schema) -> None:
-        self._schema = schema
+    def __init__(self, schema: pl.Schema, coder: KeyCoder) -> None:
+        self._schema, self._coder = schema, coder
         self._chunks: list[tuple[bytes, Shape, int]] = []
         self._tail: list[EncodedKeys] = []
         self._tail_rows = self._tail_bytes = 0
@@ -74,25 +138,28 @@ class KeyStore:
     def nbytes(self) -> int:
         return sum(len(data) for data, _, _ in self._chunks) + self._tail_bytes
 
-    def append(self, keys: EncodedKeys) -> None:
-        """Appends keys. O(bytes)."""
+    def append(self, keys: EncodedKeys, *, compress: bool = True) -> None:
+        """Appends keys. They may stay as they are where they are read again at once. O(bytes)."""
         if not self._schema:
             return
         self._tail.append(keys)
         self._tail_rows += keys.rows
         self._tail_bytes += keys.nbytes
         self.raw_bytes += keys.nbytes
-        if self._tail_rows >= _CHUNK_ROWS or self._tail_bytes >= _CHUNK_BYTES:
+        if compress and (self._tail_rows >= _CHUNK_ROWS or self._tail_bytes >= _CHUNK_BYTES):
             self._compress_tail()
 
-    def frame(self, rows: int) -> pl.DataFrame:
+    def all(self, rows: int) -> Keys:
         """All `rows` keys. O(bytes)."""
         if not self._schema:
-            return pl.DataFrame(height=rows)
-        keys = _joined([*(_decode(*chunk) for chunk in self._chunks), *self._tail])
+            return EncodedKeys((), rows, self._schema)
+        decompressor = zstandard.ZstdDecompressor()
+        chunks = [
+            _decode(decompressor.decompress(data), shape, count, self._schema) for data, shape, count in self._chunks
+        ]
+        keys = _joined([*chunks, *self._tail])
         assert keys is not None
-        pairs = zip(self._schema.items(), keys.columns, strict=True)
-        return pl.DataFrame([_series(name, dtype, column) for (name, dtype), column in pairs])
+        return keys if load().library is not None else FrameKeys(keys.frame())
 
     def _compress_tail(self) -> None:
         keys = _joined(self._tail)
@@ -105,13 +172,12 @@ class KeyStore:
             if column.valid is not None:
                 parts.append(np.packbits(column.valid).tobytes())
             parts += [values.tobytes(), column.text]
-        data = zstandard.ZstdCompressor(level=_LEVEL).compress(b"".join(parts))
+        data = self._coder.compress(b"".join(parts))
         self._chunks.append((data, tuple(shape), keys.rows))
         self._tail, self._tail_rows, self._tail_bytes = [], 0, 0
 
 
-def _decode(data: bytes, shape: Shape, rows: int) -> EncodedKeys:
-    raw = zstandard.ZstdDecompressor().decompress(data)
+def _decode(raw: bytes, shape: Shape, rows: int, schema: pl.Schema) -> EncodedKeys:
     columns, at = [], 0
     for dtype, has_nulls, text_bytes in shape:
         valid = None
@@ -123,22 +189,41 @@ def _decode(data: bytes, shape: Shape, rows: int) -> EncodedKeys:
         at += values.nbytes
         text = raw[at : at + text_bytes]
         at += text_bytes
-        columns.append(_Column(valid, values, None, text))
-    return EncodedKeys(tuple(columns), rows)
+        columns.append(EncodedColumn(valid, values, None, text))
+    return EncodedKeys(tuple(columns), rows, schema)
 
 
-def _encode(column: pl.Series) -> _Column:
+def _encode(column: pl.Series) -> EncodedColumn:
     valid = column.is_not_null().to_numpy() if column.null_count() else None
     if column.dtype == pl.String:
         lengths = column.str.len_bytes().fill_null(0).to_numpy().astype(np.int64)
         text = (column.str.join("").item() or "").encode()
-        return _Column(valid, lengths, np.cumsum(lengths), text)
+        return EncodedColumn(valid, lengths, np.cumsum(lengths), text)
     if column.dtype == pl.Boolean:
         column = column.cast(pl.Int8)
-    return _Column(valid, column.fill_null(0).to_numpy(), None, b"")
+    return EncodedColumn(valid, column.fill_null(0).to_numpy(), None, b"")
 
 
-def _series(name: str, dtype: pl.DataType, column: _Column) -> pl.Series:
+def _native_texts(library: CDLL, column: EncodedColumn, rows: Rows | None, count: int) -> pl.Series | None:
+    """The texts of some rows, or all; None where the kernel cannot make them."""
+    ends = np.cumsum(column.values, dtype=np.int64) if column.ends is None else column.ends
+    valid = None if column.valid is None else column.valid.view(np.uint8)
+    exported, text = Exported(), np.frombuffer(column.text, np.uint8)
+    made = library.elf_texts(
+        text.ctypes.data, ends.ctypes.data, None if valid is None else valid.ctypes.data,
+        None if rows is None else rows.ctypes.data, count, byref(exported.array), byref(exported.schema),
+    )  # fmt: skip
+    return pl.Series(exported) if made else None
+
+
+def _series(name: str, dtype: pl.DataType, column: EncodedColumn, rows: Rows | None, count: int) -> pl.Series:
+    library = load().library
+    if dtype == pl.String and library is not None:
+        texts = _native_texts(library, column, rows, count)
+        if texts is not None:
+            return texts.alias(name)
+    if rows is not None:
+        column = column.of(rows)
     if dtype == pl.String:
         lengths = column.values.astype(np.int64)
         starts = pl.lit(pl.Series(np.cumsum(lengths) - lengths))
@@ -158,8 +243,8 @@ def _joined(parts: list[EncodedKeys]) -> EncodedKeys | None:
         if any(column.valid is not None for column in same):
             valid = np.concatenate([np.ones(len(c.values), bool) if c.valid is None else c.valid for c in same])
         values = np.concatenate([column.values for column in same])
-        columns.append(_Column(valid, values, None, b"".join(column.text for column in same)))
-    return EncodedKeys(tuple(columns), sum(part.rows for part in parts))
+        columns.append(EncodedColumn(valid, values, None, b"".join(column.text for column in same)))
+    return EncodedKeys(tuple(columns), sum(part.rows for part in parts), parts[0].schema)
 
 
 def _narrowed(values: Array) -> Array:

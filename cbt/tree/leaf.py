@@ -7,6 +7,7 @@ its state merged in place. The keys themselves are compressed and only read agai
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ctypes import CDLL
 from itertools import pairwise
 
 import numpy as np
@@ -15,9 +16,10 @@ import polars as pl
 from cbt.algebra.key_index import Hashes, KeyIndex, Rows
 from cbt.layout.layout import Layout
 from cbt.layout.states import StateStore
+from cbt.native.library import load
 from cbt.tree.batch import RowBatch, pao_frame
 from cbt.tree.fragment import Bound
-from cbt.tree.key_store import EncodedKeys, KeyStore
+from cbt.tree.key_store import EncodedKeys, KeyCoder, KeyStore
 
 _RECENT_MIN, _RECENT_SHARE = 64, 8
 
@@ -29,15 +31,15 @@ class Leaf:
     A key's slot is the number of keys that were added before it.
     """
 
-    __slots__ = ("_keys", "_known", "_layout", "_recent", "_states", "low", "pane", "touched")
+    __slots__ = ("_coder", "_keys", "_known", "_layout", "_recent", "_states", "low", "pane", "touched")
 
-    def __init__(self, layout: Layout, pane: int, low: Bound) -> None:
+    def __init__(self, layout: Layout, pane: int, low: Bound, coder: KeyCoder) -> None:
         self.low, self.pane = low, pane
         self.touched = 0  # the number of the tree's change that last touched the leaf
-        self._layout = layout
+        self._layout, self._coder = layout, coder
         self._known = KeyIndex()
         self._recent = KeyIndex()
-        self._keys = KeyStore(layout.key_schema)
+        self._keys = KeyStore(layout.key_schema, coder)
         self._states = StateStore(layout.states)
 
     def __len__(self) -> int:
@@ -65,6 +67,9 @@ class Leaf:
     def merge(self, batch: RowBatch) -> tuple[Rows, Rows]:
         """Merges the states of known keys. Returns the batch's rows with new keys, and their places among the recent.
         O(n log leaf)."""
+        library = load().library
+        if library is not None:
+            return self._merge_natively(library, batch)
         rows = places = np.arange(len(batch))
         hashes, checks = batch.hashes, batch.checks
         for identities in (self._known, self._recent):
@@ -77,14 +82,31 @@ class Leaf:
                 rows, places, hashes, checks = rows[others], places[others], hashes[others], checks[others]
         return rows, places
 
-    def add(self, batch: RowBatch, rows: Rows, places: Rows, keys: EncodedKeys) -> None:
-        """Adds keys that `merge` did not know: these rows of the batch, whose keys are `keys`. O(recent + bytes)."""
-        first = len(self)
-        self._recent.insert(places, batch.hashes[rows], batch.checks[rows], np.arange(first, first + len(rows)))
+    def _merge_natively(self, library: CDLL, batch: RowBatch) -> tuple[Rows, Rows]:
+        rows: Rows | None = None
+        for identities in (self._known, self._recent):
+            found, slots, rows, places = identities.look_up(library, batch.hashes, batch.checks, rows)
+            if len(found):
+                self._states.add_rows(library, slots, batch.arrays, batch.others, found)
+        assert rows is not None
+        return rows, places
+
+    def add(
+        self, batch: RowBatch, rows: Rows, places: Rows, keys: EncodedKeys, *, compress: bool = True
+    ) -> None:  # fmt: skip
+        """Adds keys that `merge` did not know: these rows of the batch, whose keys are `keys`. O(recent + bytes).
+
+        Without `compress`, as before a split, the keys stay as they are.
+        """
+        first, library = len(self), load().library
+        if library is not None:
+            self._recent.merge(library, batch.hashes, batch.checks, rows, places, first)
+        else:
+            self._recent.insert(places, batch.hashes[rows], batch.checks[rows], np.arange(first, first + len(rows)))
         if len(self._recent) > max(_RECENT_MIN, len(self._known) // _RECENT_SHARE):
             self._known, self._recent = self._whole(), KeyIndex()
         self._states.append(len(rows), *batch.states(rows))
-        self._keys.append(keys)
+        self._keys.append(keys, compress=compress)
 
     def _whole(self) -> KeyIndex:
         """The index of all keys, recent ones included. O(leaf)."""
@@ -92,6 +114,9 @@ class Leaf:
             return self._known
         if not len(self._known):
             return self._recent
+        library = load().library
+        if library is not None:
+            return self._known.merged(library, self._recent)
         whole = self._known.copy()
         places, _ = whole.find(self._recent.hashes, self._recent.checks)
         whole.insert(places, self._recent.hashes, self._recent.checks, self._recent.slots)
@@ -100,7 +125,7 @@ class Leaf:
     def frame(self) -> pl.DataFrame:
         """All PAOs, in order. O(leaf + bytes)."""
         whole = self._whole()
-        keys = self._keys.frame(len(self))[whole.slots.astype(np.uint32)]
+        keys = self._keys.all(len(self)).frame(whole.slots.astype(np.intp))
         states = self._layout.states.frame(*self._states.of(whole.slots.astype(np.intp)), len(whole))
         return pao_frame(self._layout, self.pane, whole.hashes, keys, states)
 
@@ -109,14 +134,14 @@ class Leaf:
         has more."""
         whole = self._whole()
         slots = whole.slots.astype(np.intp)
-        keys = self._keys.frame(len(self))
+        keys = self._keys.all(len(self))
         batch = RowBatch(self.pane, whole.hashes, whole.checks, keys, slots, *self._states.of(slots))
-        encoded = EncodedKeys.of(keys[whole.slots.astype(np.uint32)])
+        encoded = keys.encoded(slots)
         parts = max(-(-len(self) // rows_max), -(-self.key_bytes // bytes_max))
         leaves = []
         for start, end in _cuts(whole.hashes, parts):
             low = (self.pane, int(whole.hashes[start]))
-            leaf = Leaf(self._layout, self.pane, low if start else min(self.low, low))
+            leaf = Leaf(self._layout, self.pane, low if start else min(self.low, low), self._coder)
             leaf.add(batch, np.arange(start, end), np.zeros(end - start, np.intp), encoded.part(start, end))
             leaves.append(leaf)
         return leaves

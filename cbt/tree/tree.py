@@ -12,9 +12,13 @@ leaves aggregate eagerly, so that memory follows unique keys and not events; rea
 open panes of a job; buffers are exactly as large as what is in them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from functools import partial
+from heapq import merge
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from typing import overload
@@ -26,15 +30,19 @@ from cbt.algebra.columns import Aggregate, Key
 from cbt.algebra.partitions import PARTITIONS_MAX, cut
 from cbt.layout.layout import Layout
 from cbt.layout.whole_groups import whole_groups
-from cbt.tree.batch import of_frame
+from cbt.tree.batch import RowBatch, of_frame
 from cbt.tree.fragment import EVERY_PANE, Panes, panes_of
+from cbt.tree.half import LOWER, UPPER, WHOLE, Half
 from cbt.tree.interior import BUFFER_BYTES, LEAF_BYTES, Interior, Spilling, TreeLimits
+from cbt.tree.node import AnyLeaf
 from cbt.tree.root_buffer import RootBuffer
+from cbt.tree.root_table import RootTable
 from cbt.tree.snapshots import read_snapshot, write_snapshot
 from cbt.tree.spill_files import DiskQuota, SpillError
 from cbt.tree.spilled_leaf import SpilledLeaf
 
 _ROOT_ROWS = 2**18
+_FRAMES_AHEAD = 4  # frames that one half of a divided tree may be behind the other
 _ROOT_SHARE = 8
 _ROOT_BYTES_SHARE = 4  # the root's buffer takes at most a fourth of a memory limit
 
@@ -99,14 +107,18 @@ class CompressedBufferTree:
             raise ValueError(f"memory_limit_bytes is at least 1, not {memory_limit_bytes}")
         self.layout = Layout(keys, aggregates, seed, functions)
         self._limits = TreeLimits(buffer_rows, fanout, leaf_rows)
-        self._buffer = RootBuffer(self.layout, executor if memory_limit_bytes is None else None)
         self._root_bytes = BUFFER_BYTES
         self._spilling: Spilling | None = None
         if memory_limit_bytes is not None and spill_directory is not None:
             self._root_bytes = min(BUFFER_BYTES, memory_limit_bytes // _ROOT_BYTES_SHARE)
             below = memory_limit_bytes - self._root_bytes
             self._spilling = Spilling(self.layout, below, Path(spill_directory), spill_quota)
-        self._interior = self._new_interior()
+        self._executor = executor if memory_limit_bytes is None else None
+        self._halves = self._new_halves(buffer_rows)
+        self._is_divided = len(self._halves) > 1
+        self._upper: deque[Future[None]] = deque()
+        """Frames that the upper half is still taking."""
+        self._buffer = RootBuffer(self.layout, None if self._is_divided else self._executor)
         self._changes = 0
 
     def insert(self, frame: pl.DataFrame) -> None:
@@ -125,12 +137,17 @@ class CompressedBufferTree:
         """
         self.layout.check_input(frame)
         self._changes += 1
-        self._buffer.append(frame)
-        full = min(self._limits.buffer_rows, max(_ROOT_ROWS, self._interior.stored_rows // _ROOT_SHARE))
+        if self._spilling:
+            self._spilling.failure = None
+        if frame.height and self._halves[0].takes(frame):
+            self._insert_in_tables(frame)
+        else:
+            self._buffer.append(frame)
+        full = min(self._limits.buffer_rows, max(_ROOT_ROWS, self._halves[0].interior.stored_rows // _ROOT_SHARE))
         if self._buffer.rows >= full or self._buffer.memory_bytes >= self._root_bytes:
-            self._empty_root_buffer()
-            if self._spilling and self._spilling.failure:
-                raise SpillError(f"{self._spilling.failure}; the rows of this insert are in the tree")
+            self._empty_root()
+        if self._spilling and self._spilling.failure:
+            raise SpillError(f"{self._spilling.failure}; the rows of this insert are in the tree")
 
     @overload
     def flush(
@@ -182,13 +199,16 @@ class CompressedBufferTree:
         """
         self._changes += 1
         panes = panes_of(pane, upto)
+        self._settle()
         if panes == EVERY_PANE:
             self._buffer.clear()
-            self._interior = self._new_interior()
-            return
-        self._take_lifted()
-        self._buffer.forget(panes)
-        self._interior.forget(panes)
+            if self._spilling:
+                self._spilling.failure = None
+        else:
+            self._take_lifted()
+            self._buffer.forget(panes)
+        for half in self._halves:
+            half.forget(panes)
 
     def snapshot(self) -> bytes:
         """Everything in the tree, as bytes for `restore`, with a checksum. O(n) for n stored PAOs, as a flush.
@@ -216,14 +236,17 @@ class CompressedBufferTree:
         Traceback (most recent call last):
         cbt.tree.snapshots.SnapshotError: the snapshot has the seed 0, but the tree has 7
         """
-        interior = self._new_interior()
+        self._settle()
+        halves = self._new_halves(self._limits.buffer_rows)
         for frame in read_snapshot(self.layout, data):
-            interior.add(of_frame(self.layout, frame))
+            batches = of_frame(self.layout, frame)
+            for half in halves:
+                half.add(batches)
         if self._spilling and self._spilling.failure:
             raise SpillError(f"{self._spilling.failure}; the tree is as it was")
         self._changes += 1
         self._buffer.clear()
-        self._interior = interior
+        self._halves = halves
 
     def close(self) -> None:
         """Forgets everything and removes the tree's files and their directory. O(nodes).
@@ -247,12 +270,13 @@ class CompressedBufferTree:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the columns in the root buffer, of the compressed fragments and of the leaves in memory. O(nodes).
+        """Bytes of the root's table and columns, of the compressed fragments and of the leaves in memory. O(nodes).
 
         >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")]).memory_bytes
         0
         """
-        return self._buffer.memory_bytes + self._interior.root.nbytes
+        self._settle()
+        return self._buffer.memory_bytes + sum(half.nbytes for half in self._halves)
 
     def statistics(self) -> TreeStatistics:
         """The size and depth of the tree. O(nodes).
@@ -260,53 +284,117 @@ class CompressedBufferTree:
         >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")]).statistics().leaves
         0
         """
-        root = self._interior.root
-        nodes, leaves = list(root.walk()), list(root.leaves())
+        self._settle()
+        roots = [half.interior.root for half in self._halves]
+        nodes, leaves = (
+            [node for root in roots for node in root.walk()],
+            [leaf for root in roots for leaf in root.leaves()],
+        )
         spilled = [leaf for leaf in leaves if isinstance(leaf, SpilledLeaf)]
         fragments = [fragment for node in nodes for fragment in node.fragments]
         return TreeStatistics(
-            buffered_rows=self._buffer.rows + self._buffer.rows_ahead,
-            stored_rows=self._interior.stored_rows,
-            levels=root.levels,
+            buffered_rows=self._buffer.rows + self._buffer.rows_ahead + sum(half.groups for half in self._halves),
+            stored_rows=sum(half.interior.stored_rows for half in self._halves),
+            levels=max(root.levels for root in roots),
             nodes=len(nodes) + len(leaves),
             leaves=len(leaves),
             fragments=len(fragments),
             raw_bytes=sum(fragment.raw_bytes for fragment in fragments) + sum(leaf.raw_bytes for leaf in leaves),
-            compressed_bytes=root.nbytes,
+            compressed_bytes=sum(root.nbytes for root in roots),
             spilled_leaves=len(spilled),
             disk_bytes=sum(leaf.disk_bytes for leaf in spilled),
         )
 
     def check(self) -> None:
         """Asserts every invariant of the tree; for tests. Decompresses everything."""
+        self._settle()
         assert self._buffer.rows < self._limits.buffer_rows, "the root's buffer is not full"
-        self._interior.check()
+        for half in self._halves:
+            half.check()
 
-    def _new_interior(self) -> Interior:
+    def _new_halves(self, buffer_rows: int) -> list[Half]:
+        """The tree's halves: two where two threads can fill them, else the whole in one."""
+        new_interior = partial(Interior, self.layout, self._limits, self._spilling)
+
+        def half(number: int) -> Half:
+            table = RootTable.of(self.layout, number, buffer_rows, self._root_bytes)
+            return Half(self.layout, number, table, new_interior)
+
+        whole = half(WHOLE)
+        return [whole] if self._executor is None or whole.table is None else [half(LOWER), half(UPPER)]
+
+    def _insert_in_tables(self, frame: pl.DataFrame) -> None:
+        """Inserts a frame in the root tables: the upper half of a divided tree on the other thread."""
+        if self._executor is None or not self._is_divided:
+            rest = self._halves[0].insert(frame)
+            if rest is not None:
+                self._buffer.append(rest)
+            return
+        lower, upper = self._halves
+        self._upper.append(self._executor.submit(upper.insert_all, frame))
+        lower.insert_all(frame)
+        while len(self._upper) > _FRAMES_AHEAD:
+            self._upper.popleft().result()
+
+    def _settle(self) -> None:
+        """Waits until the other thread has taken what was inserted."""
+        while self._upper:
+            self._upper.popleft().result()
+
+    def _empty_root(self) -> None:
+        """Moves everything in the root to the nodes."""
         if self._spilling:
             self._spilling.failure = None
-        return Interior(self.layout, self._limits, self._spilling)
-
-    def _empty_root_buffer(self) -> None:
-        if self._spilling:
-            self._spilling.failure = None
+        self._settle()
         for batches in self._buffer.drain():
-            self._interior.add(batches)
+            self._add(batches)
+        self._each_half(Half.drain)
+
+    def _each_half(self, act: Callable[[Half], None]) -> None:
+        """Does something with both halves at once, where there are two."""
+        lower, *upper = self._halves
+        if self._executor is not None:
+            self._upper += [self._executor.submit(act, half) for half in upper]
+        act(lower)
+        self._settle()
+
+    def _add(self, batches: list[RowBatch]) -> None:
+        for half in self._halves:
+            half.add(batches)
 
     def _take_lifted(self) -> None:
         """Waits for the block that is being lifted, and adds it."""
         for batches in self._buffer.drain_ahead():
-            self._interior.add(batches)
+            self._add(batches)
 
     def _frames(self, panes: Panes) -> Iterator[pl.DataFrame]:
         """All PAOs of some panes, in order, in frames of any size."""
+        self._settle()
         self._take_lifted()
-        if not self._interior.root.holds(panes):
-            return self._buffer.lifted(panes)
-        self._empty_root_buffer()
+        if not any(half.interior.root.holds(panes) for half in self._halves):
+            return self._buffered(panes)
+        self._empty_root()
         self._take_lifted()
-        self._interior.empty_buffers()
-        return (leaf.frame() for leaf in self._interior.root.leaves() if panes[0] <= leaf.pane <= panes[1])
+        self._each_half(lambda half: half.interior.empty_buffers())
+        leaves = merge(*(half.interior.root.leaves() for half in self._halves), key=attrgetter("pane"))
+        return self._frames_of([leaf for leaf in leaves if panes[0] <= leaf.pane <= panes[1]])
+
+    def _frames_of(self, leaves: Sequence[AnyLeaf]) -> Iterator[pl.DataFrame]:
+        """The frames of leaves, each read while the one before is looked at if there is another thread."""
+        if self._executor is None or not self._is_divided:
+            yield from (leaf.frame() for leaf in leaves)
+            return
+        for at in range(0, len(leaves), 2):
+            ahead = [self._executor.submit(leaf.frame) for leaf in leaves[at + 1 : at + 2]]
+            yield leaves[at].frame()
+            yield from (frame.result() for frame in ahead)
+
+    def _buffered(self, panes: Panes) -> Iterator[pl.DataFrame]:
+        """The PAOs of panes that are in the root alone."""
+        held = [frame for half in self._halves for frame in half.frames(panes)]
+        held.sort(key=lambda frame: frame["pane"][0])  # stays in order of halves
+        lifted = list(self._buffer.lifted(panes))
+        return iter([self.layout.combine([*held, *lifted])] if held and lifted else held or lifted)
 
     def _scan(
         self, frames: Iterable[pl.DataFrame], partitions: int, changes: int

@@ -79,6 +79,7 @@ def _lines(found: Status) -> Iterator[str]:
     if found.archive is not None:
         yield f"archive   {_archive(found.archive)}"
     yield f"parsing   {found.parsing}"
+    yield f"trees     {found.trees}"
     yield f"peers     {found.peers:,} known"
     yield f"leaf set  {len(found.leaf_set)}: {', '.join(found.leaf_set)}" if found.leaf_set else "leaf set  empty"
 

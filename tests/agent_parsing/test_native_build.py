@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.parsing.native import library
+from cbt.native.loading import load_library
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "deploy"))
@@ -23,7 +24,9 @@ MACHINE_CODES = {("linux", "x86_64"): (18, 62), ("linux", "aarch64"): (18, 183),
 
 
 def copy_of_sources(folder: Path) -> Path:
-    shutil.copytree(ROOT / build_native.FOLDER, folder / build_native.FOLDER, ignore=shutil.ignore_patterns("_scan.*"))
+    for library_file in build_native.LIBRARIES:
+        sources = library_file.parent
+        shutil.copytree(ROOT / sources, folder / sources, ignore=shutil.ignore_patterns("_*.so", "_*.json"))
     return folder
 
 
@@ -58,7 +61,7 @@ def test_it_is_built_for_each_platform(tmp_path: Path, monkeypatch: pytest.Monke
     assert (content[:4], content[place]) == (MAGIC[wanted.system], code)
     assert json.loads((root / build_native.SEAL).read_bytes())["machine"] == wanted.machine
     fits = (build_native.platform.machine(), sys.platform) == (wanted.machine, wanted.system)
-    loaded = library.load_file(file)
+    loaded = load_library(file, library.INTERFACE)
     assert (loaded.library is not None) == (fits and "musl" not in name), loaded.reason
 
 

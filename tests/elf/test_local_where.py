@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent.parsing.native import library
+from cbt.native.loading import SWITCH
 from elf.local import LocalOptions, LocalRun, LocalSource
 
 BEGIN_MS = 1_767_323_045_000
@@ -75,7 +76,7 @@ def _results(path: str, text: str, **options: int) -> tuple[list[object], list[s
 def test_both_ways_show_and_count_the_same(events: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [(shown.format(where), options) for shown in SHOWN for options in ({}, {"since_ms": BEGIN_MS + 7_000})]
     natively = [_results(events, text, **options) for text, options in runs]
-    monkeypatch.setenv(library.SWITCH, "0")
+    monkeypatch.setenv(SWITCH, "0")
     library.load.cache_clear()
     assert natively == [_results(events, text, **options) for text, options in runs]
     assert sum(len(found) for found, _ in natively) >= 8

@@ -1,25 +1,14 @@
-"""Loads the compiled scanner, if there is one that fits this machine and this version of ELF."""
+"""The calls between Python and the compiled scanner."""
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import json
-import os
-import platform
-import sys
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
-ABI = 5
-"""Version of the calls between Python and the library, also stated in its source."""
+from cbt.native.loading import Interface, Loaded, load_library
+
 FILE = Path(__file__).with_name("_scan.so")
-SEAL = ".json"
-"""Suffix of the file beside the library that says what it has to be: loading a damaged one could end the process."""
-SWITCH = "ELF_NATIVE"
-"""Environment variable that turns the library off where it is 0."""
-_ABI_FACTOR = 1000
 
 
 class Scan(ctypes.Structure):
@@ -54,54 +43,26 @@ class Scan(ctypes.Structure):
     )
 
 
-class Loaded(NamedTuple):
-    """The library, or the reason why there is none."""
-
-    library: ctypes.CDLL | None
-    reason: str
+INTERFACE = Interface(
+    5,
+    Scan,
+    "elf_abi",
+    {
+        "elf_scan_json": (None, (ctypes.POINTER(Scan), ctypes.c_char_p, ctypes.c_int64)),
+        "elf_scan_combined": (None, (ctypes.POINTER(Scan), ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64)),
+        "elf_export": (
+            ctypes.c_int32,
+            (ctypes.POINTER(Scan), ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p),
+        ),
+        "elf_count_lines": (ctypes.c_int64, (ctypes.c_char_p, ctypes.c_int64)),
+    },
+)
 
 
 @cache
 def load() -> Loaded:
     """Loads the library, once in a process."""
-    if os.environ.get(SWITCH) == "0":
-        return Loaded(None, f"{SWITCH}=0 turns it off")
-    return load_file(FILE)
-
-
-def load_file(file: Path) -> Loaded:
-    """Loads a library, unless it is of another machine or version, or damaged."""
-    reason = _unfit(file)
-    if reason:
-        return Loaded(None, reason)
-    try:
-        library = ctypes.CDLL(str(file))
-        library.elf_abi.restype = ctypes.c_int32
-        abi = library.elf_abi()
-        library.elf_scan_json.argtypes = (ctypes.POINTER(Scan), ctypes.c_char_p, ctypes.c_int64)
-        library.elf_scan_json.restype = None
-        library.elf_scan_combined.argtypes = (ctypes.POINTER(Scan), ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64)
-        library.elf_scan_combined.restype = None
-        library.elf_export.restype = ctypes.c_int32
-        library.elf_count_lines.argtypes = (ctypes.c_char_p, ctypes.c_int64)
-        library.elf_count_lines.restype = ctypes.c_int64
-    except (OSError, AttributeError) as error:
-        return Loaded(None, f"it cannot be loaded: {error}")
-    if abi != ABI * _ABI_FACTOR + ctypes.sizeof(Scan):
-        return Loaded(None, "it was built for another version of ELF")
-    return Loaded(library, "")
-
-
-def _unfit(file: Path) -> str:
-    """The reason why a library must not even be opened, "" if there is none."""
-    try:
-        content, seal = file.read_bytes(), json.loads(file.with_suffix(SEAL).read_bytes())
-        digest, built_for = seal["sha256"], (seal["machine"], seal["system"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "it was not built when ELF was installed"
-    if built_for != (platform.machine(), sys.platform):
-        return f"it was built for {' '.join(map(str, built_for))}"
-    return "" if hashlib.sha256(content).hexdigest() == digest else "it is damaged"
+    return load_library(FILE, INTERFACE)
 
 
 def count_lines(data: bytes) -> int:

@@ -98,7 +98,7 @@ class ScannedLines:
     def _series(self, column: int, kind: int) -> pl.Series:
         exported = _Exported()
         pointers = ctypes.byref(exported.array), ctypes.byref(exported.schema)
-        if not self._library.elf_export(ctypes.byref(self._memory.scan), ctypes.c_int64(column), kind, *pointers):
+        if not self._library.elf_export(ctypes.byref(self._memory.scan), column, kind, *pointers):
             raise MemoryError("no memory for a column of scanned lines")
         return pl.Series(exported)
 

@@ -1,0 +1,129 @@
+"""The calls between Python and the tree's kernel."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+from cbt.native.loading import Interface, Loaded, Signature, load_library
+
+FILE = Path(__file__).with_name("_tree.so")
+
+OPERATIONS = {"rows": 1, "values": 1, "integers": 2, "units": 2, "doubles": 4, "least": 2, "greatest": 2}
+"""Additions of a row to a group's state, in the order of the kernel's numbers, and how many words of it that takes:
+`rows` and `values` count, `integers` sum in 128 bits, `units` the same in units of 2**-32, `doubles` in such units and
+those of 2**-128; `least` and `greatest` have a mark where there is a value, and its rank."""
+
+
+class Array(ctypes.Structure):
+    """An array of Arrow's C data interface."""
+
+
+Array._fields_ = (
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.c_void_p),
+    ("children", ctypes.POINTER(ctypes.POINTER(Array))),
+    ("dictionary", ctypes.c_void_p),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+)
+
+
+class Column(ctypes.Structure):
+    """A column of a block; see `Column` in tree.h."""
+
+    _fields_ = (("array", ctypes.POINTER(Array)), ("format", ctypes.c_int32), ("stored", ctypes.c_int32))
+
+
+class Source(ctypes.Structure):
+    """An addition of a column to states; see `Source` in tree.h."""
+
+    _fields_ = (("operation", ctypes.c_int32), ("word", ctypes.c_int32), ("column", Column))
+
+
+class Root(ctypes.Structure):
+    """The memory of a root; see `Root` in tree.h."""
+
+    _fields_ = (
+        ("slots", ctypes.c_void_p),
+        ("entries", ctypes.c_void_p),
+        ("arena", ctypes.c_void_p),
+        ("panes", ctypes.c_void_p),
+        ("slot_bits", ctypes.c_int64),
+        ("entries_max", ctypes.c_int64),
+        ("stride", ctypes.c_int64),
+        ("arena_bytes", ctypes.c_int64),
+        ("panes_max", ctypes.c_int64),
+        ("used", ctypes.c_int64),
+        ("arena_used", ctypes.c_int64),
+        ("panes_used", ctypes.c_int64),
+        ("skipped_bits", ctypes.c_int64),
+    )
+
+
+class KernelBlock(ctypes.Structure):
+    """Rows to read keys of; see `Block` in tree.h."""
+
+    _fields_ = (
+        ("keys", ctypes.POINTER(Column)),
+        ("sources", ctypes.POINTER(Source)),
+        ("panes", ctypes.POINTER(Array)),
+        ("scratch", ctypes.c_void_p),
+        ("keys_count", ctypes.c_int64),
+        ("sources_count", ctypes.c_int64),
+        ("scratch_bytes", ctypes.c_int64),
+        ("seed", ctypes.c_uint64),
+        ("row", ctypes.c_int64),
+        ("rows", ctypes.c_int64),
+        ("half", ctypes.c_int64),
+    )
+
+
+class Index(ctypes.Structure):
+    """The identities of a leaf; see `Index` in leaf.c."""
+
+    _fields_ = (
+        ("hashes", ctypes.c_void_p),
+        ("checks", ctypes.c_void_p),
+        ("slots", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("slot_bytes", ctypes.c_int64),
+    )
+
+
+_POINTER, _NUMBER, _SMALL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+_FUNCTIONS: dict[str, Signature] = {
+    "elf_root_insert": (_SMALL, (_POINTER, _POINTER)),
+    "elf_root_copy": (_SMALL, (_POINTER, _POINTER, _NUMBER, _NUMBER)),
+    "elf_root_order": (None, (_POINTER,) * 5),
+    "elf_root_emit": (_NUMBER, (_POINTER, _POINTER, _NUMBER, *(_POINTER,) * 4, _SMALL, *(_POINTER,) * 3)),
+    "elf_root_values": (_NUMBER, (_POINTER, _POINTER, _NUMBER, _SMALL, _POINTER, _POINTER, _POINTER)),
+    "elf_root_texts": (None, (_POINTER, _POINTER, _NUMBER, _POINTER, _POINTER, _POINTER)),
+    "elf_limbs": (_NUMBER, (_POINTER, _NUMBER, _POINTER)),
+    "elf_are_ordinary": (_SMALL, (_POINTER,)),
+    "elf_checks": (_NUMBER, (_POINTER, _POINTER, _POINTER)),
+    "elf_find": (_NUMBER, (_POINTER, _POINTER, _POINTER, _POINTER, _NUMBER, *(_POINTER,) * 4)),
+    "elf_merge": (None, (*(_POINTER,) * 5, _NUMBER, _POINTER, _NUMBER, *(_POINTER,) * 3, _NUMBER)),
+    "elf_texts": (_SMALL, (*(_POINTER,) * 4, _NUMBER, _POINTER, _POINTER)),
+    "elf_most": (_NUMBER, (_POINTER, _POINTER, _NUMBER)),
+    "elf_add": (None, (_POINTER, _NUMBER, _POINTER, _POINTER, _NUMBER, _POINTER)),
+    "elf_gather": (None, (_POINTER, _POINTER, _POINTER, _NUMBER, _POINTER)),
+}
+INTERFACE = Interface(1, Root, "elf_tree_abi", _FUNCTIONS)
+
+
+@cache
+def load() -> Loaded:
+    """Loads the library, once in a process."""
+    return load_library(FILE, INTERFACE)
+
+
+def tree_status() -> str:
+    """A few words for people: whether trees have their kernel, and why not."""
+    library, reason = load()
+    return "native" if library is not None else f"in Python: the tree's kernel is not used, {reason}"
