@@ -24,7 +24,7 @@ import polars as pl
 
 from cbt.aggregates.outliers import UNIT_BITS, Outliers, quotient
 from cbt.aggregates.sums import IntegerSum, NumberSum, divided
-from cbt.algebra.pao import Lifted, Pao, differences
+from cbt.algebra.pao import Addition, Lifted, Pao, differences
 
 Limbs = npt.NDArray[np.int64]
 
@@ -131,6 +131,14 @@ class Variance(Pao):
         states += [_i128(0).alias(name) for name in self._squares if name not in parts]
         return Lifted([*total.rows, *rows], [*total.groups, *groups], [*total.states, *states])
 
+    def additions(self, physical: pl.DataType) -> list[Addition] | None:
+        total = self._total.additions(physical)
+        return total if total is None or physical == pl.Null else [*total, self._square_addition(physical)]
+
+    @abstractmethod
+    def _square_addition(self, physical: pl.DataType) -> Addition:
+        """The addition of a value's square."""
+
     @abstractmethod
     def _square_parts(self, argument: pl.Series) -> dict[str, tuple[pl.Series, int]]:
         """The squares' columns that are not all 0: integers, and what one of them counts in the state."""
@@ -170,6 +178,9 @@ class IntegerVariance(Variance):
     def _square_parts(self, argument: pl.Series) -> dict[str, tuple[pl.Series, int]]:
         return _named(self._squares, _integer_squares(argument, 2**72), (1, 1))
 
+    def _square_addition(self, physical: pl.DataType) -> Addition:  # noqa: ARG002 - integers only
+        return Addition("squares", tuple(self._squares))
+
     def _spread(self, frame: pl.DataFrame) -> npt.NDArray[np.float64]:
         s1, s0 = (frame[name] for name in self._squares)
         n, total = limbs([(frame[self._n], 0)])[:_N_LIMBS], limbs([(frame[self._sum], 0)])
@@ -192,6 +203,11 @@ class NumberVariance(Variance):
             return _named(self._squares, _integer_squares(argument, 2**32), (1, 2**64))
         ordinary, _ = divided(argument)
         return _named(self._squares, _double_squares(ordinary), (1, 1, 1, 1))
+
+    def _square_addition(self, physical: pl.DataType) -> Addition:
+        if physical == pl.Float64:
+            return Addition("double squares", tuple(self._squares))
+        return Addition("unit squares", tuple(self._squares[:2]))
 
     def _spread(self, frame: pl.DataFrame) -> npt.NDArray[np.float64]:
         places = (288 // BITS, 192 // BITS, 96 // BITS, 0)

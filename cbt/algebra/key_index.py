@@ -1,20 +1,19 @@
 """The index of a leaf's keys: their hashes in order, the checks that tell keys with equal hashes apart, and the keys'
-slots."""
+slots. A key's slot is the number of keys that were added before it."""
 
 from __future__ import annotations
 
 import copy
-from ctypes import CDLL, byref
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cbt.native.library import Index
-
 Hashes = npt.NDArray[np.uint64]
 Checks = npt.NDArray[np.uint32]
 Rows = npt.NDArray[np.intp]
+
+_RECENT_MIN, _RECENT_SHARE = 64, 8
 
 
 class KeyIndex:
@@ -58,56 +57,6 @@ class KeyIndex:
             left = left[~match]
         return places, found
 
-    def look_up(
-        self, library: CDLL, hashes: Hashes, checks: Checks, rows: Rows | None
-    ) -> tuple[Rows, Rows, Rows, Rows]:  # fmt: skip
-        """`find` by the kernel, of some rows or all: those that are present with their slots, the others with the
-        places where they belong."""
-        count = len(hashes) if rows is None else len(rows)
-        found, slots, others, places = np.empty((4, count), np.intp)
-        there = library.elf_find(
-            byref(self._in_kernel()), hashes.ctypes.data, checks.ctypes.data,
-            None if rows is None else rows.ctypes.data, count,
-            found.ctypes.data, slots.ctypes.data, others.ctypes.data, places.ctypes.data,
-        )  # fmt: skip
-        return found[:there], slots[:there], others[: count - there], places[: count - there]
-
-    def merge(self, library: CDLL, hashes: Hashes, checks: Checks, rows: Rows, places: Rows, first: int) -> None:
-        """`insert` by the kernel, of some rows, whose slots begin with `first`. O(m + n)."""
-        is_wide = self.slots.itemsize > 2 or first + len(rows) > 2**16
-        self._merge(library, (hashes, checks, rows, places), Index(), first, is_wide=is_wide)
-
-    def merged(self, library: CDLL, other: KeyIndex) -> KeyIndex:
-        """The index of both, whose identities differ. O(m + n)."""
-        _, _, rows, places = self.look_up(library, other.hashes, other.checks, None)
-        both = self.copy()
-        is_wide = self.slots.itemsize > 2 or other.slots.itemsize > 2
-        both._merge(library, (other.hashes, other.checks, rows, places), other._in_kernel(), 0, is_wide=is_wide)
-        return both
-
-    def _merge(
-        self, library: CDLL, new: tuple[Hashes, Checks, Rows, Rows], slots: Index, first: int, *, is_wide: bool
-    ) -> None:  # fmt: skip
-        hashes, checks, rows, places = new
-        count, before, held = len(self) + len(rows), self._in_kernel(), self.slots
-        merged: tuple[Hashes, Checks, npt.NDArray[np.integer[Any]]] = (
-            np.empty(count, np.uint64),
-            np.empty(count, np.uint32),
-            np.empty(count, np.uint32 if is_wide else np.uint16),
-        )
-        library.elf_merge(
-            byref(before), hashes.ctypes.data, checks.ctypes.data, rows.ctypes.data, places.ctypes.data,
-            len(rows), byref(slots), first, *(array.ctypes.data for array in merged), merged[2].itemsize,
-        )  # fmt: skip
-        del held
-        self.hashes, self.checks, self.slots = merged
-
-    def _in_kernel(self) -> Index:
-        return Index(
-            self.hashes.ctypes.data, self.checks.ctypes.data, self.slots.ctypes.data, len(self.hashes),
-            self.slots.itemsize,
-        )  # fmt: skip
-
     def insert(self, places: Rows, hashes: Hashes, checks: Checks, slots: npt.NDArray[np.integer[Any]]) -> None:
         """Inserts identities, in hash order, at the places that `find` gave. O(m + n)."""
         old = np.ones(len(self) + len(places), dtype=bool)
@@ -119,6 +68,59 @@ class KeyIndex:
         self.hashes = _interleaved(old, self.hashes, new, hashes)
         self.checks = _interleaved(old, self.checks, new, checks)
         self.slots = _interleaved(old, self.slots, new, slots)
+
+
+class LeafIndex:
+    """The identities of a leaf's keys.
+
+    New keys are *recent* until they are an eighth as many as the others: inserting them in order costs a pass over all.
+    """
+
+    __slots__ = ("_known", "_recent")
+
+    def __init__(self) -> None:
+        self._known, self._recent = KeyIndex(), KeyIndex()
+
+    def __len__(self) -> int:
+        return len(self._known) + len(self._recent)
+
+    @property
+    def nbytes(self) -> int:
+        return self._known.nbytes + self._recent.nbytes
+
+    def merge(self, hashes: Hashes, checks: Checks) -> tuple[Rows, Rows, Rows]:
+        """Looks up identities, whose hashes ascend, and adds those that are not there. Returns the rows that were
+        there, their slots, and the other rows. O(n log leaf + recent)."""
+        rows = places = np.arange(len(hashes))
+        found, slots = [rows[:0]], [rows[:0]]
+        for identities in (self._known, self._recent):
+            places, is_there = identities.find(hashes[rows], checks[rows])
+            there, others = np.flatnonzero(is_there), np.flatnonzero(~is_there)
+            found.append(rows[there])
+            slots.append(identities.slots[places[there]].astype(np.intp))
+            rows, places = rows[others], places[others]
+        if len(rows):
+            first = len(self)
+            self._recent.insert(places, hashes[rows], checks[rows], np.arange(first, first + len(rows)))
+            if len(self._recent) > max(_RECENT_MIN, len(self._known) // _RECENT_SHARE):
+                self._known, self._recent = self._whole(), KeyIndex()
+        return np.concatenate(found), np.concatenate(slots), rows
+
+    def order(self) -> tuple[Rows, Hashes, Checks]:
+        """The slots, hashes and checks of all keys, in order. O(leaf)."""
+        whole = self._whole()
+        return whole.slots.astype(np.intp), whole.hashes, whole.checks
+
+    def _whole(self) -> KeyIndex:
+        """The index of all keys, recent ones included. O(leaf)."""
+        if not len(self._recent):
+            return self._known
+        if not len(self._known):
+            return self._recent
+        whole = self._known.copy()
+        places, _ = whole.find(self._recent.hashes, self._recent.checks)
+        whole.insert(places, self._recent.hashes, self._recent.checks, self._recent.slots)
+        return whole
 
 
 def _interleaved(is_old: npt.NDArray[np.bool_], old: npt.NDArray[Any], at: Rows, new: npt.NDArray[Any]) -> Any:

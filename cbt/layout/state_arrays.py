@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from ctypes import CDLL
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from cbt.algebra.key_index import Rows
+from cbt.native.library import load
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -28,6 +28,7 @@ _HALF_BITS = _LIMB_BITS // 2
 _SUM_MAX = 2**62  # with a limb on top it still fits
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)
 _INT64_MAX = 2**63 - 1
+_MOST_OF_BYTES = {np.dtype(width).itemsize: int(np.iinfo(width).max) for width in _WIDTHS}
 _SIGN = np.uint64(2**63)
 _ALL_BITS = np.uint64(2**64 - 1)
 
@@ -76,12 +77,9 @@ class ArrayStore(ABC):
         """Adds `count` slots; `first` is the number of slots before."""
 
     @abstractmethod
-    def add(self, count: int, slots: Rows, arrays: Arrays) -> None:
-        """Merges states into those of some of the `count` slots, each of which is there once at most."""
-
-    def add_rows(self, library: CDLL, count: int, slots: Rows, arrays: Arrays, rows: Rows) -> None:  # noqa: ARG002
-        """`add` of some rows' states, by the kernel where it has a function for that."""
-        self.add(count, slots, {part: states[rows] for part, states in arrays.items()})
+    def add(self, count: int, slots: Rows, arrays: Arrays, rows: Rows) -> None:
+        """Merges the states of some rows into those of some of the `count` slots, each of which is there once at
+        most."""
 
 
 class SumColumn(ArrayColumn):
@@ -144,12 +142,12 @@ class _SumStore(ArrayStore):
                 values = self._widened(part, first, max(self._bounds[part], _most(new)))
                 self.values[part] = np.concatenate([values, new.astype(values.dtype)])
 
-    def add(self, count: int, slots: Rows, arrays: Arrays) -> None:
+    def add(self, count: int, slots: Rows, arrays: Arrays, rows: Rows) -> None:
+        library = load().library
         for part, states in arrays.items():
-            self._add(part, count, slots, states)
-
-    def add_rows(self, library: CDLL, count: int, slots: Rows, arrays: Arrays, rows: Rows) -> None:
-        for part, states in arrays.items():
+            if library is None:
+                self._add(part, count, slots, states[rows])
+                continue
             most = library.elf_most(states.ctypes.data, rows.ctypes.data, len(rows))
             values = self._with_room(part, count, most)
             library.elf_add(
@@ -164,7 +162,7 @@ class _SumStore(ArrayStore):
         """The part's array, with room for each value and one of up to `most` more."""
         bound = self._bounds[part] + most
         values = self.values[part]
-        if values is not None and bound > np.iinfo(values.dtype).max:
+        if values is not None and bound > _MOST_OF_BYTES[values.itemsize]:
             bound = _most(values) + most
         if bound > _INT64_MAX:
             self._carry(part, count)
@@ -184,15 +182,15 @@ class _SumStore(ArrayStore):
         values = self.values[part]
         if values is None:
             values = np.zeros(count, np.int8)
-        if bound > np.iinfo(values.dtype).max:
+        if bound > _MOST_OF_BYTES[values.itemsize]:
             values = values.astype(next((width for width in _WIDTHS if bound <= np.iinfo(width).max), np.int64))
         self._bounds[part], self.values[part] = bound, values
         return values
 
 
 class ExtremeColumn(ArrayColumn):
-    """Int64 or Float64 columns of which the greatest value is kept, or the least; NaN is greater than all numbers, NULL
-    does not count.
+    """Int64, Float64 or Boolean columns of which the greatest value is kept, or the least; NaN is greater than all
+    numbers, NULL does not count.
 
     Values are stored as unsigned numbers in the same order, beside a flag for presence.
     """
@@ -234,12 +232,12 @@ class _ExtremeStore(ArrayStore):
                 old = self._nothing(part, first) if values is None else values
                 self.values[part] = np.concatenate([old, arrays.get(part, self._nothing(part, count))])
 
-    def add(self, count: int, slots: Rows, arrays: Arrays) -> None:
+    def add(self, count: int, slots: Rows, arrays: Arrays, rows: Rows) -> None:
         for part, states in arrays.items():
             values = self.values[part]
             if values is None:
                 values = self.values[part] = self._nothing(part, count)
-            values[slots] = self._merging[part](values[slots], states)
+            values[slots] = self._merging[part](values[slots], states[rows])
 
     def _nothing(self, part: str, count: int) -> Array:
         return np.full(count, self._neutral[part])
@@ -256,7 +254,9 @@ def _sums_of_runs(limb: Array, starts: Rows) -> tuple[Array, Array | None]:
 
 
 def _ranks(values: pl.Series) -> Array:
-    """Int64 or Float64 as UInt64 in the same order; NULL as anything."""
+    """Int64, Float64 or Boolean as UInt64 in the same order; NULL as anything."""
+    if values.dtype == pl.Boolean:
+        return np.asarray(values.fill_null(value=False).cast(pl.UInt64).to_numpy())
     if values.dtype == pl.Int64:
         return values.fill_null(0).to_numpy().view(np.uint64) ^ _SIGN
     bits = values.fill_null(0.0).fill_nan(float("nan")).to_numpy().view(np.uint64)
@@ -264,6 +264,8 @@ def _ranks(values: pl.Series) -> Array:
 
 
 def _unranked(ranks: Array, dtype: pl.DataType) -> Array:
+    if dtype == pl.Boolean:
+        return np.asarray(ranks == 1)
     if dtype == pl.Int64:
         return (ranks ^ _SIGN).view(np.int64)
     return (ranks ^ np.where(ranks < _SIGN, _ALL_BITS, _SIGN)).view(np.float64)

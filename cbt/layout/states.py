@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from ctypes import CDLL
 
 import numpy as np
 import polars as pl
@@ -116,20 +115,10 @@ class StateStore:
             self._wait(np.arange(self._count, self._count + count), others)
         self._count += count
 
-    def add(self, slots: Rows, arrays: Arrays, others: pl.DataFrame | None) -> None:
-        """Merges states into those of known slots, each of which occurs at most once."""
+    def add(self, slots: Rows, arrays: Arrays, others: pl.DataFrame | None, rows: Rows) -> None:
+        """Merges the states of some rows into those of known slots, each of which occurs at most once."""
         for store in self._arrays:
-            store.add(self._count, slots, {part: arrays[part] for part in store.values if part in arrays})
-        if others is not None:
-            self._wait(slots, others)
-
-    def add_rows(
-        self, library: CDLL, slots: Rows, arrays: Arrays, others: pl.DataFrame | None, rows: Rows
-    ) -> None:  # fmt: skip
-        """`add` of some rows' states, by the kernel."""
-        for store in self._arrays:
-            own = {part: arrays[part] for part in store.values if part in arrays}
-            store.add_rows(library, self._count, slots, own, rows)
+            store.add(self._count, slots, {part: arrays[part] for part in store.values if part in arrays}, rows)
         if others is not None:
             self._wait(slots, others[rows.astype(np.uint32)])
 
@@ -182,7 +171,7 @@ def _array_column(name: str, dtype: pl.DataType, merging: pl.Expr) -> ArrayColum
     """The array column that merges these states, or None if only a frame can."""
     if dtype in (pl.Int64, pl.Int128) and merging.meta.eq(pl.col(name).sum()):
         return SumColumn(name, dtype)
-    if dtype in (pl.Int64, pl.Float64):
+    if dtype in (pl.Int64, pl.Float64, pl.Boolean):
         for greatest in (False, True):
             if merging.meta.eq(extreme(pl.col(name), dtype, greatest=greatest)):
                 return ExtremeColumn(name, dtype, greatest=greatest)

@@ -1,6 +1,13 @@
-/* Leaves: finds keys, inserts new ones, adds to states in place. */
+/* Leaves: find keys, take new ones, add to states in place. */
 
 #include "keys.h"
+#include <stdlib.h>
+
+#define BUCKET_KEYS 64 /* fewer than twice as many keys are in a bucket, if hashes are spread evenly */
+#define STEPS_MAX 16
+#define RECENT_MIN 64
+#define RECENT_SHARE 8
+#define NARROW_SLOTS 65536
 
 /* The checks of a block's keys, stored as they are. Returns the row of the first key that has no room in the scratch. */
 EXPORTED i64 elf_checks(Block *block, const u64 *secret, u32 *checks) {
@@ -13,101 +20,317 @@ EXPORTED i64 elf_checks(Block *block, const u64 *secret, u32 *checks) {
     return block->row;
 }
 
+/* The hashes of a column's texts, as a key of one column has them. */
+EXPORTED void elf_text_hashes(const u8 *text, const i64 *ends, const u8 *valid, i64 count, u64 seed, u64 *hashes) {
+    for (i64 i = 0, start = 0; i < count; start = ends[i++]) {
+        u64 element = valid && !valid[i] ? NULL_ELEMENT : xxh3(text + start, (u64)(ends[i] - start), seed);
+        hashes[i] = mixed(seed ^ element);
+    }
+}
+
+/* Identities in order, and the slots of their keys. */
 typedef struct {
-    const u64 *hashes;
-    const u32 *checks;
-    const void *slots;
-    i64 count, slot_bytes;
-} Index;
+    u64 *ids;
+    void *slots;
+    i64 count;
+} Run;
+
+/* The keys of a leaf. The upper half of an identity is the place of the key's hash in the leaf's range of hashes, the
+ * lower half its check. Recent keys are apart, until they are a share of the others. `buckets` has, for each of
+ * 2**bucket_bits parts of the range, the place of the first identity in it that is not recent, and the end. */
+typedef struct {
+    Run known, recent;
+    u32 *buckets;
+    u64 low;
+    i64 shift, bucket_bits, slot_bytes;
+} Leaf;
+
+EXPORTED Leaf *elf_leaf_new(u64 low, i64 shift) {
+    Leaf *leaf = calloc(1, sizeof *leaf);
+    if (!leaf) return NULL;
+    leaf->low = low;
+    leaf->shift = shift;
+    leaf->slot_bytes = 2;
+    return leaf;
+}
+
+static void release_run(Run *run) {
+    free(run->ids);
+    free(run->slots);
+    memset(run, 0, sizeof *run);
+}
+
+EXPORTED void elf_leaf_free(Leaf *leaf) {
+    release_run(&leaf->known);
+    release_run(&leaf->recent);
+    free(leaf->buckets);
+    free(leaf);
+}
+
+static inline i64 keys_of(const Leaf *leaf) { return leaf->known.count + leaf->recent.count; }
+
+EXPORTED i64 elf_leaf_count(const Leaf *leaf) { return keys_of(leaf); }
+
+EXPORTED i64 elf_leaf_bytes(const Leaf *leaf) {
+    i64 buckets = leaf->buckets ? ((i64)4 << leaf->bucket_bits) + 4 : 0;
+    return keys_of(leaf) * (8 + leaf->slot_bytes) + buckets;
+}
+
+/* Hashes out of the range stand at its ends. */
+static inline u64 identity(const Leaf *leaf, u64 hash, u32 check) {
+    u64 place = hash < leaf->low ? 0 : (hash - leaf->low) >> leaf->shift;
+    return (place > UINT32_MAX ? UINT32_MAX : place) << 32 | check;
+}
 
 static inline u32 slot_at(const void *slots, i64 bytes, i64 at) {
     return bytes == 2 ? ((const uint16_t *)slots)[at] : ((const u32 *)slots)[at];
 }
 
-/* The first of `count` places from `low` on with a hash that is not lower. Takes no branches. */
-static inline i64 lower_bound(const u64 *hashes, i64 low, i64 count, u64 hash) {
+static inline void put_slot(void *slots, i64 bytes, i64 at, i64 slot) {
+    if (bytes == 2) {
+        ((uint16_t *)slots)[at] = (uint16_t)slot;
+    } else {
+        ((u32 *)slots)[at] = (u32)slot;
+    }
+}
+
+/* The first place from `low` to `high` with an identity that is not lower. Takes no branches. */
+static inline i64 lower_bound(const u64 *ids, i64 low, i64 high, u64 id) {
+    i64 count = high - low;
     while (count > 1) {
         i64 half = count / 2;
-        low = hashes[low + half - 1] < hash ? low + half : low;
+        low = ids[low + half - 1] < id ? low + half : low;
         count -= half;
     }
-    return low + (count == 1 && hashes[low] < hash);
+    return low + (count == 1 && ids[low] < id);
 }
 
-/* The first place with a hash that is not lower, likely no further than `reach` from `guess`. */
-static inline i64 place_of(const u64 *hashes, i64 count, i64 guess, i64 reach, u64 hash) {
-    i64 first = guess - reach, last = guess + reach;
-    if (first < 0) first = 0;
-    if (last > count) last = count;
-    if (first >= last || (first > 0 && hashes[first - 1] >= hash) || (last < count && hashes[last] < hash)) {
-        first = 0;
-        last = count;
+/* The same, likely near `guess`, which is between them. */
+static inline i64 place_near(const u64 *ids, i64 low, i64 high, i64 guess, u64 id) {
+    i64 end = guess + STEPS_MAX < high ? guess + STEPS_MAX : high, at = guess;
+    while (at < end && ids[at] < id) at++;
+    if (at > guess) return at < end || at == high ? at : lower_bound(ids, at, high, id);
+    end = guess - STEPS_MAX > low ? guess - STEPS_MAX : low;
+    while (at > end && ids[at - 1] >= id) at--;
+    return at > end || at == low ? at : lower_bound(ids, low, at, id);
+}
+
+/* The same, from a place before it on, in steps that double. */
+static inline i64 place_after(const u64 *ids, i64 from, i64 count, u64 id) {
+    i64 step = 1, last = from;
+    while (last < count && ids[last] < id) {
+        from = last + 1;
+        last += step;
+        step *= 2;
     }
-    return lower_bound(hashes, first, last - first, hash);
+    return lower_bound(ids, from, last < count ? last : count, id);
 }
 
-/* Looks up `count` identities, whose hashes ascend, and which are the rows `rows`, or all from 0 on if that is NULL.
- * Writes those that are there with their slots, and from the other end on, backwards, those that are not, with the places
- * where they belong. Returns how many are there. */
-EXPORTED i64 elf_find(const Index *index, const u64 *hashes, const u32 *checks, const i64 *rows, i64 count, i64 *found,
-                      i64 *slots, i64 *others, i64 *places) {
-    i64 there = 0, absent = 0, last = index->count - 1, place = 0, anchor_place = 0, reach = 8;
-    u64 anchor = last >= 0 ? index->hashes[0] : 0;
-    double density = last > 0 && index->hashes[last] > anchor ? (double)last / (double)(index->hashes[last] - anchor) : 0;
-    for (i64 i = 0; i < count; i++) {
-        i64 row = rows ? rows[i] : i, guess;
-        u64 hash = hashes[row];
-        if (i % AHEAD == 0 && i) { /* guessed from every eighth place, so that look-ups need not wait for each other */
-            i64 far;
-            anchor_place = place;
-            anchor = hashes[rows ? rows[i - 1] : i - 1];
-            far = i + AHEAD < count ? i + AHEAD : count - 1;
-            far = (i64)((double)(hashes[rows ? rows[far] : far] - anchor) * density);
-            for (reach = 8; reach * reach < 4 * far && reach < index->count;) reach *= 2;
-        }
-        guess = anchor_place + (hash > anchor ? (i64)((double)(hash - anchor) * density) : 0);
-        place = place_of(index->hashes, index->count, guess, reach, hash);
-        i64 at = place;
-        while (at < index->count && index->hashes[at] == hash && index->checks[at] != checks[row]) at++;
-        if (at < index->count && index->hashes[at] == hash) {
-            found[there] = row;
-            slots[there++] = slot_at(index->slots, index->slot_bytes, at);
-        } else {
-            others[absent] = row;
-            places[absent++] = at;
+typedef struct {
+    u64 id;
+    i64 low, high, guess;
+} Sought;
+
+static inline Sought sought(const Leaf *leaf, u64 id) {
+    Sought it = {id, 0, leaf->known.count, 0};
+    if (leaf->buckets) {
+        i64 bits = 32 - leaf->bucket_bits;
+        u64 place = id >> 32, bucket = place >> bits;
+        it.low = leaf->buckets[bucket];
+        it.high = leaf->buckets[bucket + 1];
+        it.guess = it.low + (i64)((place - (bucket << bits)) * (u64)(it.high - it.low) >> bits);
+        __builtin_prefetch(&leaf->known.ids[it.guess]);
+    }
+    return it;
+}
+
+/* Where the keys of some rows are in a leaf. */
+typedef struct {
+    const u64 *hashes;
+    const u32 *checks;
+    i64 *found, *slots, *others;
+    i64 found_count, others_count;
+} Search;
+
+static void find(const Leaf *leaf, i64 row, i64 end, Search *search) {
+    const Run *known = &leaf->known, *recent = &leaf->recent;
+    i64 cursor = 0;
+    while (row < end) {
+        Sought ids[AHEAD];
+        int count = end - row < AHEAD ? (int)(end - row) : AHEAD;
+        for (int i = 0; i < count; i++)
+            ids[i] = sought(leaf, identity(leaf, search->hashes[row + i], search->checks[row + i]));
+        for (int i = 0; i < count; i++, row++) {
+            u64 id = ids[i].id;
+            i64 at = place_near(known->ids, ids[i].low, ids[i].high, ids[i].guess, id), slot = -1;
+            if (at < known->count && known->ids[at] == id) {
+                slot = slot_at(known->slots, leaf->slot_bytes, at);
+            } else if (recent->count) {
+                cursor = place_after(recent->ids, cursor, recent->count, id >> 32 << 32);
+                at = place_after(recent->ids, cursor, recent->count, id);
+                if (at < recent->count && recent->ids[at] == id) slot = slot_at(recent->slots, leaf->slot_bytes, at);
+            }
+            if (slot >= 0) {
+                search->found[search->found_count] = row;
+                search->slots[search->found_count++] = slot;
+            } else {
+                search->others[search->others_count++] = row;
+            }
         }
     }
-    return there;
 }
 
-/* Merges identities into an index at the places that were found for them. Their slots are `new_slots`, or if that has no
- * slots the next ones from `first_slot` on. */
-EXPORTED void elf_merge(const Index *index, const u64 *hashes, const u32 *checks, const i64 *rows, const i64 *places,
-                        i64 count, const Index *new_slots, i64 first_slot, u64 *to_hashes, u32 *to_checks, void *to_slots, i64 slot_bytes) {
-    i64 from = 0, to = 0;
-    for (i64 i = 0; i <= count; i++) {
-        i64 end = i < count ? places[i] : index->count, length = end - from;
-        memcpy(to_hashes + to, index->hashes + from, (size_t)length * 8);
-        memcpy(to_checks + to, index->checks + from, (size_t)length * 4);
-        if (slot_bytes == index->slot_bytes) {
-            memcpy((u8 *)to_slots + to * slot_bytes, (const u8 *)index->slots + from * slot_bytes,
+/* Room for `count` entries in a run; returns 0 for lack of memory. */
+static int resize(Run *run, i64 count, i64 slot_bytes) {
+    u64 *ids = realloc(run->ids, (size_t)count * 8 + 1);
+    void *slots;
+    if (ids) run->ids = ids;
+    slots = realloc(run->slots, (size_t)(count * slot_bytes) + 1);
+    if (slots) run->slots = slots;
+    return ids && slots;
+}
+
+static void widen(Run *run, u32 *slots) {
+    for (i64 i = 0; i < run->count; i++) slots[i] = ((const uint16_t *)run->slots)[i];
+    free(run->slots);
+    run->slots = slots;
+}
+
+static int widen_slots(Leaf *leaf) {
+    u32 *known = malloc((size_t)leaf->known.count * 4 + 1), *recent = malloc((size_t)leaf->recent.count * 4 + 1);
+    if (!known || !recent) {
+        free(known);
+        free(recent);
+        return 0;
+    }
+    widen(&leaf->known, known);
+    widen(&leaf->recent, recent);
+    leaf->slot_bytes = 4;
+    return 1;
+}
+
+/* Merges two runs that have no identity in common into one with room for both. */
+static void merge(const Run *left, const Run *right, Run *to, i64 slot_bytes) {
+    i64 from = 0, at = 0;
+    for (i64 i = 0; i <= right->count; i++) {
+        i64 end = i < right->count ? place_after(left->ids, from, left->count, right->ids[i]) : left->count;
+        i64 length = end - from;
+        if (length) {
+            memcpy(to->ids + at, left->ids + from, (size_t)length * 8);
+            memcpy((u8 *)to->slots + at * slot_bytes, (const u8 *)left->slots + from * slot_bytes,
                    (size_t)(length * slot_bytes));
-        } else {
-            for (i64 k = 0; k < length; k++)
-                ((u32 *)to_slots)[to + k] = slot_at(index->slots, index->slot_bytes, from + k);
         }
+        at += length;
         from = end;
-        to += length;
-        if (i == count) break;
-        i64 slot = new_slots->slots ? slot_at(new_slots->slots, new_slots->slot_bytes, rows[i]) : first_slot + i;
-        to_hashes[to] = hashes[rows[i]];
-        to_checks[to] = checks[rows[i]];
-        if (slot_bytes == 2) {
-            ((uint16_t *)to_slots)[to] = (uint16_t)slot;
-        } else {
-            ((u32 *)to_slots)[to] = (u32)slot;
+        if (i == right->count) break;
+        to->ids[at] = right->ids[i];
+        put_slot(to->slots, slot_bytes, at++, slot_at(right->slots, slot_bytes, i));
+    }
+    to->count = at;
+}
+
+/* Merges the recent keys with the others. */
+static int settle_recent(Leaf *leaf) {
+    Run both = {0};
+    i64 count = keys_of(leaf), bits = 0, bucket = 0;
+    u32 *buckets;
+    while ((BUCKET_KEYS << bits) < count && bits < 31) bits++;
+    buckets = malloc(((size_t)4 << bits) + 4);
+    if (!buckets || !resize(&both, count, leaf->slot_bytes)) {
+        free(buckets);
+        release_run(&both);
+        return 0;
+    }
+    merge(&leaf->known, &leaf->recent, &both, leaf->slot_bytes);
+    for (i64 i = 0; i < count; i++)
+        for (i64 own = (i64)(both.ids[i] >> 32 >> (32 - bits)); bucket <= own;) buckets[bucket++] = (u32)i;
+    while (bucket <= (i64)1 << bits) buckets[bucket++] = (u32)count;
+    release_run(&leaf->known);
+    release_run(&leaf->recent);
+    free(leaf->buckets);
+    leaf->known = both;
+    leaf->buckets = buckets;
+    leaf->bucket_bits = bits;
+    return 1;
+}
+
+typedef struct {
+    u64 id;
+    u64 slot;
+} New;
+
+static int compare(const void *left, const void *right) {
+    u64 one = ((const New *)left)->id, other = ((const New *)right)->id;
+    return one < other ? -1 : one > other;
+}
+
+/* Merges new keys, in order, into the recent ones, from behind. */
+static int take(Leaf *leaf, const New *keys, i64 count) {
+    Run *recent = &leaf->recent;
+    i64 left = recent->count, to = left + count;
+    if (!resize(recent, to, leaf->slot_bytes)) return 0;
+    recent->count = to;
+    for (i64 i = count - 1; i >= 0; i--) {
+        for (; left > 0 && recent->ids[left - 1] > keys[i].id; left--) {
+            recent->ids[--to] = recent->ids[left - 1];
+            put_slot(recent->slots, leaf->slot_bytes, to, slot_at(recent->slots, leaf->slot_bytes, left - 1));
         }
-        to++;
+        recent->ids[--to] = keys[i].id;
+        put_slot(recent->slots, leaf->slot_bytes, to, (i64)keys[i].slot);
+    }
+    if (recent->count <= RECENT_MIN || recent->count <= leaf->known.count / RECENT_SHARE) return 1;
+    return settle_recent(leaf);
+}
+
+/* Adds keys that are not there to a leaf, with the slots that come after its own. */
+static int add_keys(Leaf *leaf, const Search *search, const i64 *rows, i64 count, New *keys) {
+    i64 first = keys_of(leaf), unordered = 0;
+    if (!count) return 1;
+    for (i64 i = 0; i < count; i++) {
+        keys[i] = (New){identity(leaf, search->hashes[rows[i]], search->checks[rows[i]]), (u64)(first + i)};
+        unordered += i && keys[i].id < keys[i - 1].id;
+    }
+    if (unordered) qsort(keys, (size_t)count, sizeof *keys, compare); /* keys of one place whose checks descend */
+    if (leaf->slot_bytes == 2 && first + count > NARROW_SLOTS && !widen_slots(leaf)) return 0;
+    return take(leaf, keys, count);
+}
+
+/* Looks up keys, whose hashes ascend, in leaves, and adds those that are not there: those of a leaf are the rows between
+ * two of `bounds`. Writes the rows that were there with their slots, and the others, and of each leaf the ends
+ * of both. Returns 0 for lack of memory. */
+EXPORTED i32 elf_leaves_merge(Leaf *const *leaves, const i64 *bounds, i64 leaves_count, const u64 *hashes,
+                              const u32 *checks, i64 *found, i64 *slots, i64 *others, i64 *ends) {
+    Search search = {hashes, checks, found, slots, others, 0, 0};
+    i64 most = 0;
+    int done = 1;
+    New *keys;
+    for (i64 i = 0; i < leaves_count; i++)
+        if (bounds[2 * i + 1] - bounds[2 * i] > most) most = bounds[2 * i + 1] - bounds[2 * i];
+    if (!(keys = malloc((size_t)most * sizeof *keys + 1))) return 0;
+    for (i64 i = 0; i < leaves_count && done; i++) {
+        i64 first = search.others_count;
+        find(leaves[i], bounds[2 * i], bounds[2 * i + 1], &search);
+        done = add_keys(leaves[i], &search, others + first, search.others_count - first, keys);
+        ends[2 * i] = search.found_count;
+        ends[2 * i + 1] = search.others_count;
+    }
+    free(keys);
+    return done;
+}
+
+/* The slots of all keys of a leaf, in order, and their checks. */
+EXPORTED void elf_leaf_order(const Leaf *leaf, i64 *slots, u32 *checks) {
+    const Run *known = &leaf->known, *recent = &leaf->recent;
+    i64 from = 0, at = 0;
+    for (i64 i = 0; i <= recent->count; i++) {
+        i64 end = i < recent->count ? place_after(known->ids, from, known->count, recent->ids[i]) : known->count;
+        for (; from < end; from++) {
+            checks[at] = (u32)known->ids[from];
+            slots[at++] = slot_at(known->slots, leaf->slot_bytes, from);
+        }
+        if (i == recent->count) break;
+        checks[at] = (u32)recent->ids[i];
+        slots[at++] = slot_at(recent->slots, leaf->slot_bytes, i);
     }
 }
 

@@ -10,10 +10,13 @@ from cbt.native.loading import Interface, Loaded, Signature, load_library
 
 FILE = Path(__file__).with_name("_tree.so")
 
-OPERATIONS = {"rows": 1, "values": 1, "integers": 2, "units": 2, "doubles": 4, "least": 2, "greatest": 2}
-"""Additions of a row to a group's state, in the order of the kernel's numbers, and how many words of it that takes:
-`rows` and `values` count, `integers` sum in 128 bits, `units` the same in units of 2**-32, `doubles` in such units and
-those of 2**-128; `least` and `greatest` have a mark where there is a value, and its rank."""
+OPERATIONS = (
+    "rows", "values", "integers", "units", "doubles", "least", "greatest", "squares", "unit squares", "double squares",
+)  # fmt: skip
+"""Additions of a row to a group's state, in the order of the kernel's numbers: `rows` and `values` count, `integers`
+sum in 128 bits, `units` the same in units of 2**-32, `doubles` in such units and those of 2**-128; `least` and
+`greatest` have a mark where there is a value, and its rank; squares are summed in units of 2**72 and 1, those of
+`units` and `doubles` in units of 2**32, 2**-64, 2**-160 and 2**-256."""
 
 
 class Array(ctypes.Structure):
@@ -63,6 +66,7 @@ class Root(ctypes.Structure):
         ("arena_used", ctypes.c_int64),
         ("panes_used", ctypes.c_int64),
         ("skipped_bits", ctypes.c_int64),
+        ("rows", ctypes.c_int64),
     )
 
 
@@ -84,37 +88,31 @@ class KernelBlock(ctypes.Structure):
     )
 
 
-class Index(ctypes.Structure):
-    """The identities of a leaf; see `Index` in leaf.c."""
-
-    _fields_ = (
-        ("hashes", ctypes.c_void_p),
-        ("checks", ctypes.c_void_p),
-        ("slots", ctypes.c_void_p),
-        ("count", ctypes.c_int64),
-        ("slot_bytes", ctypes.c_int64),
-    )
-
-
 _POINTER, _NUMBER, _SMALL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 _FUNCTIONS: dict[str, Signature] = {
     "elf_root_insert": (_SMALL, (_POINTER, _POINTER)),
     "elf_root_copy": (_SMALL, (_POINTER, _POINTER, _NUMBER, _NUMBER)),
     "elf_root_order": (None, (_POINTER,) * 5),
-    "elf_root_emit": (_NUMBER, (_POINTER, _POINTER, _NUMBER, *(_POINTER,) * 4, _SMALL, *(_POINTER,) * 3)),
+    "elf_root_emit": (_NUMBER, (_POINTER, _POINTER, _NUMBER, *(_POINTER,) * 4, _SMALL, *(_POINTER,) * 4)),
     "elf_root_values": (_NUMBER, (_POINTER, _POINTER, _NUMBER, _SMALL, _POINTER, _POINTER, _POINTER)),
     "elf_root_texts": (None, (_POINTER, _POINTER, _NUMBER, _POINTER, _POINTER, _POINTER)),
     "elf_limbs": (_NUMBER, (_POINTER, _NUMBER, _POINTER)),
     "elf_are_ordinary": (_SMALL, (_POINTER,)),
     "elf_checks": (_NUMBER, (_POINTER, _POINTER, _POINTER)),
-    "elf_find": (_NUMBER, (_POINTER, _POINTER, _POINTER, _POINTER, _NUMBER, *(_POINTER,) * 4)),
-    "elf_merge": (None, (*(_POINTER,) * 5, _NUMBER, _POINTER, _NUMBER, *(_POINTER,) * 3, _NUMBER)),
+    "elf_text_hashes": (None, (_POINTER, _POINTER, _POINTER, _NUMBER, ctypes.c_uint64, _POINTER)),
+    "elf_leaf_new": (_POINTER, (ctypes.c_uint64, _NUMBER)),
+    "elf_leaf_free": (None, (_POINTER,)),
+    "elf_leaf_count": (_NUMBER, (_POINTER,)),
+    "elf_leaf_bytes": (_NUMBER, (_POINTER,)),
+    "elf_leaf_order": (None, (_POINTER,) * 3),
+    "elf_leaves_merge": (_SMALL, (_POINTER, _POINTER, _NUMBER, *(_POINTER,) * 6)),
     "elf_texts": (_SMALL, (*(_POINTER,) * 4, _NUMBER, _POINTER, _POINTER)),
     "elf_most": (_NUMBER, (_POINTER, _POINTER, _NUMBER)),
     "elf_add": (None, (_POINTER, _NUMBER, _POINTER, _POINTER, _NUMBER, _POINTER)),
     "elf_gather": (None, (_POINTER, _POINTER, _POINTER, _NUMBER, _POINTER)),
 }
-INTERFACE = Interface(1, Root, "elf_tree_abi", _FUNCTIONS)
+_BRIEF = frozenset({"elf_leaf_new", "elf_leaf_free", "elf_leaf_count", "elf_leaf_bytes", "elf_most", "elf_add"})
+INTERFACE = Interface(1, Root, "elf_tree_abi", _FUNCTIONS, _BRIEF)
 
 
 @cache

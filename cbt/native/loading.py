@@ -31,12 +31,14 @@ class Loaded(NamedTuple):
 
 class Interface(NamedTuple):
     """The calls between Python and a library: their version, the structure that its memory is laid out by, the function
-    that returns both as one number, and all others."""
+    that returns both as one number, and all others. Those that are `brief` keep the interpreter's lock: to get it back
+    from another thread may take longer than they do."""
 
     version: int
     memory: type[ctypes.Structure]
     check: str
     functions: Mapping[str, Signature]
+    brief: frozenset[str] = frozenset()
 
     @property
     def number(self) -> int:
@@ -58,8 +60,11 @@ def load_library(file: Path, interface: Interface) -> Loaded:
         if check() != interface.number:
             return Loaded(None, "it was built for another version of ELF")
         for name, (result, arguments) in interface.functions.items():
-            function = getattr(library, name)
-            function.restype, function.argtypes = result, arguments
+            if name in interface.brief:
+                setattr(library, name, ctypes.PYFUNCTYPE(result, *arguments)((name, library)))
+            else:
+                function = getattr(library, name)
+                function.restype, function.argtypes = result, arguments
     except (OSError, AttributeError) as error:
         return Loaded(None, f"it cannot be loaded: {error}")
     return Loaded(library, "")

@@ -145,6 +145,32 @@ static inline void add_double(u64 *words, double value) {
     if (scaled != 0.0) add_wide(words + 2, (i128)(scaled * 79228162514264337593543950336.0));
 }
 
+/* The square of an integer, as a count of 2**bits and the rest in units of 2**-scale. */
+static inline void add_square(u64 *words, i64 value, int bits, int scale) {
+    i128 square = (i128)value * value;
+    add_wide(words, square >> bits);
+    add_wide(words + 2, (square & (((i128)1 << bits) - 1)) << scale);
+}
+
+/* The square of a double as for `add_double`, digit by digit of 96 bits. */
+static inline void add_double_square(u64 *words, double value) {
+    u64 bits, significand;
+    unsigned __int128 square;
+    int exponent, shift;
+    memcpy(&bits, &value, 8);
+    exponent = (int)(bits >> 52 & 0x7FF);
+    if (!exponent) return;
+    significand = (bits & (((u64)1 << 52) - 1)) | (u64)1 << 52;
+    square = (unsigned __int128)significand * significand;
+    shift = 2 * (exponent - 1023 - 52) + 256; /* in units of 2**-256, the lowest bit of the square */
+    for (int digit = 0; digit < 4; digit++) {
+        int from = 96 * (3 - digit) - shift; /* the place of this digit in the square */
+        unsigned __int128 part = from <= -128 || from >= 128 ? 0 : from < 0 ? square << -from : square >> from;
+        if (digit) part &= ((unsigned __int128)1 << 96) - 1;
+        add_wide(words + 2 * digit, (i128)part);
+    }
+}
+
 static void add_states(Root *root, const Source *source, const i64 *rows, const u32 *numbers, int count) {
     const Column *column = &source->column;
     const Array *array = column->array;
@@ -162,6 +188,9 @@ static void add_states(Root *root, const Source *source, const i64 *rows, const 
         case SUM_INTEGERS: add_wide(words, integer_at(array, row)); break;
         case SUM_UNITS: add_wide(words, (i128)integer_at(array, row) * 4294967296); break;
         case SUM_DOUBLES: add_double(words, double_at(array, row)); break;
+        case SUM_SQUARES: add_square(words, integer_at(array, row), 72, 0); break;
+        case SUM_UNIT_SQUARES: add_square(words, integer_at(array, row), 32, 64); break;
+        case SUM_DOUBLE_SQUARES: add_double_square(words, double_at(array, row)); break;
         case LEAST: case GREATEST: {
             u64 rank = rank_of(column, row);
             if (source->operation == LEAST) rank = ~rank;
@@ -175,15 +204,42 @@ static void add_states(Root *root, const Source *source, const i64 *rows, const 
 
 /* Rows. */
 
+static inline int is_in_half(const Block *block, u64 hash) {
+    return !block->half || (hash >> 63) + 1 == (u64)block->half;
+}
+
+/* `read_keys` where the key is one column of texts, stored as they are: most are read in a few steps. */
+static int read_texts(const Block *block, RowKey *keys, i64 *rows, i64 *end) {
+    const Array *array = block->keys->array;
+    i64 row = block->row;
+    int count = 0;
+    for (; row < block->rows && count < CHUNK_ROWS; row++) {
+        RowKey *key = &keys[count];
+        Text text;
+        u64 element = NULL_ELEMENT;
+        if (!text_at(array, row, &text)) break;
+        key->start = text.start;
+        key->length = text.length < 0 ? NULL_KEY : (u32)text.length;
+        if (text.length >= 0) element = xxh3(text.start, (u64)text.length, block->seed);
+        key->hash = mixed(block->seed ^ element);
+        rows[count] = row;
+        count += is_in_half(block, key->hash);
+    }
+    *end = row;
+    return count;
+}
+
 /* Reads the keys of the next rows of the half, at most CHUNK_ROWS. Returns their number, and where they end. */
 static int read_keys(const Block *block, RowKey *keys, i64 *rows, i64 *end) {
     u8 *scratch = block->scratch;
     i64 row = block->row;
     int count = 0;
+    if (is_bare(block->keys, block->keys_count) && block->keys->stored == STORED_TEXT && block->keys->format == 'v')
+        return read_texts(block, keys, rows, end);
     for (; row < block->rows && count < CHUNK_ROWS; row++) {
         if (!read_key(block, row, &scratch, &keys[count])) break;
         rows[count] = row;
-        count += !block->half || (keys[count].hash >> 63) + 1 == (u64)block->half;
+        count += is_in_half(block, keys[count].hash);
     }
     *end = row;
     return count;
@@ -217,7 +273,11 @@ EXPORTED i32 elf_root_insert(Root *root, Block *block) {
         }
         for (int i = 0; i < count; i++) {
             u64 held = root->slots[first_slot(root, keys[i].hash, codes[i])];
-            if (held) __builtin_prefetch(entry_of(root, (i64)(u32)held - 1), 1);
+            if (held) {
+                const Entry *entry = entry_of(root, (i64)(u32)held - 1);
+                __builtin_prefetch(entry, 1);
+                __builtin_prefetch(entry + 1, 1);
+            }
         }
         for (done = 0; done < count; done++) {
             i64 number = find_or_add(root, &keys[done], codes[done]);
@@ -228,6 +288,7 @@ EXPORTED i32 elf_root_insert(Root *root, Block *block) {
             numbers[done] = (u32)number;
         }
         for (i64 i = 0; i < block->sources_count; i++) add_states(root, &block->sources[i], rows, numbers, done);
+        root->rows += done;
         block->row = status == DONE ? end : rows[done];
         if (status != DONE) return status;
     }
@@ -334,9 +395,9 @@ EXPORTED void elf_root_order(const Root *root, const u64 *secret, u64 *places, i
 }
 
 /* What the groups at some places have: hashes, checks, words of states, each `count` behind the last. Of bare keys also
- * whether they are not NULL, their lengths, and their bytes one after the other in `text`. Returns the bytes of text. */
+ * whether they are not NULL, their lengths, and their bytes one after the other in `text`, with the ends of each. Returns the bytes of text. */
 EXPORTED i64 elf_root_emit(const Root *root, const u64 *places, i64 count, const u64 *secret, u64 *hashes, u32 *checks,
-                           u64 *words, i32 bare, u8 *valid, i64 *lengths, u8 *text) {
+                           u64 *words, i32 bare, u8 *valid, i64 *lengths, i64 *ends, u8 *text) {
     i64 at = 0;
     for (i64 i = 0; i < count; i++) {
         Entry *entry = entry_of(root, (u32)places[i]);
@@ -354,7 +415,7 @@ EXPORTED i64 elf_root_emit(const Root *root, const u64 *places, i64 count, const
         } else {
             memcpy(text + at, arena_key(root, entry), length);
         }
-        at += length;
+        ends[i] = at += length;
     }
     return at;
 }

@@ -1,4 +1,4 @@
-/* The memory that the tree's kernel works in: all of it is the caller's. Nothing here allocates. */
+/* The memory that the tree's kernel works in: all of it is the caller's, but that of leaves and of texts that leave. */
 
 #ifndef ELF_TREE_H
 #define ELF_TREE_H
@@ -44,7 +44,10 @@ enum operation {
     SUM_INTEGERS,   /* 2: a number of 128 bits */
     SUM_UNITS,      /* 2: the same, in units of 2**-32 */
     SUM_DOUBLES,    /* 4: two such numbers, in units of 2**-32 and of 2**-128 */
-    LEAST, GREATEST /* 2: whether there is a value, and the greatest rank; of LEAST the ranks are inverted */
+    LEAST, GREATEST, /* 2: whether there is a value, and the greatest rank; of LEAST the ranks are inverted */
+    SUM_SQUARES,      /* 4: of integers, as counts of 2**72 and of 1 */
+    SUM_UNIT_SQUARES, /* 4: the same, as counts of 2**32 and of 2**-64 */
+    SUM_DOUBLE_SQUARES /* 8: of doubles, as counts of 2**32, 2**-64, 2**-160 and 2**-256 */
 };
 
 typedef struct {
@@ -70,6 +73,7 @@ typedef struct {
     i64 slot_bits, entries_max, stride, arena_bytes, panes_max;
     i64 used, arena_used, panes_used;
     i64 skipped_bits;
+    i64 rows; /* that are in it */
 } Root;
 
 /* Rows to insert: those from `row` to `rows` whose hashes are in `half`: 0 any, 1 the lower ones, 2 the upper ones. */

@@ -19,7 +19,7 @@ from cbt.layout.layout import Layout
 from cbt.layout.state_arrays import Arrays
 from cbt.native.arrow import FORMATS, arrays_of
 from cbt.native.library import Column, KernelBlock, load
-from cbt.tree.key_store import FrameKeys, Keys
+from cbt.tree.key_store import EncodedKeys, FrameKeys, Keys
 
 _OTHER_SECRET = hash("the hash of keys as they are in a block") & 0xFFFF_FFFF_FFFF_FFFF
 _SECRET = hash("the second hash of keys") & 0xFFFF_FFFF_FFFF_FFFF  # of strings, Python's hash differs in each process
@@ -105,6 +105,22 @@ def identities_of(layout: Layout, keys: pl.DataFrame) -> tuple[Hashes, Checks]:
     if library is None or layout.has_items or not keys.height:
         return hashes, _checks(keys)
     return hashes, _native_checks(library, keys)
+
+
+def hashes_of(layout: Layout, keys: Keys, count: int) -> Hashes:
+    """The hashes of `count` keys. O(bytes)."""
+    if not layout.key_names:
+        return np.zeros(count, np.uint64)
+    library = load().library
+    if library is None or not isinstance(keys, EncodedKeys) or [*keys.schema.values()] != [pl.String()]:
+        return layout.hashes(keys.frame(np.arange(count))).to_numpy()
+    (column,) = keys.columns
+    hashes, ends, text = np.empty(count, np.uint64), column.all_ends, np.frombuffer(column.text, np.uint8)
+    library.elf_text_hashes(
+        text.ctypes.data, ends.ctypes.data, None if column.valid is None else column.valid.ctypes.data, count,
+        layout.seed, hashes.ctypes.data,
+    )  # fmt: skip
+    return hashes
 
 
 def _checks(keys: pl.DataFrame) -> Checks:

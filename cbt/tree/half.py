@@ -19,10 +19,11 @@ from cbt.tree.root_table import RootTable
 WHOLE, LOWER, UPPER = range(3)
 """Numbers of halves: of a tree that is not divided, and of one that is."""
 _MIDDLE = np.uint64(2**63)
-_GROUPS_MAX, _GROUPS_COLD = 2**18, 2**16
-"""Upper bounds on the groups of a root table: where rows find theirs in it, and where most do not."""
-_ROWS_OF_GROUP_MIN = 1.5  # of a table that is worth its size
-_PROBE_EVERY = 16  # drains of a small table after which a large one is tried again
+_GROUPS_MIN, _GROUPS_MAX = 2**16, 2**18
+"""Bounds on the groups that a full root table has, if it may have that many."""
+_GROUPS_STEP = 2**14  # by which a table follows what is below it
+_ROWS_OF_GROUP_MIN = 1.25  # of a table that is worth its size
+_ROOT_SHARE = 32  # keys below a root for each group that it may have, whatever rows find in it
 
 
 class Half:
@@ -41,18 +42,18 @@ class Half:
         self.interior = self._new_interior()
         if self.table is not None:
             self.table.clear()
-        self._rows = self._drains = 0
-        self._is_cold = False
+        self._groups_max = _GROUPS_MIN
 
     def insert(self, frame: pl.DataFrame) -> pl.DataFrame | None:
         """Takes the half's rows of a frame. Returns the rows from the first on that have to go another way, if any."""
         assert self.table is not None
-        self.table.entries_max = min(self._buffer_rows, self._groups_max())
-        self._rows += frame.height
+        share = self.interior.stored_rows // _ROOT_SHARE // _GROUPS_STEP * _GROUPS_STEP
+        groups_max = max(self._groups_max, min(_GROUPS_MAX, share))
+        self.table.entries_max = min(self._buffer_rows, groups_max)
         for part in self.table.insert(frame):
             if isinstance(part, pl.DataFrame):
                 return part
-            self._judge(part)
+            self._judge()
             self.interior.add(part)
         return None
 
@@ -64,7 +65,7 @@ class Half:
 
     def takes(self, frame: pl.DataFrame) -> bool:
         """Whether the table takes the rows of such a frame, but for rare values."""
-        return self.table is not None and self.table.additions(frame) is not None
+        return self.table is not None and self.table.additions(frame.schema) is not None
 
     def add(self, batches: Iterable[RowBatch]) -> None:
         """Adds the half's part of batches."""
@@ -115,13 +116,8 @@ class Half:
         middle = int(np.searchsorted(batch.hashes, _MIDDLE))
         return batch.part(0, middle) if self.number == LOWER else batch.part(middle, len(batch))
 
-    def _groups_max(self) -> int:
-        return _GROUPS_COLD if self._is_cold and self.interior.stored_rows > _GROUPS_MAX else _GROUPS_MAX
-
-    def _judge(self, batches: list[RowBatch]) -> None:
-        """Decides, of a full table, how large the next one may be."""
-        self._drains += 1
-        self._is_cold = self._rows < _ROWS_OF_GROUP_MIN * sum(map(len, batches)) or (
-            self._is_cold and self._drains % _PROBE_EVERY != 0
-        )
-        self._rows = 0
+    def _judge(self) -> None:
+        """Decides, of a table that was full, how large the next one may be."""
+        assert self.table is not None
+        is_worth_it = self.table.rows_of_group >= _ROWS_OF_GROUP_MIN
+        self._groups_max = min(_GROUPS_MAX, 2 * self._groups_max) if is_worth_it else _GROUPS_MIN

@@ -10,14 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from cbt.algebra.key_index import Rows
 from cbt.layout.layout import Layout
 from cbt.layout.whole_groups import whole_groups
 from cbt.tree.batch import RowBatch, of_frame
 from cbt.tree.fragment import EVERY_PANE, LOWEST, Bound, Fragment, Panes
 from cbt.tree.invariants import check_tree
 from cbt.tree.key_store import KeyCoder
-from cbt.tree.leaf import Leaf
+from cbt.tree.leaf import Leaf, NewKeys, Part, merge
 from cbt.tree.node import BufferNode, Child, inner_nodes
 from cbt.tree.spill_files import DiskQuota, SpillError, SpillFiles
 from cbt.tree.spilled_leaf import SpilledLeaf
@@ -95,15 +94,6 @@ class TreeLimits(NamedTuple):
     buffer_rows: int
     fanout: int
     leaf_rows: int
-
-
-class _NewKeys(NamedTuple):
-    """Rows of a batch whose keys are new to a leaf, and their places in its index."""
-
-    leaf: Leaf
-    part: RowBatch
-    rows: Rows
-    at: Rows
 
 
 class Interior:
@@ -199,50 +189,50 @@ class Interior:
 
     def _push_down(self, node: BufferNode, low: Bound, batches: list[RowBatch]) -> None:
         """Partitions one block's batches among a node's children, which may then exceed the fan-out."""
-        new_keys: list[_NewKeys] = []
+        new_keys: list[NewKeys] = []
         for batch in batches:
             children: list[Child] = []
-            for child, start, part in self._partition(node, low, batch):
-                if part is not None:
-                    children += self._deliver(child, start, part, new_keys)
+            parts: list[Part] = []
+            for child, begin, start, end in self._partition(node, low, batch):
+                if start < end:
+                    children += self._deliver(child, begin, batch, start, end, parts)
                 elif child is not None:
                     children.append(child)
             node.children = children
+            new_keys += merge(batch, parts)
         self._add(new_keys)
         self._split_children(node)
         if self._spilling:
             self._merge_due(node, self._spilling)
             self._spilling.make_room(self.root)
 
-    def _deliver(self, child: Child | None, low: Bound, part: RowBatch, new_keys: list[_NewKeys]) -> Sequence[Child]:
-        """Delivers to a child its part of a batch; returns the child, and a new leaf beside it for another pane."""
+    def _deliver(
+        self, child: Child | None, low: Bound, batch: RowBatch, start: int, end: int, parts: list[Part]
+    ) -> Sequence[Child]:
+        """Delivers to a child its rows of a batch, those of a leaf by way of `parts`; returns the child, and a new leaf
+        beside it for another pane."""
         if isinstance(child, BufferNode):
-            self._receive(child, low, part)
+            self._receive(child, low, batch.part(start, end))
             return [child]
         leaf = child
-        if leaf is None or leaf.pane != part.pane:
-            leaf = Leaf(self._layout, part.pane, max(low, (part.pane, 0)), self._coder)
+        if leaf is None or leaf.pane != batch.pane:
+            leaf = Leaf(self._layout, batch.pane, max(low, (batch.pane, 0)), self._coder)
         if isinstance(leaf, SpilledLeaf):
-            leaf.add(part.frame(self._layout))
-            self.stored_rows += len(part)
+            leaf.add(batch.part(start, end).frame(self._layout))
+            self.stored_rows += end - start
         else:
-            self._merge_into(leaf, part, new_keys)
+            leaf.touched = self._changes
+            parts.append(Part(leaf, start, end))
         if child is None or child is leaf:
             return [leaf]
         return [leaf, child] if child.pane > leaf.pane else [child, leaf]
 
-    def _merge_into(self, leaf: Leaf, part: RowBatch, new_keys: list[_NewKeys]) -> None:
-        leaf.touched = self._changes
-        fresh, at = leaf.merge(part)
-        if len(fresh):
-            new_keys.append(_NewKeys(leaf, part, fresh, at))
-
     def _partition(
         self, node: BufferNode, low: Bound, batch: RowBatch
-    ) -> Iterator[tuple[Child | None, Bound, RowBatch | None]]:
-        """Each child, the begin of its range, and its part of the batch, if it has any."""
+    ) -> Iterator[tuple[Child | None, Bound, int, int]]:  # fmt: skip
+        """Each child, the begin of its range, and where its rows of the batch begin and end."""
         if not node.children:
-            yield None, low, batch
+            yield None, low, 0, len(batch)
             return
         separators = node.separators
         first = bisect_left(separators, (batch.pane, 0))
@@ -250,25 +240,23 @@ class Interior:
         inside = np.array([separator[1] for separator in separators[first:last]], dtype=np.uint64)
         cuts = [0, *np.searchsorted(batch.hashes, inside).tolist(), len(batch)]
         for index, child in enumerate(node.children):
-            start = separators[index - 1] if index else low
-            part = None
-            if first <= index <= last and cuts[index - first] < cuts[index - first + 1]:
-                part = batch.part(cuts[index - first], cuts[index - first + 1])
-            yield child, start, part
+            begin = separators[index - 1] if index else low
+            is_inside = first <= index <= last
+            yield child, begin, *(cuts[index - first : index - first + 2] if is_inside else (0, 0))
 
-    def _add(self, new_keys: list[_NewKeys]) -> None:
+    def _add(self, new_keys: Sequence[NewKeys]) -> None:
         """Adds new keys to their leaves. Their rows are fetched in one call, since each call on columns has a fixed
         cost."""
         if not new_keys:
             return
-        rows = np.concatenate([keys.part.rows[keys.rows] for keys in new_keys])
-        encoded = new_keys[0].part.keys.encoded(rows)
+        rows = np.concatenate([keys.batch.rows[keys.rows] for keys in new_keys])
+        encoded = new_keys[0].batch.keys.encoded(rows)
         self.stored_rows += len(rows)
         start = 0
         for keys in new_keys:
             end = start + len(keys.rows)
-            fits = len(keys.leaf) + len(keys.rows) <= self._limits.leaf_rows
-            keys.leaf.add(keys.part, keys.rows, keys.at, encoded.part(start, end), compress=fits)
+            fits = len(keys.leaf) <= self._limits.leaf_rows
+            keys.leaf.add(keys.batch, keys.rows, encoded.part(start, end), compress=fits)
             start = end
 
     def _split_children(self, node: BufferNode) -> None:
@@ -288,11 +276,11 @@ class Interior:
                 spilling.make_room(self.root)
 
     def _merged(self, spilled: SpilledLeaf, rows: pl.DataFrame) -> Leaf:
-        leaf, new_keys = Leaf(self._layout, spilled.pane, spilled.low, self._coder), list[_NewKeys]()
-        for batch in of_frame(self._layout, rows):
-            self._merge_into(leaf, batch, new_keys)
+        leaf = Leaf(self._layout, spilled.pane, spilled.low, self._coder)
+        leaf.touched = self._changes
         self.stored_rows -= len(spilled)
-        self._add(new_keys)
+        for batch in of_frame(self._layout, rows):
+            self._add(merge(batch, [Part(leaf, 0, len(batch))]))
         return leaf
 
     def _split(self, child: Child) -> Sequence[Child]:

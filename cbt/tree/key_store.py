@@ -87,6 +87,11 @@ class EncodedColumn:
     def nbytes(self) -> int:
         return self.values.nbytes + len(self.text) + (0 if self.valid is None else self.valid.nbytes)
 
+    @property
+    def all_ends(self) -> npt.NDArray[np.int64]:
+        """The end of each string in `text`. O(1), or O(n) where they are not at hand."""
+        return np.cumsum(self.values, dtype=np.int64) if self.ends is None else self.ends
+
     def part(self, start: int, end: int) -> EncodedColumn:
         valid = None if self.valid is None else self.valid[start:end]
         values = self.values[start:end]
@@ -101,8 +106,7 @@ class EncodedColumn:
         valid, values = None if self.valid is None else self.valid[rows], self.values[rows]
         if not self.text:
             return EncodedColumn(valid, values, None if self.ends is None else np.cumsum(values), b"")
-        all_ends = np.cumsum(self.values, dtype=np.int64) if self.ends is None else self.ends
-        ends = np.cumsum(values, dtype=np.int64)
+        all_ends, ends = self.all_ends, np.cumsum(values, dtype=np.int64)
         text = np.empty(int(ends[-1]) if len(rows) else 0, np.uint8)
         library = load().library
         assert library is not None, "only the kernel makes keys that are encoded and not appended at once"
@@ -206,7 +210,7 @@ def _encode(column: pl.Series) -> EncodedColumn:
 
 def _native_texts(library: CDLL, column: EncodedColumn, rows: Rows | None, count: int) -> pl.Series | None:
     """The texts of some rows, or all; None where the kernel cannot make them."""
-    ends = np.cumsum(column.values, dtype=np.int64) if column.ends is None else column.ends
+    ends = column.all_ends
     valid = None if column.valid is None else column.valid.view(np.uint8)
     exported, text = Exported(), np.frombuffer(column.text, np.uint8)
     made = library.elf_texts(

@@ -1,53 +1,50 @@
 """Leaves of the compressed buffer tree: the keys of one pane in a range of hashes, each with its state.
 
-A leaf holds the identities of its keys in hash order, uncompressed, so that a known key is found by binary search and
-its state merged in place. The keys themselves are compressed and only read again when the leaf is flushed or split.
+A leaf holds the identities of its keys in hash order, uncompressed, so that a known key is found by a search and its
+state merged in place. The keys themselves are compressed and only read again when the leaf is flushed or split.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from ctypes import CDLL
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from cbt.algebra.key_index import Hashes, KeyIndex, Rows
+from cbt.algebra.kernel_index import KernelIndex
+from cbt.algebra.key_index import Checks, Hashes, LeafIndex, Rows
 from cbt.layout.layout import Layout
 from cbt.layout.states import StateStore
 from cbt.native.library import load
-from cbt.tree.batch import RowBatch, pao_frame
+from cbt.tree.batch import RowBatch, hashes_of, pao_frame
 from cbt.tree.fragment import Bound
-from cbt.tree.key_store import EncodedKeys, KeyCoder, KeyStore
+from cbt.tree.key_store import EncodedKeys, KeyCoder, Keys, KeyStore
 
-_RECENT_MIN, _RECENT_SHARE = 64, 8
+_HIGHEST = 2**64
 
 
 class Leaf:
-    """Keys of `pane` whose hashes begin at `low[1]`.
+    """Keys of `pane` whose hashes begin at `low[1]` and likely end before `high`."""
 
-    New keys are *recent* until they are an eighth as many as the others: inserting them in order costs a pass over all.
-    A key's slot is the number of keys that were added before it.
-    """
+    __slots__ = ("_coder", "_high", "_index", "_keys", "_layout", "_states", "low", "pane", "touched")
 
-    __slots__ = ("_coder", "_keys", "_known", "_layout", "_recent", "_states", "low", "pane", "touched")
-
-    def __init__(self, layout: Layout, pane: int, low: Bound, coder: KeyCoder) -> None:
+    def __init__(self, layout: Layout, pane: int, low: Bound, coder: KeyCoder, *, high: int = _HIGHEST) -> None:
         self.low, self.pane = low, pane
         self.touched = 0  # the number of the tree's change that last touched the leaf
-        self._layout, self._coder = layout, coder
-        self._known = KeyIndex()
-        self._recent = KeyIndex()
+        self._layout, self._coder, self._high = layout, coder, high
+        library = load().library
+        self._index = LeafIndex() if library is None else KernelIndex(library, low[1], high)
         self._keys = KeyStore(layout.key_schema, coder)
         self._states = StateStore(layout.states)
 
     def __len__(self) -> int:
-        return len(self._known) + len(self._recent)
+        return len(self._index)
 
     @property
     def nbytes(self) -> int:
-        return self._known.nbytes + self._recent.nbytes + self._keys.nbytes + self._states.nbytes
+        return self._index.nbytes + self._keys.nbytes + self._states.nbytes
 
     @property
     def raw_bytes(self) -> int:
@@ -56,7 +53,7 @@ class Leaf:
 
     @property
     def is_one_hash(self) -> bool:
-        hashes = self._whole().hashes
+        _, hashes, _, _ = self._ordered()
         return len(hashes) > 0 and hashes[0] == hashes[-1]
 
     @property
@@ -64,99 +61,108 @@ class Leaf:
         """Bytes of the keys, uncompressed."""
         return self._keys.raw_bytes
 
-    def merge(self, batch: RowBatch) -> tuple[Rows, Rows]:
-        """Merges the states of known keys. Returns the batch's rows with new keys, and their places among the recent.
-        O(n log leaf)."""
-        library = load().library
-        if library is not None:
-            return self._merge_natively(library, batch)
-        rows = places = np.arange(len(batch))
-        hashes, checks = batch.hashes, batch.checks
-        for identities in (self._known, self._recent):
-            places, is_there = identities.find(hashes, checks)
-            there = np.flatnonzero(is_there)
-            if len(there):
-                slots = identities.slots[places[there]].astype(np.intp)
-                self._states.add(slots, *batch.states(rows[there]))
-                others = np.flatnonzero(~is_there)
-                rows, places, hashes, checks = rows[others], places[others], hashes[others], checks[others]
-        return rows, places
-
-    def _merge_natively(self, library: CDLL, batch: RowBatch) -> tuple[Rows, Rows]:
-        rows: Rows | None = None
-        for identities in (self._known, self._recent):
-            found, slots, rows, places = identities.look_up(library, batch.hashes, batch.checks, rows)
-            if len(found):
-                self._states.add_rows(library, slots, batch.arrays, batch.others, found)
-        assert rows is not None
-        return rows, places
-
-    def add(
-        self, batch: RowBatch, rows: Rows, places: Rows, keys: EncodedKeys, *, compress: bool = True
-    ) -> None:  # fmt: skip
-        """Adds keys that `merge` did not know: these rows of the batch, whose keys are `keys`. O(recent + bytes).
+    def add(self, batch: RowBatch, rows: Rows, keys: EncodedKeys, *, compress: bool = True) -> None:
+        """Adds what the index knows already: these rows of the batch, whose keys are `keys`. O(recent + bytes).
 
         Without `compress`, as before a split, the keys stay as they are.
         """
-        first, library = len(self), load().library
-        if library is not None:
-            self._recent.merge(library, batch.hashes, batch.checks, rows, places, first)
-        else:
-            self._recent.insert(places, batch.hashes[rows], batch.checks[rows], np.arange(first, first + len(rows)))
-        if len(self._recent) > max(_RECENT_MIN, len(self._known) // _RECENT_SHARE):
-            self._known, self._recent = self._whole(), KeyIndex()
         self._states.append(len(rows), *batch.states(rows))
         self._keys.append(keys, compress=compress)
 
-    def _whole(self) -> KeyIndex:
-        """The index of all keys, recent ones included. O(leaf)."""
-        if not len(self._recent):
-            return self._known
-        if not len(self._known):
-            return self._recent
-        library = load().library
-        if library is not None:
-            return self._known.merged(library, self._recent)
-        whole = self._known.copy()
-        places, _ = whole.find(self._recent.hashes, self._recent.checks)
-        whole.insert(places, self._recent.hashes, self._recent.checks, self._recent.slots)
-        return whole
-
     def frame(self) -> pl.DataFrame:
         """All PAOs, in order. O(leaf + bytes)."""
-        whole = self._whole()
-        keys = self._keys.all(len(self)).frame(whole.slots.astype(np.intp))
-        states = self._layout.states.frame(*self._states.of(whole.slots.astype(np.intp)), len(whole))
-        return pao_frame(self._layout, self.pane, whole.hashes, keys, states)
+        slots, hashes, _, keys = self._ordered()
+        states = self._layout.states.frame(*self._states.of(slots), len(slots))
+        return pao_frame(self._layout, self.pane, hashes, keys.frame(slots), states)
 
     def split(self, rows_max: int, bytes_max: int) -> list[Leaf]:
         """Splits the leaf: each piece has at most `rows_max` rows and about `bytes_max` bytes of keys, unless one hash
         has more."""
-        whole = self._whole()
-        slots = whole.slots.astype(np.intp)
-        keys = self._keys.all(len(self))
-        batch = RowBatch(self.pane, whole.hashes, whole.checks, keys, slots, *self._states.of(slots))
+        slots, hashes, checks, keys = self._ordered()
+        batch = RowBatch(self.pane, hashes, checks, keys, slots, *self._states.of(slots))
         encoded = keys.encoded(slots)
         parts = max(-(-len(self) // rows_max), -(-self.key_bytes // bytes_max))
         leaves = []
-        for start, end in _cuts(whole.hashes, parts):
-            low = (self.pane, int(whole.hashes[start]))
-            leaf = Leaf(self._layout, self.pane, low if start else min(self.low, low), self._coder)
-            leaf.add(batch, np.arange(start, end), np.zeros(end - start, np.intp), encoded.part(start, end))
+        for start, end in _cuts(hashes, parts):
+            low = (self.pane, int(hashes[start]))
+            high = int(hashes[end]) if end < len(hashes) else self._high
+            leaf = Leaf(self._layout, self.pane, low if start else min(self.low, low), self._coder, high=high)
+            (new,) = merge(batch, [Part(leaf, start, end)])
+            leaf.add(batch, new.rows, encoded.part(start, end))
             leaves.append(leaf)
         return leaves
 
+    def _ordered(self) -> tuple[Rows, Hashes, Checks, Keys]:
+        """The slots, hashes and checks of all keys, in order, and the keys by their slots. O(leaf + bytes)."""
+        keys = self._keys.all(len(self))
+        if isinstance(self._index, LeafIndex):
+            return *self._index.order(), keys
+        slots, checks = self._index.order()
+        hashes = hashes_of(self._layout, keys, len(self))[slots]
+        if (hashes[1:] < hashes[:-1]).any():
+            order = np.argsort(hashes, kind="stable")
+            slots, hashes, checks = slots[order], hashes[order], checks[order]
+        return slots, hashes, checks, keys
+
     def check(self, low: Bound, high: Bound) -> None:
         """Asserts a leaf's invariants."""
-        whole = self._whole()
-        bounds = [(self.pane, int(hash_)) for hash_ in whole.hashes]
+        slots, hashes, checks, _ = self._ordered()
+        bounds = [(self.pane, int(hash_)) for hash_ in hashes]
         assert bounds == sorted(bounds), "identities are in hash order"
         assert all(low <= bound < high for bound in bounds), "keys lie in their leaf's range"
-        assert len({*zip(whole.hashes, whole.checks, strict=True)}) == len(self), "each key is there once"
-        assert sorted(whole.slots) == list(range(len(self))), "each key has its slot"
+        assert len({*zip(hashes, checks, strict=True)}) == len(self), "each key is there once"
+        assert sorted(slots) == list(range(len(self))), "each key has its slot"
         frame = self.frame()
         assert frame.schema == self._layout.schema
         assert self._layout.merge([frame]).equals(frame), "a leaf is sorted and aggregated"
+
+
+class Part(NamedTuple):
+    """The rows of a batch, from `start` to `end`, that belong in a leaf."""
+
+    leaf: Leaf
+    start: int
+    end: int
+
+
+class NewKeys(NamedTuple):
+    """Rows of a batch whose keys are new to a leaf."""
+
+    leaf: Leaf
+    batch: RowBatch
+    rows: Rows
+
+
+def merge(batch: RowBatch, parts: Sequence[Part]) -> list[NewKeys]:
+    """Merges the states of known keys. Returns the rows with new keys, which the leaves' indexes know from then on.
+    O(n log leaf + recent)."""
+    new_keys = []
+    for (leaf, _, _), found, slots, others in _looked_up(batch, parts):
+        if len(found):
+            leaf._states.add(slots, batch.arrays, batch.others, found)
+        if len(others):
+            new_keys.append(NewKeys(leaf, batch, others))
+    return new_keys
+
+
+def _looked_up(batch: RowBatch, parts: Sequence[Part]) -> Iterator[tuple[Part, Rows, Rows, Rows]]:
+    """Each part with its rows whose keys are known, their slots, and its other rows, whose keys are added."""
+    hashes, checks = batch.hashes, batch.checks
+    in_kernel = [part.leaf._index for part in parts if isinstance(part.leaf._index, KernelIndex)]
+    if in_kernel:
+        bounds = np.array([part[1:] for part in parts], np.int64)
+        *merged, ends = KernelIndex.merge(in_kernel, bounds, hashes, checks)
+        first = other = 0
+        for part, (end, other_end) in zip(parts, ends, strict=True):
+            yield part, merged[0][first:end], merged[1][first:end], merged[2][other:other_end]
+            first, other = end, other_end
+        return
+    for part in parts:
+        assert isinstance(part.leaf._index, LeafIndex)
+        found, slots, others = part.leaf._index.merge(
+            hashes[part.start : part.end], checks[part.start : part.end]
+        )  # fmt: skip
+        yield part, found + part.start, slots, others + part.start
 
 
 def _cuts(hashes: Hashes, parts: int) -> Iterator[tuple[int, int]]:

@@ -34,7 +34,8 @@ _ENTRY_BYTES, _WORD_BYTES, _SLOT_BYTES = 32, 8, 8
 _PROBES_MAX = 256
 _PANES_MAX = 1024
 _ENTRIES_MIN, _GROWTH = 2**3, 2
-_ARENA_SHARE = 16  # bytes of long keys that there is room for, for each entry
+_ARENA_SHARE = 48  # bytes of long keys that there may be, for each entry
+_ARENA_MIN = 2**7
 _SCRATCH_BYTES = 2**18
 _INLINE_KEY = 16
 Places = npt.NDArray[np.uint64]
@@ -53,6 +54,8 @@ class RootTable:
         self._words_count = (self._stride - _ENTRY_BYTES) // _WORD_BYTES
         self._is_bare = len(layout.keys) == 1 and _STORED[layout.keys[0].type] < _INTEGER
         self.entries_max, self._bytes_max = entries_max, bytes_max
+        self.rows_of_group = 0.0
+        """Rows of a group in the table that was drained last."""
         self.clear()
 
     @classmethod
@@ -88,13 +91,14 @@ class RootTable:
         """Takes the half's rows of a frame. Yields batches that made room, and at the end the rows from the first on
         that it cannot take, if there is one.
         """
-        additions = self.additions(frame)
+        schema = frame.schema
+        additions = self.additions(schema)
         if additions is None:
             yield frame
             return
         with arrays_of(frame.select(self._layout.input_columns)) as arrays:
             scratch = np.empty(_SCRATCH_BYTES, np.uint8)
-            block = self._block(frame, arrays, additions, scratch)
+            block = self._block(schema, arrays, additions, scratch)
             if block is None:
                 yield frame
                 return
@@ -113,9 +117,9 @@ class RootTable:
         if self._root.used >= self._entries_limit:
             yield self.drain()
 
-    def additions(self, frame: pl.DataFrame) -> list[tuple[str | None, Addition]] | None:
-        """The additions of each row, and the columns they come from."""
-        layout, schema = self._layout, frame.schema
+    def additions(self, schema: pl.Schema) -> list[tuple[str | None, Addition]] | None:
+        """The additions of each row of frames, and the columns they come from; None if it takes no such frame."""
+        layout = self._layout
         if any(schema[key.name] not in FORMATS or schema[key.name] == pl.Float64 for key in layout.keys):
             return None
         found: list[tuple[str | None, Addition]] = []
@@ -130,19 +134,19 @@ class RootTable:
 
     def _block(
         self,
-        frame: pl.DataFrame,
+        schema: pl.Schema,
         arrays: Columns,
         additions: list[tuple[str | None, Addition]],
         scratch: npt.NDArray[np.uint8],
     ) -> KernelBlock | None:
-        """The frame as the kernel takes it, with memory to write keys in; None if it has doubles out of bounds."""
-        keys = [self._column(frame, arrays, key.name, _STORED[key.type]) for key in self._layout.keys]
+        """A frame as the kernel takes it, with memory to write keys in; None if it has doubles out of bounds."""
+        keys = [_column(schema, arrays, key.name, _STORED[key.type]) for key in self._layout.keys]
         sources = []
         for name, (operation, states) in additions:
-            column = Column() if name is None else self._column(frame, arrays, name, 0)
-            if operation == "doubles" and not self._library.elf_are_ordinary(column.array):
+            column = Column() if name is None else _column(schema, arrays, name, 0)
+            if operation.startswith("double") and not self._library.elf_are_ordinary(column.array):
                 return None
-            sources.append(Source(list(OPERATIONS).index(operation), self._words[states[0]], column))
+            sources.append(Source(OPERATIONS.index(operation), self._words[states[0]], column))
         return KernelBlock(
             keys=(Column * max(1, len(keys)))(*keys),
             sources=(Source * max(1, len(sources)))(*sources),
@@ -152,12 +156,9 @@ class RootTable:
             sources_count=len(sources),
             scratch_bytes=len(scratch),
             seed=self._layout.seed,
-            rows=frame.height,
+            rows=arrays.rows,
             half=self._half,
         )
-
-    def _column(self, frame: pl.DataFrame, arrays: Columns, name: str, stored: int) -> Column:
-        return Column(arrays.columns[name], FORMATS[frame.schema[name]], stored)
 
     # Room.
 
@@ -167,10 +168,22 @@ class RootTable:
 
     def _grow(self) -> bool:
         """Makes room for more groups, if it may have more."""
-        limit = self._entries_limit
-        if self._root.entries_max >= limit or self._root.panes_used >= _PANES_MAX:
+        root, limit = self._root, self._entries_limit
+        if root.used < root.entries_max and root.panes_used < root.panes_max:
+            return self._grow_arena(limit * _ARENA_SHARE)
+        if root.entries_max >= limit or root.panes_used >= _PANES_MAX:
             return False
-        self._reserve(min(limit, max(_ENTRIES_MIN, _GROWTH * self._root.entries_max)))
+        self._reserve(min(limit, max(_ENTRIES_MIN, _GROWTH * root.entries_max)))
+        return True
+
+    def _grow_arena(self, bytes_max: int) -> bool:
+        before = self._memory[2]
+        if len(before) >= bytes_max:
+            return False
+        arena = np.empty(min(bytes_max, max(_ARENA_MIN, _GROWTH * len(before))), np.uint8)
+        arena[: len(before)] = before
+        self._memory[2] = arena
+        self._root.arena, self._root.arena_bytes = arena.ctypes.data, len(arena)
         return True
 
     def _reserve(self, entries: int, without: Panes | None = None) -> None:
@@ -181,13 +194,13 @@ class RootTable:
         self._memory = [
             np.zeros((2**bits + min(entries + 1, _PROBES_MAX)) * _SLOT_BYTES, np.uint8),
             np.empty(entries * self._stride, np.uint8),
-            np.empty(entries * _ARENA_SHARE, np.uint8),
+            np.empty(before.arena_used, np.uint8),
             np.empty(min(entries, _PANES_MAX), np.int64),
         ]
         slots, groups, arena, panes = (array.ctypes.data for array in self._memory)
         self._root = Root(
             slots, groups, arena, panes, bits, entries, self._stride, len(self._memory[2]), len(self._memory[3]),
-            skipped_bits=int(self._half > 0),
+            skipped_bits=int(self._half > 0), rows=before.rows,
         )  # fmt: skip
         if before.used:
             first, last = without or (1, 0)
@@ -208,11 +221,16 @@ class RootTable:
         """All groups as batches, pane by pane; the table is empty then. O(slots)."""
         batches = self._batches(EVERY_PANE)
         root = self._root
-        if root.used < root.entries_max // _GROWTH:
-            self.clear()
-        elif self._memory:
+        self.rows_of_group = root.rows / max(1, root.used)
+        limit = self._entries_limit
+        was_full = root.used >= root.entries_max // _GROWTH or root.arena_used >= limit * _ARENA_SHARE // _GROWTH
+        if was_full and root.entries_max == limit:
             self._memory[0][:] = 0
-            root.used = root.arena_used = root.panes_used = 0
+            root.used = root.arena_used = root.panes_used = root.rows = 0
+        else:
+            self.clear()
+            if was_full:
+                self._reserve(min(limit, _GROWTH * root.entries_max))
         return batches
 
     def frames(self, panes: Panes) -> Iterator[pl.DataFrame]:
@@ -246,14 +264,14 @@ class RootTable:
         count, root = len(places), self._root
         hashes, checks = np.empty(count, np.uint64), np.empty(count, np.uint32)
         words = np.empty((max(1, self._words_count), count), np.uint64)
-        valid, lengths = np.empty(count, np.bool_), np.empty(count, np.int64)
+        valid, (lengths, ends) = np.empty(count, np.bool_), np.empty((2, count), np.int64)
         text = np.empty(root.arena_used + _INLINE_KEY * count if self._is_bare else 0, np.uint8)
         size = self._library.elf_root_emit(
             byref(root), places.ctypes.data, count, *_addresses(SECRETS, hashes, checks, words), int(self._is_bare),
-            *_addresses(valid, lengths, text),
+            *_addresses(valid, lengths, ends, text),
         )  # fmt: skip
         if self._is_bare:
-            column = EncodedColumn(_nulls(valid), lengths, np.cumsum(lengths), text[:size].tobytes())
+            column = EncodedColumn(_nulls(valid), lengths, ends, text[:size].tobytes())
             keys = EncodedKeys((column,), count, self._layout.key_schema)
         else:
             keys = self._keys(places)
@@ -295,6 +313,10 @@ class RootTable:
         assert isinstance(column, ExtremeColumn)
         ranks = words[1] if column.greatest else ~words[1]
         return {column.parts[0]: ranks, column.parts[1]: words[0].astype(np.bool_)}
+
+
+def _column(schema: pl.Schema, arrays: Columns, name: str, stored: int) -> Column:
+    return Column(arrays.columns[name], FORMATS[schema[name]], stored)
 
 
 def _addresses(*arrays: npt.NDArray[Any]) -> list[int]:

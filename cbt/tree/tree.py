@@ -30,6 +30,7 @@ from cbt.algebra.columns import Aggregate, Key
 from cbt.algebra.partitions import PARTITIONS_MAX, cut
 from cbt.layout.layout import Layout
 from cbt.layout.whole_groups import whole_groups
+from cbt.native.library import load
 from cbt.tree.batch import RowBatch, of_frame
 from cbt.tree.fragment import EVERY_PANE, Panes, panes_of
 from cbt.tree.half import LOWER, UPPER, WHOLE, Half
@@ -43,6 +44,8 @@ from cbt.tree.spilled_leaf import SpilledLeaf
 
 _ROOT_ROWS = 2**18
 _FRAMES_AHEAD = 4  # frames that one half of a divided tree may be behind the other
+_FANOUT = 256
+_FANOUT_IN_KERNEL = 1024  # where a batch is merged into all leaves of a node at once, and none is on disk
 _ROOT_SHARE = 8
 _ROOT_BYTES_SHARE = 4  # the root's buffer takes at most a fourth of a memory limit
 
@@ -70,10 +73,11 @@ class CompressedBufferTree:
 
     `keys`, `aggregates` and `functions` are as in `Layout`. An inner node's buffer is full above `buffer_rows` PAOs,
     the root's with an eighth of what is below it, but with no more than `buffer_rows`; a leaf is full above `leaf_rows`
-    keys. Inner nodes have at most `fanout` children. With an `executor` and no memory limit, a full root buffer is
-    sorted there while earlier rows go down the tree; an error in its rows is then raised by a later call. With a
-    `memory_limit_bytes`, `memory_bytes` stays within it by means of files in a new directory in `spill_directory`, as
-    far as a `spill_quota` allows; past that, inserts raise SpillError as they do on a full disk, and no row is lost.
+    keys. Inner nodes have at most `fanout` children. With an `executor` and no memory limit, half of the tree is filled
+    there, or a full root buffer is sorted there while earlier rows go down the tree; an error in rows is then raised by
+    a later call. With a `memory_limit_bytes`, `memory_bytes` stays within it by means of files in a new directory in
+    `spill_directory`, as far as a `spill_quota` allows; past that, inserts raise SpillError as they do on a full disk,
+    and no row is lost.
     Raises ValueError for limits that are too small and for a memory limit without a directory or the reverse, and
     SpillError if the directory cannot be written.
 
@@ -92,13 +96,15 @@ class CompressedBufferTree:
         seed: int = 0,
         functions: UserFunctions | None = None,
         buffer_rows: int = 2**19,
-        fanout: int = 256,
+        fanout: int | None = None,
         leaf_rows: int = 2**16,
         memory_limit_bytes: int | None = None,
         spill_directory: str | PathLike[str] | None = None,
         spill_quota: DiskQuota | None = None,
         executor: Executor | None = None,
     ) -> None:
+        if fanout is None:
+            fanout = _FANOUT_IN_KERNEL if memory_limit_bytes is None and load().library is not None else _FANOUT
         if buffer_rows < 1 or leaf_rows < 2 or fanout < 2:
             raise ValueError("a tree needs buffer_rows >= 1, leaf_rows >= 2 and fanout >= 2")
         if (memory_limit_bytes is None) != (spill_directory is None):

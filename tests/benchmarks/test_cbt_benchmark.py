@@ -93,11 +93,11 @@ def test_the_targets_are_those_against_sparse_hash_map() -> None:
         assert {line.rival for line in aimed} == {SPARSE}
         aims[keys.name] = [round(line.target or 0, 2) for line in aimed]
     assert aims == {
-        "10⁵ keys": [1.0, 1.2, 0.67],
-        "10⁶ keys": [1.5, 2.7, 2.0],
-        "4·10⁶ keys": [2.0, 3.2, 2.0],
-        "10⁷ keys": [2.0, 3.2, 2.0],
-        "Zipf 1.2": [1.2, 1.5, 0.67],
+        "10⁵ keys": [2.0, 2.0, 0.67],
+        "10⁶ keys": [1.6, 2.7, 2.0],
+        "4·10⁶ keys": [2.4, 3.3, 2.0],
+        "10⁷ keys": [3.0, 4.0, 2.0],
+        "Zipf 1.2": [1.9, 2.7, 0.67],
     }
 
 

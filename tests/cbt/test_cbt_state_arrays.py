@@ -14,23 +14,28 @@ from hypothesis import strategies as st
 
 from cbt.layout.state_arrays import ArrayColumn, Arrays, ExtremeColumn, SumColumn
 
+Value = int | float | None
+
 WIDE = st.integers(-(2**126), 2**126) | st.integers(-300, 300) | st.sampled_from([2**56, -(2**56), 2**112, 2**63 - 1])
 NARROW = st.integers(-(2**40), 2**40) | st.integers(-130, 130) | st.just(2**55)
 INTEGERS = st.none() | st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), 2**63 - 1])
 DOUBLES = st.none() | st.floats().map(lambda x: x + 0.0)
+EXTREMES: dict[str, tuple[pl.DataType, st.SearchStrategy[Value]]] = {
+    "integer": (pl.Int64(), INTEGERS),
+    "double": (pl.Float64(), DOUBLES),
+    "boolean": (pl.Boolean(), st.none() | st.booleans()),
+}
 STEPS = 6
-
-Value = int | float | None
 
 
 def column_and_values(draw: st.DrawFn) -> tuple[ArrayColumn, st.SearchStrategy[Value], Callable[[list[Value]], Value]]:
-    kind = draw(st.sampled_from(["wide", "narrow", "integer", "double"]))
+    kind = draw(st.sampled_from(["wide", "narrow", *EXTREMES]))
     if kind == "wide":
         return SumColumn("x", pl.Int128()), WIDE.map(lambda x: x // STEPS**2), lambda values: sum(values)
     if kind == "narrow":
         return SumColumn("x", pl.Int64()), NARROW, lambda values: sum(values)
     greatest = draw(st.booleans())
-    dtype, values = (pl.Int64(), INTEGERS) if kind == "integer" else (pl.Float64(), DOUBLES)
+    dtype, values = EXTREMES[kind]
 
     def extreme(values: list[Value]) -> Value:
         order = sorted((x for x in values if x is not None), key=lambda x: (math.isnan(x), 0 if math.isnan(x) else x))
@@ -47,7 +52,7 @@ def test_a_store_merges_as_python_does(data: st.DataObject) -> None:
         if model and data.draw(st.booleans()):
             slots = np.flatnonzero([data.draw(st.booleans()) for _ in model])
             new = [data.draw(values) for _ in slots]
-            store.add(len(model), slots, column.split(pl.Series(new, dtype=column.dtype)))
+            store.add(len(model), slots, column.split(pl.Series(new, dtype=column.dtype)), np.arange(len(new)))
             for slot, value in zip(slots, new, strict=True):
                 model[slot].append(value)
         else:
@@ -77,7 +82,7 @@ def test_large_sums_of_long_runs_are_carried(rows: int) -> None:
         store = column.store()
         store.append(0, 1, arrays)
         for _ in range(200):
-            store.add(1, np.array([0]), arrays)
+            store.add(1, np.array([0]), arrays, np.array([0]))
         assert column.series(store.of(np.array([0])), 1).to_list() == [value * rows * 201]
 
 

@@ -1,9 +1,10 @@
-/* Drives the root table and the index of leaves with random blocks, under sanitizers, beside a list of all groups.
+/* Drives the root table with random blocks and leaves with random hashes, under sanitizers, beside lists of what is in
+ * them.
  *
  *     fuzz_tree SEED ROUNDS
  *
  * Keys are short and long, NULL, with escapes, of one column and of several; views lead outside their buffers now and
- * then; tables and arenas are small; keys share hashes in part. Ends with 1 where the table and the list differ.
+ * then; tables and arenas are small; keys share hashes in part. Ends with 1 where they differ from a list.
  */
 
 #include "../../cbt/native/leaf.c"
@@ -14,6 +15,7 @@
 
 #define ROWS 300
 #define ENTRIES 128
+#define WORDS 9
 #define ARENA 2048
 #define PANES 4
 #define TEXT 4096
@@ -96,19 +98,17 @@ static void count_in_list(const RowKey *key, i64 pane) {
     list[i].count++;
 }
 
-/* Takes the table's groups off the list, in order, and looks them up in an index as a leaf has. */
+/* Takes the table's groups off the list, in order. */
 static void drain(Root *root, i64 bare) {
-    static u64 places[ENTRIES], hashes[ENTRIES], words[ENTRIES * 8], merged[ENTRIES];
-    static u32 checks[ENTRIES], merged_checks[ENTRIES];
+    static u64 places[ENTRIES], hashes[ENTRIES], words[ENTRIES * WORDS];
+    static u32 checks[ENTRIES];
     static u8 valid[ENTRIES], text[ARENA + ENTRIES * INLINE_KEY];
-    static uint16_t slots[ENTRIES];
-    static i64 parts[4 * PANES], ends[PANES], lengths[ENTRIES], found[4][ENTRIES], text_ends[ENTRIES];
+    static i64 parts[4 * PANES], ends[PANES], lengths[ENTRIES], rows[ENTRIES], text_ends[ENTRIES];
     i64 first = 0, used = root->used;
     elf_root_order(root, secret, places, parts, ends);
     for (i64 pane = 0; pane < root->panes_used; first = ends[pane++]) {
-        i64 count = ends[pane] - first, there, size;
-        Index index = {merged, merged_checks, slots, 0, 2}, none = {0};
-        size = elf_root_emit(root, places + first, count, secret, hashes, checks, words, (i32)bare, valid, lengths, text);
+        i64 count = ends[pane] - first, size;
+        size = elf_root_emit(root, places + first, count, secret, hashes, checks, words, (i32)bare, valid, lengths, text_ends, text);
         for (i64 i = 0; i < count; i++) {
             i64 at = 0;
             if (i && (hashes[i] < hashes[i - 1] || (hashes[i] == hashes[i - 1] && checks[i] < checks[i - 1])))
@@ -118,23 +118,17 @@ static void drain(Root *root, i64 bare) {
             if (at == listed) fail("a group is not in the list");
             if (list[at].count < words[i]) fail("a group has counted more rows than there were");
             list[at].count -= words[i];
-            found[0][i] = i;
-            found[1][i] = 0;
+            rows[i] = i;
         }
-        elf_merge(&index, hashes, checks, found[0], found[1], count, &none, 0, merged, merged_checks, slots, 2);
-        index.count = count;
-        there = elf_find(&index, hashes, checks, NULL, count, found[0], found[1], found[2], found[3]);
-        if (there != count) fail("the index lacks an identity");
-        for (i64 i = 0; i < count; i++) hashes[i] += chance(2);
-        elf_find(&index, hashes, checks, NULL, count, found[0], found[1], found[2], found[3]);
         if (bare && count) {
             Array array;
             struct Schema schema;
-            i64 end = 0;
-            for (i64 i = 0; i < count; i++) text_ends[i] = end += lengths[i];
-            if (end != size) fail("texts have other lengths");
-            if (elf_texts(text, text_ends, valid, found[0], there ? 1 : 0, &array, &schema)) array.release(&array);
+            for (i64 i = 0, end = 0; i < count; i++)
+                if (text_ends[i] != (end += lengths[i])) fail("texts have other lengths");
+            if (text_ends[count - 1] != size) fail("texts are longer");
+            if (elf_texts(text, text_ends, valid, rows, 1, &array, &schema)) array.release(&array);
             if (elf_texts(text, text_ends, valid, NULL, count, &array, &schema)) array.release(&array);
+            elf_text_hashes(text, text_ends, valid, count, 5, hashes);
         }
     }
     if (root->panes_used && first != used) fail("groups are missing");
@@ -167,12 +161,68 @@ static void release(Root *root) {
     free(root->panes);
 }
 
+static int compare_hashes(const void *left, const void *right) {
+    u64 one = *(const u64 *)left, other = *(const u64 *)right;
+    return one < other ? -1 : one > other;
+}
+
+/* Hashes of keys, some of which are close to others, in order and without repetition. */
+static i64 make_hashes(u64 *hashes, i64 most) {
+    i64 count = 0;
+    int spread = (int)chance(64);
+    for (i64 i = 0; i < most; i++) hashes[i] = (mixed(chance(40)) & ~(u64)0xFFFF) + (chance(300) << spread);
+    qsort(hashes, (size_t)most, sizeof *hashes, compare_hashes);
+    for (i64 i = 0; i < most; i++)
+        if (!i || hashes[i] != hashes[count - 1]) hashes[count++] = hashes[i];
+    return count;
+}
+
+/* Merges keys into two leaves, and holds them to a list of each one's hashes by slot. */
+static void leaves_round(void) {
+    static u64 known[2][LISTED], hashes[ROWS];
+    static u32 checks[ROWS], order_checks[LISTED];
+    static i64 found[ROWS], slots[ROWS], others[ROWS], order[LISTED], counts[2];
+    u64 middle = mixed(chance(40));
+    Leaf *leaves[2] = {elf_leaf_new(chance(2) ? 0 : chance(1 << 20), (i64)chance(34)), elf_leaf_new(middle, 32)};
+    counts[0] = counts[1] = 0;
+    for (i64 step = 1 + (i64)chance(12); step > 0; step--) {
+        i64 count = make_hashes(hashes, 1 + (i64)chance(ROWS)), cut = 0, ends[4], new_keys = 0, there = 0;
+        while (cut < count && hashes[cut] < middle) cut++;
+        i64 bounds[4] = {0, cut, cut, count};
+        for (i64 i = 0; i < count; i++) checks[i] = (u32)mixed(hashes[i]);
+        if (!elf_leaves_merge(leaves, bounds, 2, hashes, checks, found, slots, others, ends)) fail("no memory");
+        if (ends[2] + ends[3] != count) fail("keys are missing, or there are too many");
+        for (i64 leaf = 0; leaf < 2; leaf++) {
+            for (; there < ends[2 * leaf]; there++)
+                if (slots[there] >= counts[leaf] || known[leaf][slots[there]] != hashes[found[there]])
+                    fail("a key was found in the slot of another");
+            for (; new_keys < ends[2 * leaf + 1]; new_keys++) {
+                for (i64 i = 0; i < counts[leaf]; i++)
+                    if (known[leaf][i] == hashes[others[new_keys]]) fail("a key was not found");
+                known[leaf][counts[leaf]++] = hashes[others[new_keys]];
+            }
+        }
+    }
+    for (i64 leaf = 0; leaf < 2; leaf++) {
+        if (elf_leaf_count(leaves[leaf]) != counts[leaf] || elf_leaf_bytes(leaves[leaf]) < 10 * counts[leaf])
+            fail("a leaf has another number of keys");
+        elf_leaf_order(leaves[leaf], order, order_checks);
+        for (i64 i = 0; i < counts[leaf]; i++) {
+            u64 own = known[leaf][order[i]];
+            if (order_checks[i] != (u32)mixed(own)) fail("a slot has the check of another");
+            if (i && identity(leaves[leaf], known[leaf][order[i - 1]], 0) > identity(leaves[leaf], own, 0))
+                fail("a leaf is not in order");
+        }
+        elf_leaf_free(leaves[leaf]);
+    }
+}
+
 static void one_round(void) {
     static const char formats[] = "nvlb";
     i64 rows = 1 + (i64)chance(ROWS), half = (i64)chance(3), columns = (i64)chance(4);
     Column keys[3];
     Source sources[3] = {{COUNT_ROWS, 0, {0}}, {0}, {0}};
-    Root root = table(4 + (i64)chance(6), 5, half > 0);
+    Root root = table(4 + (i64)chance(6), WORDS, half > 0);
     Block block = {keys, sources, &panes_made.array, scratch, columns, 2, (i64)chance(sizeof scratch), chance(3), 0, rows, half};
     for (i64 i = 0; i < columns; i++) {
         int stored = (int)chance(4), format = formats[chance(4)];
@@ -184,15 +234,15 @@ static void one_round(void) {
     }
     make(&panes_made, 'l', rows);
     make(&argument, 'l', rows);
-    sources[1] = (Source){(i32)(1 + chance(6)), 1, {&argument.array, "lg"[chance(2)], 0}};
-    if (sources[1].operation == SUM_DOUBLES) {
+    sources[1] = (Source){(i32)(1 + chance(9)), 1, {&argument.array, "lg"[chance(2)], 0}};
+    if (sources[1].operation == SUM_DOUBLES || sources[1].operation == SUM_DOUBLE_SQUARES) {
         sources[1].column.format = 'g';
         for (i64 i = 0; i < ROWS + 8; i++) {
             double value = (double)((i64)chance(1000) - 500) / 8;
             memcpy(&argument.numbers[i], &value, 8);
         }
         if (!elf_are_ordinary(&argument.array)) fail("ordinary doubles are not");
-    } else if (sources[1].operation <= SUM_UNITS) {
+    } else if (sources[1].operation <= SUM_UNITS || sources[1].operation >= SUM_SQUARES) {
         sources[1].column.format = 'l';
     }
     listed = 0;
@@ -209,7 +259,7 @@ static void one_round(void) {
         if (status == DONE) break;
         if (status != FULL || !root.used) break;
         if (chance(2)) {
-            Root other = table(4 + (i64)chance(6), 5, half > 0);
+            Root other = table(4 + (i64)chance(6), WORDS, half > 0);
             elf_root_copy(&root, &other, 1, (i64)chance(3));
             release(&other);
         }
@@ -224,7 +274,10 @@ int main(int count, char **arguments) {
     i64 rounds = count == 3 ? atoll(arguments[2]) : 0;
     if (rounds < 1) return 2;
     state = (u64)atoll(arguments[1]);
-    for (i64 i = 0; i < rounds; i++) one_round();
+    for (i64 i = 0; i < rounds; i++) {
+        one_round();
+        leaves_round();
+    }
     printf("%lld rounds\n", (long long)rounds);
     return 0;
 }

@@ -44,6 +44,7 @@ FUNCTIONS = [
     ("sum", "number", "number"), ("avg", "number", "number"), ("min", "integer", "integer"),
     ("max", "integer", "integer"), ("min", "number", "number"), ("max", "number", "number"),
     ("bool_and", "boolean", "boolean"), ("bool_or", "boolean", "boolean"), ("stddev", "integer", "integer"),
+    ("var_pop", "number", "number"), ("stddev", "number", "number"),
     ("max", "string", "string"),
 ]  # fmt: skip
 
@@ -137,7 +138,7 @@ def test_keys_made_to_share_a_hash_are_told_apart(executor: ThreadPoolExecutor |
     tree.check()
 
 
-@example(rows=70_000)
+@example(rows=210_000)
 @given(st.integers(1, 3_000))
 def test_a_table_grows_with_its_groups(rows: int) -> None:
     tree = tree_of(["string"], [("count", None, "any"), ("sum", "integer", "integer")])
