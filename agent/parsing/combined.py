@@ -17,7 +17,7 @@ from agent.parsing.columns import ParsedColumn, column_of_texts, joined, null_co
 from agent.parsing.fields import Field, null_field, unkept_field
 from agent.parsing.formats import TIME, Format, Parsed, PassedOver, SourceColumn
 from agent.parsing.native import COMBINED_FIELDS, Clauses, ScannedLines, combined_scanner
-from agent.parsing.record_reader import Records, line_spans
+from agent.parsing.record_reader import Ints, Mask, Records, RecordSpans, is_empty, line_spans
 from agent.parsing.sample import parse_sample
 from agent.parsing.times import parse_times
 from agent.sources import Block
@@ -106,13 +106,22 @@ class CombinedParser:
 
         Lines that the scanner does not find plain are parsed exactly, and their events follow the others.
         """
-        scanned = self._scanner.scan(block.data) if self._scanner is not None else None
+        scanned = self.scan(block.data)
         if scanned is None:
             return self._parse_exactly(block.data)
-        plain = self._plain(scanned)
+        frame = self.plain(scanned)
+        plain = parsed(frame[TIME], self.typed(frame), 0)
+        if scanned.rows_over:
+            plain = replace(plain, passed_over=self._passed_over(scanned))
         return joined(plain, self._parse_exactly(b"\n".join(scanned.hard))) if scanned.hard else plain
 
-    def _plain(self, scanned: ScannedLines) -> Parsed:
+    def scan(self, data: bytes) -> ScannedLines | None:
+        """The plain lines of whole ones; None where there is no scanner for them."""
+        return self._scanner.scan(data) if self._scanner is not None else None
+
+    def plain(self, scanned: ScannedLines) -> pl.DataFrame:
+        """Times and values of the events on plain lines."""
+
         def values(place: int, kind: type) -> pl.Series:
             found = scanned.values(place).get(kind)
             return pl.Series([None], dtype=_KINDS[kind]).new_from_index(0, scanned.rows) if found is None else found
@@ -122,8 +131,7 @@ class CombinedParser:
             name: values(place, int if COLUMNS[name] == "integer" else str)
             for place, name in enumerate(self._scanned, start=1)
         }
-        found = parsed(times, self.typed(pl.DataFrame({TIME: times, **read})), 0)
-        return replace(found, passed_over=self._passed_over(scanned)) if scanned.rows_over else found
+        return pl.DataFrame({TIME: times, **read})
 
     def _passed_over(self, scanned: ScannedLines) -> PassedOver:
         kinds = {name: set(scanned.kinds_over(place)) for place, name in enumerate(self._scanned, start=1)}
@@ -229,19 +237,43 @@ class CombinedRecords:
 
     def read(self, block: Block, arrival_ms: int) -> Records:  # noqa: ARG002
         spans = line_spans(block.data)
-        frame, malformed, rows = self._parser.read_lines(block.data)
-        owners = rows.to_numpy().astype(np.int64)
-        is_nothing = np.ones(len(spans), np.bool_)
-        is_nothing[owners] = is_nothing[malformed.to_numpy()] = False
-        fields = {column.name: _kept_field(column) for column in self._parser.typed(frame)}
-        return Records(spans, is_nothing, owners, frame[TIME], fields, is_complete=True)
+        scanned = self._parser.scan(block.data)
+        is_plain = ~is_empty(block.data, spans)
+        if scanned is not None:
+            others = np.searchsorted(spans.starts, scanned.hard_starts)
+            is_plain[others] = False
+        if scanned is None or is_plain.sum() != scanned.rows:
+            is_plain[:] = False
+            return self._records(spans, is_plain, [], np.arange(len(spans)), block.data)
+        return self._records(spans, is_plain, [self._parser.plain(scanned)], others, b"\n".join(scanned.hard))
+
+    def _records(
+        self, spans: RecordSpans, is_plain: Mask, read: list[pl.DataFrame], others: Ints, lines: bytes
+    ) -> Records:
+        """The plain lines, if any are `read`, and the other lines, whose numbers are `others`."""
+        owners, is_nothing = [np.flatnonzero(is_plain)], ~is_plain
+        if len(others) or not read:
+            frame, malformed, rows = self._parser.read_lines(lines)
+            owners.append(others[rows.to_numpy()])
+            is_nothing[owners[-1]] = is_nothing[others[malformed.to_numpy()]] = False
+            read = [*read, frame]
+        columns = zip(*map(self._parser.typed, read), strict=True)
+        return Records(
+            spans,
+            is_nothing,
+            np.concatenate(owners),
+            pl.concat([frame[TIME] for frame in read]),
+            {parts[0].name: _kept_field(parts) for parts in columns},
+            is_complete=True,
+        )
 
 
-def _kept_field(column: ParsedColumn) -> Field:
-    values = column.variants[0]
-    if column.misfits is not None:
+def _kept_field(parts: Sequence[ParsedColumn]) -> Field:
+    """The field of a column that was read in parts."""
+    values = pl.concat([part.variants[0] for part in parts])
+    if any(part.misfits is not None for part in parts):
         return unkept_field(len(values))
-    return Field(COLUMNS[column.name], values) if values.null_count() < len(values) else null_field(len(values))
+    return Field(COLUMNS[parts[0].name], values) if values.null_count() < len(values) else null_field(len(values))
 
 
 # Detection.

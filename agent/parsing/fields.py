@@ -7,7 +7,7 @@ had a value that no column can hold, so the whole column is left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -76,6 +76,35 @@ def field_of_values(values: list[Any]) -> Field:
     return _field_of_any(values)
 
 
+def field_of_kinds(kinds: Mapping[type, pl.Series], count: int, others: list[Any]) -> Field:
+    """A column of `count` scanned values, which come as one series for each of their types, and of decoded ones."""
+    first, second = _scanned_field(kinds, count), field_of_values(others)
+    if first is not None and second.kind in ("null", first.kind):
+        return united([first, second]) if others else first
+    if first is not None and first.kind == "null" and second.kind in DTYPES:
+        return united([first, second])
+    return field_of_values([*_values_of_kinds(kinds, count), *others])
+
+
+def _scanned_field(kinds: Mapping[type, pl.Series], count: int) -> Field | None:
+    """A column of values of one type or of numbers, None if it is neither."""
+    if not kinds:
+        return null_field(count)
+    if len(kinds) == 1:
+        ((kind, series),) = kinds.items()
+        return Field(_KINDS[kind], series)
+    if kinds.keys() == {int, float} and _is_exact(Field("integer", kinds[int])):
+        return Field("number", kinds[float].fill_null(kinds[int].cast(pl.Float64)))
+    return None
+
+
+def _values_of_kinds(kinds: Mapping[type, pl.Series], count: int) -> list[Any]:
+    values: list[Any] = [None] * count
+    for series in kinds.values():
+        values = [old if new is None else new for old, new in zip(values, series.to_list(), strict=True)]
+    return values
+
+
 def united(fields: Sequence[Field]) -> Field:
     """Concatenates the columns of several sets of rows."""
     kinds = {field.kind for field in fields} - {"null"}
@@ -111,7 +140,7 @@ def _typed(texts: pl.Series) -> Field:
 
 
 def _is_exact(field: Field) -> bool:
-    return field.kind != "integer" or bool((field.values.abs() <= EXACT_MAX).all())
+    return field.kind != "integer" or bool(field.values.is_between(-EXACT_MAX, EXACT_MAX).all())
 
 
 def _field_of_any(values: list[Any]) -> Field:

@@ -25,12 +25,12 @@ from agent.parsing.columns import (
     times_of_kinds,
     timestamps_of_kinds,
 )
-from agent.parsing.fields import Field, field_of_values, object_field
+from agent.parsing.fields import Field, field_of_kinds, field_of_values, object_field
 from agent.parsing.formats import TIME, Format, Parsed, PassedOver, SourceColumn
 from agent.parsing.json_paths import DECODE_ERRORS, Path, PathReader, can_name_a_field
 from agent.parsing.known_fields import KnownFields
-from agent.parsing.native import KINDS, Clauses, ScannedLines, ScanTests, json_scanner
-from agent.parsing.record_reader import Records, line_spans
+from agent.parsing.native import KINDS, Clauses, JsonScanner, ScannedLines, ScanTests, json_scanner
+from agent.parsing.record_reader import Ints, Mask, Records, RecordSpans, is_empty, line_spans
 from agent.parsing.sample import parse_sample, time_field
 from agent.sources import Block
 
@@ -210,29 +210,30 @@ def _without_lone_surrogate(match: re.Match[bytes]) -> bytes:
 class JsonRecords:
     """See `RecordReader`. A field `b` of an object `a` is called `a.b`.
 
-    Fields become known as they appear. Once they are, a strict reader decodes straight into columns and refuses lines
-    with any other field; then, and where a line is not simply one object, the block is decoded as dicts.
+    Fields become known as they appear. Once they are, a strict scanner reads them into columns, and leaves lines that
+    have any other field, or are not plain, to a strict reader, which decodes into columns; what that refuses is
+    decoded as dicts.
     """
 
     def __init__(self, form: Format) -> None:
         self._time_paths = time_paths(form.time_field)
         self._known = KnownFields()
         self._reader: PathReader | None = None
+        self._scanner: JsonScanner | None = None
 
     def read(self, block: Block, arrival_ms: int) -> Records:
         spans = line_spans(block.data)
-        read = self._read_known(block.data, len(spans)) or self._read_as_dicts(block.data)
-        values, counts = read[0], read[1][: len(spans)]
-        per_line = np.array([count or 0 for count in counts], np.int64)
-        count = int(per_line.sum())
-        return Records(
-            spans=spans,
-            is_nothing=np.array([count is None for count in counts], np.bool_),
-            owners=np.repeat(np.arange(len(counts), dtype=np.int64), per_line),
-            times=event_times(self._time_paths, values, count, arrival_ms),
-            fields=self._fields(values, count),
-            is_complete=self._known.is_complete,
-        )
+        scanned = self._scanner.scan(block.data) if self._scanner is not None else None
+        read = None if scanned is None else self._read_scanned(scanned, block.data, spans, arrival_ms)
+        return read or self._read_exactly(block.data, spans, arrival_ms)
+
+    def _read_exactly(self, data: bytes, spans: RecordSpans, arrival_ms: int) -> Records:
+        values, counts = self._read_known(data, len(spans)) or self._read_as_dicts(data)
+        counts = counts[: len(spans)]
+        is_nothing, owners = _owners(counts)
+        times = event_times(self._time_paths, values, len(owners), arrival_ms)
+        fields = {path: field_of_values(values[path]) for path in self._known.columns}
+        return self._records(spans, is_nothing, owners, times, fields)
 
     def _read_known(self, data: bytes, lines: int) -> tuple[_Values, _Counts] | None:
         """The columns of lines that are one object each, all of whose fields are known; None for any others."""
@@ -240,22 +241,84 @@ class JsonRecords:
         if events is None or self._reader is None or len(events) != lines:
             return None
         values = self._reader.read(events)
-        if any(not self._known.explains(path, set(map(type, values[path]))) for path in self._known.paths):
+        kinds = {path: set(map(type, values[path])) - {type(None)} for path in self._known.paths}
+        if not self._known.explains(kinds):
             return None
+        self._known.note_values(kinds)
         counts: _Counts = [1] * lines
-        return values, counts
+        return {path: values.get(path) or [None] * lines for path in self._paths}, counts
 
     def _read_as_dicts(self, data: bytes) -> tuple[_Values, _Counts]:
         events, counts = decode_singly(PathReader([_WHOLE]), data)
         self._known.learn(events)
-        paths = [*self._known.paths, *self._time_paths]
-        if all(can_name_a_field(key) for path in paths for key in path):
-            self._reader = PathReader(paths, is_strict=self._known.is_complete)
-        return PathReader([_WHOLE, *paths]).read(events), counts
+        if all(can_name_a_field(key) for path in self._paths for key in path):
+            is_strict, timed = self._known.is_complete, self._read_time_paths
+            self._reader = PathReader([*self._known.paths, *timed], is_strict=is_strict)
+            self._scanner = json_scanner(self._known.paths, timed, is_strict=is_strict)
+        return PathReader([_WHOLE, *self._paths]).read(events), counts
 
-    def _fields(self, values: _Values, count: int) -> dict[str, Field]:
-        fields = {".".join(path): field_of_values(values[path]) for path in self._known.columns}
-        return fields | {".".join(path): object_field(count) for path in self._known.objects}
+    @property
+    def _paths(self) -> list[Path]:
+        return list(dict.fromkeys([*self._known.paths, *self._time_paths]))
+
+    @property
+    def _read_time_paths(self) -> list[Path]:
+        """Time fields to read once fields are known: where all are, one that is not among them has no value."""
+        known = self._known
+        return [path for path in self._time_paths if path in known.columns or not known.is_complete]
+
+    def _read_scanned(self, scanned: ScannedLines, data: bytes, spans: RecordSpans, arrival_ms: int) -> Records | None:
+        """The plain lines as they were scanned, and the others; None if any of them may bring new fields."""
+        kinds = {path: scanned.values(place) for place, path in enumerate(self._known.paths)}
+        times = {path: scanned.values(place) for place, path in enumerate(self._read_time_paths, start=len(kinds))}
+        is_plain = ~is_empty(data, spans)
+        hard = np.searchsorted(spans.starts, scanned.hard_starts)
+        is_plain[hard] = False
+        is_regular = self._known.is_complete or scanned.rows == len(spans)
+        if not is_regular or is_plain.sum() != scanned.rows or not self._known.explains(kinds):
+            return None
+        others = self._read_others(scanned.hard)
+        if others is None:
+            return None
+        self._known.note_values(kinds)
+        values, counts = others
+        is_blank, owners = _owners(counts)
+        is_nothing = ~is_plain
+        is_nothing[hard] = is_blank
+        own = [times_of_kinds(times.get(path, {}), scanned.rows) for path in self._time_paths]
+        first = first_of(own) if own else same_times(arrival_ms, scanned.rows)
+        return self._records(
+            spans,
+            is_nothing,
+            np.concatenate([np.flatnonzero(is_plain), hard[owners]]),
+            pl.concat([first, event_times(self._time_paths, values, len(owners), arrival_ms)]),
+            {path: field_of_kinds(kinds[path], scanned.rows, values[path]) for path in self._known.columns},
+        )
+
+    def _read_others(self, lines: Sequence[bytes]) -> tuple[_Values, _Counts] | None:
+        """The columns of lines that are not plain; None if they bring new fields."""
+        if not lines:
+            return {path: [] for path in self._paths}, []
+        data = b"\n".join(lines)
+        read = self._read_known(data, len(lines))
+        if read is not None:
+            return read
+        events, counts = decode_singly(PathReader([_WHOLE]), data)
+        return (PathReader([_WHOLE, *self._paths]).read(events), counts) if self._known.knows_all(events) else None
+
+    def _records(
+        self, spans: RecordSpans, is_nothing: Mask, owners: Ints, times: pl.Series, fields: Mapping[Path, Field]
+    ) -> Records:
+        named = {".".join(path): field for path, field in fields.items()}
+        objects = {".".join(path): object_field(len(owners)) for path in self._known.objects}
+        return Records(spans, is_nothing, owners, times, named | objects, is_complete=self._known.is_complete)
+
+
+def _owners(counts: _Counts) -> tuple[Mask, Ints]:
+    """Which lines are nothing, and on which line each event is."""
+    per_line = np.array([count or 0 for count in counts], np.int64)
+    is_nothing = np.array([count is None for count in counts], np.bool_)
+    return is_nothing, np.repeat(np.arange(len(counts), dtype=np.int64), per_line)
 
 
 # Detection.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from agent.parsing.json_paths import Path, can_name_a_field
@@ -45,11 +45,28 @@ class KnownFields:
         for event in events:
             self._learn(event, ())
 
-    def explains(self, path: Path, kinds: set[type]) -> bool:
-        """Whether values of these types fit what is known of one of the `paths`."""
+    def knows_all(self, events: Sequence[dict[str, Any]]) -> bool:
+        """Whether some events bring nothing new but values of known fields; if so they are learned."""
+        before = self._has_value, self._objects, self.is_complete
+        self._has_value, self._objects = dict(self._has_value), dict(self._objects)
+        self.learn(events)
+        knows = [*self._has_value] == [*before[0]] and (self._objects, self.is_complete) == before[1:]
+        if not knows:
+            self._has_value, self._objects, self.is_complete = before
+        return knows
+
+    def explains(self, kinds: Mapping[Path, Collection[type]]) -> bool:
+        """Whether values of these types, without NULL, fit what is known of their paths."""
+        return not any(self._is_news(path, kinds[path]) for path in kinds)
+
+    def note_values(self, kinds: Mapping[Path, Collection[type]]) -> None:
+        """Learns which columns have values."""
+        self._has_value |= {path: True for path, found in kinds.items() if found and path in self._has_value}
+
+    def _is_news(self, path: Path, kinds: Collection[type]) -> bool:
         if path in self._objects:
-            return kinds <= {type(None)}
-        return not self.is_complete or dict not in kinds
+            return bool(kinds)
+        return self.is_complete and dict in kinds
 
     def _learn(self, entry: dict[str, Any], prefix: Path) -> None:
         for key, value in entry.items():

@@ -92,7 +92,7 @@ def run(quick: bool) -> list[Comparison]:
 def _compared(spark: SparkSession, archives: Path, measured: Measured, rounds: int) -> Comparison:
     def by_elf() -> list[tuple[Any, ...]]:
         asked = BatchRun(measured.query, ArchiveTable.open(spark, [str(archives)]), BatchOptions())
-        if not isinstance(asked.way, NativePlan):
+        if not isinstance(asked.execution_plan, NativePlan):
             raise BenchmarkError(f"{measured.name}: is not computed by Spark itself: {asked.not_exact}")
         return [tuple(row.values()) for result in asked.results() for row in result.rows]
 

@@ -26,6 +26,7 @@ def read_in(form: Format, texts: Sequence[bytes], *, file_id: int = 7, offset: i
     found = []
     for text in texts:
         rows = reader.read(Block(text, Origin("a.log", offset), 0), ARRIVAL_MS)
+        assert reader.fault is None
         found += [] if rows is None else [rows]
         offset += len(text)
     return found

@@ -17,12 +17,17 @@ CHILDREN_MAX = 64
 
 
 class JsonScanner:
-    """Scans for these paths, each of which is one column, and after them for the times at `time_paths`."""
+    """Scans for these paths, each of which is one column, and after them for the times at `time_paths`.
+
+    A strict scanner finds only lines plain that have no keys but those that the paths lead through, and counts none as
+    malformed.
+    """
 
     def __init__(
-        self, library: ctypes.CDLL, paths: Sequence[Path], time_paths: Sequence[Path], tests: ScanTests
+        self, library: ctypes.CDLL, paths: Sequence[Path], time_paths: Sequence[Path], tests: ScanTests, is_strict: bool
     ) -> None:
         self._library = library
+        self._is_strict = is_strict
         self._columns = len(paths) + len(time_paths)
         self._tests = tests
         nodes, children, self._keys = _flattened(paths, time_paths)
@@ -34,7 +39,7 @@ class JsonScanner:
 
         def run(scan: Scan) -> None:
             scan.nodes, scan.children = int(self._nodes.ctypes.data), int(self._children.ctypes.data)
-            scan.keys = self._keys
+            scan.keys, scan.is_strict = self._keys, self._is_strict
             self._library.elf_scan_json(ctypes.byref(scan), data, len(data))
 
         return ScannedLines.of(self._library, data, self._columns, len(data), self._tests, run)
@@ -44,12 +49,12 @@ NO_TESTS = ScanTests((), {}, None, ())
 
 
 def json_scanner(
-    paths: Sequence[Path], time_paths: Sequence[Path] = (), tests: ScanTests = NO_TESTS
+    paths: Sequence[Path], time_paths: Sequence[Path] = (), tests: ScanTests = NO_TESTS, *, is_strict: bool = False
 ) -> JsonScanner | None:
     """The scanner for some paths, each once; None where there is no library, or it cannot read them."""
     library, places = load().library, list(dict.fromkeys((*paths, *time_paths)))
     fits = library is not None and all(places) and not _has_nested(places) and _widest(places) <= CHILDREN_MAX
-    return JsonScanner(library, paths, time_paths, tests) if library is not None and fits else None
+    return JsonScanner(library, paths, time_paths, tests, is_strict) if library is not None and fits else None
 
 
 def _has_nested(paths: Sequence[Path]) -> bool:

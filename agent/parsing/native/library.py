@@ -40,11 +40,12 @@ class Scan(ctypes.Structure):
         ("present_over", ctypes.c_void_p),
         ("rows_over", ctypes.c_int64),
         ("malformed", ctypes.c_int64),
+        ("is_strict", ctypes.c_int64),
     )
 
 
 INTERFACE = Interface(
-    5,
+    6,
     Scan,
     "elf_abi",
     {

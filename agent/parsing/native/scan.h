@@ -11,7 +11,7 @@
 #endif
 
 #define EXPORTED __attribute__((visibility("default")))
-#define ABI 5
+#define ABI 6
 #define INLINE_BYTES 12
 #define EXACT_INTEGER ((int64_t)1 << 53)
 
@@ -54,7 +54,8 @@ typedef struct {
 
 /* The caller's memory. Columns are `capacity` rows apart; `present` has a bit for each kind found in a column. `hard`
  * takes the offset and length of each hard line; `malformed` counts lines that no parser could read. `data` is the
- * block, which has to outlive the scan.
+ * block, which has to outlive the scan. `is_strict`: a line of JSON is hard also if it has a key that is below no node, or
+ * a value of another kind where children of a node are expected, or if it is malformed.
  *
  * A line that certainly fails a clause of `tests` makes no row: its time, from column `time` (-1: it has none), goes to
  * `passed_over`, and its kinds to `present_over`. It has to have a time, and only kinds in `fitting` of each column. */
@@ -78,7 +79,7 @@ typedef struct {
     const uint32_t *fitting;
     int64_t *passed_over;
     uint32_t *present_over;
-    int64_t rows_over, malformed;
+    int64_t rows_over, malformed, is_strict;
 } Scan;
 
 #define GUESS_DEPTH 4

@@ -3,7 +3,7 @@
  * Sound, not complete: a line that is anything but plain is listed as hard, and the exact parser in Python decides what
  * it means. Plain is one object between the line's ends, without white space around it, of valid JSON and UTF-8, no
  * deeper than DEPTH_MAX, whose keys have no escapes and, on needed paths, come once; whose needed values are null,
- * booleans, integers of at most 18 digits, numbers that a double holds exactly rounded by one operation, and texts
+ * booleans, integers of 64 bits, numbers that a double holds exactly rounded by one operation, and texts
  * without NUL or surrogates; a needed time has no escapes. A line that ends with another thing than a brace is malformed
  * for certain. Reads nothing beyond the block, writes nothing beyond what the caller gives, allocates
  * nothing but in `elf_export`.
@@ -13,7 +13,7 @@
 
 #define DEPTH_MAX 64
 #define CHILDREN_MAX 64
-#define DIGITS_MAX 18
+#define DIGITS_MAX 19 /* that 64 bits without a sign hold, whatever the digits are */
 #define EXACT_POWER 22
 
 /* Texts. */
@@ -216,7 +216,7 @@ static const u8 *read_number(Line *line, const u8 *p, const Node *node) {
     }
     if (count > DIGITS_MAX) return NULL;
     if (!real) {
-        if (negative && !value) return NULL;
+        if ((negative && !value) || value > (uint64_t)INT64_MAX + (uint64_t)negative) return NULL;
         if (negative) value = (uint64_t)0 - value;
         if (node->column >= 0) put_number(line, node->column, INTEGER, value);
         if (node->time >= 0) put_integer_time(line, node->time, (int64_t)value);
@@ -298,7 +298,7 @@ static const u8 *read_value(Line *line, const u8 *p, const Node *node, int depth
     int32_t column = node->column, time = node->time;
     Text text;
     p = over_blanks(p, end);
-    if (p >= end) return NULL;
+    if (p >= end || (line->scan->is_strict && column < 0 && time < 0 && *p != '{' && *p != 'n')) return NULL;
     switch (*p) {
     case '"':
         p = read_text(p + 1, end, &text);
@@ -383,6 +383,8 @@ static const u8 *read_object(Line *line, const u8 *p, const Node *node, int dept
             if (seen & bit) return NULL;
             seen |= bit;
             p = read_value(line, p, &scan->nodes[child->node], depth + 1);
+        } else if (scan->is_strict) {
+            return NULL;
         } else if (p < end && *p == '"') {
             p = read_text(p + 1, end, &text);
         } else {
@@ -427,7 +429,7 @@ EXPORTED void elf_scan_json(Scan *scan, const u8 *data, int64_t length) {
         if (!stop) {
             stop = memchr(p, '\n', (size_t)(end - p));
             if (!stop) stop = end;
-            if (is_cut_off(p, stop)) {
+            if (!scan->is_strict && is_cut_off(p, stop)) {
                 scan->malformed++;
             } else if (content_end(p, stop) > p) {
                 put_hard_line(scan, p, stop);

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from agent.parsing.native.library import Scan, count_lines
@@ -48,11 +49,15 @@ class _Exported:
 
 @dataclass(frozen=True, slots=True)
 class ScannedLines:
-    """The plain lines of a block as columns; `hard` are the other lines that are not blank. Lines that fail the tests
-    are in no column: `rows_over` is their number. `malformed` is that of lines that are certainly none."""
+    """The plain lines of a block as columns; `hard` are the other lines that are not blank, at `hard_starts`.
+
+    Lines that fail the tests are in no column: `rows_over` is their number. `malformed` is that of lines that are
+    certainly none.
+    """
 
     rows: int
     hard: tuple[bytes, ...]
+    hard_starts: npt.NDArray[np.int64]
     rows_over: int
     malformed: int
     _library: ctypes.CDLL
@@ -77,7 +82,8 @@ class ScannedLines:
         if memory.scan.consumed < len(data):  # more lines than its beginning has made expect
             memory = ScanMemory(data, columns, arena_bytes, tests, count_lines(data) + 1)
             run(memory.scan)
-        return cls(memory.scan.rows, memory.hard(), memory.scan.rows_over, memory.scan.malformed, library, memory)
+        scan, starts = memory.scan, memory.hard_spans()[:, 0]
+        return cls(scan.rows, memory.hard(), starts, scan.rows_over, scan.malformed, library, memory)
 
     def times_over(self) -> pl.Series | None:
         """The times (epoch ms) of the lines that fail the tests; None where they have none of their own."""
@@ -130,8 +136,11 @@ class ScanMemory:
 
     def hard(self) -> tuple[bytes, ...]:
         """The lines that are left to the exact parser."""
-        spans = self._hard[: 2 * self.scan.hard_lines].reshape(-1, 2).tolist()
-        return tuple(self.data[start : start + length] for start, length in spans)
+        return tuple(self.data[start : start + length] for start, length in self.hard_spans().tolist())
+
+    def hard_spans(self) -> npt.NDArray[np.int64]:
+        """Where each of them starts in the block, and how long it is."""
+        return self._hard[: 2 * self.scan.hard_lines].reshape(-1, 2)
 
 
 def _probable_lines(data: bytes) -> int:
