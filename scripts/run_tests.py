@@ -28,7 +28,7 @@ FAULT = re.compile(r"^(?:FAILED|ERROR) \S+")
 class Step:
     """One run of pytest: the tests it selects, how it spreads them, and variables of its environment.
 
-    `mark`: all of them have it, so that only files that name it need be loaded.
+    `mark`: all of them have it, so that only files that name it need be loaded. `folders`: all of them are in these.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Step:
     mark: str | None = None
     options: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    folders: Sequence[str] = ()
 
     @property
     def command(self) -> list[str]:
@@ -43,9 +44,9 @@ class Step:
 
     @property
     def files(self) -> list[str]:
-        """Those to load; none: all there are."""
+        """Those to load, or their folders; none: all there are."""
         if self.mark is None:
-            return []
+            return [str(TESTS / folder) for folder in self.folders]
         found = [path for path in TESTS.rglob("test_*.py") if f"mark.{self.mark}" in path.read_text()]
         return [str(path) for path in sorted(found, key=lambda path: (path.name not in LONGEST, path))]
 
@@ -69,10 +70,13 @@ LONGEST = {
 """Files of live tests that are begun first: one that took half a minute at the end would run alone."""
 ONE_THREAD = {"POLARS_MAX_THREADS": "1"}
 """Frames of a few rows: threads of Polars would only wait for each other beside two workers."""
+QUICK = "not slow and not live and not net and not spark"
+NATIVE = ("agent_parsing", "archive", "cbt", "cbt_native")
+"""Folders with the tests of what is there natively and in Python: they are run both ways."""
 NIGHTLY = {"HYPOTHESIS_PROFILE": "nightly"}
 DEFAULT: Sequence[Phase] = (
     [
-        Step("fast", "not slow and not live and not net and not spark", None, SPREAD, ONE_THREAD),
+        Step("fast", QUICK, None, SPREAD, ONE_THREAD),
         Step("spark", "spark and not slow and not net", "spark"),
     ],
     [Step("live", "live and not slow and not net and not spark", "live", FLEETS)],
@@ -84,6 +88,7 @@ EVERYTHING: Sequence[Phase] = (
         Step("spark", "spark", "spark", (), NIGHTLY),
     ],
     [Step("live", "live and not net and not spark", "live", FLEETS)],
+    [Step("exact", QUICK, None, SPREAD, ONE_THREAD | {"ELF_NATIVE": "0"}, NATIVE)],
     [Step("net", "net", "net", ("-v",))],
 )
 

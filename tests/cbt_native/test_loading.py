@@ -33,10 +33,11 @@ def sealed(folder: Path, content: bytes, **changes: str) -> Path:
     ("content", "changes", "reason"),
     [
         (CONTENT[: len(CONTENT) // 2], {"sha256": hashlib.sha256(CONTENT).hexdigest()}, "it is damaged"),
+        (CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]), {"sha256": hashlib.sha256(CONTENT).hexdigest()}, "it is damaged"),
         (CONTENT, {"machine": "riscv"}, f"it was built for riscv {sys.platform}"),
         (b"no library at all", {}, "it cannot be loaded: "),
     ],
-    ids=["cut short", "of another machine", "no library"],
+    ids=["cut short", "changed", "of another machine", "no library"],
 )
 def test_a_library_that_does_not_fit_is_refused(
     tmp_path: Path, content: bytes, changes: dict[str, str], reason: str

@@ -139,7 +139,7 @@ class ScanMemory:
         return tuple(self.data[start : start + length] for start, length in self.hard_spans().tolist())
 
     def hard_spans(self) -> npt.NDArray[np.int64]:
-        """Where each of them starts in the block, and how long it is."""
+        """The offset and the length of each of them."""
         return self._hard[: 2 * self.scan.hard_lines].reshape(-1, 2)
 
 
