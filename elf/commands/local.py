@@ -12,9 +12,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+import cbt
 import query
 from agent.control.messages import BeyondGroups
-from agent.parsing import LINE_FORMATS
+from agent.parsing import LINE_FORMATS, native_status
 from agent.sources import STANDARD_INPUT
 from elf import local as embedded
 from elf.errors import UsageError
@@ -61,6 +62,7 @@ Examples:
 @click.option("--output", type=click.Choice(["table", "json", "csv", "plot"]), default="table", show_default=True,
               help="Tables for people, JSON lines with completeness for programs, CSV of the rows, "
               "a chart of the first aggregate.")  # fmt: skip
+@click.option("-v", "--verbose", is_flag=True, help="Say on stderr whether native code is used, and why not.")
 def local(
     query_text: str,
     files: tuple[str, ...],
@@ -74,12 +76,15 @@ def local(
     max_groups: int,
     beyond_groups: BeyondGroups,
     output: str,
+    verbose: bool,
 ) -> None:
     """Answer QUERY over FILEs with a whole fleet embedded in this process.
 
     FILE may be `-` for standard input; .gz and .zst files are read as they are. Formats: JSON lines, nginx's and
     Apache's combined and common logs, CSV and TSV with a header. Input is bounded: windows close when it ends.
     """
+    if verbose:
+        tell(f"elf local: lines are parsed {native_status()}; trees are kept {cbt.tree_status()}")
     since_ms, until_ms = between(("--since", "--until"), since, until)
     options = embedded.LocalOptions(
         arrival_ms=time.time_ns() // 1_000_000,

@@ -17,6 +17,8 @@ import zstandard
 from click.testing import CliRunner
 from elf_process import elf, local
 
+import cbt
+from agent.parsing import native_status
 from elf.commands.local import local as local_command
 from elf.errors import UsageError
 
@@ -113,6 +115,12 @@ def test_rows_without_aggregates_are_limited_and_the_rest_counted(events: str) -
     result = local("SELECT product FROM logs WHERE clicks > 2 LIMIT 2", events).results[0]
     assert result["rows"] == [{"product": "Chess"}, {"product": "Angry Birds"}]
     assert (result["events"], result["dropped"]) == (4, 1)
+
+
+def test_it_says_whether_native_code_is_used_where_it_is_asked(events: str) -> None:
+    quiet, verbose = elf("local", TOTAL, events), elf("local", "-v", TOTAL, events)
+    assert (quiet.out, quiet.err) == (verbose.out, "")
+    assert verbose.err == f"elf local: lines are parsed {native_status()}; trees are kept {cbt.tree_status()}\n"
 
 
 def test_csv_and_table_output(events: str) -> None:
