@@ -1,5 +1,5 @@
-"""The offline half: queries over an archive beside PySpark by hand, how little a narrow range reads, and what archiving
-costs an agent.
+"""The offline half: queries over an archive beside PySpark by hand, how little a narrow range reads, what archiving
+costs an agent, and loading logs a task.
 
 `python -m benchmarks.batch [--quick] [--json FILE] [FIGURE ...]`
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from benchmarks.chart import write_chart
 from benchmarks.report import Comparison
 
-from . import archiving, running, scanning
+from . import archiving, loading, running, scanning
 
 __all__ = ["FIGURES", "run", "write_chart"]
 
@@ -17,6 +17,7 @@ FIGURES: Mapping[str, Callable[[bool], list[Comparison]]] = {
     "running": running.run,
     "scanning": scanning.run,
     "archiving": archiving.run,
+    "loading": loading.run,
 }
 """Each by its name; called with whether it is to be quick. Raises BenchmarkError."""
 
