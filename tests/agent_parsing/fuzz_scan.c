@@ -157,6 +157,7 @@ static void scan_json_block(const u8 *data, int64_t size) {
     static const Child children[] = {{0, 1, 1}, {1, 1, 2}, {4, 4, 3}, {2, 1, 4}, {3, 1, 5}, {2, 1, 6}};
     Scan scan = memory_for(data, size, JSON_COLUMNS, size);
     scan.nodes = nodes, scan.children = children, scan.keys = (const u8 *)"abcdtime";
+    scan.is_strict = !draw(4);
     add_tests(&scan, JSON_COLUMNS - 1, JSON_COLUMNS);
     elf_scan_json(&scan, data, size);
     check_scan(&scan, size, JSON_COLUMNS);
