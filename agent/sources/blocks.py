@@ -134,12 +134,19 @@ class BlockCutter:
         return len(data) if at_end else start
 
 
-def cut_blocks(pieces: Iterable[bytes], cutter: BlockCutter) -> Iterator[Block]:
-    """Every block of a stream. When the stream fails, the good part comes first."""
+def cut_in_steps(pieces: Iterable[bytes], cutter: BlockCutter) -> Iterator[tuple[int, list[Block]]]:
+    """The length of each piece of a stream, and the blocks that it completes. When the stream fails, the good part
+    comes first."""
     try:
         for piece in pieces:
-            yield from cutter.feed(piece)
+            yield len(piece), list(cutter.feed(piece))
     except Exception:
-        yield from cutter.finish(damaged=True)
+        yield 0, list(cutter.finish(damaged=True))
         raise
-    yield from cutter.finish()
+    yield 0, list(cutter.finish())
+
+
+def cut_blocks(pieces: Iterable[bytes], cutter: BlockCutter) -> Iterator[Block]:
+    """Every block of a stream. When the stream fails, the good part comes first."""
+    for _, blocks in cut_in_steps(pieces, cutter):
+        yield from blocks

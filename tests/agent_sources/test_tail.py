@@ -242,6 +242,17 @@ def test_a_poll_reads_a_bounded_amount(follow: Follow, tmp_path: Path) -> None:
     assert sum(sizes) == 3 * 10_000 * len(line)
 
 
+def test_blocks_inside_a_file_end_where_lines_do(follow: Follow, log: Path) -> None:
+    lines = [b"%d" % number * (1 + number * 397 % 9_000) + b"\n" for number in range(400)]
+    append(log, b"".join(lines))
+    follower = follow(log, read_from="beginning", block_bytes=70_000, line_bytes_max=50_000, poll_bytes=200_000)
+    while not follower.tail.at_end or not follower.pieces:
+        follower.poll()
+    assert follower.content == b"".join(line for line in lines if len(line) <= 50_001)
+    assert all(piece.block.data.endswith(b"\n") for piece in follower.pieces if piece.block.data)
+    assert max(len(piece.block.data) for piece in follower.pieces) <= 70_000
+
+
 def test_the_file_that_lags_behind_is_read_first(follow: Follow, tmp_path: Path) -> None:
     for name in ("a.log", "b.log"):
         append(tmp_path / name, f"{name} line\n".encode() * 100)

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic
 
-from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, BlockCutter
+from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter, cut_in_steps
 from agent.sources.errors import SourceError
 from agent.sources.faults import Faults
 from agent.sources.file.files import OpenedFile
@@ -129,14 +129,23 @@ class BoundedReader(Generic[F]):
             self._faults.update(self._standing)
             return
         log = self._log = SourcePart(file.file)
-        cutter = BlockCutter(file.file, self._block_bytes, self._line_bytes_max, csv_quotes=form.quotes_span_lines)
-        damaged, before = False, self._statistics.bytes_read
+        before = self._statistics.bytes_read
         try:
-            for content in file.content():
+            for content_bytes, blocks in self._steps_of(file, form):
                 self._statistics = replace(self._statistics, bytes_read=before + file.progress.bytes_read)
-                yield len(content), [SourceBlock(log, block, form) for block in cutter.feed(content)]
+                yield content_bytes, [SourceBlock(log, block, form) for block in blocks]
         except SourceError as error:
-            damaged = True
             self._faults.report(file.file, error.what)
             self._statistics = replace(self._statistics, broken=self._statistics.broken + 1)
-        yield 0, [SourceBlock(log, block, form) for block in cutter.finish(damaged=damaged)]
+
+    def _steps_of(self, file: OpenedFile, form: F) -> Iterator[tuple[int, list[Block]]]:
+        """Bytes of content, and the blocks in them."""
+        if form.quotes_span_lines or not file.is_plain():
+            quotes = form.quotes_span_lines
+            cutter = BlockCutter(file.file, self._block_bytes, self._line_bytes_max, csv_quotes=quotes)
+            yield from cut_in_steps(file.content(), cutter)
+            return
+        before = 0
+        for reading in file.readings(block_bytes=self._block_bytes, line_bytes_max=self._line_bytes_max):
+            yield file.progress.bytes_read - before, reading()
+            before = file.progress.bytes_read

@@ -92,17 +92,20 @@ class SourceFile:
         """Yields readings of the same blocks, which may be called in other threads: plain files are read there. Others
         have to be read, and decompressed, in order.
         """
-        if csv_quotes or not self._is_plain():
+        if csv_quotes or not self.is_plain():
             blocks = self.blocks(block_bytes=block_bytes, line_bytes_max=line_bytes_max, csv_quotes=csv_quotes)
             yield from (partial(list, (block,)) for block in blocks)
             return
-        with _told(self.file):
-            opened = OpenedRanges(self.file)
-        for reading, end in opened.readings(block_bytes, line_bytes_max):
+        for reading, end in self._ranges().readings(block_bytes, line_bytes_max):
             self.progress.bytes_read = end
             yield reading
 
-    def _is_plain(self) -> bool:
+    def _ranges(self) -> OpenedRanges:
+        with _told(self.file):
+            return OpenedRanges.of_path(self.file)
+
+    def is_plain(self) -> bool:
+        """Whether its parts can be read on their own."""
         if not self.bytes_total():  # also of files that the system makes up as they are read
             return False
         with self._open() as stream:
@@ -153,6 +156,9 @@ class OpenedFile(SourceFile):
 
     def _open(self) -> BinaryIO:
         return cast(BinaryIO, _FirstBytes(self._descriptor, self._size))
+
+    def _ranges(self) -> OpenedRanges:
+        return OpenedRanges(self.file, self._descriptor, self._size)
 
 
 class _FirstBytes(io.RawIOBase):

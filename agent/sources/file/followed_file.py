@@ -24,6 +24,8 @@ UNKNOWN_S = 5.0
 FINGERPRINT_BYTES = 4096
 """Upper bound on the size of a file's beginning that tells it from others."""
 _BACKWARD_BYTES = 64 << 10
+_SEARCHED_BYTES = 16 << 10
+"""Bytes before the end of a block that are searched for a line's end."""
 _COUNTED_BYTES = 1 << 20
 
 
@@ -197,9 +199,8 @@ class FollowedFile(SourcePart, Generic[F]):
         if self.form is None:
             self._read_upto = self._size
             return []
-        wanted = max(self._block_bytes, self._line_bytes_max + 1)  # a line that is still open then is overlong
         start = self._cutter.offset
-        piece = self._pread(min(wanted, max(self._size - start, 0)), start)
+        piece = self._pread(self._block_end(start) - start, start)
         self.fetched += len(piece)
         self._read_upto = start + len(piece) if piece else self._size  # nothing: it is being truncated
         self._cutter.csv_quotes = self.form.quotes_span_lines
@@ -211,6 +212,15 @@ class FollowedFile(SourcePart, Generic[F]):
         self.consumed += self._cutter.offset - start
         self._take_fingerprint()
         return blocks
+
+    def _block_end(self, start: int) -> int:
+        """The end of the bytes to read from an offset on, where a line ends if more follows: nothing of them is then
+        copied, or read again."""
+        end = start + max(self._block_bytes, self._line_bytes_max + 1)  # a line that is still open there is overlong
+        if end >= self._size:
+            return max(self._size, start)
+        begin = max(start, end - _SEARCHED_BYTES)
+        return begin + (self._pread(end - begin, begin).rfind(b"\n") + 1 or end - begin)
 
     def finish(self) -> list[Block]:
         """Returns the last line, which lacks its newline, when the file ends."""

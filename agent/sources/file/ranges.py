@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from agent.sources.blocks import Block, BlockCutter, cut_blocks
+from agent.sources.blocks import Block, BlockCutter, cut_in_steps
 from agent.sources.errors import SourceError
 
 Reading = Callable[[], list[Block]]
@@ -18,14 +18,20 @@ _READ_BYTES = 256 << 10
 
 
 class OpenedRanges:
-    """An open file, which is closed with the last of its readings."""
+    """The first `size` bytes of an open file: what is appended is not read."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, descriptor: int, size: int) -> None:
         self.file = path
-        self.descriptor = os.open(path, os.O_RDONLY)
-        weakref.finalize(self, os.close, self.descriptor)
-        self.size = os.fstat(self.descriptor).st_size
-        """Bytes that it had when it was opened: what is appended is not read."""
+        self.descriptor = descriptor
+        self.size = size
+
+    @classmethod
+    def of_path(cls, path: str) -> OpenedRanges:
+        """Opens a file, which is closed with the last of its readings."""
+        descriptor = os.open(path, os.O_RDONLY)
+        opened = cls(path, descriptor, os.fstat(descriptor).st_size)
+        weakref.finalize(opened, os.close, descriptor)
+        return opened
 
     def read(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes from an offset on, fewer at the end. Raises SourceError."""
@@ -64,8 +70,9 @@ class OpenedRanges:
 
     def _in_turn(self, start: int, block_bytes: int, line_bytes_max: int) -> Iterator[tuple[Reading, int]]:
         cutter = BlockCutter(self.file, block_bytes, line_bytes_max, offset=start)
-        for block in cut_blocks(self._pieces(start), cutter):
-            yield _already([block]), block.origin.offset + len(block.data)
+        for size, blocks in cut_in_steps(self._pieces(start), cutter):
+            start += size
+            yield _already(blocks), start
 
     def _pieces(self, offset: int) -> Iterator[bytes]:
         while piece := self.read(_READ_BYTES, offset):
