@@ -24,12 +24,15 @@ class Via(Flag):
     """Sent by one agent to another: the handler gets the sender."""
 
 
+Handle = Callable[..., bool | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Handler:
     """Handles `(message, now)` for multicasts, else `(message, source, now)`, and refuses by returning False."""
 
     via: Via
-    handle: Callable[..., bool | None]
+    handle: Handle
 
 
 Handlers = Mapping[type[Message], Handler]
