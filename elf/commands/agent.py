@@ -13,9 +13,17 @@ import click
 from elf.errors import ElfError
 from elf.options.configuration import read_config, read_identity
 
-THREADS = {"POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+LIMITS = {
+    "POLARS_MAX_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "_RJEM_MALLOC_CONF": "narenas:1,dirty_decay_ms:100,muzzy_decay_ms:0",
+}
 """Limits on threads: an agent is a guest on its machine and works on small blocks, for which a thread per core is
-waste.
+waste. And on the memory that Polars keeps for later, in one heap of its own.
+"""
+HEAPS = ((-8, 2), (-3, 8 << 20), (-1, 8 << 20))
+"""Parameters of the C library's `mallopt`: two heaps at most (M_ARENA_MAX), which keep blocks of less than 8 MiB to use
+them again (M_MMAP_THRESHOLD), and give back what is free at their ends beyond that (M_TRIM_THRESHOLD).
 """
 PROGRAM = (sys.executable, "-I", "-B", "-m", "elf.program")
 """Command that runs a job's code: Python without this process's environment and folders."""
@@ -34,11 +42,12 @@ def agent(file: Path) -> None:
     It logs to standard error, one JSON object per line. On the first signal it hands its responsibilities over to other
     agents and ends with exit code 0; on a second one it ends at once.
     """
-    for name, count in THREADS.items():
-        os.environ.setdefault(name, count)
+    for name, limit in LIMITS.items():
+        os.environ.setdefault(name, limit)
+    limit_heaps()
     config = read_config(file)
     identity = read_identity(config)
-    # Imported only now: Polars and others read the numbers of threads when they are loaded.
+    # Imported only now: Polars and others read the limits when they are loaded.
     from agent import StartError, run_agent
 
     give_back_memory()
@@ -48,6 +57,14 @@ def agent(file: Path) -> None:
         raise ElfError(str(error)) from error
     if code:
         raise click.exceptions.Exit(code)
+
+
+def limit_heaps() -> None:
+    """Bounds what the C library keeps of memory that is free, where it can do that."""
+    limit = getattr(ctypes.CDLL(None), "mallopt", None)
+    if limit is not None:
+        for parameter, value in HEAPS:
+            limit(parameter, value)
 
 
 def give_back_memory() -> None:

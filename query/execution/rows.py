@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, overload
 
+import msgspec
 import polars as pl
 
 from query.model.canonical import Scalar, decode_texts
@@ -27,6 +28,16 @@ class ResultTable:
         self.names = [name for name, _ in outputs]
 
     @cached_property
+    def record(self) -> type[msgspec.Struct] | None:
+        """The type of rows that JSON is made of: small, and unknown to the collector. None where a name is none that
+        a type may have."""
+        fields = [f"v{n}" for n in range(len(self.names))]
+        try:
+            return msgspec.defstruct("Row", fields, rename=dict(zip(fields, self.names, strict=True)), gc=False)
+        except ValueError:
+            return None
+
+    @cached_property
     def columns(self) -> list[Sequence[Scalar]]:
         return [_values(self._frame, f"v{n}", type_) for n, (_, type_) in enumerate(self._outputs)]
 
@@ -42,6 +53,12 @@ class ResultRows(Sequence[Row]):
     def column(self, name: str) -> Sequence[Scalar]:
         """All values of one column, in row order."""
         return self._table.columns[self._table.names.index(name)][self._span]
+
+    def to_encode(self) -> list[Any]:
+        """The rows in a form that JSON is made of, which nobody keeps."""
+        record = self._table.record
+        columns = [column[self._span] for column in self._table.columns]
+        return self._rows if record is None else list(map(record, *columns))
 
     def __len__(self) -> int:
         return self._length

@@ -122,11 +122,17 @@ class Root:
         self.operators.end_of_feed(self.feed.key, 0.0, 0)
         self.operators.seal_next(0.0)
         results = self._publish()
-        self.part.nodes.remove_child(CHILD)
+        self.child_dies()
         return results + self._publish()
 
+    def child_dies(self) -> None:
+        self.part.take_ahead(at_once=True)
+        self.part.nodes.remove_child(CHILD)
+
     def _publish(self) -> list[WindowResult]:
-        return [result for run in self.part.nodes.complete_runs() for result in self.master.publish(run).values()]
+        complete = self.part.nodes.complete_runs()
+        results = [result for run in complete for result in self.master.publish(run).values()]
+        return results + self._publish() if self.part.take_ahead() else results
 
 
 def counted(*panes: int, **counts: int) -> list[tuple[int, ...]]:
@@ -218,6 +224,17 @@ def test_what_nobody_contributed_is_not_counted() -> None:
     root = Root()
     root.says(contributors=b"", counted=counted(0, 3000, events=9))
     assert [(r.events, r.missing) for r in root.finish()] == [(1, ["child"]), (2, ["child"])]
+
+
+def test_what_a_child_sends_ahead_counts_once_its_turn_comes_and_after_its_death() -> None:
+    for dies in (False, True):
+        root = Root()
+        for after, upto in ((FIRST_PANE, 0), (0, 1000), (0, 1000), (1000, END)):
+            panes = [pane for pane in (0, 1000) if after < pane <= upto]
+            assert root.says(after=after, upto=upto, counted=counted(*panes, events=5)) == 0, "held, whatever it is"
+        if dies:
+            root.child_dies()
+        assert [(r.events, r.missing) for r in root.finish()] == [(6, []), (7, [])]
 
 
 def test_a_repeated_or_backward_run_is_refused() -> None:

@@ -6,7 +6,7 @@ rows of each pane. Workers, combiners and masters see only this shape.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,8 @@ from cbt.layout.group_limit import GroupLimit
 from cbt.layout.group_limit import is_other as is_other_group
 
 NO_GRACE = Grace()
+MERGED_ROWS = 1 << 17
+"""Rows that are merged at once, unless those of one pane are more."""
 TreeOrRows = cbt.CompressedBufferTree | cbt.RowBuffer
 Range = tuple[int | None, int | None, int | None]
 """The length of panes, and the times from and until which events are taken, all in ms."""
@@ -257,12 +259,15 @@ class JobFunction:
         return self._events.apply(events).with_columns(pane=self._pane)
 
     def combine(self, states: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Merges the states of disjoint contributors, within the limit of groups."""
+        """Merges the states of disjoint contributors, within the limit of groups: some panes after others, where there
+        are many rows, as merging takes three times their memory."""
+        store = self._empty_store
         if not any(state.height for state in states):
             return self.empty_state
-        store = self._empty_store
-        combiner = store.layout if isinstance(store, cbt.CompressedBufferTree) else store
-        return self._limited(combiner.combine(list(states)))
+        if isinstance(store, cbt.RowBuffer):
+            return store.combine(list(states))
+        merged = [self._limited(store.layout.combine(part)) for part in _parts(states)]
+        return pl.concat(merged)
 
     @cached_property
     def empty_state(self) -> pl.DataFrame:
@@ -376,3 +381,15 @@ class JobFunction:
             windows |= results.windows(layout.lower(part), part["pane"].unique())
         absent = [pane for pane in panes if pane not in windows]
         return windows | results.windows(layout.lower(layout.empty()), absent) if absent else windows
+
+
+def _parts(states: Sequence[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
+    """The states cut into stretches of panes, in order, with about `MERGED_ROWS` rows in each. O(rows · stretches)."""
+    if sum(state.height for state in states) <= MERGED_ROWS:
+        yield list(states)
+        return
+    counted = pl.concat([state["pane"] for state in states]).value_counts(name="rows").sort("pane")
+    stretches = counted.group_by(counted["rows"].cum_sum() // MERGED_ROWS, maintain_order=True)
+    for _, stretch in stretches:
+        within = pl.col("pane").is_between(stretch["pane"][0], stretch["pane"][-1])
+        yield [state.filter(within) for state in states]

@@ -112,10 +112,15 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def to_bytes(self, bytes_max: int | None = None) -> bytes:
         """The JSON line as bytes; past `bytes_max` the last rows are left out, and count as dropped."""
-        json = msgspec.json.encode(self, enc_hook=list)
+        json = msgspec.json.encode(self, enc_hook=_encodable)
         kept = len(self.rows)
         while bytes_max is not None and len(json) > bytes_max and kept:
             kept = min(kept - 1, kept * bytes_max // len(json))
             fewer = msgspec.structs.replace(self, rows=self.rows[:kept], dropped=self.dropped + len(self.rows) - kept)
-            json = msgspec.json.encode(fewer, enc_hook=list)
+            json = msgspec.json.encode(fewer, enc_hook=_encodable)
         return json
+
+
+def _encodable(rows: query.ResultRows) -> list[Any]:
+    """The rows of a window that is published here, as JSON knows them."""
+    return rows.to_encode()

@@ -231,7 +231,7 @@ class PaneConsumer:
         return shared + self.log.memory_bytes
 
 
-ROWS_PER_RUN = 1 << 16
+ROWS_PER_RUN = 1 << 15
 """Rows past which a run is cut at the next pane boundary, so that no message holds a job's whole past."""
 ROWS_PER_BATCH = 1 << 16
 """Number of events that are filtered and aggregated at once."""

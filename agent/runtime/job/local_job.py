@@ -124,7 +124,7 @@ class LocalJob:
         self.reads_rows = False
         """Whether a version of the job, in force or prepared, needs rows of other jobs' results, or of a table."""
         self._is_live = False
-        self._early = EarlySnapshots()
+        self._early, self._ahead = EarlySnapshots(), EarlySnapshots()
         self._policy: StragglerPolicy | None = None
         self._leaps = LeapTimer()
         self._leaped_upto = FIRST_PANE
@@ -409,8 +409,11 @@ class LocalJob:
 
     # Snapshots.
 
-    def take_snapshot(self, sender: int, message: Snapshot) -> bool:
+    def take_snapshot(self, sender: int, message: Snapshot, *, at_once: bool = False) -> bool:
         """Takes a run of a child or of a tree's root; False if it is of an older epoch, or there is no room to hold it.
+
+        A bounded job's children send all they have within a moment: what follows runs that wait for other sources is
+        ahead, and stays encoded, unless it is needed `at_once`.
 
         An unsound run still advances its sender, without content: its agents are missing then, and nobody waits for
         them for ever.
@@ -433,6 +436,11 @@ class LocalJob:
             combiner.move_on(source, message.upto)
             self._pass_on_detached(message)
             return True
+        can_wait = not (self._is_live or at_once or message.of_root)
+        if can_wait and combiner.can_wait(source, message.after, message.upto):
+            is_held = self._ahead.hold(sender, message)
+            self.refused += not is_held
+            return is_held
         sound = self._sound_run(message)
         self.refused += sound is None
         run = sound or without_content(self.versions, message.after, message.upto, message.tree)
@@ -450,6 +458,13 @@ class LocalJob:
         if late is not None:
             self._take_detached(late)
         return True
+
+    def take_ahead(self, *, at_once: bool = False) -> bool:
+        """Takes the runs that were ahead and are not any more, or all `at_once`; returns whether there were any."""
+        before = len(self._ahead)
+        for child, snapshot in self._ahead.take() if before else ():
+            self.take_snapshot(child, snapshot, at_once=at_once)
+        return len(self._ahead) < before
 
     def _show(self, child: int, run: Run) -> None:
         """Holds a child's state for the job's code, which may read it."""

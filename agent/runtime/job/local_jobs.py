@@ -427,6 +427,8 @@ class LocalJobs:
         if (place := self._place(group)) is None:
             return
         job, tree = place
+        with self._containment.around(job.app_id, now):
+            job.take_ahead(at_once=True)  # while it is a source
         job.nodes.remove_child(child.node_id, tree)
         job.forwards = job.nodes.has_children
         with self._containment.around(job.app_id, now):
@@ -453,8 +455,8 @@ class LocalJobs:
             self._send(job, node.tree, parent, node.advance(now, has_parent=parent is not None), now)
         if job.root is not None:
             job.root.on_complete(now)
-            if job.root.has_more:
-                self.has_work(job)
+        if (job.root is not None and job.root.has_more) or job.take_ahead():
+            self.has_work(job)
 
     def send_up(self, job: LocalJob, now: float) -> None:
         """Sends the snapshots that are due, without combining more."""
@@ -535,7 +537,7 @@ class LocalJobs:
                 self._doubt(job, now)
                 continue
             with self._containment.around(job.app_id, now):
-                if job.skip_stragglers(now):
+                if job.skip_stragglers(now) or job.take_ahead():
                     self.advance(job, now)
                 elif not job.nodes.is_acknowledged:
                     self.send_up(job, now)

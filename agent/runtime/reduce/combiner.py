@@ -149,6 +149,11 @@ class Combiner:
         """
         return len(self._waiting.get(source, ())) >= RUNS_MAX
 
+    def can_wait(self, source: Hashable, after: int, upto: int) -> bool:
+        """Whether the next run of a source is of no use yet, as earlier ones wait for others."""
+        progress = self._progress.get(source)
+        return progress is not None and bool(self._waiting[source]) and self.frontier < progress <= after < upto
+
     def most_awaited(self) -> int | None:
         """The pane to which the farthest source has come, if its runs wait for others."""
         if not any(self._waiting.values()):

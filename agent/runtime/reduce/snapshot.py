@@ -46,6 +46,9 @@ class EarlySnapshots:
         held, self._held, self._bytes = self._held, [], 0
         return held
 
+    def __len__(self) -> int:
+        return len(self._held)
+
     def __iter__(self) -> Iterator[Snapshot]:
         return (snapshot for _, snapshot in self._held)
 
