@@ -1,9 +1,10 @@
 """Agent processes on this machine, with logs to read, for the benchmarks that ask them."""
 
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from agent.control.messages import Acknowledged
@@ -21,11 +22,17 @@ _FIRST_EVENTS = 100
 
 
 @contextmanager
-def running_agents(agents: int, settings: Settings = ()) -> Iterator[tuple[AgentFleet, Path, float]]:
+def running_agents(
+    agents: int, settings: Settings = (), logs_below: Path | None = None
+) -> Iterator[tuple[AgentFleet, Path, float]]:
     """A fleet, the folder its logs belong in (`agent-N/web.json`), and how long it took to be ready. `settings`:
-    further keys of their agent.toml."""
-    with tempfile.TemporaryDirectory(prefix="elf-bench-") as directory:
-        folder = Path(directory)
+    further keys of their agent.toml. `logs_below`: the file system that holds the logs."""
+    with ExitStack() as open_folders:
+        folder, logs = (
+            Path(open_folders.enter_context(tempfile.TemporaryDirectory(prefix="elf-bench-", dir=below)))
+            for below in (None, logs_below)
+        )
+        (folder / "logs").symlink_to(logs)
         names = [f"agent-{number}" for number in range(1, agents + 1)]
         began = time.monotonic()
         for name in names:
@@ -51,9 +58,15 @@ def until_all_run(job: SyncJob, agents: int, timeout_s: float) -> None:
     raise BenchmarkError(f"a query did not reach all {agents} agents within {timeout_s:g} s")
 
 
+def memory_folder(bytes_wanted: int) -> Path | None:
+    """A folder whose files are in memory, where the system has one with that much room."""
+    folder = Path("/dev/shm")
+    return folder if folder.is_dir() and shutil.disk_usage(folder).free >= bytes_wanted else None
+
+
 def write_events(folder: Path, names: Sequence[str], stream: str, events: int) -> None:
     """Gives each agent's log of a stream its share of them."""
-    data = write_shop_events(folder / f"events of {stream}", events, files=len(names))
+    data = write_shop_events(folder / "logs" / f"events of {stream}", events, files=len(names))
     for name, path in zip(names, data.paths, strict=True):
         path.rename(_log(folder, name, stream))
 
