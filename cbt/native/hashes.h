@@ -201,14 +201,4 @@ static inline u64 keyed_hash(const u8 *p, u64 length, u64 key_0, u64 key_1) {
     return sip_end(v);
 }
 
-/* The same of at most 16 bytes, in words that are 0 behind them. */
-static inline u64 keyed_hash_of_words(const u64 *words, u64 length, u64 key_0, u64 key_1) {
-    u64 v[4], last = length << 56;
-    sip_begin(v, key_0, key_1);
-    if (length >= 8) sip_word(v, words[0]);
-    if (length == 16) sip_word(v, words[1]);
-    sip_word(v, last | (length < 8 ? words[0] : length < 16 ? words[1] : 0));
-    return sip_end(v);
-}
-
 #endif

@@ -3,8 +3,7 @@
 #include "keys.h"
 #include <stdlib.h>
 
-#define BUCKET_KEYS 64 /* fewer than twice as many keys are in a bucket, if hashes are spread evenly */
-#define STEPS_MAX 16
+#define BUCKET_KEYS 16 /* half as many to twice as many keys are in a bucket, if hashes are spread evenly */
 #define RECENT_MIN 64
 #define RECENT_SHARE 8
 #define NARROW_SLOTS 65536
@@ -105,16 +104,6 @@ static inline i64 lower_bound(const u64 *ids, i64 low, i64 high, u64 id) {
     return low + (count == 1 && ids[low] < id);
 }
 
-/* The same, likely near `guess`, which is between them. */
-static inline i64 place_near(const u64 *ids, i64 low, i64 high, i64 guess, u64 id) {
-    i64 end = guess + STEPS_MAX < high ? guess + STEPS_MAX : high, at = guess;
-    while (at < end && ids[at] < id) at++;
-    if (at > guess) return at < end || at == high ? at : lower_bound(ids, at, high, id);
-    end = guess - STEPS_MAX > low ? guess - STEPS_MAX : low;
-    while (at > end && ids[at - 1] >= id) at--;
-    return at > end || at == low ? at : lower_bound(ids, low, at, id);
-}
-
 /* The same, from a place before it on, in steps that double. */
 static inline i64 place_after(const u64 *ids, i64 from, i64 count, u64 id) {
     i64 step = 1, last = from;
@@ -128,18 +117,17 @@ static inline i64 place_after(const u64 *ids, i64 from, i64 count, u64 id) {
 
 typedef struct {
     u64 id;
-    i64 low, high, guess;
+    i64 low, high;
 } Sought;
 
 static inline Sought sought(const Leaf *leaf, u64 id) {
-    Sought it = {id, 0, leaf->known.count, 0};
+    Sought it = {id, 0, leaf->known.count};
     if (leaf->buckets) {
-        i64 bits = 32 - leaf->bucket_bits;
-        u64 place = id >> 32, bucket = place >> bits;
-        it.low = leaf->buckets[bucket];
-        it.high = leaf->buckets[bucket + 1];
-        it.guess = it.low + (i64)((place - (bucket << bits)) * (u64)(it.high - it.low) >> bits);
-        __builtin_prefetch(&leaf->known.ids[it.guess]);
+        const u32 *bucket = leaf->buckets + (id >> 32 >> (32 - leaf->bucket_bits));
+        it.low = bucket[0];
+        it.high = bucket[1];
+        __builtin_prefetch(&leaf->known.ids[it.low]);
+        __builtin_prefetch(&leaf->known.ids[it.high]);
     }
     return it;
 }
@@ -162,7 +150,7 @@ static void find(const Leaf *leaf, i64 row, i64 end, Search *search) {
             ids[i] = sought(leaf, identity(leaf, search->hashes[row + i], search->checks[row + i]));
         for (int i = 0; i < count; i++, row++) {
             u64 id = ids[i].id;
-            i64 at = place_near(known->ids, ids[i].low, ids[i].high, ids[i].guess, id), slot = -1;
+            i64 at = lower_bound(known->ids, ids[i].low, ids[i].high, id), slot = -1;
             if (at < known->count && known->ids[at] == id) {
                 slot = slot_at(known->slots, leaf->slot_bytes, at);
             } else if (recent->count) {

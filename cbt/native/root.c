@@ -19,20 +19,6 @@ static inline i64 first_slot(const Root *root, u64 hash, u32 pane) {
     return (i64)(((hash << root->skipped_bits) + turn_of(pane)) >> (64 - root->slot_bits));
 }
 
-/* A key of at most 16 bytes in two words, which with its length are the key. */
-static inline void pack(const u8 *p, u32 length, u64 *words) {
-    words[0] = words[1] = 0;
-    if (length >= 8) {
-        words[0] = load64(p);
-        words[1] = load64(p + length - 8);
-    } else if (length >= 4) {
-        words[0] = load32(p);
-        words[1] = load32(p + length - 4);
-    } else {
-        for (u32 i = 0; i < length; i++) words[0] |= (u64)p[i] << (8 * i);
-    }
-}
-
 /* Writes a key of at most 16 bytes. */
 static inline void unpack(const Entry *entry, u8 *to) {
     u32 length = bytes_of(entry->length);
@@ -321,21 +307,9 @@ static inline void settle(u64 *places, i64 first, i64 at, u64 place) {
     places[at] = place;
 }
 
-/* The check of a key of at most 16 bytes, by its words. */
-static inline u32 check_of_few(const Entry *entry, const u64 *secret) {
-    u64 length = bytes_of(entry->length), words[2] = {entry->key[0], entry->key[1]};
-    if (length < 8) {
-        if (length >= 4) words[0] |= words[1] << (8 * (length - 4));
-        words[1] = 0;
-    } else {
-        words[1] = length == 8 ? 0 : words[1] >> (8 * (16 - length));
-    }
-    return (u32)(keyed_hash_of_words(words, length, secret[0] ^ (entry->length == NULL_KEY), secret[1]) >> 32);
-}
-
 static inline u32 check_of_entry(const Root *root, const Entry *entry, const u64 *secret) {
-    u8 few[INLINE_KEY];
-    return check_of(key_of(root, entry, few), entry->length, secret);
+    if (bytes_of(entry->length) > INLINE_KEY) return check_of(arena_key(root, entry), entry->length, secret);
+    return check_of_words(entry->key, entry->length, secret);
 }
 
 static int is_before(const Root *root, u64 left, u64 right, const u64 *secret) {
@@ -404,8 +378,7 @@ EXPORTED i64 elf_root_emit(const Root *root, const u64 *places, i64 count, const
         u32 length = bytes_of(entry->length);
         if (i + FAR_AHEAD < count) __builtin_prefetch(entry_of(root, (u32)places[i + FAR_AHEAD]));
         hashes[i] = entry->hash;
-        checks[i] = length <= INLINE_KEY ? check_of_few(entry, secret)
-                                         : check_of(arena_key(root, entry), entry->length, secret);
+        checks[i] = check_of_entry(root, entry, secret);
         for (i64 word = 0; word < words_count(root); word++) words[word * count + i] = words_of(entry)[word];
         if (!bare) continue;
         valid[i] = entry->length != NULL_KEY;

@@ -145,9 +145,34 @@ static inline const u8 *arena_key(const Root *root, const Entry *entry) { return
 
 static inline u32 bytes_of(u32 length) { return length == NULL_KEY ? 0 : length; }
 
-/* What tells keys apart that share a hash: half of a hash under the process's secret. */
+/* A key of at most 16 bytes in two words, which with its length are the key. */
+static inline void pack(const u8 *p, u32 length, u64 *words) {
+    words[0] = words[1] = 0;
+    if (length >= 8) {
+        words[0] = load64(p);
+        words[1] = load64(p + length - 8);
+    } else if (length >= 4) {
+        words[0] = load32(p);
+        words[1] = load32(p + length - 4);
+    } else {
+        for (u32 i = 0; i < length; i++) words[0] |= (u64)p[i] << (8 * i);
+    }
+}
+
+/* What tells keys apart that share a hash: 32 bits under the process's secret of 8 words. Of two short keys it is the
+ * same with 1 in 2**32, whatever they are, since it is a sum of products (multilinear hashing); of long ones it is half of
+ * a SipHash. */
+
+static inline u32 check_of_words(const u64 *words, u32 length, const u64 *secret) {
+    u64 sum = secret[0] + secret[1] * (u32)words[0] + secret[2] * (words[0] >> 32) + secret[3] * (u32)words[1];
+    return (u32)((sum + secret[4] * (words[1] >> 32) + secret[5] * length) >> 32);
+}
+
 static inline u32 check_of(const u8 *key, u32 length, const u64 *secret) {
-    return (u32)(keyed_hash(key, bytes_of(length), secret[0] ^ (length == NULL_KEY), secret[1]) >> 32);
+    u64 words[2];
+    if (bytes_of(length) > INLINE_KEY) return (u32)(keyed_hash(key, length, secret[6], secret[7]) >> 32);
+    pack(key, bytes_of(length), words);
+    return check_of_words(words, length, secret);
 }
 
 static inline int is_bare(const Column *keys, i64 count) { return count == 1 && keys->stored <= STORED_JSON; }

@@ -23,8 +23,8 @@ from cbt.tree.key_store import EncodedKeys, FrameKeys, Keys
 
 _OTHER_SECRET = hash("the hash of keys as they are in a block") & 0xFFFF_FFFF_FFFF_FFFF
 _SECRET = hash("the second hash of keys") & 0xFFFF_FFFF_FFFF_FFFF  # of strings, Python's hash differs in each process
-SECRETS = np.array([_SECRET, hash("the other half of the secret") & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)
-"""The secret of the kernel's second hash."""
+SECRETS = np.array([hash(f"word {word} of the secret") & 0xFFFF_FFFF_FFFF_FFFF for word in range(8)], np.uint64)
+"""The secret of the kernel's checks."""
 _STORED = {pl.String(): 0, pl.Int64(): 2, pl.Boolean(): 3}  # the kernel's names of types that keys are stored in
 _SCRATCH_BYTES = 2**16
 _PACKED_BITS_MAX = 30
