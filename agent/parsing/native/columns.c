@@ -81,13 +81,15 @@ static u8 *gathered(const Scan *scan, const u8 *kinds, View *views, int64_t *siz
     return texts;
 }
 
-/* Makes the Arrow array of a column's values of one kind, NULL in all other rows; returns 0 for lack of memory. */
+/* Makes the Arrow array of a column's values of one kind, NULL in all other rows; returns 0 for lack of memory. Where
+ * there are no other rows there are no bits of NULLs, the first buffer. */
 EXPORTED int32_t elf_export(const Scan *scan, int64_t column, int32_t kind, struct ArrowArray *array,
                             struct ArrowSchema *schema) {
     static const char *formats[] = {"n", "b", "l", "g", "vu"};
     const u8 *kinds = scan->kinds + column * scan->capacity;
     const uint64_t *numbers = scan->numbers + column * scan->capacity;
-    int64_t nulls, unset, count = kind == TEXT ? 4 : 2;
+    int64_t nulls = 0, unset, count = kind == TEXT ? 4 : 2;
+    int is_whole = scan->present[column] == 1u << kind;
     const void **buffers = calloc((size_t)count, sizeof *buffers);
     if (!buffers) return 0;
     memset(array, 0, sizeof *array);
@@ -96,7 +98,7 @@ EXPORTED int32_t elf_export(const Scan *scan, int64_t column, int32_t kind, stru
     array->n_buffers = count;
     array->length = scan->rows;
     array->release = release_array;
-    buffers[0] = bits_of(kinds, NULL, (u8)kind, scan->rows, &nulls);
+    if (!is_whole) buffers[0] = bits_of(kinds, NULL, (u8)kind, scan->rows, &nulls);
     if (kind == BOOLEAN) {
         buffers[1] = bits_of(kinds, numbers, (u8)kind, scan->rows, &unset);
     } else if (kind == TEXT) {
@@ -108,7 +110,7 @@ EXPORTED int32_t elf_export(const Scan *scan, int64_t column, int32_t kind, stru
     } else {
         buffers[1] = copied(numbers, scan->rows * (int64_t)sizeof *numbers);
     }
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = is_whole; i < count; i++)
         if (!buffers[i]) {
             release_array(array);
             return 0;

@@ -109,15 +109,23 @@ typedef struct {
 
 /* Texts. */
 
+static inline const u8 *over_ascii(const u8 *p, const u8 *end) {
+    const uint64_t tops = 0x8080808080808080u;
+    uint64_t bytes;
+    while (end - p >= 8) {
+        memcpy(&bytes, p, 8);
+        if (bytes & tops) break;
+        p += 8;
+    }
+    while (p < end && *p < 0x80) p++;
+    return p;
+}
+
 static inline int is_utf8(const u8 *p, const u8 *end) {
-    while (p < end) {
+    while ((p = over_ascii(p, end)) < end) {
         u8 first = *p;
         int more;
         u8 low = 0x80, high = 0xBF;
-        if (first < 0x80) {
-            p++;
-            continue;
-        }
         if (first >= 0xC2 && first <= 0xDF) {
             more = 1;
         } else if (first >= 0xE0 && first <= 0xEF) {
@@ -166,6 +174,22 @@ static inline const u8 *to_special(const u8 *p, const u8 *end) {
     }
 #endif
     while (p < end && *p != '"' && *p != '\\' && *p >= ' ' && *p < 0x80) p++;
+    return p;
+}
+
+/* Moves to the first byte that ends a word: a blank, a control character or a quote. */
+static inline const u8 *to_word_end(const u8 *p, const u8 *end) {
+#if defined(__SSE2__)
+    const __m128i quote = _mm_set1_epi8('"'), blank = _mm_set1_epi8(' ');
+    while (end - p >= 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)p);
+        __m128i found = _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(_mm_min_epu8(bytes, blank), bytes));
+        int mask = _mm_movemask_epi8(found);
+        if (mask) return p + __builtin_ctz((unsigned)mask);
+        p += 16;
+    }
+#endif
+    while (p < end && *p > ' ' && *p != '"') p++;
     return p;
 }
 

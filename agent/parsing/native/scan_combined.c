@@ -29,7 +29,7 @@ typedef struct {
 /* A word that ends at a blank, which is skipped; NULL if there is none. */
 static const u8 *read_word(const u8 *p, const u8 *end, Span *word) {
     word->start = p;
-    while (p < end && *p > ' ' && *p != '"') p++;
+    p = to_word_end(p, end);
     word->end = p;
     return p < end && p > word->start && *p == ' ' ? p + 1 : NULL;
 }
@@ -94,9 +94,9 @@ static int read_request(Line *line, const int32_t *places, Span request) {
     method.end = p;
     if (p == method.start || p >= request.end || *p != ' ') return 0;
     target.start = ++p;
-    while (p < request.end && *p != ' ') p++;
+    p = memchr(p, ' ', (size_t)(request.end - p));
+    if (!p || p == target.start) return 0;
     target.end = p;
-    if (p == target.start || p >= request.end) return 0;
     protocol.start = ++p;
     if (request.end - p < 5 || memcmp(p, "HTTP/", 5) || memchr(p, ' ', (size_t)(request.end - p))) return 0;
     mark = memchr(target.start, '?', (size_t)(target.end - target.start));
