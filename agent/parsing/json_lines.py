@@ -341,16 +341,25 @@ def json_schema(form: Format) -> tuple[dict[str, str], bool]:
 def _names(sample: bytes) -> tuple[str, ...]:
     """The keys of the objects in the sample, those of nested objects as paths with dots."""
     names: dict[str, None] = {}
+    known: set[tuple[str, ...]] = set()
     for event in decode_events(PathReader([()]), sample)[0]:
-        _add_names(event, "", _DEPTH_MAX, names)
+        if type(event) is dict:
+            _add_names(event, "", _DEPTH_MAX, names, known)
     return tuple(names)
 
 
-def _add_names(entry: Any, prefix: str, depth: int, names: dict[str, None]) -> None:
-    if type(entry) is not dict or not depth:
-        return
-    for key, value in entry.items():
-        if len(names) >= _NAMES_MAX:
-            return
-        names[prefix + key] = None
-        _add_names(value, f"{prefix}{key}.", depth - 1, names)
+def _add_names(
+    entries: dict[str, Any], prefix: str, depth: int, names: dict[str, None], known: set[tuple[str, ...]]
+) -> None:
+    """Adds the keys of an object, unless another in its place has had the same, as most have; and those below it."""
+    keys = (prefix, *entries)
+    is_new = keys not in known
+    if is_new:
+        known.add(keys)
+    for key, value in entries.items():
+        if is_new:
+            if len(names) >= _NAMES_MAX:
+                return
+            names[prefix + key] = None
+        if type(value) is dict and depth > 1:
+            _add_names(value, f"{prefix}{key}.", depth - 1, names, known)
