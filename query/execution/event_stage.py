@@ -19,7 +19,7 @@ from query.plan.cost import cost
 from query.plan.walk import conjunction, conjuncts, event_expressions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from query.execution.translation import Translator
     from query.model.expression import Expression
@@ -98,6 +98,8 @@ _MOST: dict[pl.DataType, tuple[float, int]] = {pl.Int64(): (2**31, 2**31), pl.Fl
 # The dtype of a needed column, and the known range of its numbers, if that is useful.
 _Physical: TypeAlias = tuple[pl.DataType, tuple[float, float] | None]
 _CALCULATING = ARITHMETIC | {"negate", "MOD"}
+_KEPT = ("@time", "pane")
+"""Columns of events beside those of the plan, which they keep."""
 _EMPTY_DTYPES = {"string": pl.String(), "any": pl.String(), "boolean": pl.Boolean()}
 
 
@@ -133,7 +135,8 @@ class EventStage:
         return tuple((f"o{n}", descending, type_) for n, (descending, type_) in enumerate(plain))
 
     def apply(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The events WHERE keeps: `@time` with keys and arguments, or with order and selected columns.
+        """The events WHERE keeps: `@time`, and `pane` if the frame has it, with keys and arguments, or with order and
+        selected columns.
 
         Aggregates that need the time of events find it as `time`.
         """
@@ -181,7 +184,6 @@ class _Compiled:
     def __init__(self, plan: Plan, order: Sequence[PlanOrder], physical: Sequence[_Physical]) -> None:
         is_told = plan.windowing is not None and plan.windowing.is_tumbling
         values = window_bounds(plan.window_ms if is_told else None)
-        self._needed = [column.name for column in plan.event_columns]
         for needed, (dtype, within) in zip(plan.event_columns, physical, strict=True):
             values[needed.name] = _within(column(needed.name, dtype, needed.type), within)
         translator = Translator(values, shared_calls(event_expressions(plan)))
@@ -190,10 +192,15 @@ class _Compiled:
         self._selection = translator.continued()
         columns = self._group_columns(plan) if plan.kind == "aggregate" else self._row_columns(plan, order)
         self._columns = list(columns)
+        known = {"@time", *(one.name for one in plan.event_columns)}
+        self._plain = None if plan.where is not None else _plain_columns(self._columns, known)
 
     def apply(self, frame: pl.DataFrame) -> pl.DataFrame:
-        events = self._where.filter(frame.select("@time", *self._needed))
-        return self._selection.prepare(events).select("@time", *self._columns).collect()
+        kept = [name for name in _KEPT if name in frame.columns]
+        if self._plain is not None:
+            return _picked(frame, {**dict(zip(kept, kept, strict=True)), **self._plain})
+        events = self._where.filter(frame)
+        return self._selection.prepare(events).select(*kept, *self._columns).collect()
 
     def _group_columns(self, plan: Plan) -> Iterator[pl.Expr]:
         for key in plan.keys:
@@ -220,6 +227,19 @@ class _Compiled:
         if value.kind == "null":
             return pl.lit(None, dtype=_EMPTY_DTYPES.get(expression.type, pl.Int64()))
         return value.expression
+
+
+def _plain_columns(expressions: Sequence[pl.Expr], known: Collection[str]) -> dict[str, str] | None:
+    """The columns that expressions name, by the names they give them; None where one is not among the known."""
+    if not all(expression.meta.undo_aliases().meta.is_column() for expression in expressions):
+        return None
+    columns = {one.meta.output_name(): one.meta.root_names()[0] for one in expressions}
+    return columns if set(columns.values()) <= set(known) else None
+
+
+def _picked(frame: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
+    """Columns of a frame by their new names, as they are: a hundredth of the price of a query."""
+    return pl.DataFrame({name: frame[own] for name, own in columns.items()})
 
 
 def _within(value: Value, within: tuple[float, float] | None) -> Value:

@@ -69,7 +69,6 @@ class JobFunction:
         # Also where too many groups are an error: agents stay small until the master has said so.
         self._limit = GroupLimit(plan.max_groups, "other")
         self._empty_store = self.new_store()
-        self._pane = cbt.pane_of(pl.col("@time"), plan.pane_ms)
 
     @classmethod
     def of(
@@ -225,7 +224,8 @@ class JobFunction:
             conditions.append(pl.col("@time") >= since_ms)
         if until_ms is not None:
             conditions.append(pl.col("@time") < until_ms)
-        return (events.filter(*conditions) if conditions else events).with_columns(pane=self._pane)
+        events = events.filter(*conditions) if conditions else events
+        return events.hstack([_panes_of(events["@time"], self.plan.pane_ms)])
 
     def columns_of(self, stream: str) -> list[SourceColumn]:
         """The columns to read of the events of a stream, or of the app it reads."""
@@ -255,8 +255,8 @@ class JobFunction:
         return all(column.name in events.columns for column in self.plan.columns)
 
     def select(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Matching events as keys and arguments (or rows), with their pane, as a store takes them."""
-        return self._events.apply(events).with_columns(pane=self._pane)
+        """Matching events of `in_range` as keys and arguments (or rows), with their pane, as a store takes them."""
+        return self._events.apply(events)
 
     def combine(self, states: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Merges the states of disjoint contributors, within the limit of groups: some panes after others, where there
@@ -375,7 +375,8 @@ class JobFunction:
         if isinstance(store, cbt.RowBuffer):
             return results.windows(state, panes)
         layout = store.layout
-        state = state.filter(~self.is_other) if layout.keys else state
+        others = state.select(self.is_other).to_series()
+        state = state.filter(~others) if others.any() else state
         windows: dict[int, query.ResultRows] = {}
         for part in layout.alike(state):
             windows |= results.windows(layout.lower(part), part["pane"].unique())
@@ -393,3 +394,10 @@ def _parts(states: Sequence[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
     for _, stretch in stretches:
         within = pl.col("pane").is_between(stretch["pane"][0], stretch["pane"][-1])
         yield [state.filter(within) for state in states]
+
+
+def _panes_of(times: pl.Series, size_ms: int | None) -> pl.Series:
+    """The panes of times; see `cbt.pane_of`."""
+    if size_ms is None:
+        return pl.Series("pane", [0], pl.Int64).new_from_index(0, len(times))
+    return pl.Series("pane", times.to_numpy() // size_ms * size_ms)
