@@ -10,7 +10,7 @@ from query.model.expression import Reference
 from query.plan.plan import PlanOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from query.physical.values import Value
     from query.plan.plan import Plan
@@ -95,3 +95,50 @@ def _any_columns(value: Value) -> list[pl.Expr]:
     if value.kind == "boolean":
         return [rank, value.expression.cast(pl.Float64), nothing[1], text]
     return [rank, *_number_columns(value), text]
+
+
+_NUMBER_BITS = 64
+_CODED = (pl.Int64(), pl.String())
+"""Types of columns whose values can be numbered in order."""
+
+
+def in_order(frame: pl.DataFrame, descending: Mapping[str, bool]) -> pl.DataFrame:
+    """The rows ordered by columns, most significant first, NULL last, without these columns but `pane`. O(n log n).
+
+    Texts that come again in many panes are compared once: all rows are then ordered as one number each, whose upper
+    bits number the values of the columns and whose lower bits are the row's number.
+    """
+    others = [name for name in descending if name != "pane"]
+    order = _packed(frame.select(*descending), descending) if len(others) < len(descending) else None
+    if order is not None:
+        return frame.drop(others)[order]
+    return frame.sort(list(descending), descending=list(descending.values()), nulls_last=True).drop(others)
+
+
+def _packed(keys: pl.DataFrame, descending: Mapping[str, bool]) -> pl.Series | None:
+    """The numbers of the rows in order; None where a row's values do not fit one number."""
+    if any(dtype not in _CODED for dtype in keys.dtypes):
+        return None
+    rows = keys.height
+    bits = (rows - 1).bit_length()
+    packed = pl.int_range(rows, dtype=pl.UInt64, eager=True)
+    for name, is_descending in reversed(list(descending.items())):
+        found, greatest = _numbered(keys[name], is_descending=is_descending)
+        if found is None or bits + greatest.bit_length() > _NUMBER_BITS:
+            return None
+        packed += found * (1 << bits)
+        bits += greatest.bit_length()
+    return (packed.sort(multithreaded=False) % (1 << (rows - 1).bit_length())).cast(pl.UInt32)
+
+
+def _numbered(column: pl.Series, *, is_descending: bool) -> tuple[pl.Series | None, int]:
+    """A column's values as numbers from 0 on, which have its order, and the greatest number: that of NULL."""
+    numbers = column
+    if column.dtype == pl.String:
+        known = column.drop_nulls().unique().sort()
+        numbers = column.cast(pl.Enum(known)).to_physical().cast(pl.Int64)
+    low, high = numbers.min(), numbers.max()
+    if not isinstance(low, int) or not isinstance(high, int) or (high - low).bit_length() >= _NUMBER_BITS - 1:
+        return None, 0
+    numbers = (high - numbers if is_descending else numbers - low).fill_null(high - low + 1)
+    return numbers.cast(pl.UInt64), high - low + 1

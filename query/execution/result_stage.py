@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from query.execution.ordering import directions, order_columns, row_order, sort_columns
+from query.execution.ordering import directions, in_order, order_columns, row_order, sort_columns
 from query.execution.rows import ResultRows, ResultTable
 from query.execution.translation import Translator
 from query.functions.aggregates import AGGREGATES
-from query.model.canonical import kind_of, physical, text_sort_columns
+from query.model.canonical import is_quoted, kind_of, physical, quoted_sort_columns, text_sort_columns
 from query.model.expression import Operation, Reference, references
 from query.physical.values import NULL, Value, column
 from query.plan.plan import PlanOrder
@@ -71,9 +71,11 @@ class ResultStage:
             yield self._plan.having
 
     def _ordered(self, frame: pl.DataFrame, prefix: str) -> pl.DataFrame:
-        descending = [False, *directions(self._order)]
-        names = ["pane", *(f"{prefix}{n}" for n in range(len(descending) - 1))]
-        frame = frame.sort(names, descending=descending, nulls_last=True)
+        descending = {"pane": False} | {f"{prefix}{n}": one for n, one in enumerate(directions(self._order))}
+        alike = [name for name in descending if _is_one_value(frame[name])]
+        frame = frame.drop(name for name in alike if name != "pane")
+        differing = {name: one for name, one in descending.items() if name not in alike}
+        frame = in_order(frame, differing) if differing else frame
         if self._plan.limit is None:
             return frame
         return frame.filter(pl.int_range(pl.len()).over("pane") < self._plan.limit)
@@ -116,6 +118,7 @@ class ResultStage:
     def _evaluated(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sort columns s0, s1 ... and output columns v0, v1 ...; doubles of a number are in v0.double."""
         texts = _text_columns(frame, self._types)
+        quoted = {name for name in texts if is_quoted(frame[name])}
         values = _session_bounds() if self._has_sessions else _bounds(self._plan.window_ms)
         for name, type_ in self._types.items():
             if f"={name}" in frame.columns:
@@ -126,7 +129,7 @@ class ResultStage:
         sorting = (
             plain
             for key in self._order
-            for plain in order_columns(key, _sort_columns(key.expression, texts, translator))
+            for plain in order_columns(key, _sort_columns(key.expression, texts, quoted, translator))
         )
         named = [expression.alias(f"s{n}") for n, expression in enumerate(sorting)]
         for n, output in enumerate(self._plan.output):
@@ -143,7 +146,19 @@ def _text_columns(frame: pl.DataFrame, types: Mapping[str, str]) -> set[str]:
     return {name for name in candidates if frame.schema.get(name) == pl.String}
 
 
-def _sort_columns(expression: Expression, texts: set[str], translator: Translator) -> list[pl.Expr]:
+def _is_one_value(column: pl.Series) -> bool:
+    """Whether a column has the same in all rows, so that no order depends on it."""
+    nulls = column.null_count()
+    if nulls or column.is_empty():
+        return nulls == len(column)
+    return column[0] == column[-1] and column.min() == column.max()
+
+
+def _sort_columns(
+    expression: Expression, texts: set[str], quoted: set[str], translator: Translator
+) -> list[pl.Expr]:  # fmt: skip
+    if isinstance(expression, Reference) and expression.type == "any" and expression.name in quoted:
+        return quoted_sort_columns(expression.name)
     if isinstance(expression, Reference) and expression.name in texts:
         return text_sort_columns(expression.name, expression.type)
     return sort_columns(translator.bound(expression), expression.type)

@@ -85,3 +85,16 @@ def text_sort_columns(name: str, type_: str) -> list[pl.Expr]:
     rank = kind_of(text).replace_strict(_RANKS, default=None, return_dtype=pl.Int64)
     boolean = pl.when(text.is_in(["true", "false"])).then((text == "true").cast(pl.Float64))
     return [rank, pl.coalesce(number, boolean), exact, text.map_batches(strings, return_dtype=pl.String)]
+
+
+def is_quoted(texts: pl.Series) -> bool:
+    """Whether all texts are of strings, or NULL."""
+    return texts.str.starts_with('"').all()
+
+
+def quoted_sort_columns(name: str) -> list[pl.Expr]:
+    """`text_sort_columns` of a column of type any that holds strings alone."""
+    text = pl.col(name)
+    rank = pl.when(text.is_not_null()).then(pl.lit(_RANKS["string"], dtype=pl.Int64))
+    nothing = [pl.lit(None, dtype=pl.Float64), pl.lit(None, dtype=pl.Int64)]
+    return [rank, *nothing, text.map_batches(strings, return_dtype=pl.String)]
