@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import TypeVar
 
 import polars as pl
 
 _PANES_MAX = 100_000
+_Times = TypeVar("_Times", pl.Expr, pl.Series)
 
 
-def pane_of(time: pl.Expr, size_ms: int | None) -> pl.Expr:
+def pane_of(time: _Times, size_ms: int | None) -> _Times:
     """The pane of each time: the pane's start. Both are Int64 ms since the Unix epoch; without a size there
     is one pane, 0.
 

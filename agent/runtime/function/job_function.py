@@ -225,7 +225,7 @@ class JobFunction:
         if until_ms is not None:
             conditions.append(pl.col("@time") < until_ms)
         events = events.filter(*conditions) if conditions else events
-        return events.hstack([_panes_of(events["@time"], self.plan.pane_ms)])
+        return events.hstack([cbt.pane_of(events["@time"], self.plan.pane_ms).alias("pane")])
 
     def columns_of(self, stream: str) -> list[SourceColumn]:
         """The columns to read of the events of a stream, or of the app it reads."""
@@ -394,10 +394,3 @@ def _parts(states: Sequence[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
     for _, stretch in stretches:
         within = pl.col("pane").is_between(stretch["pane"][0], stretch["pane"][-1])
         yield [state.filter(within) for state in states]
-
-
-def _panes_of(times: pl.Series, size_ms: int | None) -> pl.Series:
-    """The panes of times; see `cbt.pane_of`."""
-    if size_ms is None:
-        return pl.Series("pane", [0], pl.Int64).new_from_index(0, len(times))
-    return pl.Series("pane", times.to_numpy() // size_ms * size_ms)
