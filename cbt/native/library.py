@@ -18,6 +18,9 @@ sum in 128 bits, `units` the same in units of 2**-32, `doubles` in such units an
 `greatest` have a mark where there is a value, and its rank; squares are summed in units of 2**72 and 1, those of
 `units` and `doubles` in units of 2**32, 2**-64, 2**-160 and 2**-256."""
 
+STORED_TEXT, STORED_JSON, STORED_INTEGER, STORED_BOOLEAN = range(4)
+"""The kernel's names of the ways in which keys are stored."""
+
 
 class Array(ctypes.Structure):
     """An array of Arrow's C data interface."""

@@ -18,14 +18,14 @@ from cbt.algebra.key_index import Checks, Hashes, Rows
 from cbt.layout.layout import Layout
 from cbt.layout.state_arrays import Arrays
 from cbt.native.arrow import FORMATS, arrays_of
-from cbt.native.library import Column, KernelBlock, load
+from cbt.native.library import STORED_BOOLEAN, STORED_INTEGER, STORED_TEXT, Column, KernelBlock, load
 from cbt.tree.key_store import EncodedKeys, FrameKeys, Keys
 
 _OTHER_SECRET = hash("the hash of keys as they are in a block") & 0xFFFF_FFFF_FFFF_FFFF
 _SECRET = hash("the second hash of keys") & 0xFFFF_FFFF_FFFF_FFFF  # of strings, Python's hash differs in each process
 SECRETS = np.array([hash(f"word {word} of the secret") & 0xFFFF_FFFF_FFFF_FFFF for word in range(8)], np.uint64)
 """The secret of the kernel's checks."""
-_STORED = {pl.String(): 0, pl.Int64(): 2, pl.Boolean(): 3}  # the kernel's names of types that keys are stored in
+_STORED = {pl.String(): STORED_TEXT, pl.Int64(): STORED_INTEGER, pl.Boolean(): STORED_BOOLEAN}
 _SCRATCH_BYTES = 2**16
 _PACKED_BITS_MAX = 30
 

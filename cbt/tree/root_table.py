@@ -21,15 +21,31 @@ from cbt.layout.layout import Layout
 from cbt.layout.state_arrays import ArrayColumn, Arrays, ExtremeColumn, SumColumn
 from cbt.native.arrow import FORMATS, arrays_of
 from cbt.native.arrow import Arrays as Columns
-from cbt.native.library import OPERATIONS, Column, KernelBlock, Root, Source, load
+from cbt.native.library import (
+    OPERATIONS,
+    STORED_BOOLEAN,
+    STORED_INTEGER,
+    STORED_JSON,
+    STORED_TEXT,
+    Column,
+    KernelBlock,
+    Root,
+    Source,
+    load,
+)
 from cbt.tree.batch import SECRETS, RowBatch
 from cbt.tree.fragment import EVERY_PANE, Panes
 from cbt.tree.key_store import EncodedColumn, EncodedKeys
 
 _DONE, _FULL = 0, 1
-_STORED = {"string": 0, "any": 1, "number": 1, "integer": 2, "boolean": 3}
-"""The kernel's names of the ways in which keys are stored, by the type of the key."""
-_INTEGER, _BOOLEAN = 2, 3
+_STORED = {
+    "string": STORED_TEXT,
+    "any": STORED_JSON,
+    "number": STORED_JSON,
+    "integer": STORED_INTEGER,
+    "boolean": STORED_BOOLEAN,
+}
+"""The ways in which keys are stored, by the type of the key."""
 _ENTRY_BYTES, _WORD_BYTES, _SLOT_BYTES = 32, 8, 8
 _PROBES_MAX = 256
 _PANES_MAX = 1024
@@ -52,7 +68,7 @@ class RootTable:
             self._words[name] = (self._stride - _ENTRY_BYTES) // _WORD_BYTES
             self._stride += _WORD_BYTES * _words(column)
         self._words_count = (self._stride - _ENTRY_BYTES) // _WORD_BYTES
-        self._is_bare = len(layout.keys) == 1 and _STORED[layout.keys[0].type] < _INTEGER
+        self._is_bare = len(layout.keys) == 1 and _STORED[layout.keys[0].type] in (STORED_TEXT, STORED_JSON)
         self.entries_max, self._bytes_max = entries_max, bytes_max
         self.rows_of_group = 0.0
         """Rows of a group in the table that was drained last."""
@@ -290,9 +306,9 @@ class RootTable:
             valid, values = np.empty(count, np.bool_), np.empty(count, np.int64)
             at = places.ctypes.data, count
             size = library.elf_root_values(root, *at, stored, *_addresses(cursors, valid, values))
-            if stored == _INTEGER:
+            if stored == STORED_INTEGER:
                 columns.append(EncodedColumn(_nulls(valid), values, None, b""))
-            elif stored == _BOOLEAN:
+            elif stored == STORED_BOOLEAN:
                 columns.append(EncodedColumn(_nulls(valid), values.astype(np.int8), None, b""))
             else:
                 text = np.empty(size, np.uint8)

@@ -1,8 +1,8 @@
 """Scans lines of logs outside the interpreter: blocks in, columns out, and the lines that need the exact parsers.
 
 Comes as a few C sources without Python's ABI, built when ELF is installed. Where it cannot be built or loaded,
-everything runs on the exact parsers in Python, which mean the same. May import nothing but libraries, and what loads
-this one.
+everything runs on the exact parsers in Python, which mean the same. May import nothing but libraries, and what
+loads this one and hands its columns over: `cbt.native`.
 """
 
 from agent.parsing.native.combined_scanner import COMBINED_FIELDS, CombinedScanner, combined_scanner

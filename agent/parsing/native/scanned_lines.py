@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,38 +12,13 @@ import polars as pl
 
 from agent.parsing.native.library import Scan, count_lines
 from agent.parsing.native.scan_tests import KINDS, ScanTests
+from cbt.native.arrow import Exported
 
 BLOCK_BYTES_MAX = 1 << 30
 """Upper bound on a block, whose places are 32-bit numbers; a larger one is parsed exactly."""
 _VIEW_BYTES = 16
 _SAMPLE_BYTES = 32 << 10
 _ROWS_SPARE = 64
-
-
-class _Schema(ctypes.Structure):
-    _fields_ = (("head", ctypes.c_void_p * 3), ("counts", ctypes.c_int64 * 2), ("tail", ctypes.c_void_p * 4))
-
-
-class _Array(ctypes.Structure):
-    _fields_ = (("counts", ctypes.c_int64 * 5), ("tail", ctypes.c_void_p * 5))
-
-
-_capsule = ctypes.pythonapi.PyCapsule_New
-_capsule.restype = ctypes.py_object
-_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-
-
-class _Exported:
-    """An array that whoever imports it owns from then on (Arrow's PyCapsule interface)."""
-
-    def __init__(self) -> None:
-        self.array, self.schema = _Array(), _Schema()
-
-    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Any, Any]:
-        return (
-            _capsule(ctypes.addressof(self.schema), b"arrow_schema", None),
-            _capsule(ctypes.addressof(self.array), b"arrow_array", None),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +76,7 @@ class ScannedLines:
         }
 
     def _series(self, column: int, kind: int) -> pl.Series:
-        exported = _Exported()
+        exported = Exported()
         pointers = ctypes.byref(exported.array), ctypes.byref(exported.schema)
         if not self._library.elf_export(ctypes.byref(self._memory.scan), column, kind, *pointers):
             raise MemoryError("no memory for a column of scanned lines")
