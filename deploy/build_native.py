@@ -25,10 +25,11 @@ except ImportError:  # run as a command
     BuildHookInterface = object  # type: ignore[assignment, misc]
 
 ROOT = Path(__file__).parents[1]
-FOLDER, TREE_FOLDER = Path("agent/parsing/native"), Path("cbt/native")
-LIBRARY, SEAL = FOLDER / "_scan.so", FOLDER / "_scan.json"
-LIBRARIES = (LIBRARY, TREE_FOLDER / "_tree.so")
+SCANNER = Path("agent/parsing/native/_scan.so")
+LIBRARIES = (SCANNER, Path("cbt/native/_tree.so"))
 """The scanner of lines and the tree's kernel, each beside its sources."""
+SEAL = ".json"
+"""Suffix of the file beside a library that says what it has to be."""
 OPTIONS = ("-O3", "-std=c11", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-g0")
 COMPILERS = ("cc", "gcc", "clang")
 PLATFORM = "ELF_WHEEL_PLATFORM"
@@ -91,7 +92,7 @@ def build(root: Path, command: list[str], library: Path) -> None:
     finally:
         made.unlink(missing_ok=True)
     seal = {"sha256": digest, "machine": wanted.machine, "system": wanted.system}
-    library.with_suffix(SEAL.suffix).write_text(json.dumps(seal) + "\n")
+    library.with_suffix(SEAL).write_text(json.dumps(seal) + "\n")
 
 
 def try_to_build(root: Path) -> str:
@@ -125,7 +126,7 @@ class NativeBuildHook(BuildHookInterface):
             tag = os.environ.get(PLATFORM) or sysconfig.get_platform().replace("-", "_").replace(".", "_")
             build_data["tag"] = f"py3-none-{tag}"
             build_data["pure_python"] = False
-            build_data["artifacts"] += [str(file) for one in LIBRARIES for file in (one, one.with_suffix(SEAL.suffix))]
+            build_data["artifacts"] += [str(file) for one in LIBRARIES for file in (one, one.with_suffix(SEAL))]
 
 
 if __name__ == "__main__":

@@ -41,10 +41,10 @@ def test_sources_that_do_not_compile_leave_no_library(tmp_path: Path) -> None:
     if compiler is None:
         pytest.skip("no C compiler here")
     root = copy_of_sources(tmp_path)
-    (root / build_native.FOLDER / "broken.c").write_text("no C at all")
+    (root / build_native.SCANNER.parent / "broken.c").write_text("no C at all")
     reason = build_native.try_to_build(root)
     assert "broken.c" in reason
-    assert not (root / build_native.LIBRARY).exists()
+    assert not (root / build_native.SCANNER).exists()
 
 
 @pytest.mark.slow
@@ -55,11 +55,11 @@ def test_it_is_built_for_each_platform(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv(build_native.PLATFORM, name)
     root = copy_of_sources(tmp_path)
     assert build_native.try_to_build(root) == ""
-    wanted, file = build_native.TARGETS[name], root / build_native.LIBRARY
+    wanted, file = build_native.TARGETS[name], root / build_native.SCANNER
     content = file.read_bytes()
     place, code = MACHINE_CODES[wanted.system, wanted.machine]
     assert (content[:4], content[place]) == (MAGIC[wanted.system], code)
-    assert json.loads((root / build_native.SEAL).read_bytes())["machine"] == wanted.machine
+    assert json.loads(file.with_suffix(build_native.SEAL).read_bytes())["machine"] == wanted.machine
     fits = (build_native.platform.machine(), sys.platform) == (wanted.machine, wanted.system)
     loaded = load_library(file, library.INTERFACE)
     assert (loaded.library is not None) == (fits and "musl" not in name), loaded.reason
