@@ -18,7 +18,7 @@ from pathlib import Path
 from agent import log
 from agent.durable_files import write_durably
 from agent.runtime.master.kept_jobs import KeptJobs
-from agent.runtime.master.result_log import GIVEN_BYTES_MAX
+from agent.runtime.master.result_log import BYTES_MAX
 from agent.runtime.messages.job_records import RECORDS, JobRecord
 from overlay import WireError
 
@@ -28,7 +28,7 @@ LIVE_BYTES_MAX = 64 << 20
 the jobs alone are larger, the disk keeps none."""
 GARBAGE_BYTES_MIN = 4 << 20
 """Outdated bytes from which the next generation begins, if they are more than the others."""
-RESULT_BUDGETS = (GIVEN_BYTES_MAX, 64 << 10, 4 << 10, 0)
+RESULT_BUDGETS = (BYTES_MAX, 1 << 20, 64 << 10, 4 << 10, 0)
 """Bytes of results of each job that a generation begins with: the first with which it is small enough."""
 MODE = 0o600
 SUFFIX = ".journal"

@@ -56,6 +56,7 @@ from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import END, FIRST_PANE, Run, holds_panes, in_pieces
 from agent.runtime.reduce.combiner import PaneSpan
 from agent.runtime.reduce.straggler import (
+    HOLDBACK_S,
     LEAP_AGAIN_S,
     NEW_EPOCH_S,
     RECOVER_S,
@@ -130,7 +131,7 @@ class Announcing:
 
 
 SETTLE_S = 1.0
-"""Least age of a master that publishes bounded input, which may be read before all agents have enrolled."""
+"""Least age of a master that publishes the past, which may be read before all agents have enrolled."""
 NOBODY_S = 5.0
 """Time after which a bounded job ends if no agent with its stream has enrolled."""
 UNFOLLOWED_S = 30.0
@@ -148,8 +149,11 @@ STANDSTILL_S = 3.0
 """Time for which parts of a pane wait for others from which on an agent is suspected to follow another master."""
 RESULT_BYTES_MAX = 48 << 20
 """Upper bound on a result; a larger one loses its last rows."""
-PIECE_BYTES = 4 << 20
+PIECE_BYTES = 1 << 20
 """Memory of runs that are published at a stroke, or a single pane's. Peers would miss a sign of life meanwhile."""
+UNCONFIRMED_BYTES = 1 << 20
+"""Bytes of results that wait for replicas from which on no more are made. The next master's log is to hold all that the
+last one had made: with what is made at a stroke they fit in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +375,8 @@ class JobMaster:
         """Goes on with what a replica or the disk has confirmed."""
         self._release(now)
         self.rollout.tick(now)
+        if self.has_more:
+            self.on_complete(now)
 
     # Time.
 
@@ -459,7 +465,7 @@ class JobMaster:
 
     def on_complete(self, now: float) -> None:
         """Publishes the runs that every source has reached, unless they are held back for missing agents."""
-        if self.ended is None and self.state.failure is None:
+        if self._makes_more():
             if not self._complete:
                 self._take_complete(now)
             if self._complete:
@@ -470,12 +476,19 @@ class JobMaster:
     @property
     def has_more(self) -> bool:
         """Whether `on_complete` would publish more at once."""
-        return bool(self._complete) and self.ended is None and self.state.failure is None
+        return bool(self._complete) and self._makes_more()
+
+    def _makes_more(self) -> bool:
+        """Whether the job goes on, and its replicas keep up."""
+        unconfirmed = sum(len(json) for outcome in self._outcomes for _, json in outcome.json)
+        return self.ended is None and self.state.failure is None and unconfirmed < UNCONFIRMED_BYTES
 
     def _take_complete(self, now: float) -> None:
         """Takes what is to be published now."""
         spans, written_off = self.local.nodes.complete_spans(), self._holdback.written_off
         self._holdback.begun(has_parts=bool(spans or self.local.nodes.waiting_runs), now=now)
+        if spans and self._settles(now):
+            spans = []
         if spans and self._holds_back(spans, now):
             # A pane that lacks nobody does not wait for what later ones lack.
             spans = list(takewhile(lambda span: not self._lacking(span), spans if self.local.is_copied else ()))
@@ -489,8 +502,6 @@ class JobMaster:
 
     def _holds_back(self, spans: Iterable[PaneSpan], now: float) -> bool:
         state = self.state
-        if state.job.bounded and state.frontier == FIRST_PANE and now - self._began_at < SETTLE_S:
-            return True
         missing = stragglers = 0
         for span in spans:
             if span.upto > self._leap[0]:
@@ -501,6 +512,14 @@ class JobMaster:
         waits = self._holdback.holds_back(missing, self._recover_s, now)
         state.written_off = self._holdback.written_off
         return self._waits_for_copies(missing, stragglers, stragglers | dead, now) or waits
+
+    def _settles(self, now: float) -> bool:
+        """Whether agents may still enrol, or say from when on they have events, that have some of the past."""
+        roster, age_s = self.state.roster, now - self._began_at
+        reads_past = self.state.job.bounded or roster.expected(FIRST_PANE)
+        if not reads_past or self.state.frontier != FIRST_PANE:
+            return False
+        return age_s < SETTLE_S or (age_s < HOLDBACK_S and bool(roster.present() & ~roster.expected(END)))
 
     def _lacking(self, span: PaneSpan) -> int:
         """The agents that should be in a span, and are not as a whole."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from agent.runtime.fleet.job_directory import ENDED_MAX, JOBS_MAX
 from agent.runtime.master.job_log import JobLog
-from agent.runtime.master.result_log import GIVEN_BYTES_MAX, ResultLog
+from agent.runtime.master.result_log import ResultLog
 from agent.runtime.messages.job_records import DescriptorRecord, DropRecord, EndRecord, JobRecord, LinesRecord
 from agent.runtime.messages.jobs import Replica
 from agent.runtime.messages.programs import LOG_LINES_MAX
@@ -101,7 +101,7 @@ class KeptJobs:
         for pane, json in record.results:
             kept.results.append(pane, json)
 
-    def records(self, results_bytes_max: int = GIVEN_BYTES_MAX) -> Iterator[JobRecord]:
+    def records(self, results_bytes_max: int) -> Iterator[JobRecord]:
         """Few records that add up to the same, with so many bytes of results of each job; without logs if it is 0."""
         for app_id, epoch in self.ended.items():
             yield EndRecord(app_id, epoch)

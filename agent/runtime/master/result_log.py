@@ -9,10 +9,9 @@ from agent.runtime.model.panes import FIRST_PANE
 
 RESULTS_MAX = 64
 BYTES_MAX = 8 << 20
+"""Upper bound on the results that are kept, and on those in one message, which has the newest."""
 GIVEN_RESULT_BYTES_MAX = 256 << 10
 """Upper bound on a replicated result: the next master knows that a larger one is lost."""
-GIVEN_BYTES_MAX = 1 << 20
-"""Upper bound on the results in one message, which has the newest."""
 
 
 class ResultLog:
@@ -51,12 +50,12 @@ class ResultLog:
         """The results after a pane, in order."""
         return (result for result in self._results if result[0] > pane)
 
-    def to_give(self, after: int, bytes_max: int = GIVEN_BYTES_MAX) -> list[tuple[int, bytes]]:
-        """The results after a pane that fit a message, led by an empty one in place of the newest that does not."""
+    def to_give(self, after: int, bytes_max: int | None = None) -> list[tuple[int, bytes]]:
+        """The newest results after a pane that fit a message, led by an empty one in place of the newest that does not."""
         lost, results = self.lost, []
         for pane, json in self.after(after):
             results.append((pane, json if len(json) <= GIVEN_RESULT_BYTES_MAX else b""))
-        while sum(len(json) for _, json in results) > bytes_max:
+        while sum(len(json) for _, json in results) > (BYTES_MAX if bytes_max is None else bytes_max):
             lost, _ = results.pop(0)
         return [(lost, b""), *results] if lost > after else results
 
