@@ -51,7 +51,7 @@ class ResultLog:
         return (result for result in self._results if result[0] > pane)
 
     def to_give(self, after: int, bytes_max: int | None = None) -> list[tuple[int, bytes]]:
-        """The newest results after a pane that fit a message, led by an empty one in place of the newest that does not."""
+        """The newest results after a pane that fit a message, led by an empty one for the newest that does not."""
         lost, results = self.lost, []
         for pane, json in self.after(after):
             results.append((pane, json if len(json) <= GIVEN_RESULT_BYTES_MAX else b""))
