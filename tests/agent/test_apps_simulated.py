@@ -130,7 +130,7 @@ def test_a_closer_node_reads_on(seed: int) -> None:
     assert {one.epoch[1] for one in life.fleet.of(TOP)} == {1, 2}
 
 
-@pytest.mark.parametrize("seed", seeds(1, slow=(2, 3)))
+@pytest.mark.parametrize("seed", seeds(slow=(1, 2, 3)))
 def test_an_agent_that_leaves_hands_the_reading_over(seed: int) -> None:
     life = begin_reading(seed)
     follow_from_elsewhere(life, TOP)
@@ -140,7 +140,7 @@ def test_an_agent_that_leaves_hands_the_reading_over(seed: int) -> None:
     assert {one.epoch[1] for one in life.fleet.of(TOP)} == {1, 2}
 
 
-@pytest.mark.parametrize("seed", seeds(1, slow=(2,)))
+@pytest.mark.parametrize("seed", seeds(slow=(1, 2)))
 def test_windows_that_are_not_kept_long_enough_are_missed_honestly(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader's agent stands still, and the job it reads keeps two results."""
     monkeypatch.setattr(result_log, "RESULTS_MAX", 2)

@@ -10,6 +10,7 @@ import pytest
 from memory_fleet import KEY, Fleet, events
 from program_fleet import FIGURE_7, ProgramFleet, feed
 from recording_client import client_of
+from seeds import seeds
 from test_combiner import add_up, run_of, totals
 from test_job_code_in_use import RECEIVING
 from test_job_code_in_use import WORDS as MAPPED
@@ -47,7 +48,7 @@ def told(found: Sequence[WindowResult]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(("size", "bystanders"), [(1, 0), (2, 1), (5, 0), (9, 4)])
-@pytest.mark.parametrize("trees", [2, 4, 64])
+@pytest.mark.parametrize("trees", seeds(2, 64, slow=[4]))
 def test_several_trees_give_what_one_gives(size: int, bystanders: int, trees: int) -> None:
     for sql in (GROUPED, f"{GROUPED} ORDER BY n DESC LIMIT 3 WINDOWING 1 SECOND"):
         one, several = (results(f"{sql} TREES {m}", size, bystanders=bystanders) for m in (1, trees))

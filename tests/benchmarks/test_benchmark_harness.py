@@ -106,9 +106,7 @@ def test_a_rival_that_was_not_run_stays_in_the_table(tmp_path: Path) -> None:
     assert lines[1].rival == "Spark Structured Streaming local[2] (not run: no Java)"
 
 
-@pytest.mark.parametrize(
-    "name", seeds("sums", "where", slow=[name for name in local.CASES if name not in ("sums", "where")])
-)
+@pytest.mark.parametrize("name", seeds("sums", slow=[name for name in local.CASES if name != "sums"]))
 def test_all_who_run_in_a_case_agree(name: str, tmp_path: Path) -> None:
     case = local.CASES[name]
     data = case.write(tmp_path, 2_000)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from overlay_observer import Observer
 from overlay_oracle import leaf_set_errors, simulated_overlay, tree_errors
+from seeds import seeds
 
 from overlay import Churn, Node, ParetoSessions, Sessions, Simulator, WeibullSessions, closest
 
@@ -65,7 +66,7 @@ class Churning:
     [WeibullSessions(60.0), pytest.param(ParetoSessions(60.0), marks=pytest.mark.slow)],
     ids=["weibull", "pareto"],
 )
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", seeds(slow=[1, 2, 3]))
 def test_routes_arrive_while_nodes_come_and_go(seed: int, sessions: Sessions) -> None:
     churning = Churning(seed, sessions)
     fates = churning.run(120.0)

@@ -135,7 +135,7 @@ def end_of_troubles(overlay: LivingOverlay) -> None:
     raise AssertionError("some nodes never got in")
 
 
-@pytest.mark.parametrize("seed", seeds(5, 6, slow=[0, 1, 2, 3, 4, 7]))
+@pytest.mark.parametrize("seed", seeds(6, slow=[0, 1, 2, 3, 4, 5, 7]))
 def test_whatever_happened_the_overlay_ends_up_sound(seed: int) -> None:
     source = random.Random(seed)
     overlay = LivingOverlay(seed, source.choice([6, 12, 16]), groups=2)

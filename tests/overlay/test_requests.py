@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from overlay_oracle import check_all, memory_overlay, simulated_overlay
+from seeds import seeds
 
 from overlay import (
     Delivered,
@@ -181,7 +182,7 @@ def test_a_request_of_a_node_that_joins_waits_until_it_is_in() -> None:
     assert (told.ticket, told.payload) == (ticket, b"ba")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, slow=[2]))
 def test_requests_are_answered_through_loss_and_crashes_and_no_node_applies_one_twice(seed: int) -> None:
     source, owners = random.Random(seed), Owners()
     simulator = Simulator(source, on_event=owners)

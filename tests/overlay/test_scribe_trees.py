@@ -113,7 +113,7 @@ def test_groups_made_before_during_and_after_joins_end_as_one_tree_each(
     assert groups.errors() == []
 
 
-@pytest.mark.parametrize("seed", seeds(1, 7, slow=[0, 2, 3, 4, 5, 6]))
+@pytest.mark.parametrize("seed", seeds(1, slow=[0, 2, 3, 4, 5, 6, 7]))
 def test_trees_converge_in_spite_of_loss_delays_and_joins(seed: int) -> None:
     source = random.Random(seed)
     loss = source.choice([0.1, 0.3])
