@@ -23,7 +23,7 @@ from agent import EmbeddedFleet, SpillArea, Submit, WindowResult
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.feeding.stream_schema import schema_of
 from agent.feeding.table_files import read_table, table_schema
-from agent.parsing import ColumnTest, Format, Parsed, Parser, parser, sniff
+from agent.parsing import Format, Parsed, Parser, sniff
 from agent.runtime.upstream.tables import FileTable
 from agent.sources import Reading, SourceError
 from agent.sources import SourceFile as SourceFile
@@ -242,9 +242,8 @@ class LocalRun:
         """
         by_file = len(self._inputs) >= len(fleet)
         parts_assigned = 0
-        clauses = [[ColumnTest(*test) for test in clause] for clause in query.where_clauses(self.plan)]
         for index, source in enumerate(self._inputs):
-            decode = parser(source.format, fleet.needs(source.stream), clauses)
+            decode = fleet.parser(source.stream, source.format)
             parts = source.file.readings(block_bytes=BLOCK_BYTES, csv_quotes=source.format.quotes_span_lines)
             for part in self._unbroken(parts):
                 agent = (index if by_file else parts_assigned) % len(fleet)

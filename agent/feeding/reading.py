@@ -95,6 +95,7 @@ class FeedReader:
         self._has_begun = False
         self._seen_ms = NO_WATERMARK_MS
         self._is_live = not feed.bounded
+        self._clauses = feed.clauses
         self._max_skew_ms = max_skew_ms
         self._parsers: dict[tuple[Format, Columns], Parser] = {}
         self._newest_ms = NO_WATERMARK_MS
@@ -193,21 +194,22 @@ class FeedReader:
         if found is None:
             if len(self._parsers) >= PARSERS_MAX:
                 self._parsers.clear()
-            found = self._parsers[key] = parser(form, columns)
+            found = self._parsers[key] = parser(form, columns, self._clauses)
         return found
 
     def _note_times(self, piece: SourceBlock[Format], parsed: Parsed, wall_ms: int) -> None:
         """Advances a file to its newest event, apart from events ahead of the wall clock."""
         limit = wall_ms + self._max_skew_ms
         # An event that is not believed yet may be, by the time it is inserted.
-        seen = (_newest(frame[TIME], wall_ms + 2 * FUTURE_MS) for frame in parsed.frames)
+        frames = parsed.frames if parsed.passed_over is None else (*parsed.frames, parsed.passed_over.times)
+        seen = (_newest(frame[TIME], wall_ms + 2 * FUTURE_MS) for frame in frames)
         self._seen_ms = max(self._seen_ms, *(time for time in seen if time is not None), NO_WATERMARK_MS)
-        newest = [time for frame in parsed.frames if (time := _newest(frame[TIME], limit)) is not None]
+        newest = [time for frame in frames if (time := _newest(frame[TIME], limit)) is not None]
         reached = piece.part.reached_ms
         if newest:
             piece.part.reached_ms = max(newest) if reached is None else max(reached, *newest)
             self._newest_ms = max(self._newest_ms, *newest)
-        elif reached is None and (parsed.malformed or parsed.frames):
+        elif reached is None and (parsed.malformed or frames):
             # A file without credible times must not hold the others back.
             piece.part.reached_ms = wall_ms
 
@@ -221,7 +223,7 @@ class FeedReader:
 
 
 def slices(parsed: Parsed) -> Iterator[Parsed]:
-    """Splits events into bounded amounts; counters and the watermark come with the last."""
+    """Splits events into bounded amounts; counters, the watermark and what was passed over come with the last."""
     parts = [
         frame.slice(start, ROWS_PER_INSERT)
         for frame in parsed.frames
@@ -230,7 +232,7 @@ def slices(parsed: Parsed) -> Iterator[Parsed]:
     for part in parts[:-1]:
         held_back = None if parsed.watermark_ms is None else NO_WATERMARK_MS
         yield Parsed((part,), 0, held_back)
-    yield Parsed(tuple(parts[-1:]), parsed.malformed, parsed.watermark_ms)
+    yield replace(parsed, frames=tuple(parts[-1:]))
 
 
 def _newest(times: pl.Series, limit: int) -> int | None:

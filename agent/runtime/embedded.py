@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from agent.parsing import Parsed, SourceColumn
+from agent.parsing import Format, Parsed, Parser, parser
 from agent.runtime.agent import Agent
 from agent.runtime.function.result import WindowResult
 from agent.runtime.function.spill import SpillArea
@@ -92,9 +92,10 @@ class EmbeddedFleet:
         self._network.deliver_all(self._network.now + SETTLE_S)
         return master
 
-    def needs(self, stream: str) -> Sequence[SourceColumn]:
-        """The columns of a stream that the job needs decoded."""
-        return next((feed.columns for feed in self._agents[0].ingest.feeds() if feed.stream == stream), ())
+    def parser(self, stream: str, form: Format) -> Parser:
+        """The parser of a stream's files of a format, for what the job needs of them."""
+        feed = next((feed for feed in self._agents[0].ingest.feeds() if feed.stream == stream), None)
+        return parser(form, feed.columns, feed.clauses) if feed is not None else parser(form, ())
 
     def insert(self, number: int, stream: str, parsed: Parsed) -> None:
         """Gives a parsed block to agent `number`."""

@@ -156,18 +156,26 @@ async def test_from_the_end_no_window_is_without_its_first_events(tmp_path: Path
     assert sum(window["late"] for window in results) == 0
 
 
-async def test_a_bounded_job_gives_what_elf_local_gives(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["", " WHERE number >= 20 AND product <> 'p3'"])
+async def test_a_bounded_job_gives_what_elf_local_gives(tmp_path: Path, where: str) -> None:
     shop = Shop()
     for number in range(3):
         shop.write(tmp_path / f"{number}.log", range(BEGIN_MS, BEGIN_MS + 30_000, 3 + number))
     (tmp_path / "4.log").write_text("not an event\n" + '{"time": 1767225600, "product": "last", "number": 1}')
     paths = tuple(str(path) for path in sorted(tmp_path.glob("*.log")))
-    text = COUNT + " WINDOWING 5 SECONDS"
+    text = COUNT.replace(" GROUP BY", f"{where} GROUP BY") + " WINDOWING 5 SECONDS"
     async with alone(tmp_path / "*.log") as lonely:
         lonely.submit(text, bounded=True)
+        (feed,) = lonely.agent.ingest.feeds()
+        assert bool(feed.clauses) == bool(where), "readers pass over what certainly fails WHERE"
         await until(lambda: any(isinstance(notice, Ended) for notice in lonely.events))
         results = lonely.results()
+        counted = lonely.feeds.statistics()["web"].events
     local = list(LocalRun(text, [LocalSource("web", paths)], LocalOptions(arrival_ms=0)).results())
     assert [window["rows"] for window in results] == [list(window.rows) for window in local]
+    assert [window["events"] for window in results] == [window.events for window in local]
+    assert counted == sum(window["events"] for window in results)
+    wanted = [number for _, product, number in shop.written if not where or (number >= 20 and product != "p3")]
+    assert sum(row["n"] for window in results for row in window["rows"] if row["product"] != "last") == len(wanted)
     assert len(results) == 6
     assert sum(window["malformed"] for window in results) == 1

@@ -12,7 +12,7 @@ import msgspec
 
 import query
 from agent import EmbeddedFleet, Submit
-from agent.parsing import Format, parser
+from agent.parsing import Format
 from agent.sources import Block, Origin
 from elf.batch.reconcile.live_results import LiveResult, VersionLine
 from elf.batch.reconcile.verdicts import ArchivedSpan
@@ -42,7 +42,7 @@ def windows(
     fleet = EmbeddedFleet(1, [STREAM], random.Random(0))
     key = app_id("shop", b"")
     fleet.submit(Submit(key, "shop", STREAM, version.plan, since_ms=since_ms, until_ms=until_ms))
-    read = parser(FORMAT, fleet.needs(STREAM))
+    read = fleet.parser(STREAM, FORMAT)
     for log in logs:
         data = "".join(json.dumps(event) + "\n" for event in log).encode()
         fleet.insert(0, STREAM, read.parse(Block(data, Origin("log", 1), 0), 0))

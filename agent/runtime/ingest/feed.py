@@ -13,13 +13,15 @@ from typing import Literal
 
 import polars as pl
 
-from agent.parsing import COERCED, TIME, SourceColumn
+import query
+from agent.parsing import COERCED, TIME, ColumnTest, SourceColumn
 from agent.runtime.durable.feed_memory import FeedMemory
 from agent.runtime.messages.jobs import Enrolled
 from agent.runtime.model.panes import FIRST_PANE
 
 Start = Literal["end", "beginning", "remembered"]
 FeedKey = tuple[str, int | None]
+Clauses = tuple[tuple[ColumnTest, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Feed:
     `app_id`: the one job it is for; None: all live jobs that start at the stream's end; negative: some that go on
     where they were before the agent was started again. `bounded`: it ends where the
     stream's files ended when it was opened. `app`: it brings the results of the job of this name, and nothing is read
-    from files.
+    from files. `clauses`: events that certainly fail one of them may be passed over.
     """
 
     stream: str
@@ -45,11 +47,17 @@ class Feed:
     bounded: bool
     columns: tuple[SourceColumn, ...]
     app: str | None = None
+    clauses: Clauses = ()
 
     @property
     def key(self) -> FeedKey:
         """The name of the feed in calls of the ingest service."""
         return (self.stream, self.app_id)
+
+
+def clauses_of(plan: query.Plan) -> Clauses:
+    """The clauses that WHERE implies of each event, as parsers take them."""
+    return tuple(tuple(ColumnTest(*test) for test in clause) for clause in query.where_clauses(plan))
 
 
 def merged_columns(wanted: Iterable[Iterable[SourceColumn]]) -> tuple[SourceColumn, ...]:
@@ -101,16 +109,19 @@ def feeds_of_job(
     *,
     bounded: bool,
     remembered: int | None = None,
+    clauses: Clauses = (),
 ) -> list[Feed]:
     """The feeds a job wants of its streams, with the `columns` of each; `shared`: those of this agent's other jobs.
 
-    `remembered`: it goes on where it was; its feeds have this id.
+    `remembered`: it goes on where it was; its feeds have this id. `clauses` count where it is bounded: other feeds are
+    shared, or their jobs are updated.
     """
     shared = tuple(shared)
     feeds = []
     for stream, options in streams.items():
         shares = not bounded and options.read_from == "end"
-        feed = Feed(stream, None if shares else app_id, "beginning" if bounded else options.read_from, bounded, ())
+        start = "beginning" if bounded else options.read_from
+        feed = Feed(stream, None if shares else app_id, start, bounded, (), clauses=clauses if bounded else ())
         if remembered is not None:
             feed = Feed(stream, remembered, "remembered", bounded, ())
         feeds.append(replace(feed, columns=placed(columns(stream), columns_of_feed(feed.key, shared))))
@@ -124,6 +135,7 @@ def feeds_of_worker(
     streams: Mapping[str, StreamOptions],
     shared: Iterable[Feed],
     memory: FeedMemory | None = None,
+    clauses: Clauses = (),
 ) -> list[Feed]:
     """The feeds of a new worker: of its agent's streams, or of the `app` whose results the job reads. `memory`: it may
     go on where it was."""
@@ -135,7 +147,7 @@ def feeds_of_worker(
     if message.begins > FIRST_PANE and not job.bounded:
         # Published panes are final, so a late worker starts at the end of the stream.
         streams = dict.fromkeys(streams, StreamOptions("end"))
-    return feeds_of_job(job.app_id, columns, streams, shared, bounded=job.bounded)
+    return feeds_of_job(job.app_id, columns, streams, shared, bounded=job.bounded, clauses=clauses)
 
 
 class _MergedFeeds:

@@ -11,7 +11,7 @@ import query
 from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.fleet.authorization import NotAuthorizedError
 from agent.runtime.fleet.job_directory import JobDirectory
-from agent.runtime.ingest.feed import Feed, feeds_of_worker
+from agent.runtime.ingest.feed import Feed, clauses_of, feeds_of_worker
 from agent.runtime.ingest.pipelines import columns_read
 from agent.runtime.job.code import CannotRunError, CodeRegistry
 from agent.runtime.job.local_job import LocalJob
@@ -129,7 +129,10 @@ class Deployments:
         columns, app = partial(columns_read, job.versions, about), job.versions.newest.function.plan.app
         streams = self._jobs.streams_of(message.job.stream)
         ingest, paced = self._jobs.ingest, job.versions.newest.function.self_paced
-        return feeds_of_worker(message, app, columns, streams, ingest.demand.all(), None if paced else ingest.memory)
+        # What a job's code makes of events may match where they do not.
+        clauses = () if paced or job.program is not None else clauses_of(job.versions.newest.function.plan)
+        memory = None if paced else ingest.memory
+        return feeds_of_worker(message, app, columns, streams, ingest.demand.all(), memory, clauses)
 
     def change(self, message: PrepareVersion | ActivateVersion | AbortVersion, now: float) -> bool:
         """Prepares, activates or withdraws a further version of a job's function."""
