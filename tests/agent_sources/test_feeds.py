@@ -327,22 +327,34 @@ async def test_a_slow_agent_holds_the_reading_back(
     assert most_ahead < 16 << 20
 
 
-async def test_the_event_loop_goes_on_while_a_backlog_is_read(tmp_path: Path, nursery: trio.Nursery) -> None:
+async def test_the_event_loop_goes_on_while_a_backlog_is_read(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = tmp_path / "access.log"
-    write(log, range(300_000), word="w" * 100)
+    write(log, range(100_000), word="w" * 100)
     agent = FakeAgent(bounded())
-    beats = 0
+    went_on, read, reads = threading.Event(), FeedReader.read, 0
+
+    def read_meanwhile(reader: FeedReader, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
+        nonlocal reads
+        reads += 1
+        for _ in range(10):
+            went_on.clear()
+            assert went_on.wait(60.0), "the loop waits for the thread that reads"
+        return read(reader, columns, now, wall_ms)
 
     async def beat() -> None:
-        nonlocal beats
         while True:
-            beats += 1
+            went_on.set()
             await trio.lowlevel.checkpoint()
 
+    monkeypatch.setattr(FeedReader, "read", read_meanwhile)
     nursery.start_soon(make_feeds(agent, stream(log)).run)
     nursery.start_soon(beat)
     await until(lambda: bool(agent.said))
-    assert beats > 10 * len(agent.rows_at_once), "while a thread reads, the loop does not wait for it"
+    assert reads > 1
+    assert agent.said == [("ended", ("web", 1))]
+    assert sum(agent.rows_at_once) == 100_000
 
 
 async def test_soon_after_the_end_there_is_no_thread_and_no_file(tmp_path: Path) -> None:
