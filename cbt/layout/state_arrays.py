@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from cbt.algebra.key_index import Rows
-from cbt.native.library import load
+from cbt.native.library import ANY, GREATEST_RANK, LAST_SUM, LEAST_RANK, SUM
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -37,6 +37,8 @@ class ArrayColumn(ABC):
     """The state column `name` of the type `dtype`, as the arrays `parts`."""
 
     parts: tuple[str, ...]
+    merging: tuple[int, ...]
+    """The kernel's number of how each part is merged."""
 
     def __init__(self, name: str, dtype: pl.DataType) -> None:
         self.name, self.dtype = name, dtype
@@ -88,6 +90,7 @@ class SumColumn(ArrayColumn):
     def __init__(self, name: str, dtype: pl.DataType) -> None:
         super().__init__(name, dtype)
         self.parts = tuple(f"{name}/{place}" for place in range(3 if dtype == pl.Int128 else 2))
+        self.merging = (*[SUM] * (len(self.parts) - 1), LAST_SUM)
 
     def split(self, states: pl.Series) -> Arrays:
         limbs = []
@@ -143,23 +146,11 @@ class _SumStore(ArrayStore):
                 self.values[part] = np.concatenate([values, new.astype(values.dtype)])
 
     def add(self, count: int, slots: Rows, arrays: Arrays, rows: Rows) -> None:
-        library = load().library
         for part, states in arrays.items():
-            if library is None:
-                self._add(part, count, slots, states[rows])
-                continue
-            most = library.elf_most(states.ctypes.data, rows.ctypes.data, len(rows))
-            values = self._with_room(part, count, most)
-            library.elf_add(
-                values.ctypes.data, values.itemsize, slots.ctypes.data, rows.ctypes.data, len(rows), states.ctypes.data
-            )  # fmt: skip
+            self._add(part, count, slots, states[rows])
 
     def _add(self, part: str, count: int, slots: Rows | slice, states: Array) -> None:
-        values = self._with_room(part, count, _most(states))
-        values[slots] += states.astype(values.dtype)
-
-    def _with_room(self, part: str, count: int, most: int) -> Array:
-        """The part's array, with room for each value and one of up to `most` more."""
+        most = _most(states)
         bound = self._bounds[part] + most
         values = self.values[part]
         if values is not None and bound > _MOST_OF_BYTES[values.itemsize]:
@@ -167,7 +158,8 @@ class _SumStore(ArrayStore):
         if bound > _INT64_MAX:
             self._carry(part, count)
             bound = _LIMB + most
-        return self._widened(part, count, bound)
+        values = self._widened(part, count, bound)
+        values[slots] += states.astype(values.dtype)
 
     def _carry(self, part: str, count: int) -> None:
         """Carries the overflow of each limb into the next; the highest has no next and wraps as its column would."""
@@ -199,6 +191,7 @@ class ExtremeColumn(ArrayColumn):
         super().__init__(name, dtype)
         self.greatest = greatest
         self.parts = self._rank, self._there = f"{name}/rank", f"{name}/there"
+        self.merging = GREATEST_RANK if greatest else LEAST_RANK, ANY
         self._merging = {self._rank: np.maximum if greatest else np.minimum, self._there: np.maximum}
         self._neutral = {self._rank: np.uint64(0) if greatest else _ALL_BITS, self._there: np.bool_(False)}
 

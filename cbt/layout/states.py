@@ -10,6 +10,7 @@ from polars.dataframe.group_by import GroupBy
 
 from cbt.aggregates.extremes import extreme
 from cbt.aggregates.user_code import attempt
+from cbt.algebra.kernel_index import KernelIndex
 from cbt.algebra.key_index import Rows
 from cbt.algebra.pao import StateAlgebra
 from cbt.layout.state_arrays import ArrayColumn, Arrays, ArrayStore, ExtremeColumn, SumColumn
@@ -32,6 +33,12 @@ class StateColumns:
         looked_at = {root for name, one in self._merging.items() for root in one.meta.root_names() if root != name}
         columns = [_array_column(name, self.types[name], one) for name, one in self._merging.items()]
         self.arrays = {column.name: column for column in columns if column and column.name not in looked_at}
+        self.parts = {
+            part: merging
+            for column in self.arrays.values()
+            for part, merging in zip(column.parts, column.merging, strict=True)
+        }
+        """The parts of all arrays, and how the kernel merges them."""
         self._dense = [name for pao in paos for name in pao.state if name not in self.arrays and name not in pao.sparse]
         self._sparse = [name for name in self.types if name not in self.arrays and name not in self._dense]
 
@@ -90,16 +97,21 @@ class StateColumns:
 class StateStore:
     """The states of a leaf's keys, by *slot*: the number under which a key was added.
 
-    States in arrays are merged in place. Others wait, with their slots, until as many wait as are merged already.
+    States in arrays are merged in place, unless the kernel has them: then `index` does. Others wait, with their slots,
+    until as many wait as are merged already.
     """
 
-    def __init__(self, columns: StateColumns) -> None:
-        self._columns = columns
-        self._arrays: list[ArrayStore] = [column.store() for column in columns.arrays.values()]
-        self._count = 0
+    def __init__(self, columns: StateColumns, index: KernelIndex | None) -> None:
+        self._columns, self._index = columns, index
+        self._arrays: list[ArrayStore] = [column.store() for column in columns.arrays.values() if index is None]
+        self._appended = 0
         self._merged: tuple[Rows, pl.DataFrame] | None = None
         self._waiting: list[tuple[Rows, pl.DataFrame]] = []
         self._waiting_rows = 0
+
+    @property
+    def _count(self) -> int:
+        return self._appended if self._index is None else len(self._index)
 
     @property
     def nbytes(self) -> int:
@@ -108,15 +120,16 @@ class StateStore:
         return frames + sum(store.nbytes for store in self._arrays)
 
     def append(self, count: int, arrays: Arrays, others: pl.DataFrame | None) -> None:
-        """Adds the states of `count` new slots."""
+        """Adds the states of `count` new slots, but those in arrays that the kernel has added."""
         for store in self._arrays:
-            store.append(self._count, count, arrays)
+            store.append(self._appended, count, arrays)
+        self._appended += count
         if others is not None:
-            self._wait(np.arange(self._count, self._count + count), others)
-        self._count += count
+            self._wait(np.arange(self._count - count, self._count), others)
 
     def add(self, slots: Rows, arrays: Arrays, others: pl.DataFrame | None, rows: Rows) -> None:
-        """Merges the states of some rows into those of known slots, each of which occurs at most once."""
+        """Merges the states of some rows into those of known slots, each of which occurs at most once, but those in
+        arrays that the kernel has merged."""
         for store in self._arrays:
             store.add(self._count, slots, {part: arrays[part] for part in store.values if part in arrays}, rows)
         if others is not None:
@@ -124,7 +137,7 @@ class StateStore:
 
     def of(self, slots: Rows) -> tuple[Arrays, pl.DataFrame | None]:
         """The states of some slots, merged, in the order asked for."""
-        arrays: Arrays = {}
+        arrays: Arrays = {} if self._index is None else self._index.states(slots)
         for store in self._arrays:
             arrays |= store.of(slots)
         self._merge_waiting()

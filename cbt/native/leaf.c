@@ -1,12 +1,14 @@
 /* Leaves: find keys, take new ones, add to states in place. */
 
 #include "keys.h"
-#include <stdlib.h>
+#include "states.h"
+#include "tail.h"
 
 #define BUCKET_KEYS 16 /* half as many to twice as many keys are in a bucket, if hashes are spread evenly */
 #define RECENT_MIN 64
 #define RECENT_SHARE 8
 #define NARROW_SLOTS 65536
+#define LEAF_FIGURES 5
 
 /* The checks of a block's keys, stored as they are. Returns the row of the first key that has no room in the scratch. */
 EXPORTED i64 elf_checks(Block *block, const u64 *secret, u32 *checks) {
@@ -34,22 +36,29 @@ typedef struct {
     i64 count;
 } Run;
 
-/* The keys of a leaf. The upper half of an identity is the place of the key's hash in the leaf's range of hashes, the
+/* The keys of a leaf, and their states. The upper half of an identity is the place of the key's hash in the leaf's range of hashes, the
  * lower half its check. Recent keys are apart, until they are a share of the others. `buckets` has, for each of
  * 2**bucket_bits parts of the range, the place of the first identity in it that is not recent, and the end. */
 typedef struct {
     Run known, recent;
     u32 *buckets;
     u64 low;
-    i64 shift, bucket_bits, slot_bytes;
+    i64 shift, bucket_bits, slot_bytes, parts_count;
+    Tail tail;
+    Part parts[];
 } Leaf;
 
-EXPORTED Leaf *elf_leaf_new(u64 low, i64 shift) {
-    Leaf *leaf = calloc(1, sizeof *leaf);
+EXPORTED Leaf *elf_leaf_new(u64 low, i64 shift, const u8 *merging, i64 parts_count) {
+    Leaf *leaf = calloc(1, sizeof *leaf + (size_t)parts_count * sizeof *leaf->parts);
     if (!leaf) return NULL;
     leaf->low = low;
     leaf->shift = shift;
     leaf->slot_bytes = 2;
+    leaf->parts_count = parts_count;
+    for (i64 i = 0; i < parts_count; i++) {
+        leaf->parts[i].merging = merging[i];
+        leaf->parts[i].bytes = merging[i] == LEAST_RANK || merging[i] == GREATEST_RANK ? 8 : 1;
+    }
     return leaf;
 }
 
@@ -62,6 +71,8 @@ static void release_run(Run *run) {
 EXPORTED void elf_leaf_free(Leaf *leaf) {
     release_run(&leaf->known);
     release_run(&leaf->recent);
+    release_tail(&leaf->tail);
+    for (i64 i = 0; i < leaf->parts_count; i++) free(leaf->parts[i].values);
     free(leaf->buckets);
     free(leaf);
 }
@@ -70,9 +81,42 @@ static inline i64 keys_of(const Leaf *leaf) { return leaf->known.count + leaf->r
 
 EXPORTED i64 elf_leaf_count(const Leaf *leaf) { return keys_of(leaf); }
 
+/* Bytes of identities and states. */
 EXPORTED i64 elf_leaf_bytes(const Leaf *leaf) {
-    i64 buckets = leaf->buckets ? ((i64)4 << leaf->bucket_bits) + 4 : 0;
-    return keys_of(leaf) * (8 + leaf->slot_bytes) + buckets;
+    i64 bytes = leaf->buckets ? ((i64)4 << leaf->bucket_bits) + 4 : 0;
+    for (i64 i = 0; i < leaf->parts_count; i++)
+        if (leaf->parts[i].values) bytes += keys_of(leaf) * leaf->parts[i].bytes;
+    return bytes + keys_of(leaf) * (8 + leaf->slot_bytes);
+}
+
+/* The number of keys that wait to be compressed, and the bytes of their texts. */
+EXPORTED i64 elf_tail_count(const Leaf *leaf) { return leaf->tail.count; }
+
+EXPORTED i64 elf_tail_bytes(const Leaf *leaf) { return leaf->tail.bytes; }
+
+/* Copies the keys that wait: which are not NULL, their lengths, their bytes. */
+EXPORTED void elf_tail_copy(const Leaf *leaf, u8 *valid, i64 *lengths, u8 *text) {
+    for (i64 i = 0; i < leaf->tail.count; i++) {
+        valid[i] = leaf->tail.lengths[i] != NULL_KEY;
+        lengths[i] = bytes_of(leaf->tail.lengths[i]);
+    }
+    if (leaf->tail.bytes) memcpy(text, leaf->tail.text, (size_t)leaf->tail.bytes);
+}
+
+EXPORTED void elf_tail_clear(Leaf *leaf) { release_tail(&leaf->tail); }
+
+/* Adds texts, which end at `ends`, to those that wait. Returns 0 for lack of memory. */
+EXPORTED i32 elf_tail_append(Leaf *leaf, const Texts *texts, const i64 *rows, i64 count) {
+    return append_keys(&leaf->tail, texts, rows, NULL, count);
+}
+
+/* The states of some slots in one part. Returns 0 if it is neutral throughout. */
+EXPORTED i32 elf_leaf_states(const Leaf *leaf, i64 part, const i64 *slots, i64 count, void *to) {
+    const Part *from = &leaf->parts[part];
+    i64 bytes = from->merging == ANY ? 1 : 8;
+    if (!from->values) return 0;
+    for (i64 i = 0; i < count; i++) put_value_at(to, bytes, i, value_at(from, slots[i]));
+    return 1;
 }
 
 /* Hashes out of the range stand at its ends. */
@@ -154,8 +198,8 @@ static void find(const Leaf *leaf, i64 row, i64 end, Search *search) {
             if (at < known->count && known->ids[at] == id) {
                 slot = slot_at(known->slots, leaf->slot_bytes, at);
             } else if (recent->count) {
-                cursor = place_after(recent->ids, cursor, recent->count, id >> 32 << 32);
-                at = place_after(recent->ids, cursor, recent->count, id);
+                at = cursor = place_after(recent->ids, cursor, recent->count, id >> 32 << 32);
+                while (at < recent->count && recent->ids[at] < id) at++; /* keys of one place */
                 if (at < recent->count && recent->ids[at] == id) slot = slot_at(recent->slots, leaf->slot_bytes, at);
             }
             if (slot >= 0) {
@@ -283,24 +327,52 @@ static int add_keys(Leaf *leaf, const Search *search, const i64 *rows, i64 count
     return take(leaf, keys, count);
 }
 
-/* Looks up keys, whose hashes ascend, in leaves, and adds those that are not there: those of a leaf are the rows between
- * two of `bounds`. Writes the rows that were there with their slots, and the others, and of each leaf the ends
- * of both. Returns 0 for lack of memory. */
-EXPORTED i32 elf_leaves_merge(Leaf *const *leaves, const i64 *bounds, i64 leaves_count, const u64 *hashes,
-                              const u32 *checks, i64 *found, i64 *slots, i64 *others, i64 *ends) {
-    Search search = {hashes, checks, found, slots, others, 0, 0};
+/* Rows for leaves: identities, whose hashes ascend, the states of each part (NULL: all are neutral), and their keys by
+ * `rows`, unless their ends are NULL. */
+typedef struct {
+    const u64 *hashes;
+    const u32 *checks;
+    const void *const *states;
+    const i64 *rows;
+    Texts texts;
+} Batch;
+
+/* Merges what was found in a leaf, and adds the others. */
+static int merge_rows(Leaf *leaf, const Batch *batch, const Search *search, i64 found, i64 other, New *keys) {
+    i64 count = keys_of(leaf), found_count = search->found_count - found, others_count = search->others_count - other;
+    const i64 *others = search->others + other;
+    for (i64 i = 0; i < leaf->parts_count; i++) {
+        const void *states = batch->states[i];
+        if (!merge_states(&leaf->parts[i], count, states, search->slots + found, search->found + found, found_count) ||
+            !append_states(&leaf->parts[i], count, states, others, others_count))
+            return 0;
+    }
+    if (batch->texts.ends && !append_keys(&leaf->tail, &batch->texts, batch->rows, others, others_count)) return 0;
+    return add_keys(leaf, search, others, others_count, keys);
+}
+
+/* Looks up rows in leaves, merges the states of those that are there, and adds the others: those of a leaf are the
+ * rows between two of `bounds`. Writes the rows that were there with their slots, and the others, and of each leaf the
+ * ends of both, its keys, those that wait, and the bytes of these. Returns 0 for lack of memory. */
+EXPORTED i32 elf_leaves_merge(Leaf *const *leaves, const i64 *bounds, i64 leaves_count, const Batch *batch, i64 *found,
+                              i64 *slots, i64 *others, i64 *figures) {
+    Search search = {batch->hashes, batch->checks, found, slots, others, 0, 0};
     i64 most = 0;
     int done = 1;
     New *keys;
     for (i64 i = 0; i < leaves_count; i++)
         if (bounds[2 * i + 1] - bounds[2 * i] > most) most = bounds[2 * i + 1] - bounds[2 * i];
     if (!(keys = malloc((size_t)most * sizeof *keys + 1))) return 0;
-    for (i64 i = 0; i < leaves_count && done; i++) {
-        i64 first = search.others_count;
-        find(leaves[i], bounds[2 * i], bounds[2 * i + 1], &search);
-        done = add_keys(leaves[i], &search, others + first, search.others_count - first, keys);
-        ends[2 * i] = search.found_count;
-        ends[2 * i + 1] = search.others_count;
+    for (i64 i = 0; i < leaves_count && done; i++, figures += LEAF_FIGURES) {
+        Leaf *leaf = leaves[i];
+        i64 first = search.found_count, other = search.others_count;
+        find(leaf, bounds[2 * i], bounds[2 * i + 1], &search);
+        done = merge_rows(leaf, batch, &search, first, other, keys);
+        figures[0] = search.found_count;
+        figures[1] = search.others_count;
+        figures[2] = keys_of(leaf);
+        figures[3] = leaf->tail.count;
+        figures[4] = leaf->tail.bytes;
     }
     free(keys);
     return done;
@@ -322,39 +394,5 @@ EXPORTED void elf_leaf_order(const Leaf *leaf, i64 *slots, u32 *checks) {
     }
 }
 
-/* The greatest magnitude of the states of some rows; 2**63 - 1 stands for all above. */
-EXPORTED i64 elf_most(const i64 *states, const i64 *rows, i64 count) {
-    i64 most = 0;
-    for (i64 i = 0; i < count; i++) {
-        i64 state = states[rows[i]];
-        if (state < 0) state = state == INT64_MIN ? INT64_MAX : -state;
-        if (state > most) most = state;
-    }
-    return most;
-}
-
-/* Adds `states[rows[i]]` to `values[slots[i]]`, which are integers of `bytes` bytes. */
-EXPORTED void elf_add(void *values, i64 bytes, const i64 *slots, const i64 *rows, i64 count, const i64 *states) {
-    switch (bytes) {
-    case 1:
-        for (i64 i = 0; i < count; i++) ((u8 *)values)[slots[i]] += (u8)states[rows[i]];
-        break;
-    case 2:
-        for (i64 i = 0; i < count; i++) ((uint16_t *)values)[slots[i]] += (uint16_t)states[rows[i]];
-        break;
-    case 4:
-        for (i64 i = 0; i < count; i++) ((u32 *)values)[slots[i]] += (u32)states[rows[i]];
-        break;
-    default:
-        for (i64 i = 0; i < count; i++) ((u64 *)values)[slots[i]] += (u64)states[rows[i]];
-    }
-}
-
-/* Copies the texts of some rows, one after the other, from all of them, whose ends are given. */
-EXPORTED void elf_gather(const u8 *text, const i64 *ends, const i64 *rows, i64 count, u8 *to) {
-    for (i64 i = 0; i < count; i++) {
-        i64 start = rows[i] ? ends[rows[i] - 1] : 0, length = ends[rows[i]] - start;
-        memcpy(to, text + start, (size_t)length);
-        to += length;
-    }
-}
+/* Copies the texts of some rows, one after the other. */
+EXPORTED void elf_gather(const Texts *texts, const i64 *rows, i64 count, u8 *to) { copy_texts(texts, rows, NULL, count, to); }

@@ -18,6 +18,13 @@ sum in 128 bits, `units` the same in units of 2**-32, `doubles` in such units an
 `greatest` have a mark where there is a value, and its rank; squares are summed in units of 2**72 and 1, those of
 `units` and `doubles` in units of 2**32, 2**-64, 2**-160 and 2**-256."""
 
+LEAF_FIGURES = 5
+"""Figures of each leaf that rows were merged into: the ends of the rows that were there and of the others, the keys,
+those of them that wait to be compressed, and the bytes of these."""
+
+SUM, LAST_SUM, LEAST_RANK, GREATEST_RANK, ANY = range(5)
+"""The kernel's names of the ways in which parts of states are merged; see `merging` in states.h."""
+
 STORED_TEXT, STORED_JSON, STORED_INTEGER, STORED_BOOLEAN = range(4)
 """The kernel's names of the ways in which keys are stored."""
 
@@ -73,6 +80,24 @@ class Root(ctypes.Structure):
     )
 
 
+class Texts(ctypes.Structure):
+    """Texts by rows; see `Texts` in tail.h."""
+
+    _fields_ = (("text", ctypes.c_void_p), ("ends", ctypes.c_void_p), ("valid", ctypes.c_void_p))
+
+
+class Batch(ctypes.Structure):
+    """Rows for leaves; see `Batch` in leaf.c."""
+
+    _fields_ = (
+        ("hashes", ctypes.c_void_p),
+        ("checks", ctypes.c_void_p),
+        ("states", ctypes.POINTER(ctypes.c_void_p)),
+        ("rows", ctypes.c_void_p),
+        ("texts", Texts),
+    )
+
+
 class KernelBlock(ctypes.Structure):
     """Rows to read keys of; see `Block` in tree.h."""
 
@@ -103,19 +128,28 @@ _FUNCTIONS: dict[str, Signature] = {
     "elf_are_ordinary": (_SMALL, (_POINTER,)),
     "elf_checks": (_NUMBER, (_POINTER, _POINTER, _POINTER)),
     "elf_text_hashes": (None, (_POINTER, _POINTER, _POINTER, _NUMBER, ctypes.c_uint64, _POINTER)),
-    "elf_leaf_new": (_POINTER, (ctypes.c_uint64, _NUMBER)),
+    "elf_leaf_new": (_POINTER, (ctypes.c_uint64, _NUMBER, ctypes.c_char_p, _NUMBER)),
     "elf_leaf_free": (None, (_POINTER,)),
     "elf_leaf_count": (_NUMBER, (_POINTER,)),
     "elf_leaf_bytes": (_NUMBER, (_POINTER,)),
     "elf_leaf_order": (None, (_POINTER,) * 3),
-    "elf_leaves_merge": (_SMALL, (_POINTER, _POINTER, _NUMBER, *(_POINTER,) * 6)),
+    "elf_leaf_states": (_SMALL, (_POINTER, _NUMBER, _POINTER, _NUMBER, _POINTER)),
+    "elf_leaves_merge": (_SMALL, (_POINTER, _POINTER, _NUMBER, *(_POINTER,) * 5)),
+    "elf_tail_count": (_NUMBER, (_POINTER,)),
+    "elf_tail_bytes": (_NUMBER, (_POINTER,)),
+    "elf_tail_copy": (None, (_POINTER,) * 4),
+    "elf_tail_clear": (None, (_POINTER,)),
+    "elf_tail_append": (_SMALL, (_POINTER, _POINTER, _POINTER, _NUMBER)),
     "elf_texts": (_SMALL, (*(_POINTER,) * 4, _NUMBER, _POINTER, _POINTER)),
-    "elf_most": (_NUMBER, (_POINTER, _POINTER, _NUMBER)),
-    "elf_add": (None, (_POINTER, _NUMBER, _POINTER, _POINTER, _NUMBER, _POINTER)),
-    "elf_gather": (None, (_POINTER, _POINTER, _POINTER, _NUMBER, _POINTER)),
+    "elf_gather": (None, (_POINTER, _POINTER, _NUMBER, _POINTER)),
 }
-_BRIEF = frozenset({"elf_leaf_new", "elf_leaf_free", "elf_leaf_count", "elf_leaf_bytes", "elf_most", "elf_add"})
-INTERFACE = Interface(1, Root, "elf_tree_abi", _FUNCTIONS, _BRIEF)
+_BRIEF = frozenset(
+    {
+        "elf_leaf_new", "elf_leaf_free", "elf_leaf_count", "elf_leaf_bytes", "elf_tail_count", "elf_tail_bytes",
+        "elf_tail_copy", "elf_tail_clear",
+    }
+)  # fmt: skip
+INTERFACE = Interface(2, Root, "elf_tree_abi", _FUNCTIONS, _BRIEF)
 
 
 @cache

@@ -84,7 +84,7 @@ class Spilling:
 BUFFER_BYTES = 2**26  # rows bound the buffers of ordinary keys, bytes those of huge keys
 LEAF_BYTES = 2**24
 _COMPACT_ROWS = 2**15
-_PARTS = 2  # parts that a full leaf is split into
+_PARTS = 4  # parts that a full leaf is split into
 _DUE_SHARE = 32  # late rows that make a leaf on disk due for merging, as a share of a full leaf
 
 
@@ -199,7 +199,7 @@ class Interior:
                 elif child is not None:
                     children.append(child)
             node.children = children
-            new_keys += merge(batch, parts)
+            new_keys += self._merge(batch, parts)
         self._add(new_keys)
         self._split_children(node)
         if self._spilling:
@@ -244,6 +244,12 @@ class Interior:
             is_inside = first <= index <= last
             yield child, begin, *(cuts[index - first : index - first + 2] if is_inside else (0, 0))
 
+    def _merge(self, batch: RowBatch, parts: Sequence[Part]) -> list[NewKeys]:
+        """Merges a batch into leaves. Returns the keys that are left to be added."""
+        merged = merge(batch, parts, self._limits.leaf_rows)
+        self.stored_rows += merged.added
+        return merged.left
+
     def _add(self, new_keys: Sequence[NewKeys]) -> None:
         """Adds new keys to their leaves. Their rows are fetched in one call, since each call on columns has a fixed
         cost."""
@@ -280,7 +286,7 @@ class Interior:
         leaf.touched = self._changes
         self.stored_rows -= len(spilled)
         for batch in of_frame(self._layout, rows):
-            self._add(merge(batch, [Part(leaf, 0, len(batch))]))
+            self._add(self._merge(batch, [Part(leaf, 0, len(batch))]))
         return leaf
 
     def _split(self, child: Child) -> Sequence[Child]:

@@ -10,12 +10,14 @@ import numpy.typing as npt
 import polars as pl
 import zstandard
 
+from cbt.algebra.kernel_index import KernelIndex, TextColumn
 from cbt.algebra.key_index import Rows
 from cbt.native.arrow import Exported
-from cbt.native.library import load
+from cbt.native.library import Texts, load
 
 _LEVEL = 1
-_CHUNK_ROWS, _CHUNK_BYTES = 1024, 2**16
+CHUNK_ROWS, CHUNK_BYTES = 1024, 2**16
+"""Keys that are compressed together, at least, or their bytes."""
 
 Array = npt.NDArray[np.generic]
 Shape = tuple[tuple[str, bool, int], ...]
@@ -111,9 +113,8 @@ class EncodedColumn:
         library = load().library
         assert library is not None, "only the kernel makes keys that are encoded and not appended at once"
         whole = np.frombuffer(self.text, np.uint8)
-        library.elf_gather(
-            whole.ctypes.data, all_ends.ctypes.data, rows.ctypes.data, len(rows), text.ctypes.data
-        )  # fmt: skip
+        texts = Texts(whole.ctypes.data, all_ends.ctypes.data)
+        library.elf_gather(byref(texts), rows.ctypes.data, len(rows), text.ctypes.data)
         return EncodedColumn(valid, values, ends, text.tobytes())
 
 
@@ -127,30 +128,56 @@ class KeyCoder:
         return self._compressor.compress(data)
 
 
-class KeyStore:
-    """Appends keys, and yields all of them. The last keys wait uncompressed for a chunk to fill."""
+def texts_of(keys: Keys) -> TextColumn | None:
+    """Keys of one column of texts, as the kernel takes them."""
+    if not isinstance(keys, EncodedKeys) or [*keys.schema.values()] != [pl.String()]:
+        return None
+    (column,) = keys.columns
+    return TextColumn(column.text, column.all_ends, column.valid)
 
-    def __init__(self, schema: pl.Schema, coder: KeyCoder) -> None:
+
+class KeyStore:
+    """Appends keys, and yields all of them. The last keys wait uncompressed for a chunk to fill: in the kernel's
+    `index` if they are texts."""
+
+    def __init__(self, schema: pl.Schema, coder: KeyCoder, index: KernelIndex | None) -> None:
         self._schema, self._coder = schema, coder
+        self._index = index if [*schema.values()] == [pl.String()] else None
         self._chunks: list[tuple[bytes, Shape, int]] = []
         self._tail: list[EncodedKeys] = []
-        self._tail_rows = self._tail_bytes = 0
-        self.raw_bytes = 0
-        """Bytes of the keys, uncompressed."""
+        self._tail_rows = self._tail_bytes = self._raw_bytes = 0
 
     @property
     def nbytes(self) -> int:
-        return sum(len(data) for data, _, _ in self._chunks) + self._tail_bytes
+        waiting = self._tail_bytes if self._index is None else self._index.texts_nbytes
+        return sum(len(data) for data, _, _ in self._chunks) + waiting
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of the keys, uncompressed."""
+        return self._raw_bytes if self._index is None else self._raw_bytes + self._index.texts_nbytes
 
     def append(self, keys: EncodedKeys, *, compress: bool = True) -> None:
         """Appends keys. They may stay as they are where they are read again at once. O(bytes)."""
         if not self._schema:
             return
+        if self._index is not None:
+            texts = texts_of(keys)
+            assert texts is not None
+            self._index.append_texts(texts)
+            if compress:
+                self.settle(self._index.texts_count, self._index.texts_nbytes)
+            return
         self._tail.append(keys)
         self._tail_rows += keys.rows
         self._tail_bytes += keys.nbytes
-        self.raw_bytes += keys.nbytes
-        if compress and (self._tail_rows >= _CHUNK_ROWS or self._tail_bytes >= _CHUNK_BYTES):
+        self._raw_bytes += keys.nbytes
+        if compress:
+            self.settle(self._tail_rows, self._tail_bytes)
+
+    def settle(self, rows: int, nbytes: int) -> None:
+        """Compresses the keys that wait, which are so many, if they fill a chunk. O(bytes)."""
+        if rows >= CHUNK_ROWS or nbytes >= CHUNK_BYTES:
             self._compress_tail()
 
     def all(self, rows: int) -> Keys:
@@ -161,13 +188,23 @@ class KeyStore:
         chunks = [
             _decode(decompressor.decompress(data), shape, count, self._schema) for data, shape, count in self._chunks
         ]
-        keys = _joined([*chunks, *self._tail])
+        keys = _joined([*chunks, *self._waiting()])
         assert keys is not None
         return keys if load().library is not None else FrameKeys(keys.frame())
 
+    def _waiting(self) -> list[EncodedKeys]:
+        """The keys that are not compressed."""
+        if self._index is None:
+            return self._tail
+        valid, lengths, text = self._index.texts()
+        return [EncodedKeys((EncodedColumn(valid, lengths, None, text),), len(lengths), self._schema)]
+
     def _compress_tail(self) -> None:
-        keys = _joined(self._tail)
+        keys = _joined(self._waiting())
         assert keys is not None
+        if self._index is not None:
+            self._raw_bytes += self._index.texts_nbytes
+            self._index.clear_texts()
         parts: list[bytes] = []
         shape: list[tuple[str, bool, int]] = []
         for column in keys.columns:

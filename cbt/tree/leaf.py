@@ -13,14 +13,14 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from cbt.algebra.kernel_index import KernelIndex
+from cbt.algebra.kernel_index import KernelIndex, NewRows
 from cbt.algebra.key_index import Checks, Hashes, LeafIndex, Rows
 from cbt.layout.layout import Layout
 from cbt.layout.states import StateStore
 from cbt.native.library import load
 from cbt.tree.batch import RowBatch, hashes_of, pao_frame
 from cbt.tree.fragment import Bound
-from cbt.tree.key_store import EncodedKeys, KeyCoder, Keys, KeyStore
+from cbt.tree.key_store import EncodedKeys, KeyCoder, Keys, KeyStore, texts_of
 
 _HIGHEST = 2**64
 
@@ -35,9 +35,10 @@ class Leaf:
         self.touched = 0  # the number of the tree's change that last touched the leaf
         self._layout, self._coder, self._high = layout, coder, high
         library = load().library
-        self._index = LeafIndex() if library is None else KernelIndex(library, low[1], high)
-        self._keys = KeyStore(layout.key_schema, coder)
-        self._states = StateStore(layout.states)
+        in_kernel = None if library is None else KernelIndex(library, low[1], high, layout.states.parts)
+        self._index = LeafIndex() if in_kernel is None else in_kernel
+        self._keys = KeyStore(layout.key_schema, coder, in_kernel)
+        self._states = StateStore(layout.states, in_kernel)
 
     def __len__(self) -> int:
         return len(self._index)
@@ -62,7 +63,7 @@ class Leaf:
         return self._keys.raw_bytes
 
     def add(self, batch: RowBatch, rows: Rows, keys: EncodedKeys, *, compress: bool = True) -> None:
-        """Adds what the index knows already: these rows of the batch, whose keys are `keys`. O(recent + bytes).
+        """Adds what the index knows already: these rows of the batch, whose keys are `keys`. O(bytes).
 
         Without `compress`, as before a split, the keys stay as they are.
         """
@@ -80,15 +81,14 @@ class Leaf:
         has more."""
         slots, hashes, checks, keys = self._ordered()
         batch = RowBatch(self.pane, hashes, checks, keys, slots, *self._states.of(slots))
-        encoded = keys.encoded(slots)
         parts = max(-(-len(self) // rows_max), -(-self.key_bytes // bytes_max))
         leaves = []
         for start, end in _cuts(hashes, parts):
             low = (self.pane, int(hashes[start]))
             high = int(hashes[end]) if end < len(hashes) else self._high
             leaf = Leaf(self._layout, self.pane, low if start else min(self.low, low), self._coder, high=high)
-            (new,) = merge(batch, [Part(leaf, start, end)])
-            leaf.add(batch, new.rows, encoded.part(start, end))
+            for new in merge(batch, [Part(leaf, start, end)], len(self)).left:
+                leaf.add(batch, new.rows, keys.encoded(slots[new.rows]))
             leaves.append(leaf)
         return leaves
 
@@ -126,43 +126,57 @@ class Part(NamedTuple):
 
 
 class NewKeys(NamedTuple):
-    """Rows of a batch whose keys are new to a leaf."""
+    """Rows of a batch whose keys are new to a leaf, which has them to `add`."""
 
     leaf: Leaf
     batch: RowBatch
     rows: Rows
 
 
-def merge(batch: RowBatch, parts: Sequence[Part]) -> list[NewKeys]:
-    """Merges the states of known keys. Returns the rows with new keys, which the leaves' indexes know from then on.
-    O(n log leaf + recent)."""
-    new_keys = []
-    for (leaf, _, _), found, slots, others in _looked_up(batch, parts):
-        if len(found):
-            leaf._states.add(slots, batch.arrays, batch.others, found)
-        if len(others):
-            new_keys.append(NewKeys(leaf, batch, others))
-    return new_keys
+class Merged(NamedTuple):
+    """The number of keys that leaves have added in a merge, and the keys that they have still to add."""
+
+    added: int
+    left: list[NewKeys]
 
 
-def _looked_up(batch: RowBatch, parts: Sequence[Part]) -> Iterator[tuple[Part, Rows, Rows, Rows]]:
-    """Each part with its rows whose keys are known, their slots, and its other rows, whose keys are added."""
-    hashes, checks = batch.hashes, batch.checks
+def merge(batch: RowBatch, parts: Sequence[Part], rows_max: int) -> Merged:
+    """Merges the states of known keys, and adds the others where the kernel can. The leaves' indexes know all of them
+    from then on. Keys of a leaf of more than `rows_max`, which is split next, stay as they are. O(n log leaf + recent).
+    """
     in_kernel = [part.leaf._index for part in parts if isinstance(part.leaf._index, KernelIndex)]
     if in_kernel:
-        bounds = np.array([part[1:] for part in parts], np.int64)
-        *merged, ends = KernelIndex.merge(in_kernel, bounds, hashes, checks)
-        first = other = 0
-        for part, (end, other_end) in zip(parts, ends, strict=True):
-            yield part, merged[0][first:end], merged[1][first:end], merged[2][other:other_end]
-            first, other = end, other_end
-        return
-    for part in parts:
-        assert isinstance(part.leaf._index, LeafIndex)
-        found, slots, others = part.leaf._index.merge(
-            hashes[part.start : part.end], checks[part.start : part.end]
-        )  # fmt: skip
-        yield part, found + part.start, slots, others + part.start
+        return _merge_in_kernel(batch, parts, in_kernel, rows_max)
+    left = []
+    for leaf, start, end in parts:
+        assert isinstance(leaf._index, LeafIndex)
+        found, slots, others = leaf._index.merge(batch.hashes[start:end], batch.checks[start:end])
+        if len(found):
+            leaf._states.add(slots, batch.arrays, batch.others, found + start)
+        if len(others):
+            left.append(NewKeys(leaf, batch, others + start))
+    return Merged(0, left)
+
+
+def _merge_in_kernel(
+    batch: RowBatch, parts: Sequence[Part], indexes: Sequence[KernelIndex], rows_max: int
+) -> Merged:  # fmt: skip
+    texts = texts_of(batch.keys) if batch.others is None else None
+    bounds = np.array([part[1:] for part in parts], np.int64)
+    new = NewRows(batch.hashes, batch.checks, batch.arrays, batch.rows, texts)
+    found, slots, others, figures = KernelIndex.merge(indexes, bounds, new)
+    left = []
+    first = other = 0
+    for (leaf, _, _), (end, other_end, keys, waiting, nbytes) in zip(parts, figures, strict=True):
+        if texts is not None:
+            if keys <= rows_max:
+                leaf._keys.settle(waiting, nbytes)
+        elif other_end > other:
+            left.append(NewKeys(leaf, batch, others[other:other_end]))
+        if batch.others is not None and end > first:
+            leaf._states.add(slots[first:end], {}, batch.others, found[first:end])
+        first, other = end, other_end
+    return Merged(0 if texts is None else other, left)
 
 
 def _cuts(hashes: Hashes, parts: int) -> Iterator[tuple[int, int]]:

@@ -299,7 +299,7 @@ def test_panes_come_and_go() -> None:
 
 
 def test_a_tree_of_which_little_is_left_is_low_again() -> None:
-    tree = counting(buffer_rows=16, fanout=8, leaf_rows=8)
+    tree = counting(buffer_rows=16, fanout=16, leaf_rows=8)
     for pane in range(20):
         tree.insert(keys(0, 100, pane))
     assert tree.statistics().levels > 3

@@ -3,7 +3,7 @@
  *
  *     fuzz_tree SEED ROUNDS
  *
- * Keys are short and long, NULL, with escapes, of one column and of several; views lead outside their buffers now and
+ * Leaves have states and texts. Keys are short and long, NULL, with escapes, of one column and of several; views lead outside their buffers now and
  * then; tables and arenas are small; keys share hashes in part. Ends with 1 where they differ from a list.
  */
 
@@ -20,6 +20,8 @@
 #define PANES 4
 #define TEXT 4096
 #define LISTED 4096
+#define PARTS 5
+#define LONGEST 40
 
 static u64 state;
 
@@ -177,30 +179,132 @@ static i64 make_hashes(u64 *hashes, i64 most) {
     return count;
 }
 
-/* Merges keys into two leaves, and holds them to a list of each one's hashes by slot. */
+/* Rows for leaves: in their order, but texts from the last row to the first. */
+static struct {
+    u64 hashes[ROWS], ranks[2][ROWS];
+    i64 limbs[2][ROWS], rows[ROWS], ends[ROWS];
+    u32 checks[ROWS];
+    u8 any[ROWS], text[ROWS * LONGEST], valid[ROWS];
+    const void *states[PARTS];
+    i64 sign;
+} made;
+
+/* A key in a leaf, by slot. */
+typedef struct {
+    u64 hash, sum, least, greatest;
+    u8 any;
+} Kept;
+
+static i64 length_of_hash(u64 hash) { return hash % 5 ? (i64)(mixed(hash) % LONGEST) : 0; }
+
+static Batch make_batch(i64 count) {
+    int magnitude = chance(2) ? 62 : (int)chance(63); /* so that limbs carry */
+    i64 at = 0;
+    for (i64 i = 0; i < count; i++) {
+        u64 hash = made.hashes[count - 1 - i];
+        made.checks[i] = (u32)mixed(made.hashes[i]);
+        made.limbs[0][i] = made.sign * (i64)chance((u64)1 << magnitude);
+        made.limbs[1][i] = (i64)chance(200) - 100;
+        made.ranks[0][i] = mixed(chance(1000));
+        made.ranks[1][i] = mixed(chance(1000));
+        made.any[i] = (u8)chance(2);
+        made.rows[i] = count - 1 - i;
+        made.valid[i] = hash % 5 > 0;
+        memset(made.text + at, (int)(hash % 251), (size_t)length_of_hash(hash));
+        made.ends[i] = at += length_of_hash(hash);
+    }
+    for (int part = 0; part < PARTS; part++) made.states[part] = NULL;
+    if (chance(4)) made.states[0] = made.limbs[0];
+    if (!chance(3)) made.states[1] = made.limbs[1];
+    if (chance(3)) made.states[2] = made.ranks[0];
+    if (chance(3)) made.states[3] = made.ranks[1];
+    if (chance(3)) made.states[4] = made.any;
+    return (Batch){made.hashes, made.checks, made.states, made.rows, {made.text, made.ends, made.valid}};
+}
+
+static void keep_states(Kept *kept, i64 row) {
+    if (made.states[0]) kept->sum += (u64)made.limbs[0][row];
+    if (made.states[1]) kept->sum += (u64)made.limbs[1][row] << LIMB_BITS;
+    if (made.states[2] && made.ranks[0][row] < kept->least) kept->least = made.ranks[0][row];
+    if (made.states[3] && made.ranks[1][row] > kept->greatest) kept->greatest = made.ranks[1][row];
+    if (made.states[4]) kept->any |= made.any[row];
+}
+
+static void check_states(const Leaf *leaf, const Kept *kept, i64 count) {
+    static i64 limbs[2][LISTED], slots[LISTED];
+    static u64 ranks[2][LISTED];
+    static u8 any[LISTED];
+    void *to[PARTS] = {limbs[0], limbs[1], ranks[0], ranks[1], any};
+    int there[PARTS];
+    for (i64 i = 0; i < count; i++) slots[i] = count - 1 - i;
+    for (int part = 0; part < PARTS; part++) there[part] = elf_leaf_states(leaf, part, slots, count, to[part]);
+    for (i64 i = 0; i < count; i++) {
+        const Kept *own = &kept[slots[i]];
+        u64 sum = (there[0] ? (u64)limbs[0][i] : 0) + (there[1] ? (u64)limbs[1][i] << LIMB_BITS : 0);
+        if (sum != own->sum) fail("a sum is another");
+        if ((there[2] ? ranks[0][i] : UINT64_MAX) != own->least) fail("the least is another");
+        if ((there[3] ? ranks[1][i] : 0) != own->greatest) fail("the greatest is another");
+        if ((there[4] ? any[i] : 0) != own->any) fail("what is there is another");
+    }
+}
+
+/* The texts that wait are those of the last keys. */
+static void check_texts(Leaf *leaf, const Kept *kept, i64 count) {
+    i64 waiting = elf_tail_count(leaf), at = 0;
+    i64 *lengths = malloc((size_t)waiting * 8 + 1);
+    u8 *valid = malloc((size_t)waiting + 1), *text = malloc((size_t)elf_tail_bytes(leaf) + 1);
+    elf_tail_copy(leaf, valid, lengths, text);
+    for (i64 i = 0; i < waiting; i++) {
+        u64 hash = kept[count - waiting + i].hash;
+        if (valid[i] != (hash % 5 > 0) || lengths[i] != length_of_hash(hash)) fail("a text has another length");
+        for (i64 end = at + lengths[i]; at < end; at++)
+            if (text[at] != hash % 251) fail("a text is another");
+    }
+    if (at != elf_tail_bytes(leaf)) fail("texts have other bytes");
+    free(lengths);
+    free(valid);
+    free(text);
+    if (chance(2)) elf_tail_clear(leaf);
+}
+
+/* Merges rows into two leaves, and holds them to a list of each one's keys by slot. */
 static void leaves_round(void) {
-    static u64 known[2][LISTED], hashes[ROWS];
-    static u32 checks[ROWS], order_checks[LISTED];
+    static const u8 merging[PARTS] = {SUM, LAST_SUM, LEAST_RANK, GREATEST_RANK, ANY};
+    static Kept known[2][LISTED];
+    static u32 order_checks[LISTED];
     static i64 found[ROWS], slots[ROWS], others[ROWS], order[LISTED], counts[2];
     u64 middle = mixed(chance(40));
-    Leaf *leaves[2] = {elf_leaf_new(chance(2) ? 0 : chance(1 << 20), (i64)chance(34)), elf_leaf_new(middle, 32)};
+    Leaf *leaves[2] = {elf_leaf_new(chance(2) ? 0 : chance(1 << 20), (i64)chance(34), merging, PARTS),
+                       elf_leaf_new(middle, 32, merging, PARTS)};
     counts[0] = counts[1] = 0;
+    made.sign = chance(2) ? 1 : -1;
     for (i64 step = 1 + (i64)chance(12); step > 0; step--) {
-        i64 count = make_hashes(hashes, 1 + (i64)chance(ROWS)), cut = 0, ends[4], new_keys = 0, there = 0;
-        while (cut < count && hashes[cut] < middle) cut++;
+        i64 count = make_hashes(made.hashes, 1 + (i64)chance(ROWS)), cut = 0, figures[2 * LEAF_FIGURES], new_keys = 0;
+        i64 there = 0;
+        Batch batch = make_batch(count);
+        while (cut < count && made.hashes[cut] < middle) cut++;
         i64 bounds[4] = {0, cut, cut, count};
-        for (i64 i = 0; i < count; i++) checks[i] = (u32)mixed(hashes[i]);
-        if (!elf_leaves_merge(leaves, bounds, 2, hashes, checks, found, slots, others, ends)) fail("no memory");
-        if (ends[2] + ends[3] != count) fail("keys are missing, or there are too many");
+        if (!elf_leaves_merge(leaves, bounds, 2, &batch, found, slots, others, figures)) fail("no memory");
+        if (figures[LEAF_FIGURES] + figures[LEAF_FIGURES + 1] != count) fail("keys are missing, or there are too many");
         for (i64 leaf = 0; leaf < 2; leaf++) {
-            for (; there < ends[2 * leaf]; there++)
-                if (slots[there] >= counts[leaf] || known[leaf][slots[there]] != hashes[found[there]])
+            const i64 *own = figures + leaf * LEAF_FIGURES;
+            for (; there < own[0]; there++) {
+                if (slots[there] >= counts[leaf] || known[leaf][slots[there]].hash != made.hashes[found[there]])
                     fail("a key was found in the slot of another");
-            for (; new_keys < ends[2 * leaf + 1]; new_keys++) {
-                for (i64 i = 0; i < counts[leaf]; i++)
-                    if (known[leaf][i] == hashes[others[new_keys]]) fail("a key was not found");
-                known[leaf][counts[leaf]++] = hashes[others[new_keys]];
+                keep_states(&known[leaf][slots[there]], found[there]);
             }
+            for (; new_keys < own[1]; new_keys++) {
+                u64 hash = made.hashes[others[new_keys]];
+                for (i64 i = 0; i < counts[leaf]; i++)
+                    if (known[leaf][i].hash == hash) fail("a key was not found");
+                known[leaf][counts[leaf]] = (Kept){hash, 0, UINT64_MAX, 0, 0};
+                keep_states(&known[leaf][counts[leaf]++], others[new_keys]);
+            }
+            if (own[2] != counts[leaf] || own[3] != elf_tail_count(leaves[leaf]) ||
+                own[4] != elf_tail_bytes(leaves[leaf]))
+                fail("a leaf has other figures");
+            check_states(leaves[leaf], known[leaf], counts[leaf]);
+            check_texts(leaves[leaf], known[leaf], counts[leaf]);
         }
     }
     for (i64 leaf = 0; leaf < 2; leaf++) {
@@ -208,9 +312,9 @@ static void leaves_round(void) {
             fail("a leaf has another number of keys");
         elf_leaf_order(leaves[leaf], order, order_checks);
         for (i64 i = 0; i < counts[leaf]; i++) {
-            u64 own = known[leaf][order[i]];
+            u64 own = known[leaf][order[i]].hash;
             if (order_checks[i] != (u32)mixed(own)) fail("a slot has the check of another");
-            if (i && identity(leaves[leaf], known[leaf][order[i - 1]], 0) > identity(leaves[leaf], own, 0))
+            if (i && identity(leaves[leaf], known[leaf][order[i - 1]].hash, 0) > identity(leaves[leaf], own, 0))
                 fail("a leaf is not in order");
         }
         elf_leaf_free(leaves[leaf]);
