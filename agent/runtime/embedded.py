@@ -30,6 +30,10 @@ LIMITS = RunLimits(
     assembly_memory_bytes=1 << 62,
 )  # fmt: skip
 """Bounds on runs where all agents share one memory, and one clock that stands still: nobody could try again later."""
+ROWS_PER_RUN = 1 << 18
+PIECE_BYTES = 1 << 25
+"""Rows of a run, and memory of what is published at a stroke: nobody waits for signs of life, and few calls on columns
+of many panes cost less than many."""
 HOLDBACKS = 3
 """Times that a master may hold a window back, by when it is out."""
 WALL_MS = 0
@@ -62,6 +66,7 @@ class EmbeddedFleet:
             agent = Agent(name, node, options, replicas=0, room=room)
             agent.masters.on_result = self._results.append
             agent.jobs.assembler.limits = LIMITS
+            agent.ingest.run_rows, agent.masters.piece_bytes = ROWS_PER_RUN, PIECE_BYTES
             agent.jobs.functions.regex_size_max = None  # no other job would wait
             for table, rows in tables.items():
                 agent.tables.hold(table, rows)

@@ -267,13 +267,14 @@ class Layout:
         how another's results are rounded.
         """
         marks = {
-            f"{aggregate.name} is whole": mark.all().over("pane")
+            f"{aggregate.name} is whole": mark.all()
             for aggregate, pao in zip(self.aggregates, self.paos, strict=True)
             if (mark := pao.whole()) is not None
         }
-        if not marks or frame.is_empty():
+        if not marks or frame.is_empty() or all(frame.select(**marks).row(0)):
             return [frame]
-        return frame.with_columns(**marks).partition_by(list(marks), maintain_order=True, include_key=False)
+        of_panes = {name: mark.over("pane") for name, mark in marks.items()}
+        return frame.with_columns(**of_panes).partition_by(list(marks), maintain_order=True, include_key=False)
 
 
 def own_strings(frame: pl.DataFrame) -> pl.DataFrame:

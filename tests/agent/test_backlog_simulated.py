@@ -8,7 +8,7 @@ from recording_client import client_of
 from seeds import seeds
 from simulated_fleet import SimulatedFleet, key_of, published
 
-from agent.runtime.master import job_master, result_log
+from agent.runtime.master import job_master, job_masters, result_log
 from agent.runtime.master.job_master import SETTLE_S
 from agent.runtime.messages.client_events import WindowsLost
 from agent.runtime.model.panes import FIRST_PANE
@@ -20,7 +20,7 @@ WINDOWS = 60
 def test_a_backlog_reaches_followers_through_changes_of_its_master(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are a thousandth of the real ones, so that small windows fill the messages between masters."""
     monkeypatch.setattr(result_log, "BYTES_MAX", 8 << 10)
-    monkeypatch.setattr(job_master, "PIECE_BYTES", 1)
+    monkeypatch.setattr(job_masters, "PIECE_BYTES", 1)
     monkeypatch.setattr(job_master, "UNCONFIRMED_BYTES", 1 << 10)
     fleet = SimulatedFleet(seed)
     for _ in range(6):

@@ -18,7 +18,7 @@ from agent.control import messages as control
 from agent.parsing import Parsed
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.result import OtherGroups
-from agent.runtime.ingest import operator
+from agent.runtime.ingest import operator_pool
 
 PRICES = (
     "SELECT product, COUNT(*) AS n, SUM(price) AS total, SUM(price) / COUNT(*) AS mean, product AS again FROM web "
@@ -114,7 +114,7 @@ def test_groups_without_aggregates_have_an_other_without_values() -> None:
 
 def test_what_an_agent_seals_is_folded_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pane of far more groups than fit a run comes out as one within the limit, and so does the next pane."""
-    monkeypatch.setattr(operator, "ROWS_PER_RUN", 10)
+    monkeypatch.setattr(operator_pool, "ROWS_PER_RUN", 10)
     monkeypatch.setattr(cbt.CompressedBufferTree.__init__, "__kwdefaults__", small_leaves())
     gathered: list[int] = []
     gather = JobFunction.gather

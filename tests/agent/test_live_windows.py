@@ -9,9 +9,9 @@ from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 
 from agent import Agent, StreamOptions
 from agent.parsing import Parsed
-from agent.runtime.ingest import operator, pane_log
+from agent.runtime.ingest import operator, operator_pool, pane_log
 from agent.runtime.ingest.event_clock import FUTURE_MS
-from agent.runtime.master import job_master
+from agent.runtime.master import job_masters
 from agent.runtime.master.job_master import SETTLE_S
 from agent.runtime.reduce.straggler import HOLDBACK_S
 from overlay import app_id
@@ -61,7 +61,7 @@ def test_an_idle_stream_closes_windows_by_the_clock_and_a_backlog_does_not() -> 
 def test_a_backlog_of_large_windows_is_published_in_pieces_between_which_other_work_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(job_master, "PIECE_BYTES", 1)
+    monkeypatch.setattr(job_masters, "PIECE_BYTES", 1)
     fleet = live(size=2, text=COUNT.replace("1 SECOND", "2 SECONDS EVERY 1 SECOND"))
     master = next(state for agent in fleet.agents if (state := agent.masters.state(KEY)) is not None)
     for second in range(20):
@@ -232,7 +232,7 @@ def test_a_bounded_job_reads_by_itself_and_ends() -> None:
 
 
 def test_sealing_goes_in_slices_and_events_come_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator, "ROWS_PER_RUN", 2)
+    monkeypatch.setattr(operator_pool, "ROWS_PER_RUN", 2)
     fleet = Fleet(1, streams={"web": StreamOptions("beginning")})
     fleet.submit(bounded=False)
     agent, (feed,) = fleet.agents[0], fleet.agents[0].ingest.feeds()
@@ -250,7 +250,7 @@ def test_sealing_goes_in_slices_and_events_come_in_between(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("more", [-1, 0, 1, 90])
 def test_so_many_events_wait_for_a_sealing_under_way(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
-    monkeypatch.setattr(operator, "ROWS_PER_RUN", 2)
+    monkeypatch.setattr(operator_pool, "ROWS_PER_RUN", 2)
     monkeypatch.setattr(operator, "WAITING_ROWS_MAX", 10)
     fleet = Fleet(1, streams={"web": StreamOptions("beginning")})
     fleet.submit(bounded=False)

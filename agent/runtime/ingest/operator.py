@@ -231,8 +231,6 @@ class PaneConsumer:
         return shared + self.log.memory_bytes
 
 
-ROWS_PER_RUN = 1 << 15
-"""Rows past which a run is cut at the next pane boundary, so that no message holds a job's whole past."""
 ROWS_PER_BATCH = 1 << 16
 """Number of events that are filtered and aggregated at once."""
 WAITING_ROWS_MAX = 1 << 19
@@ -256,7 +254,8 @@ class Operator:
     """One store of open panes, and the consumers it seals them for.
 
     `read_before`: events up to this time (epoch ms) were read of its feeds before it existed. Its watermark closes
-    panes or, where a job is `bounded`, the end of its feeds. `on_sealing` is called when there is something to seal.
+    panes or, where a job is `bounded`, the end of its feeds. A run of more than `run_rows` rows is cut at the next pane
+    boundary. `on_sealing` is called when there is something to seal.
     """
 
     def __init__(
@@ -271,13 +270,13 @@ class Operator:
         bounded: bool,
         read_before: int,
         unshared: int | None,
+        run_rows: int,
         on_sealing: Callable[[Operator], None],
     ) -> None:
-        self.function = function
-        self.names = names
-        self.watermark = watermark
+        self.function, self.names, self.watermark = function, names, watermark
         self.key = OperatorKey(function.operator, tuple(sorted(names.items())), grace_ms, unshared)
         self.read_before = read_before
+        self._run_rows = run_rows
         self._on_sealing = on_sealing
         self.consumers: list[PaneConsumer] = []
         self.is_reading = True
@@ -620,7 +619,7 @@ class Operator:
             self.trim()
 
     def _runs(self, upto: int) -> Iterator[Run | None]:
-        """Everything up to a pane, in pane order, as runs of about `ROWS_PER_RUN` rows; holds one run at a time, and
+        """Everything up to a pane, in pane order, as runs of about `run_rows` rows; holds one run at a time, and
         of a pane with too many groups no more than twice as many as are kept. None: a run goes on, after a pause."""
         self._insert_due()
         if self.function.grace.amends_ms and self._sealed_upto != FIRST_PANE:
@@ -643,13 +642,13 @@ class Operator:
                 return
             held.append(frame)
             newest = frame["pane"][-1]
-            if _rows(held) > ROWS_PER_RUN and held[0]["pane"][0] < newest:
+            if _rows(held) > self._run_rows and held[0]["pane"][0] < newest:
                 state = self.function.gather(held)
                 older = pl.col("pane") < newest
                 yield self._run(newest - 1, state.filter(older))
                 held = [state.filter(~older)]
             held = self._folded(held)
-            if _rows(held) > ROWS_PER_RUN:
+            if _rows(held) > self._run_rows:
                 yield None
         yield self._run(upto, self.function.gather(held))
 
@@ -675,7 +674,7 @@ class Operator:
         return self.function.gather(held), True
 
     def _folded(self, held: list[pl.DataFrame]) -> list[pl.DataFrame]:
-        crowded = len(held) > 1 and _rows(held) > max(ROWS_PER_RUN, 2 * self.function.plan.max_groups)
+        crowded = len(held) > 1 and _rows(held) > max(self._run_rows, 2 * self.function.plan.max_groups)
         return [self.function.gather(held)] if crowded else held
 
     def _run(self, upto: int, state: pl.DataFrame, *, is_partial: bool = False) -> Run:

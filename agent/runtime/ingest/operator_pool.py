@@ -28,6 +28,8 @@ from agent.runtime.model.incomplete import HEAL_RETENTION_MS
 from agent.runtime.model.panes import FIRST_PANE, Run
 from overlay import Id
 
+ROWS_PER_RUN = 1 << 15
+"""Rows past which a run is cut at the next pane boundary, so that no message holds a job's whole past."""
 SEALED_ROWS = 10_000
 """Number of events that pay as much work as sealing a run may take."""
 
@@ -78,6 +80,7 @@ class OperatorPool:
     ) -> None:
         self.area = area
         self.journal = SealedJournal(disk, containment)
+        self.run_rows = ROWS_PER_RUN
         self.heal_ms = heal_ms
         """Time for which sealed panes are kept that were published without somebody, for windows to be corrected."""
         self.clock = clock or EventClock()
@@ -127,6 +130,7 @@ class OperatorPool:
             bounded=bounded,
             read_before=max((self._newest.get(key, FIRST_PANE) for key in names), default=FIRST_PANE),
             unshared=None if function.is_shareable else next(self._unshared),
+            run_rows=self.run_rows,
             on_sealing=self._begin_sealing,
         )
         operator.is_partial = not self._incomplete.isdisjoint(names)

@@ -149,8 +149,6 @@ STANDSTILL_S = 3.0
 """Time for which parts of a pane wait for others from which on an agent is suspected to follow another master."""
 RESULT_BYTES_MAX = 48 << 20
 """Upper bound on a result; a larger one loses its last rows."""
-PIECE_BYTES = 1 << 20
-"""Memory of runs that are published at a stroke, or a single pane's. Peers would miss a sign of life meanwhile."""
 UNCONFIRMED_BYTES = 1 << 20
 """Bytes of results that wait for replicas from which on no more are made. The next master's log is to hold all that the
 last one had made: with what is made at a stroke they fit in it."""
@@ -172,7 +170,8 @@ class JobMaster:
     """The master of one job in one epoch: a `RootSink` whose runs become results.
 
     `log` holds the last results; `replicas` agents are to hold the master's descriptor. `on_result` is called with each
-    published result, and the listener of `record` with each result of a live job as a line of a log.
+    published result, and the listener of `record` with each result of a live job as a line of a log. Runs of about
+    `piece_bytes` are published at a stroke.
     """
 
     def __init__(
@@ -188,6 +187,7 @@ class JobMaster:
         *,
         replicas: int,
         recorder: JobRecorder,
+        piece_bytes: int,
     ) -> None:
         self.state = state
         self.local = local
@@ -198,6 +198,7 @@ class JobMaster:
         self.subscribers = Subscribers(state, log, sender, name)
         self.subscribers.frontier = state.published_upto
         self._recorder = recorder
+        self._piece_bytes = piece_bytes
         self._replication = StateReplicator(state, log, sender, node, replicas, recorder, self._stored)
         self._sender = sender
         self._node = node
@@ -493,7 +494,7 @@ class JobMaster:
             # A pane that lacks nobody does not wait for what later ones lack.
             spans = list(takewhile(lambda span: not self._lacking(span), spans if self.local.is_copied else ()))
         if spans:
-            self._complete.extend(in_pieces(self.local.nodes.complete_runs(spans[-1].upto), PIECE_BYTES))
+            self._complete.extend(in_pieces(self.local.nodes.complete_runs(spans[-1].upto), self._piece_bytes))
             self.state.runs(self._holdback.written_off & ~written_off, no_longer=True)
             alive = self.copies.published(spans[-1].upto, spans[-1].whole)
             self._holdback.contributed(alive)

@@ -56,6 +56,8 @@ from agent.runtime.model.containment import JobContainment, reason_of
 from agent.runtime.model.epoch import JobEpoch
 from overlay import Id, Node, Peer, Requested
 
+PIECE_BYTES = 1 << 20
+"""Memory of runs that are published at a stroke, or a single pane's. Peers would miss a sign of life meanwhile."""
 TOGETHER_S = 1.5
 """Announcements due within this time join the one being sent: a message costs more than its payload."""
 BATCH_CHARACTERS = 1 << 16
@@ -110,6 +112,7 @@ class JobMasters:
         self._containment = containment
         self.on_result: Callable[[WindowResult], None] | None = None
         self.record: Callable[[ResultRecord], None] | None = None
+        self.piece_bytes = PIECE_BYTES
         self.refused = 0
         self._name = agent_name
         self._node = node
@@ -317,7 +320,7 @@ class JobMasters:
         job = self._jobs.lead(state.job.app_id, state.epoch, state.trees, now)
         job.root = master = JobMaster(
             state, job, log, self._sender, self._node, self._name, self._programs, now,
-            replicas=self._replicas, recorder=self._recorder,
+            replicas=self._replicas, recorder=self._recorder, piece_bytes=self.piece_bytes,
         )  # fmt: skip
         master.log.add(lines)
         master.on_result = self.on_result
