@@ -27,6 +27,7 @@ from agent.control.status_report import described_agent, memory_bytes, stream_co
 from agent.control.stream_sampler import StreamSampler
 from agent.daemon.archiving import ArchiveSupervisor
 from agent.daemon.data_directory import SEALED_DIRECTORY, ClockFile, DataDirectory, DiskWarnings, ShownFiles
+from agent.daemon.free_memory import FreeMemory, give_back
 from agent.daemon.identity_watch import IdentityWatch
 from agent.daemon.job_journal import JobJournal
 from agent.daemon.position_keeper import PositionKeeper
@@ -103,7 +104,9 @@ def run_agent(config: Config, identity: Identity, program: Sequence[str]) -> int
     """
     started = time.monotonic()
     _raise_descriptor_limit()
+    gc.collect()
     gc.freeze()  # what is loaded by now stays: no need to look through it ever again
+    give_back()
     with DataDirectory(config.data_directory) as directory:
         log.start_logging(config.log_level)
         try:
@@ -224,6 +227,7 @@ class Daemon(AgentObserver):
             nursery.start_soon(self._again_and_again, "results", self._results.run)
             nursery.start_soon(self._again_and_again, "jobs on disk", self._journal.run)
             nursery.start_soon(self._again_and_again, "identity", self._identity_watch.run)
+            nursery.start_soon(self._again_and_again, "free memory", FreeMemory(time.process_time, give_back).run)
             nursery.start_soon(self._necessary, "start", self._say_ready)
         log.info("ended", exit_code=self._exit_code)
         return self._exit_code

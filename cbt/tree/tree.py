@@ -48,6 +48,7 @@ _FANOUT = 256
 _FANOUT_IN_KERNEL = 1024  # where a batch is merged into all leaves of a node at once, and none is on disk
 _ROOT_SHARE = 8
 _ROOT_BYTES_SHARE = 4  # the root's buffer takes at most a fourth of a memory limit
+_ROOT_BYTES_MAX = 2**24  # and no more than this where there is one: larger roots hardly make trees faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class CompressedBufferTree:
         self._root_bytes = BUFFER_BYTES
         self._spilling: Spilling | None = None
         if memory_limit_bytes is not None and spill_directory is not None:
-            self._root_bytes = min(BUFFER_BYTES, memory_limit_bytes // _ROOT_BYTES_SHARE)
+            self._root_bytes = min(_ROOT_BYTES_MAX, memory_limit_bytes // _ROOT_BYTES_SHARE)
             below = memory_limit_bytes - self._root_bytes
             self._spilling = Spilling(self.layout, below, Path(spill_directory), spill_quota)
         self._executor = executor if memory_limit_bytes is None else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import sys
 from pathlib import Path
@@ -50,7 +49,6 @@ def agent(file: Path) -> None:
     # Imported only now: Polars and others read the limits when they are loaded.
     from agent import StartError, run_agent
 
-    give_back_memory()
     try:
         code = run_agent(config, identity, PROGRAM)
     except StartError as error:
@@ -65,11 +63,3 @@ def limit_heaps() -> None:
     if limit is not None:
         for parameter, value in HEAPS:
             limit(parameter, value)
-
-
-def give_back_memory() -> None:
-    """Returns what loading has left unused to the system, where its C library can do that."""
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

@@ -14,6 +14,7 @@ from query.model.timestamps import format_timestamps
 
 Row = dict[str, Scalar]
 _INTEGRAL_MAX = 2.0**63
+_ROWS_PASSING = 1 << 12
 
 
 class ResultTable:
@@ -26,6 +27,7 @@ class ResultTable:
         self._frame = frame
         self._outputs = outputs
         self.names = [name for name, _ in outputs]
+        self._passing: tuple[int, int, list[Sequence[Scalar]]] = (0, -1, [])
 
     @cached_property
     def record(self) -> type[msgspec.Struct] | None:
@@ -39,7 +41,19 @@ class ResultTable:
 
     @cached_property
     def columns(self) -> list[Sequence[Scalar]]:
-        return [_values(self._frame, f"v{n}", type_) for n, (_, type_) in enumerate(self._outputs)]
+        return self._converted(self._frame)
+
+    def passing(self, start: int, stop: int) -> list[Sequence[Scalar]]:
+        """The columns of some rows, of which windows are made once and in order: few are converted at a time."""
+        first, last, columns = self._passing
+        if not first <= start <= stop <= last:
+            first, last = start, max(stop, start + _ROWS_PASSING)
+            columns = self._converted(self._frame.slice(first, last - first))
+            self._passing = first, last, columns
+        return [column[start - first : stop - first] for column in columns]
+
+    def _converted(self, frame: pl.DataFrame) -> list[Sequence[Scalar]]:
+        return [_values(frame, f"v{n}", type_) for n, (_, type_) in enumerate(self._outputs)]
 
 
 class ResultRows(Sequence[Row]):
@@ -56,8 +70,7 @@ class ResultRows(Sequence[Row]):
 
     def to_encode(self) -> list[Any]:
         """The rows in a form that JSON is made of, which nobody keeps."""
-        record = self._table.record
-        columns = [column[self._span] for column in self._table.columns]
+        record, columns = self._table.record, self._table.passing(self._span.start, self._span.stop)
         return self._rows if record is None else list(map(record, *columns))
 
     def __len__(self) -> int:

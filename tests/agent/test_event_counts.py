@@ -17,6 +17,7 @@ from agent.runtime.function import job_function
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.ingest import event_batch
 from agent.runtime.ingest.event_batch import EventBatch
+from query.execution import rows as result_rows
 from query.execution.rows import ResultRows, ResultTable
 
 PANES = st.lists(st.tuples(st.sampled_from((-(1 << 62), -30, 0, 30, 1 << 62)), st.integers(0, 3)), max_size=60)
@@ -58,3 +59,13 @@ def test_rows_are_written_as_objects_whatever_their_columns_are_called(name: str
     table = ResultTable(pl.DataFrame({"v0": ["x", None], "v1": [1, 2]}), [("v1", "string"), (name, "integer")])
     rows = ResultRows(table, 0, 2)
     assert msgspec.json.encode(rows.to_encode()) == msgspec.json.encode(list(rows))
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_windows_are_written_alike_in_any_order(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(result_rows, "_ROWS_PASSING", at_once)
+    frame = pl.DataFrame({"v0": [None, "a", "b", "c", "d", "e"], "v1": ["1.5", "true", '"x"', None, "2", "1e400"]})
+    table = ResultTable(frame, [("k", "string"), ("n", "any")])
+    windows = [ResultRows(table, start, rows) for start, rows in ((0, 2), (2, 0), (2, 3), (5, 1), (1, 4), (0, 6))]
+    for window in (*windows, *reversed(windows)):
+        assert msgspec.json.encode(window.to_encode()) == msgspec.json.encode(list(window))

@@ -65,6 +65,20 @@ def test_the_oldest_results_go_first(monkeypatch: pytest.MonkeyPatch, more: int)
     assert [pane for pane, _ in log] == [1_000], "the newest stays whatever its size"
 
 
+def test_packed_results_are_the_same_and_go_in_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_log, "BYTES_MAX", 1_000)
+    results = [(pane, f"{pane}".encode() * 50) for pane in range(10)]
+    published, replicated = ResultLog(results[:8]), ResultLog(results)
+    packed = published.pack()
+    replicated.pack(packed)
+    assert list(replicated) == results
+    assert replicated.to_give(3) == replicated.last_results(6) == list(replicated.after(3)) == results[4:]
+    assert list(published) == results[:8]
+    assert published.pack() == packed, "nothing is packed twice"
+    replicated.append(10, b"x" * 600)
+    assert list(replicated) == [*results[2:], (10, b"x" * 600)], "sizes are those of the results"
+
+
 @pytest.mark.parametrize("more", BEYOND)
 def test_the_oldest_lines_of_a_log_are_left_out_and_counted(more: int) -> None:
     log = JobLog()

@@ -27,7 +27,7 @@ from cbt.layout.group_limit import GroupLimit
 from cbt.layout.group_limit import is_other as is_other_group
 
 NO_GRACE = Grace()
-MERGED_ROWS = 1 << 17
+MERGED_ROWS = 1 << 15
 """Rows that are merged at once, unless those of one pane are more."""
 TreeOrRows = cbt.CompressedBufferTree | cbt.RowBuffer
 Range = tuple[int | None, int | None, int | None]

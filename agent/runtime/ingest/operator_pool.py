@@ -28,7 +28,7 @@ from agent.runtime.model.incomplete import HEAL_RETENTION_MS
 from agent.runtime.model.panes import FIRST_PANE, Run
 from overlay import Id
 
-ROWS_PER_RUN = 1 << 15
+ROWS_PER_RUN = 1 << 14
 """Rows past which a run is cut at the next pane boundary, so that no message holds a job's whole past."""
 SEALED_ROWS = 10_000
 """Number of events that pay as much work as sealing a run may take."""

@@ -25,7 +25,7 @@ from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.master_search import MasterSearch
 from agent.runtime.master.job_recorder import JobRecorder, Then
 from agent.runtime.master.kept_jobs import KeptJob
-from agent.runtime.master.result_log import ResultLog
+from agent.runtime.master.result_log import Packed, ResultLog
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Announce, Replica, Replicated, Stopped
@@ -78,6 +78,10 @@ class StateReplicator:
             self._results.append(pane, json)
         self._replicate(now)
         return self._revision
+
+    def pack(self, packed: Mapping[int, Packed]) -> None:
+        """Keeps the results of a job that is over in less memory; `packed` are those that were published."""
+        self._results.pack(packed)
 
     def refresh(self, now: float) -> None:
         """Replicates the roster if it has changed, or if a further agent is to hold the descriptor."""

@@ -361,6 +361,7 @@ class JobMaster:
         if self.ended is None:
             self.ended, self._ended_at = reason, now
             self.subscribers.finish(reason, now)
+            self._replication.pack(self.subscribers.log.pack())
             self._sender.multicast(FLEET_GROUP, Stopped(self._app_id, self.state.epoch, reason, seal), now)
 
     def replicated(self, sender: Peer, message: Replicated, now: float) -> None:
@@ -617,9 +618,8 @@ class JobMaster:
         if len(self.subscribers) or not self.state.job.bounded or self.local.program is not None:
             json = [(pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results]
         revision = self._replication.publish(json, now)
-        outcome = _Outcome(
-            revision, self.state.published_upto, tuple(results), tuple(json), membership, now + REPLICATION_S
-        )
+        kept = () if self._record is None and self.on_result is None else tuple(results)
+        outcome = _Outcome(revision, self.state.published_upto, kept, tuple(json), membership, now + REPLICATION_S)
         self._outcomes.append(outcome)
 
     def _release(self, now: float) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import zstandard
 
 from agent.runtime.model.panes import FIRST_PANE
 
@@ -14,6 +17,21 @@ GIVEN_RESULT_BYTES_MAX = 256 << 10
 """Upper bound on a replicated result: the next master knows that a larger one is lost."""
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A compressed result."""
+
+    data: bytes
+
+    @classmethod
+    def of(cls, json: bytes) -> Packed:
+        return cls(zstandard.ZstdCompressor(level=1).compress(json))
+
+    @property
+    def json(self) -> bytes:
+        return zstandard.ZstdDecompressor().decompress(self.data)
+
+
 class ResultLog:
     """Results by pane, ascending, as JSON; the oldest are dropped when there are too many or they are too large.
 
@@ -22,7 +40,7 @@ class ResultLog:
 
     def __init__(self, results: Iterable[tuple[int, bytes]] = ()) -> None:
         self.lost = FIRST_PANE
-        self._results: deque[tuple[int, bytes]] = deque()
+        self._results: deque[tuple[int, bytes | Packed]] = deque()
         self._bytes = 0
         for pane, json in results:
             self.append(pane, json)
@@ -38,8 +56,18 @@ class ResultLog:
         self._bytes += len(json)
         while len(self._results) > RESULTS_MAX or (self._bytes > BYTES_MAX and len(self._results) > 1):
             lost, dropped = self._results.popleft()
-            self._bytes -= len(dropped)
+            self._bytes -= len(_json(dropped))
             self.lost = max(self.lost, lost)
+
+    def pack(self, packed: Mapping[int, Packed] | None = None) -> dict[int, Packed]:
+        """Compresses the results, which few ask for any more; returns them by pane. `packed` are of a log of the same
+        job, and need no work."""
+        done = dict(packed or {})
+        for pane, json in self._results:
+            if pane not in done:
+                done[pane] = json if isinstance(json, Packed) else Packed.of(json)
+        self._results = deque((pane, done[pane]) for pane, _ in self._results)
+        return done
 
     @property
     def last(self) -> int:
@@ -48,7 +76,7 @@ class ResultLog:
 
     def after(self, pane: int) -> Iterator[tuple[int, bytes]]:
         """The results after a pane, in order."""
-        return (result for result in self._results if result[0] > pane)
+        return ((position, _json(result)) for position, result in self._results if position > pane)
 
     def to_give(self, after: int, bytes_max: int | None = None) -> list[tuple[int, bytes]]:
         """The newest results after a pane that fit a message, led by an empty one for the newest that does not."""
@@ -61,10 +89,14 @@ class ResultLog:
 
     def last_results(self, count: int) -> list[tuple[int, bytes]]:
         """The newest results, at most this number, in order."""
-        return list(self._results)[-count:]
+        return [(pane, _json(result)) for pane, result in list(self._results)[-count:]]
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        return iter(self._results)
+        return ((pane, _json(result)) for pane, result in self._results)
 
     def __len__(self) -> int:
         return len(self._results)
+
+
+def _json(result: bytes | Packed) -> bytes:
+    return result.json if isinstance(result, Packed) else result

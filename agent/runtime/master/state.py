@@ -251,6 +251,8 @@ class JobState:
         self, run: Run, version: InForce, counted: Counted, others: dict[int, OtherGroups]
     ) -> dict[int, WindowResult]:
         """The results of windows that are a pane each, all at once."""
+        if not counted:
+            return {}
         function = version.function
         size_ms = function.plan.window_ms
         finished = function.finish_windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
