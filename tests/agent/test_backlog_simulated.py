@@ -9,7 +9,7 @@ from seeds import seeds
 from simulated_fleet import SimulatedFleet, key_of, published
 
 from agent.runtime.master import job_master, job_masters, result_log
-from agent.runtime.master.job_master import SETTLE_S
+from agent.runtime.master.job_master import PAST_S
 from agent.runtime.messages.client_events import WindowsLost
 from agent.runtime.model.panes import FIRST_PANE
 
@@ -33,7 +33,7 @@ def test_a_backlog_reaches_followers_through_changes_of_its_master(seed: int, mo
     follower = next(server for server in fleet.workers() if not server.node.is_root(key_of(JOB)))
     fleet.submit(JOB, follower, "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND")
     client_of(follower.agent).follow(key_of(JOB), FIRST_PANE, fleet.now)
-    fleet.run(fleet.now + SETTLE_S)
+    fleet.run(fleet.now + PAST_S)
     for _ in range(2):
         fleet.run(fleet.now + fleet.random.uniform(0.0, 0.5))
         for server, _ in fleet.masters(JOB)[:1]:

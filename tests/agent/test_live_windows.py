@@ -12,7 +12,7 @@ from agent.parsing import Parsed
 from agent.runtime.ingest import operator, operator_pool, pane_log
 from agent.runtime.ingest.event_clock import FUTURE_MS
 from agent.runtime.master import job_masters
-from agent.runtime.master.job_master import SETTLE_S
+from agent.runtime.master.job_master import PAST_S
 from agent.runtime.reduce.straggler import HOLDBACK_S
 from overlay import app_id
 
@@ -184,7 +184,7 @@ def test_history_comes_window_by_window_only_from_the_beginning(read_from: str) 
     fleet = Fleet(1, streams={"web": StreamOptions(read_from)})  # type: ignore[arg-type]
     fleet.wait(0.5)
     fleet.submit(bounded=False, grace_ms=GRACE_MS)
-    fleet.wait(SETTLE_S)
+    fleet.wait(PAST_S)
     for second in range(10):
         fleet.insert(0, events("old", at_ms=1000 * second))
         fleet.work()
@@ -243,7 +243,7 @@ def test_sealing_goes_in_slices_and_events_come_in_between(monkeypatch: pytest.M
         fleet.give(agent, feed.key, events("c", at_ms=1000 * second))
         fleet.give(agent, feed.key, events("late", at_ms=0))
     fleet.catch_up()
-    fleet.wait(SETTLE_S)
+    fleet.wait(PAST_S)
     assert [r.events for r in fleet.results if r.events] == [2] * 20 + [1] * 10
     assert sum(r.late for r in fleet.results) == 10
 

@@ -56,7 +56,6 @@ from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import END, FIRST_PANE, Run, holds_panes, in_pieces
 from agent.runtime.reduce.combiner import PaneSpan
 from agent.runtime.reduce.straggler import (
-    HOLDBACK_S,
     LEAP_AGAIN_S,
     NEW_EPOCH_S,
     RECOVER_S,
@@ -131,7 +130,10 @@ class Announcing:
 
 
 SETTLE_S = 1.0
-"""Least age of a master that publishes the past, which may be read before all agents have enrolled."""
+"""Least age of a master that publishes bounded input, which may be read before all agents have enrolled."""
+PAST_S = 3.0
+"""Least age of one that publishes a live job's past: of four announcements that are out by then, a busy agent has
+heard one."""
 NOBODY_S = 5.0
 """Time after which a bounded job ends if no agent with its stream has enrolled."""
 UNFOLLOWED_S = 30.0
@@ -516,12 +518,12 @@ class JobMaster:
         return self._waits_for_copies(missing, stragglers, stragglers | dead, now) or waits
 
     def _settles(self, now: float) -> bool:
-        """Whether agents may still enrol, or say from when on they have events, that have some of the past."""
-        roster, age_s = self.state.roster, now - self._began_at
-        reads_past = self.state.job.bounded or roster.expected(FIRST_PANE)
-        if not reads_past or self.state.frontier != FIRST_PANE:
+        """Whether agents may still enrol that have some of the past."""
+        if self.state.frontier != FIRST_PANE:
             return False
-        return age_s < SETTLE_S or (age_s < HOLDBACK_S and bool(roster.present() & ~roster.expected(END)))
+        if self.state.job.bounded:
+            return now - self._began_at < SETTLE_S
+        return now - self._began_at < PAST_S and bool(self.state.roster.expected(FIRST_PANE))
 
     def _lacking(self, span: PaneSpan) -> int:
         """The agents that should be in a span, and are not as a whole."""
