@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # `make check` runs them
 ROOT = Path(__file__).parents[1]
 ROOMS = ("elf", "agent", "overlay", "cbt", "query")
 MODULES_IN_FOLDER_MAX = 15

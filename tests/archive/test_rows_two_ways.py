@@ -10,6 +10,7 @@ import pytest
 from archived import read_in, rows_of_file
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import seeds
 
 from agent.archive.format.rows import ArchiveRows
 from agent.parsing import Format, combined, json_lines
@@ -97,7 +98,8 @@ def test_rows_of_combined_logs_are_the_same(blocks: list[list[str]], chance: ran
 
 @native
 @pytest.mark.parametrize(
-    "name", ["apache/access.log.gz", "wiki/edits.json.gz", "odd/nasa-broken-lines.log.gz", "github/events.json.gz"]
+    "name",
+    seeds("apache/access.log.gz", "wiki/edits.json.gz", "odd/nasa-broken-lines.log.gz", slow=["github/events.json.gz"]),
 )
 def test_rows_of_real_logs_are_the_same(name: str, real_logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scanned = seen(rows_of_file(real_logs / name)[1])

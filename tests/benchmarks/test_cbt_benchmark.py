@@ -153,6 +153,7 @@ def test_sliding_windows_count_what_is_in_them(
     assert found.figures["work_ms"] >= found.figures["result_ms"] > 0
 
 
+@pytest.mark.slow
 def test_windows_are_compared_and_their_growth_has_a_target() -> None:
     lines = windows.run(windows.Extent(100, 40, (30,), 1), with_targets=True)
     assert [line.rival for line in lines] == [*(rival.name for rival in windows.RIVALS)] * 2 + [None, None]

@@ -43,6 +43,7 @@ def test_the_first_values_stay_whatever_comes_later() -> None:
     assert layout.limited(layout.lift(early)).is_empty()
 
 
+@pytest.mark.slow
 def test_a_million_events_keep_no_more_than_they_show_in_a_tree() -> None:
     for function in ("collect", "collect_set"):
         aggregate = Aggregate("c", function, "x", "integer", (10,))

@@ -133,6 +133,7 @@ def test_panes_do_not_mix(rows: list[tuple[int, float | None]]) -> None:
     assert lower(pao, states) == alone
 
 
+@pytest.mark.slow
 def test_many_groups() -> None:
     rows = 20_000
     values = pl.Series([(n * 7919 % 1009) / 8 + 1e9 for n in range(rows)])

@@ -120,6 +120,7 @@ def test_wrong_limits_are_refused(max_groups: int, policy: str) -> None:
         GroupLimit(max_groups, policy)
 
 
+@pytest.mark.slow
 def test_how_many_groups_were_folded_is_known_within_the_error() -> None:
     layout = Layout([Key("k", "integer")], [])
     limit, outside, trials = GroupLimit(200, "other"), 0, 200

@@ -67,6 +67,7 @@ def run_trace(seed: int, loss: float = 0.05) -> tuple[str, int]:
     return simulator.trace_hash(), simulator.delivered
 
 
+@pytest.mark.slow
 def test_a_seed_fixes_every_message_and_another_seed_makes_another_run() -> None:
     assert run_trace(1) == run_trace(1)
     assert run_trace(1) != run_trace(2)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from overlay_oracle import check_all, leaf_set_errors, memory_overlay, simulated_overlay
+from seeds import seeds
 
 from overlay import (
     ID_SPACE,
@@ -225,7 +226,7 @@ def favour(nodes: list[Node]) -> float:
     return max(named[node_id] / fair[node_id] for node_id in named)
 
 
-@pytest.mark.parametrize(("size", "seconds"), [(100, 30.0), pytest.param(256, 40.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("size", "seconds"), seeds(slow=[(100, 30.0), (256, 40.0)]))
 def test_routes_are_short_in_hops_and_in_distance_soon_after_joining(size: int, seconds: float) -> None:
     source, seed = random.Random(size), size
     latency = PlaneLatency(source)
