@@ -96,6 +96,7 @@ def test_how_nodes_go_and_who_comes_is_the_callers(leaving: float, returning: fl
     assert len(list(churning.simulator.nodes)) == len(churning.nodes)
 
 
+@pytest.mark.slow
 def test_a_seed_fixes_churn() -> None:
     def run_trace(seed: int) -> tuple[str, int]:
         churning = Churning(seed, ParetoSessions(20.0), size=10)
