@@ -201,15 +201,14 @@ class FeedReader:
         """Advances a file to its newest event, apart from events ahead of the wall clock."""
         limit = wall_ms + self._max_skew_ms
         # An event that is not believed yet may be, by the time it is inserted.
-        frames = parsed.frames if parsed.passed_over is None else (*parsed.frames, parsed.passed_over.times)
-        seen = (_newest(frame[TIME], wall_ms + 2 * FUTURE_MS) for frame in frames)
+        seen = (_newest(frame[TIME], wall_ms + 2 * FUTURE_MS) for frame in parsed.all_frames)
         self._seen_ms = max(self._seen_ms, *(time for time in seen if time is not None), NO_WATERMARK_MS)
-        newest = [time for frame in frames if (time := _newest(frame[TIME], limit)) is not None]
+        newest = [time for frame in parsed.all_frames if (time := _newest(frame[TIME], limit)) is not None]
         reached = piece.part.reached_ms
         if newest:
             piece.part.reached_ms = max(newest) if reached is None else max(reached, *newest)
             self._newest_ms = max(self._newest_ms, *newest)
-        elif reached is None and (parsed.malformed or frames):
+        elif reached is None and (parsed.malformed or parsed.all_frames):
             # A file without credible times must not hold the others back.
             piece.part.reached_ms = wall_ms
 

@@ -49,8 +49,7 @@ class StreamMeter:
         """Counts events inserted into the agent."""
         if not self._samples or now - self._samples[-1][0] >= RATE_S / 10:
             self._samples.append((now, self._events))
-        passed_over = 0 if parsed.passed_over is None else parsed.passed_over.times.height
-        self._events += sum(frame.height for frame in parsed.frames) + passed_over
+        self._events += sum(frame.height for frame in parsed.all_frames)
         self._malformed += parsed.malformed
         self._forget(now)
 

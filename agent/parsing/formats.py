@@ -128,6 +128,11 @@ class Parsed:
     watermark_ms: int | None = None
     passed_over: PassedOver | None = None
 
+    @property
+    def all_frames(self) -> tuple[pl.DataFrame, ...]:
+        """The frames and, last, the times of events that were passed over."""
+        return self.frames if self.passed_over is None else (*self.frames, self.passed_over.times)
+
 
 class Parser(Protocol):
     """Parses the blocks of one file, in any order."""

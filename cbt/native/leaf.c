@@ -36,9 +36,9 @@ typedef struct {
     i64 count;
 } Run;
 
-/* The keys of a leaf, and their states. The upper half of an identity is the place of the key's hash in the leaf's range of hashes, the
- * lower half its check. Recent keys are apart, until they are a share of the others. `buckets` has, for each of
- * 2**bucket_bits parts of the range, the place of the first identity in it that is not recent, and the end. */
+/* The keys of a leaf, and their states. The upper half of an identity is the place of the key's hash in the leaf's range
+ * of hashes, the lower half its check. Recent keys are apart, until they are a share of the others. `buckets` has, for
+ * each of 2**bucket_bits parts of the range, the place of the first identity in it that is not recent, and the end. */
 typedef struct {
     Run known, recent;
     u32 *buckets;

@@ -14,14 +14,13 @@ from typing import Literal
 import polars as pl
 
 import query
-from agent.parsing import COERCED, TIME, ColumnTest, SourceColumn
+from agent.parsing import COERCED, TIME, Clauses, ColumnTest, SourceColumn
 from agent.runtime.durable.feed_memory import FeedMemory
 from agent.runtime.messages.jobs import Enrolled
 from agent.runtime.model.panes import FIRST_PANE
 
 Start = Literal["end", "beginning", "remembered"]
 FeedKey = tuple[str, int | None]
-Clauses = tuple[tuple[ColumnTest, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)

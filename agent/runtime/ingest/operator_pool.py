@@ -245,7 +245,7 @@ class OperatorPool:
         malformed, newest, reached = parsed.malformed, None, None
         latest_ms = None if operators[0].is_bounded else self.clock.latest_ms
         passed_over = None if parsed.passed_over is None else parsed.passed_over.times
-        for frame in (*parsed.frames, *(() if passed_over is None else (passed_over,))):
+        for frame in parsed.all_frames:
             events, last = believed(frame, latest_ms)
             malformed += frame.height - events.height
             if last is None:

@@ -484,14 +484,15 @@ class JobMaster:
 
     def _makes_more(self) -> bool:
         """Whether the job goes on, and its replicas keep up."""
-        unconfirmed = sum(len(json) for outcome in self._outcomes for _, json in outcome.json)
-        return self.ended is None and self.state.failure is None and unconfirmed < UNCONFIRMED_BYTES
+        if self.ended is not None or self.state.failure is not None:
+            return False
+        return sum(len(json) for outcome in self._outcomes for _, json in outcome.json) < UNCONFIRMED_BYTES
 
     def _take_complete(self, now: float) -> None:
         """Takes what is to be published now."""
         spans, written_off = self.local.nodes.complete_spans(), self._holdback.written_off
         self._holdback.begun(has_parts=bool(spans or self.local.nodes.waiting_runs), now=now)
-        if spans and self._settles(now):
+        if self._settles(now):
             spans = []
         if spans and self._holds_back(spans, now):
             # A pane that lacks nobody does not wait for what later ones lack.
