@@ -59,9 +59,20 @@ def until_all_run(job: SyncJob, agents: int, timeout_s: float) -> None:
 
 
 def memory_folder(bytes_wanted: int) -> Path | None:
-    """A folder whose files are in memory, where the system has one with that much room."""
+    """A folder whose files are in memory, where the system has one and that much memory to give."""
     folder = Path("/dev/shm")
-    return folder if folder.is_dir() and shutil.disk_usage(folder).free >= bytes_wanted else None
+    if not folder.is_dir():
+        return None
+    room = min(shutil.disk_usage(folder).free, _available_memory())
+    return folder if room >= bytes_wanted else None
+
+
+def _available_memory() -> int:
+    """Bytes that Linux would give to processes without swapping."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return 1024 * int(line.split()[1])
+    return 0
 
 
 def write_events(folder: Path, names: Sequence[str], stream: str, events: int) -> None:
