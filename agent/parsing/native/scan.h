@@ -204,6 +204,19 @@ static inline void put_number(Line *line, int32_t column, enum kind kind, uint64
     line->scan->numbers[column * line->scan->capacity + line->row] = bits;
 }
 
+/* Copies up to twelve bytes, in one or two steps that may overlap. */
+static inline void copy_short(u8 *to, const u8 *from, int64_t length) {
+    if (length >= 8) {
+        memcpy(to, from, 8);
+        memcpy(to + length - 8, from + length - 8, 8);
+    } else if (length >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + length - 4, from + length - 4, 4);
+    } else {
+        for (int64_t i = 0; i < length; i++) to[i] = from[i];
+    }
+}
+
 /* A text that lies in the block, or in the arena. */
 static inline void put_text(Line *line, int32_t column, const u8 *bytes, int64_t length, int is_in_arena) {
     View *view = &line->scan->views[column * line->scan->capacity + line->row];
@@ -211,7 +224,7 @@ static inline void put_text(Line *line, int32_t column, const u8 *bytes, int64_t
     memset(view, 0, sizeof *view);
     view->length = (int32_t)length;
     if (length <= INLINE_BYTES) {
-        memcpy(view->at.bytes, bytes, (size_t)length);
+        copy_short(view->at.bytes, bytes, length);
         return;
     }
     memcpy(view->at.outside.prefix, bytes, 4);

@@ -15,8 +15,10 @@
 
 enum field { HOST, USER, TIME, REQUEST, METHOD, PATH, QUERY_STRING, PROTOCOL, STATUS, SIZE, REFERER, USER_AGENT, FIELDS };
 
+/* `is_ascii`: it certainly is. */
 typedef struct {
     const u8 *start, *end;
+    int is_ascii;
 } Span;
 
 /* The last stamp that was read, and its time: most lines have that of the line before. */
@@ -29,6 +31,7 @@ typedef struct {
 /* A word that ends at a blank, which is skipped; NULL if there is none. */
 static const u8 *read_word(const u8 *p, const u8 *end, Span *word) {
     word->start = p;
+    word->is_ascii = 0;
     p = to_word_end(p, end);
     word->end = p;
     return p < end && p > word->start && *p == ' ' ? p + 1 : NULL;
@@ -37,11 +40,13 @@ static const u8 *read_word(const u8 *p, const u8 *end, Span *word) {
 /* A field from behind its opening quote to behind its closing one; NULL if it is not plain. */
 static const u8 *read_quoted(const u8 *p, const u8 *end, Span *field) {
     field->start = p;
+    field->is_ascii = 1;
     for (;;) {
         p = to_special(p, end);
         if (p >= end || *p < ' ') return NULL;
         if (*p == '"') break;
         if (*p == '\\' && (end - p < 2 || p[1] == '"')) return NULL;
+        field->is_ascii &= *p < 0x80;
         p++;
     }
     field->end = p;
@@ -77,33 +82,55 @@ static int read_stamp(const u8 *p, Stamp *stamp) {
     return 1;
 }
 
+/* The end of a target's path: a question mark or a blank. */
+static const u8 *to_path_end(const u8 *p, const u8 *end) {
+#if defined(__SSE2__)
+    const __m128i mark = _mm_set1_epi8('?'), blank = _mm_set1_epi8(' ');
+    while (end - p >= 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)p);
+        int mask = _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(bytes, mark), _mm_cmpeq_epi8(bytes, blank)));
+        if (mask) return p + __builtin_ctz((unsigned)mask);
+        p += 16;
+    }
+#endif
+    while (p < end && *p != '?' && *p != ' ') p++;
+    return p;
+}
+
 /* A text; `-` and nothing are NULL. Returns 0 if it is no UTF-8. */
 static int keep(Line *line, int32_t column, Span text, int can_be_a_dash) {
     int64_t length = text.end - text.start;
     if (column < 0 || !length || (length == 1 && *text.start == '-' && !can_be_a_dash)) return 1;
-    if (!is_utf8(text.start, text.end)) return 0;
+    if (!text.is_ascii && !is_utf8(text.start, text.end)) return 0;
     put_text(line, column, text.start, length, 0);
     return 1;
 }
 
+/* The end of a method. */
+static const u8 *to_method_end(const u8 *p, const u8 *end) {
+    if (end - p >= 4 && !memcmp(p, "GET ", 4)) return p + 3;
+    while (p < end && ((u8)((*p | 0x20) - 'a') < 26 || *p == '-' || *p == '_')) p++;
+    return p;
+}
+
 /* Method, path, query string and protocol; 0 if the request is not plain. */
 static int read_request(Line *line, const int32_t *places, Span request) {
-    Span method = {request.start, request.start}, target, protocol = {request.end, request.end}, path, query;
-    const u8 *p = request.start, *mark;
-    while (p < request.end && ((u8)((*p | 0x20) - 'a') < 26 || *p == '-' || *p == '_')) p++;
+    Span method = request, path = request, query = request, protocol = request;
+    const u8 *p = to_method_end(request.start, request.end);
     method.end = p;
     if (p == method.start || p >= request.end || *p != ' ') return 0;
-    target.start = ++p;
-    p = memchr(p, ' ', (size_t)(request.end - p));
-    if (!p || p == target.start) return 0;
-    target.end = p;
+    path.start = ++p;
+    path.end = p = to_path_end(p, line->end);
+    if (p < request.end && *p == '?') {
+        query.start = p + 1;
+        p = memchr(p, ' ', (size_t)(request.end - p));
+    } else {
+        query.start = p;
+    }
+    if (!p || p >= request.end || p == path.start) return 0;
+    query.end = p;
     protocol.start = ++p;
     if (request.end - p < 5 || memcmp(p, "HTTP/", 5) || memchr(p, ' ', (size_t)(request.end - p))) return 0;
-    mark = memchr(target.start, '?', (size_t)(target.end - target.start));
-    path.start = target.start;
-    path.end = mark ? mark : target.end;
-    query.start = mark ? mark + 1 : target.end;
-    query.end = target.end;
     return keep(line, places[METHOD], method, 1) && keep(line, places[PATH], path, 1) &&
            keep(line, places[QUERY_STRING], query, 1) && keep(line, places[PROTOCOL], protocol, 1);
 }
@@ -143,7 +170,13 @@ static int read_combined_line(Scan *scan, const int32_t *places, const u8 *p, co
     Span host, identity, user, request;
     int needs_parts = places[METHOD] >= 0 || places[PATH] >= 0 || places[QUERY_STRING] >= 0 || places[PROTOCOL] >= 0;
     begin_line(scan);
-    if (!(p = read_word(p, end, &host)) || !(p = read_word(p, end, &identity)) || !(p = read_word(p, end, &user))) return 0;
+    if (!(p = read_word(p, end, &host))) return 0;
+    if (end - p >= 4 && !memcmp(p, "- - ", 4)) {
+        user = (Span){p + 2, p + 3, 1};
+        p += 4;
+    } else if (!(p = read_word(p, end, &identity)) || !(p = read_word(p, end, &user))) {
+        return 0;
+    }
     if (end - p < STAMP_BYTES + 4 || p[0] != '[' || memcmp(p + STAMP_BYTES + 1, "] \"", 3)) return 0;
     if (!read_stamp(p + 1, stamp) || !(p = read_quoted(p + STAMP_BYTES + 4, end, &request))) return 0;
     put_number(&line, places[TIME], INTEGER, (uint64_t)stamp->time_ms);
