@@ -48,7 +48,7 @@ _FANOUT = 256
 _FANOUT_IN_KERNEL = 1024  # where a batch is merged into all leaves of a node at once, and none is on disk
 _ROOT_SHARE = 8
 _ROOT_BYTES_SHARE = 4  # the root's buffer takes at most a fourth of a memory limit
-_ROOT_BYTES_MAX = 2**24  # and no more than this where there is one: larger roots hardly make trees faster
+_ROOT_BYTES_MAX = 2**23  # and no more than this where there is one: larger roots hardly make trees faster
 
 
 @dataclass(frozen=True, slots=True)
