@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Platforms that `make wheels` builds for.
 WHEELS ?= manylinux_2_17_x86_64 manylinux_2_17_aarch64 musllinux_1_2_x86_64 musllinux_1_2_aarch64 macosx_11_0_x86_64 macosx_11_0_arm64
 
-.PHONY: demo test test-all test-net check bench fuzz wheels clean
+.PHONY: demo test test-all test-net test-sidecar check bench fuzz wheels deb clean
 
 demo: $(READY)
 	@$(BIN)/elf demo
@@ -29,6 +29,9 @@ test-all: $(READY_TO_TEST)
 
 test-net: $(READY_TO_TEST)
 	@$(BIN)/python -m pytest -m net
+
+test-sidecar: $(READY_TO_TEST)
+	@$(BIN)/python -m pytest -m sidecar -v -x tests/sidecar
 
 check: $(READY_TO_TEST)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check
@@ -47,6 +50,9 @@ wheels: $(READY)
 	ELF_WHEEL_PLATFORM=$$platform $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
 	--no-build-isolation --wheel-dir dist . && ls dist/*$$platform.whl || exit 1; done
 	@$(BIN)/python deploy/build_native.py
+
+deb: $(READY)
+	@$(BIN)/python deploy/debian/build.py
 
 $(READY): pyproject.toml constraints.txt
 	@echo "Preparing $(VENV) ..."

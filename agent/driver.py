@@ -123,6 +123,10 @@ class CoreDriver:
             self.node.stood_still(now)
         self._wall_lead_s = lead_s
 
+    def overdue_s(self, now: float) -> float:
+        """The time for which a timer has been due without being handled: 0 where the loop keeps up."""
+        return max(0.0, now - self._timer_at)
+
     def settle(self) -> None:
         """Carries out what resulted from calls made on the agent directly."""
         self.do(lambda _now: None)

@@ -25,6 +25,7 @@ COMMANDS = (
     "demo",
     "drain",
     "follow",
+    "init",
     "jobs",
     "local",
     "logs",

@@ -5,6 +5,7 @@ One trio run holds all tasks. The node and the agent's core are synchronous and 
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import random
 import resource
@@ -47,6 +48,8 @@ from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.requests.events import AgentObserver, Shown, StreamAsked
+from agent.service_manager.life_signs import LifeSigns
+from agent.service_manager.notify_socket import own_notify_socket
 from cbt import DiskQuota
 from overlay import (
     CreatorTrust,
@@ -103,6 +106,7 @@ def run_agent(config: Config, identity: Identity, program: Sequence[str]) -> int
     `program` is the command that runs the code of a job, in a process of its own.
     """
     started = time.monotonic()
+    faulthandler.enable()  # the service manager ends an agent that stands still with SIGABRT: the journal says where
     _raise_descriptor_limit()
     gc.collect()
     gc.freeze()  # what is loaded by now stays: no need to look through it ever again
@@ -143,12 +147,7 @@ class Daemon(AgentObserver):
     """One running agent."""
 
     def __init__(
-        self,
-        config: Config,
-        identity: Identity,
-        directory: DataDirectory,
-        program: Sequence[str],
-        started: float,
+        self, config: Config, identity: Identity, directory: DataDirectory, program: Sequence[str], started: float
     ) -> None:
         self._config = config
         self._incarnation = incarnation = directory.next_incarnation(int(time.time()))
@@ -181,6 +180,7 @@ class Daemon(AgentObserver):
             is_idle=self._is_idle,
             settled=self._settled,
         )
+        self._life_signs = LifeSigns(own_notify_socket(), pump, self._described)
         self._transport = Transport(
             identity,
             config.listen,
@@ -218,6 +218,7 @@ class Daemon(AgentObserver):
                                ("work", self._pump.run_work), ("feeds", self._feeds.run),
                                ("programs", self._programs.run)):  # fmt: skip
                 nursery.start_soon(self._necessary, name, part)
+            nursery.start_soon(self._again_and_again, "service manager", self._life_signs.run)
             nursery.start_soon(self._again_and_again, "control socket", self._control.serve)
             nursery.start_soon(self._again_and_again, "positions", partial(self._positions.run, self._feeds))
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
@@ -363,6 +364,7 @@ class Daemon(AgentObserver):
         node = self._pump.node
         await self._pump.until(lambda: node.is_active)
         self._pump.do(self._agent.start)
+        self._life_signs.ready()
         log.info(
             "ready",
             listen=node.peer.address,
@@ -394,6 +396,7 @@ class Daemon(AgentObserver):
         """Once it is to leave, hands over masters and roots, takes leave of the fleet, and ends all tasks."""
         agent, pump, departure = self._agent, self._pump, self._departure
         await departure.asked()
+        self._life_signs.leaving("hands over what it has, and leaves the fleet")
         await self._positions.pause(self._feeds, PAUSE_TIMEOUT_S)
         pump.do(agent.drain.begin)
         is_whole = await departure.handed_over(pump.until)
@@ -406,6 +409,17 @@ class Daemon(AgentObserver):
         await departure.end(is_whole=is_whole)
         await self._transport.close(CLOSE_TIMEOUT_S)
         everything.cancel()
+
+    def _described(self) -> str:
+        """A few words for the status of the service."""
+        node = self._pump.node
+        if not node.is_active:
+            return "waits for a seed that lets it into the fleet"
+        streams, jobs = self._feeds.statistics().values(), self._agent.directory.statistics()["jobs"]
+        behind = sum(not stream.at_end for stream in streams)
+        rate = sum(stream.events_per_s for stream in streams)
+        reading = f"{rate:,.0f} events/s" + (f", behind in {behind} of {len(streams)} streams" if behind else "")
+        return f"in fleet {self._config.fleet} with {len(node.leaf_set.members)} neighbours, {jobs} jobs, {reading}"
 
     def statistics(self) -> dict[str, Mapping[str, float]]:
         """The counters of every part, by part; each stream is a part."""

@@ -1,0 +1,199 @@
+"""Debian machines with a real systemd, as containers of systemd-nspawn on a bridge of their own.
+
+All share one Debian, made by debootstrap and kept between runs; what one writes is in a layer of its own, which goes
+with it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+SUITE = "bookworm"
+PACKAGES = (
+    "adduser", "ca-certificates", "dbus", "init-system-helpers", "iproute2", "logrotate", "nginx-light", "procps",
+    "python3", "rsyslog", "systemd", "systemd-sysv",
+)  # fmt: skip
+BRIDGE = "elf-sidecar"
+NETWORK = ipaddress.ip_network("10.177.0.0/24")
+LANDLOCK = "landlock_create_ruleset landlock_add_rule landlock_restrict_self"
+"""System calls of job programs, which containers are not let through by every systemd-nspawn."""
+BOOT_S = 60.0
+COMMAND_S = 120.0
+TOOLS = ("debootstrap", "systemd-nspawn", "nsenter", "ip", "dpkg-deb")
+
+
+def unavailable() -> str | None:
+    """Why there can be no machines here; None if there can."""
+    if os.geteuid() != 0:
+        return "machines with a systemd of their own need root"
+    if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
+        return f"there is no {', '.join(missing)} here: apt-get install debootstrap systemd-container iproute2 dpkg"
+    return None
+
+
+def debian(folder: Path) -> Path:
+    """The Debian that all machines share, made at the first call."""
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        include = ",".join(PACKAGES)
+        command = ["debootstrap", "--variant=minbase", f"--include={include}", SUITE, str(folder), *_mirror()]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        (folder / "complete").touch()
+    return folder
+
+
+def _mirror() -> list[str]:
+    """The mirror that this machine takes its packages from, if it says so."""
+    command = ["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)", "Identifier: Packages"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+    return next(([site] for site, _, release in (line.partition(" ") for line in listed) if release == SUITE), [])
+
+
+class Network:
+    """`with Network():` a bridge that machines are connected to; this machine has its first address."""
+
+    def __enter__(self) -> Self:
+        self._remove()
+        own = f"{next(NETWORK.hosts())}/{NETWORK.prefixlen}"
+        for command in (
+            ["ip", "link", "add", BRIDGE, "type", "bridge"],
+            ["ip", "address", "add", own, "dev", BRIDGE],
+            ["ip", "link", "set", BRIDGE, "up"],
+        ):
+            subprocess.run(command, check=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._remove()
+
+    def _remove(self) -> None:
+        subprocess.run(["ip", "link", "delete", BRIDGE], check=False, stderr=subprocess.DEVNULL)
+
+
+class Machine:
+    """`with Machine(...) as web_1:` boots one; `run` runs commands in it."""
+
+    def __init__(self, base: Path, folder: Path, name: str, number: int) -> None:
+        self.name = name
+        self.address = str(NETWORK[number + 1])
+        self.root = folder / "root"
+        self._base = base
+        self._folder = folder
+        self._container: subprocess.Popen[bytes] | None = None
+        self._init = 0
+
+    def __enter__(self) -> Self:
+        for part in ("upper", "work", "root"):
+            (self._folder / part).mkdir(parents=True)
+        layers = f"lowerdir={self._base},upperdir={self._folder}/upper,workdir={self._folder}/work"
+        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, str(self.root)], check=True)
+        try:
+            self._boot()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def run(self, *command: str, check: bool = True, text: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Runs a command in the machine, as root, and returns what it printed."""
+        done = subprocess.run(
+            self._inside(command), input=text, capture_output=True, text=True, check=False, timeout=COMMAND_S
+        )
+        assert not check or done.returncode == 0, f"{' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done
+
+    def start(self, *command: str, **pipes: Any) -> subprocess.Popen[str]:
+        """Starts a command in the machine."""
+        return subprocess.Popen(self._inside(command), text=True, **pipes)
+
+    def output(self, *command: str) -> str:
+        return self.run(*command).stdout.strip()
+
+    def unit(self, name: str, unit: str = "elf-agent") -> str:
+        """A property of a unit."""
+        return self.output("systemctl", "show", "--value", "-p", name, unit)
+
+    def status(self) -> dict[str, Any]:
+        """The agent's answer to `elf status`."""
+        found: dict[str, Any] = json.loads(self.output("elf", "status", "--output", "json"))
+        return found
+
+    def journal(self, unit: str = "elf-agent") -> str:
+        """The log of a unit."""
+        return self.output("journalctl", "--no-pager", "-o", "cat", "-u", unit)
+
+    def path(self, path: str) -> Path:
+        """The place of a file of the machine here."""
+        return self.root / path.lstrip("/")
+
+    def _inside(self, command: Sequence[str]) -> list[str]:
+        environment = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=/root", "TZ=UTC"]
+        return ["nsenter", "-t", str(self._init), "-a", *environment, *command]
+
+    def _boot(self) -> None:
+        self.path("/etc/hostname").write_text(f"{self.name}\n")
+        with (self._folder / "console").open("wb") as console:
+            self._container = subprocess.Popen(
+                [
+                    "systemd-nspawn", "--quiet", "-D", str(self.root), f"--machine={self.name}", "--register=no",
+                    "--keep-unit", f"--network-bridge={BRIDGE}", f"--system-call-filter={LANDLOCK}",
+                    "--boot", "--console=read-only",
+                ],
+                stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        wait_until(self._has_booted, f"{self.name} has booted", BOOT_S)
+        for command in (
+            ["ip", "address", "add", f"{self.address}/{NETWORK.prefixlen}", "dev", "host0"],
+            ["ip", "link", "set", "host0", "up"],
+        ):
+            self.run(*command)
+
+    def _has_booted(self) -> bool:
+        assert self._container is not None
+        assert self._container.poll() is None, (self._folder / "console").read_text(errors="replace")[-3000:]
+        children = Path(f"/proc/{self._container.pid}/task/{self._container.pid}/children").read_text().split()
+        if not children:
+            return False
+        self._init = int(children[-1])
+        state = subprocess.run(
+            self._inside(["systemctl", "is-system-running"]), capture_output=True, text=True, check=False
+        )
+        return state.stdout.strip() in ("running", "degraded")
+
+    def _end(self) -> None:
+        if self._container is not None:
+            self._container.send_signal(signal.SIGTERM)
+            try:
+                self._container.wait(BOOT_S)
+            except subprocess.TimeoutExpired:
+                self._container.kill()
+                self._container.wait()
+        subprocess.run(["umount", "--lazy", str(self.root)], check=False)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def wait_until(condition: Any, what: str, timeout_s: float = 30.0) -> None:
+    """Returns when the condition holds; AssertionError when it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"in vain: {what}"
+        time.sleep(0.1)

@@ -1,0 +1,117 @@
+"""Web servers under traffic, and what their own access logs say the fleet has to answer."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from machines import Machine, wait_until
+
+LOG = "/var/log/nginx/access.log"
+TRAFFIC = """\
+import http.client, random, time
+paths = ["/", "/", "/", "/missing", "/a'b", '/%22x']
+while True:
+    connection = http.client.HTTPConnection("127.0.0.1", 80)
+    for _ in range(50):
+        connection.request("GET", random.choice(paths), headers={"User-Agent": 'hostile "\\\\x1b[31m agent'})
+        connection.getresponse().read()
+        time.sleep(0.02)
+    connection.close()
+"""
+_LINE = re.compile(rb'\S+ - \S+ \[([^]]+)\] "[^"]*" (\d{3}) ')
+Window = dict[str, Any]
+
+
+class WebServers:
+    """Machines with nginx; the first has the fleet's authority."""
+
+    def __init__(self, machines: Sequence[Machine]) -> None:
+        self.machines = machines
+        self.first = machines[0]
+
+    @contextmanager
+    def traffic(self) -> Iterator[None]:
+        """Clients that ask every server some 45 times a second."""
+        clients = [machine.start("python3", "-c", TRAFFIC, stderr=subprocess.DEVNULL) for machine in self.machines]
+        try:
+            yield
+        finally:
+            for client in clients:
+                client.kill()
+                client.wait()
+
+    def truth(self, window: Window) -> Counter[int]:
+        """Requests by status in a window, as the servers have logged them."""
+        begin, end = (datetime.fromisoformat(window[key]) for key in ("window_start", "window_end"))
+        found: Counter[int] = Counter()
+        for machine in self.machines:
+            for line in machine.path(LOG).read_bytes().splitlines():
+                if (seen := _LINE.match(line)) is None:
+                    continue
+                moment = datetime.strptime(seen[1].decode(), "%d/%b/%Y:%H:%M:%S %z")
+                if begin <= moment < end:
+                    found[int(seen[2])] += 1
+        return found
+
+
+class LiveQuery:
+    """`with LiveQuery(machine, text) as query:` runs `elf query` in a machine, and collects its windows."""
+
+    def __init__(self, machine: Machine, text: str, *options: str) -> None:
+        self._machine = machine
+        self._command = ("elf", "query", text, "--output", "json", *options)
+
+    def __enter__(self) -> LiveQuery:
+        self._out = tempfile.TemporaryFile()
+        self._err = tempfile.TemporaryFile()
+        self._process = self._machine.start(*self._command, stdout=self._out, stderr=self._err)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+        self._process.wait(30)
+        self._out.close()
+        self._err.close()
+
+    @property
+    def windows(self) -> list[Window]:
+        """All windows so far."""
+        return [json.loads(line) for line in _whole(self._out).splitlines()]
+
+    def wait_for(self, count: int, timeout_s: float = 90.0) -> list[Window]:
+        """All windows, once there are that many more."""
+        goal = len(self.windows) + count
+
+        def came() -> bool:
+            assert self._process.poll() is None or len(self.windows) >= goal, _whole(self._err).decode()
+            return len(self.windows) >= goal
+
+        wait_until(came, f"{count} more windows; {_whole(self._err).decode()}", timeout_s)
+        return self.windows
+
+
+def rows(window: Window) -> Counter[int]:
+    """The rows of a window that groups by status."""
+    return Counter({row["status"]: row["hits"] for row in window["rows"]})
+
+
+def follow_each_other(windows: Sequence[Window]) -> bool:
+    """Whether no window is missing between two others, and none is there twice."""
+    return all(one["window_end"] == next_one["window_start"] for one, next_one in pairwise(windows))
+
+
+def _whole(file: Any) -> bytes:
+    """The whole lines of a file that another process writes."""
+    content = Path(f"/proc/self/fd/{file.fileno()}").read_bytes()
+    return content[: content.rfind(b"\n") + 1]
