@@ -78,10 +78,10 @@ if TYPE_CHECKING:
     from overlay.transport.identity.agent_files import AgentFiles
     from overlay.transport.identity.authority import Authority, Credentials, Revocation, certificate_uris
     from overlay.transport.identity.authority_directory import AuthorityDirectory
-    from overlay.transport.identity.claims import AGENT_ROLE, CREATOR_ROLE
+    from overlay.transport.identity.claims import AGENT_ROLE, CREATOR_ROLE, creator_id, read_claims
     from overlay.transport.identity.creator_files import Creator, CreatorFiles, read_public_key
     from overlay.transport.identity.creators import CreatorTrust
-    from overlay.transport.identity.identity import Identity, IdentityError
+    from overlay.transport.identity.identity import Identity, IdentityError, client_context
     from overlay.transport.identity.trust import Trust
     from overlay.transport.link.refusals import ConnectError, UnknownHostError
     from overlay.transport.link.sockets import ListenError
@@ -92,10 +92,10 @@ else:
         "overlay.transport.identity.agent_files": "AgentFiles",
         "overlay.transport.identity.authority": "Authority Credentials Revocation certificate_uris",
         "overlay.transport.identity.authority_directory": "AuthorityDirectory",
-        "overlay.transport.identity.claims": "AGENT_ROLE CREATOR_ROLE",
+        "overlay.transport.identity.claims": "AGENT_ROLE CREATOR_ROLE creator_id read_claims",
         "overlay.transport.identity.creator_files": "Creator CreatorFiles read_public_key",
         "overlay.transport.identity.creators": "CreatorTrust",
-        "overlay.transport.identity.identity": "Identity IdentityError",
+        "overlay.transport.identity.identity": "Identity IdentityError client_context",
         "overlay.transport.identity.trust": "Trust",
         "overlay.transport.link.refusals": "ConnectError UnknownHostError",
         "overlay.transport.link.sockets": "ListenError",
@@ -185,8 +185,10 @@ __all__ = [
     "app_id",
     "build_tables",
     "certificate_uris",
+    "client_context",
     "closer",
     "closest",
+    "creator_id",
     "digit",
     "distance",
     "fingerprint",
@@ -196,6 +198,7 @@ __all__ = [
     "keeps_order",
     "parse_address",
     "parse_id",
+    "read_claims",
     "read_list",
     "read_password",
     "read_public_key",

@@ -15,6 +15,16 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from agent.access.rules import AccessRule
+from agent.configuration.access import (
+    AccessSections,
+    ClientsConfig,
+    ClientsSection,
+    access_faults,
+    clients_faults,
+    resolved_access,
+    resolved_clients,
+)
 from agent.configuration.faults import Fault, line_of, place, struct_faults
 from agent.configuration.rules import (
     AUTO,
@@ -131,6 +141,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     streams: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=256)] = []
     tables: Annotated[dict[TableName, _Table], msgspec.Meta(max_length=64)] = {}
     archive: _Archive | None = None
+    access: AccessSections = []
+    clients: ClientsSection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +213,8 @@ class Config:
     streams: tuple[StreamConfig, ...]
     tables: tuple[TableConfig, ...]
     archive: ArchiveConfig | None
+    access: tuple[AccessRule, ...]
+    clients: ClientsConfig | None
     lines: Mapping[KeyPath, int]
 
     def place(self, *key: str | int) -> str:
@@ -226,7 +240,7 @@ def load_config(path: Path) -> Config:
     except RecursionError:
         raise ConfigError([f"{path}: is nested too deeply"]) from None
     lines = key_lines(text, document)
-    faults = [*struct_faults(document, _File), *_stream_faults(document), *_twins(document)]
+    faults = [*struct_faults(document, _File), *_stream_faults(document), *_twins(document), *access_faults(document)]
     if not faults:
         file = msgspec.convert(document, _File)
         config = _resolved(path, file, lines)
@@ -289,6 +303,8 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         streams=tuple(_resolved_stream(base, stream) for stream in file.streams),
         tables=tuple(TableConfig(name, str(base / one.file), one.format) for name, one in file.tables.items()),
         archive=None if file.archive is None else _resolved_archive(base, file.archive),
+        access=resolved_access(file.access),
+        clients=resolved_clients(file.clients),
         lines=lines,
     )
 
@@ -348,7 +364,7 @@ def _faults_together(file: _File, config: Config) -> list[Fault]:
             faults.append(Fault(("control_socket",), excess))
         else:
             faults.append(Fault(("data_directory",), f"{excess}: set control_socket to a shorter one"))
-    return faults + _pointless_choices(config)
+    return [*faults, *_pointless_choices(config), *clients_faults(config.listen, config.clients)]
 
 
 def _pointless_choices(config: Config) -> list[Fault]:

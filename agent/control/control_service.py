@@ -10,14 +10,16 @@ import trio
 
 import query
 from agent import log
+from agent.access.decision import Access
+from agent.access.rules import Principal
 from agent.configuration.config import Config
 from agent.control import messages as control
+from agent.control.client_rights import ClientRights, MissingRightError
 from agent.control.client_subscriptions import Client, ClientSubscriptions
 from agent.control.departure import Departure
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.query_service import QueryService
 from agent.control.server import Connection
-from agent.control.status_report import described_job
 from agent.control.stream_sampler import surveyed
 from agent.driver import CoreDriver
 from agent.runtime.agent import Agent
@@ -50,13 +52,14 @@ class _CoreFollowing:
 
 
 class ControlService:
-    """Answers requests. `status` describes the agent."""
+    """Answers requests, as far as their clients have the right to them. `status` describes the agent."""
 
     def __init__(
         self,
         config: Config,
         driver: CoreDriver,
         agent: Agent,
+        access: Access,
         *,
         wall_ms: Callable[[], int],
         status: Callable[[], control.Status],
@@ -68,15 +71,21 @@ class ControlService:
         self._status = status
         self._departure = departure
         self._subscriptions = ClientSubscriptions(_CoreFollowing(driver, agent))
-        self._submissions = QueryService(config.streams, config.tables, driver, agent, self._subscriptions, wall_ms)
+        self._rights = ClientRights(access, agent.directory)
+        self._submissions = QueryService(
+            config.streams, config.tables, driver, agent, self._subscriptions, self._rights, wall_ms
+        )
         self._updates: set[int] = set()
 
     async def answer(self, request: control.Request, connection: Connection) -> None:
         """Answers one request, with as many answers as it has."""
         try:
+            self._rights.check_request(connection.principal, request)
             await self._answer(request, connection)
         except AmbiguousNameError as error:
             connection.send(control.Refused("usage", str(error)))
+        except MissingRightError as error:
+            connection.send(control.Refused("forbidden", str(error)))
 
     async def _answer(self, request: control.Request, connection: Connection) -> None:
         match request:
@@ -85,13 +94,13 @@ class ControlService:
             case control.SubmitRequest():
                 await self._submissions.bundle(request, connection)
             case control.AnalyseRequest():
-                connection.send(await self._submissions.analyse(request))
+                connection.send(await self._submissions.analyse(request, connection.principal))
             case control.FollowRequest():
                 await self._follow(request, connection)
             case control.UpdateJob() | control.UpdateBundle():
-                connection.send(await self._update(request))
+                connection.send(await self._update(request, connection.principal))
             case control.StopRequest():
-                connection.send(await self._stop(request))
+                connection.send(await self._stop(request, connection.principal))
             case control.AskRequest():
                 connection.send(await self._ask(request))
             case control.GetLog():
@@ -101,7 +110,7 @@ class ControlService:
             case control.SurveyRequest():
                 connection.send(await self._survey(request))
             case control.GetJobs():
-                connection.send(control.Jobs([described_job(announce) for announce in self._agent.directory.all()]))
+                connection.send(control.Jobs(self._rights.described_jobs(connection.principal)))
             case control.DrainRequest():
                 await self._drain(request, connection)
             case control.GetStatus():
@@ -140,8 +149,10 @@ class ControlService:
             self._subscriptions.detach(app_id, client)
         connection.send(end.answer() or control.Refused("unknown", no_job(request.app)))
 
-    async def _update(self, request: control.UpdateJob | control.UpdateBundle) -> control.JobUpdated | control.Refused:
-        update = await self._submissions.update(request)
+    async def _update(
+        self, request: control.UpdateJob | control.UpdateBundle, who: Principal
+    ) -> control.JobUpdated | control.Refused:
+        update = await self._submissions.update(request, who)
         if isinstance(update, control.Refused):
             return update
         app_id = update.app_id
@@ -166,7 +177,7 @@ class ControlService:
             case _:
                 return control.Refused("unavailable", NO_ANSWER)
 
-    async def _stop(self, request: control.StopRequest) -> control.JobStopped | control.Refused:
+    async def _stop(self, request: control.StopRequest, who: Principal) -> control.JobStopped | control.Refused:
         name = request.app
         app_id = self._agent.directory.app_of(name) if request.app_id is None else parse_id(request.app_id)
         try:
@@ -174,7 +185,8 @@ class ControlService:
         except (msgspec.DecodeError, RecursionError) as error:
             return control.Refused("usage", f"this is no creator's signature: {error}")
         pending: PendingReply[StopReply] = PendingReply()
-        self._driver.do(lambda now: self._agent.commands.stop(app_id, pending.resolve, now, signature))
+        by = self._rights.acting_owner(who, app_id)
+        self._driver.do(lambda now: self._agent.commands.stop(app_id, pending.resolve, now, signature, by=by))
         match await pending.wait():
             case StopAnswer(found=True, refusal=None):
                 return control.JobStopped(name)

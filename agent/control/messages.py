@@ -230,10 +230,10 @@ class LogExcerpt(msgspec.Struct, frozen=True, tag="log"):
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
     """The request cannot be carried out: usage (as it was written), unknown (no such job), unavailable (not now), owned
-    (only the job's creator may ask for that).
+    (only the job's creator may ask for that), forbidden (the client lacks a right, which the message names).
     """
 
-    kind: Literal["usage", "unknown", "unavailable", "owned"]
+    kind: Literal["usage", "unknown", "unavailable", "owned", "forbidden"]
     message: str
 
 
@@ -246,7 +246,8 @@ class JobStopped(msgspec.Struct, frozen=True, tag="stopped"):
 class JobEntry(msgspec.Struct, frozen=True):
     """One of the fleet's jobs. `mandate`: the digest of its creator's last mandate, number `counter`.
 
-    `part_of`: the job of which it is a stage, "" if it is none.
+    `part_of`: the job of which it is a stage, "" if it is none. `owner`: who has submitted it, USER@AGENT or
+    CREATOR/KEY; "" if that is not known. `query` is "" where the client has no right to read the job.
     """
 
     app: str
@@ -264,6 +265,7 @@ class JobEntry(msgspec.Struct, frozen=True):
     counter: int = 0
     mandate: str = ""
     part_of: str = ""
+    owner: str = ""
 
 
 class Jobs(msgspec.Struct, frozen=True, tag="jobs"):

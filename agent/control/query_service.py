@@ -11,10 +11,13 @@ import msgspec
 import trio
 
 import query as ql
+from agent.access.rules import Principal
 from agent.configuration.config import StreamConfig, TableConfig
 from agent.control import messages as control
+from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
 from agent.control.local_catalog import ANYTHING, schema_of_stream, streams_known, tables_known
+from agent.control.needs import needs_of_plan, needs_of_query
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.server import Connection
 from agent.driver import CoreDriver
@@ -23,11 +26,11 @@ from agent.runtime.messages.client_events import Accepted
 from agent.runtime.messages.jobs import Submit, Update
 from agent.runtime.model.bundle import Bundle
 from agent.runtime.requests.events import SubmitRefused, SubmitReply
-from overlay import Id, parse_id
 from overlay import app_id as id_of_app
+from overlay import parse_id
 
 NOBODY = b""
-"""The creator of jobs without a creator: whoever may use the socket may change or stop them."""
+"""The key of jobs without a creator, which belong to the client that has submitted them."""
 EVERYTHING = -(2**63)
 """Pane before all others, after which a job's submitter gets every window."""
 _BUNDLE: msgspec.msgpack.Decoder[Bundle] = msgspec.msgpack.Decoder(Bundle)
@@ -50,6 +53,7 @@ class QueryService:
         driver: CoreDriver,
         agent: Agent,
         subscriptions: ClientSubscriptions,
+        rights: ClientRights,
         wall_ms: Callable[[], int],
     ) -> None:
         self._streams = streams
@@ -57,6 +61,7 @@ class QueryService:
         self._driver = driver
         self._agent = agent
         self._subscriptions = subscriptions
+        self._rights = rights
         self._wall_ms = wall_ms
         self._submissions: set[int] = set()
 
@@ -68,7 +73,7 @@ class QueryService:
 
     async def bundle(self, request: control.SubmitRequest, connection: Connection) -> None:
         """Runs a bundle that a creator has signed; the job goes on when its client has gone."""
-        bundle = _bundle(request.bundle)
+        bundle = self._readable_bundle(request.bundle, connection.principal)
         if isinstance(bundle, control.Refused):
             connection.send(bundle)
             return
@@ -82,6 +87,7 @@ class QueryService:
             bounded=first.plan.get("window_ms") is None and not bundle.contents.drives,
             submitted_ms=self._wall_ms(),
             bundle=bundle,
+            owner=connection.principal.owner,
         )
         await self._run(job, connection, detach=True)
 
@@ -110,7 +116,7 @@ class QueryService:
     async def _job(self, request: control.QueryRequest, connection: Connection) -> Submit | None:
         """Makes the job that a query requests; None if this is impossible, once the client knows the reason."""
         name = request.app or f"query-{secrets.token_hex(4)}"
-        analysed = await self._analysed(request)
+        analysed = await self._analysed(request, connection.principal)
         if isinstance(analysed, control.Refused):
             connection.send(analysed)
             return None
@@ -124,11 +130,12 @@ class QueryService:
             bounded=request.once or plan.window_ms is None,
             attached=not request.detach,
             submitted_ms=self._wall_ms(),
+            owner=connection.principal.owner,
         )
 
-    async def analyse(self, request: control.AnalyseRequest) -> control.Analysed | control.Refused:
+    async def analyse(self, request: control.AnalyseRequest, who: Principal) -> control.Analysed | control.Refused:
         """A query's plan, for its creator to sign."""
-        analysed = await self._analysed(request)
+        analysed = await self._analysed(request, who)
         if isinstance(analysed, control.Refused):
             return analysed
         parsed, plan = analysed
@@ -143,44 +150,63 @@ class QueryService:
         schema = await trio.to_thread.run_sync(schema_of_stream, stream, abandon_on_cancel=True)
         return control.Described(name, dict(schema.columns), schema.open)
 
-    async def update(self, request: control.UpdateJob | control.UpdateBundle) -> Update | control.Refused:
+    async def update(
+        self, request: control.UpdateJob | control.UpdateBundle, who: Principal
+    ) -> Update | control.Refused:
         """Makes the update that a client requests."""
         if isinstance(request, control.UpdateBundle):
-            bundle = _bundle(request.bundle)
+            bundle = self._readable_bundle(request.bundle, who)
             if isinstance(bundle, control.Refused):
                 return bundle
             first = bundle.contents.functions[0]
             return Update(parse_id(request.app_id), first.plan, first.text, request.reset, 0, bundle)
-        analysed = await self._analysed(request)
+        analysed = await self._analysed(request, who)
         if isinstance(analysed, control.Refused):
             return analysed
         parsed, plan = analysed
         app_id = self._agent.directory.app_of(request.app)
-        return Update(app_id, plan.to_wire(), ql.format_query(parsed), request.reset, 0)
+        by = self._rights.acting_owner(who, app_id)
+        return Update(app_id, plan.to_wire(), ql.format_query(parsed), request.reset, 0, by=by)
 
     async def _analysed(
-        self, request: control.QueryRequest | control.UpdateJob | control.AnalyseRequest
+        self, request: control.QueryRequest | control.UpdateJob | control.AnalyseRequest, who: Principal
     ) -> tuple[ql.Query, ql.Plan] | control.Refused:
+        """The query and its plan. Raises MissingRightError where its client may not read them, AmbiguousNameError."""
         if not self._driver.node.is_active:
             return control.Refused("unavailable", NOT_JOINED)
         try:
-            return await trio.to_thread.run_sync(self._analyse, request, abandon_on_cancel=True)
+            parsed = await trio.to_thread.run_sync(ql.parse, request.text, abandon_on_cancel=True)
+            if isinstance(request, control.AnalyseRequest):
+                parsed = ql.with_apps(parsed, request.apps)
+            # Of other jobs an analysis reads nothing, and stages of a job do not run yet.
+            over = slice(1) if isinstance(request, control.AnalyseRequest) else slice(None)
+            self._rights.check(who, needs_of_query(parsed, self._rights.job)[over])
+            plan = await trio.to_thread.run_sync(self._plan, request, parsed, abandon_on_cancel=True)
+            self._rights.check(who, needs_of_plan(plan, self._rights.job)[over])
         except ql.QueryError as error:
             return control.Refused("usage", str(error))
+        return parsed, plan
 
-    def _analyse(
-        self, request: control.QueryRequest | control.UpdateJob | control.AnalyseRequest
-    ) -> tuple[ql.Query, ql.Plan]:
-        """Analyses a query, in a thread since it looks into files. Other agents may have a stream that is not here."""
-        parsed = ql.parse(request.text)
+    def _plan(
+        self, request: control.QueryRequest | control.UpdateJob | control.AnalyseRequest, parsed: ql.Query
+    ) -> ql.Plan:
+        """Plans a query, in a thread since it looks into files. Other agents may have a stream that is not here."""
         catalog = streams_known(parsed, self._streams)
         if isinstance(request, control.AnalyseRequest) and request.mapped:
             catalog = dict.fromkeys(catalog, ANYTHING)
         tables = tables_known(parsed, self._tables, {stream.name: catalog[stream.name] for stream in self._streams})
-        if isinstance(request, control.AnalyseRequest):
-            parsed = ql.with_apps(parsed, request.apps)
-        plan = ql.analyze(parsed, catalog, tables, max_groups=request.max_groups, beyond_groups=request.beyond_groups)
-        return parsed, plan
+        return ql.analyze(parsed, catalog, tables, max_groups=request.max_groups, beyond_groups=request.beyond_groups)
+
+    def _readable_bundle(self, data: bytes, who: Principal) -> Bundle | control.Refused:
+        """A bundle whose functions read what its client may read. Raises MissingRightError, AmbiguousNameError."""
+        try:
+            bundle = _BUNDLE.decode(data)
+            plans = [ql.Plan.from_wire(function.plan) for function in bundle.contents.functions]
+        except (msgspec.DecodeError, RecursionError, ql.PlanError) as error:
+            return control.Refused("usage", f"this is no bundle that a creator has signed: {error}")
+        for plan in plans:
+            self._rights.check(who, needs_of_plan(plan, self._rights.job))
+        return bundle
 
     async def _submit(self, job: Submit, client: Client) -> control.Refused | None:
         """Starts the job and lets the client follow it; returns the refusal, if there is one."""
@@ -191,7 +217,7 @@ class QueryService:
         submission = _Submission()
         self._driver.do(
             lambda now: self._agent.commands.submit(
-                job, partial(self._submitted, app_id, submission), now, self._wall_ms()
+                job, partial(self._submitted, job, submission), now, self._wall_ms()
             )
         )
         # Following at once saves a round trip, but if others follow a job of this name already, it is not this job. A
@@ -213,10 +239,12 @@ class QueryService:
             self._subscriptions.attach(app_id, client)
         return None
 
-    def _submitted(self, app_id: Id, submission: _Submission, reply: SubmitReply) -> None:
+    def _submitted(self, job: Submit, submission: _Submission, reply: SubmitReply) -> None:
+        app_id = job.app_id
         self._submissions.discard(app_id)
         submission.resolve(reply)
         if isinstance(reply, Accepted):
+            self._rights.submitted(job)
             self._subscriptions.accepted(app_id, reply)
             if submission.is_abandoned:  # no client is left to end it
                 self._driver.do(lambda now: self._agent.commands.stop(app_id, _nobody_waits, now))
@@ -224,10 +252,3 @@ class QueryService:
 
 def _nobody_waits(_reply: object) -> None:
     """Ignores a reply whose client has gone."""
-
-
-def _bundle(data: bytes) -> Bundle | control.Refused:
-    try:
-        return _BUNDLE.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        return control.Refused("usage", f"this is no bundle that a creator has signed: {error}")

@@ -1,13 +1,16 @@
-"""The control socket's server: one request per connection, answers as lines, and no client can hurt the agent.
+"""The server of clients: one request per connection, answers as lines, and no client can hurt the agent.
 
 The server calls an `answer` function with each request; it runs for one connection and is cancelled when the
-connection's client has gone.
+connection's client has gone. It knows by then who the client is, which is in the connection's `principal`.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +18,7 @@ import msgspec
 import trio
 
 from agent import log
+from agent.access.rules import Principal
 from agent.control.messages import (
     LINE_BYTES_MAX,
     REQUEST_BYTES_MAX,
@@ -26,6 +30,7 @@ from agent.control.messages import (
     SubmitRequest,
 )
 from agent.control.socket_file import bind_control_socket, no_longer_there
+from agent.control.socket_peers import SocketPeers
 
 CLIENTS_MAX = 64
 BACKLOG_BYTES_MAX = 16 << 20
@@ -35,16 +40,30 @@ GOODBYE_TIMEOUT_S = 5.0
 """Upper bound on the time a client takes to read the last lines and to close."""
 ACCEPT_RETRY_S = 0.5
 WRITTEN_LOOK_S = 0.01
+IDENTIFY_AGAIN_S = 10.0
+"""Interval at which a client that stays is identified again: its certificate may have expired or been revoked."""
 _READ_BYTES = 64 << 10
+NOBODY = Principal("nobody", "")
+"""A client that is not identified yet, and has no rights."""
+ClientStream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
+
+
+class UnknownClientError(Exception):
+    """A client is not served, as it cannot be identified: one line for it."""
+
+
+Identify = Callable[[], Awaitable[Principal]]
+"""Says who a client is. Raises UnknownClientError."""
 
 
 class Connection:
     """The connection to one client.
 
-    `client_gone`: the client has closed its side; `waiting_bytes`: the bytes that it has still to read.
+    `principal`: who it is; `client_gone`: it has closed its side; `waiting_bytes`: the bytes that it has still to read.
     """
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: ClientStream) -> None:
+        self.principal = NOBODY
         self.client_gone = False
         self.is_dropped = False
         self._stream = stream
@@ -108,6 +127,11 @@ class Connection:
 
     async def close(self) -> None:
         """Signals the end and waits for the client to close: closing on unread input would look like a failure."""
+        if isinstance(self._stream, trio.SSLStream):
+            with suppress(trio.BrokenResourceError):
+                await self._stream.unwrap()
+            self.client_gone = True
+            return
         await self._stream.send_eof()
         await self.until_closed()
 
@@ -121,23 +145,25 @@ class Connection:
         self.client_gone = True
 
 
+Answerer = Callable[[Request, Connection], Awaitable[None]]
+
+
 class ControlServer:
-    """Serves the socket at `path`. `counters`: connections, requests by kind, refused and dropped ones."""
+    """Serves the socket at `path`. `agent`: the agent's name. `counters`: see `RequestServer`."""
 
     def __init__(
         self,
         path: Path,
-        answer: Callable[[Request, Connection], Awaitable[None]],
+        answer: Answerer,
         *,
+        agent: str = "",
         clients_max: int = CLIENTS_MAX,
         request_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
-        self.counters: Counter[str] = Counter()
         self._path = path
-        self._answer = answer
-        self._clients_max = clients_max
-        self._request_timeout_s = request_timeout_s
-        self._clients = 0
+        self._peers = SocketPeers(agent)
+        self._requests = RequestServer(answer, clients_max=clients_max, request_timeout_s=request_timeout_s)
+        self.counters = self._requests.counters
         self._bound: tuple[trio.SocketListener, tuple[int, int]] | None = None
 
     async def bind(self) -> None:
@@ -161,9 +187,37 @@ class ControlServer:
                         log.warn("cannot accept a client", error=error)
                         await trio.sleep(ACCEPT_RETRY_S)
                     else:
-                        nursery.start_soon(self._serve_client, stream)
+                        nursery.start_soon(self._requests.serve_client, stream, partial(self._identify, stream))
 
-    async def _serve_client(self, stream: trio.SocketStream) -> None:
+    async def _identify(self, stream: trio.SocketStream) -> Principal:
+        try:
+            return await self._peers.principal(stream)
+        except OSError as error:
+            raise UnknownClientError(f"the system does not tell who asks: {error}") from error
+
+
+class RequestServer:
+    """Serves clients, one request per connection. `counters`: connections, requests by kind, refused and dropped ones.
+
+    Clients that stay are identified again every `identify_again_s`.
+    """
+
+    def __init__(
+        self,
+        answer: Answerer,
+        *,
+        clients_max: int = CLIENTS_MAX,
+        request_timeout_s: float = REQUEST_TIMEOUT_S,
+        identify_again_s: float = math.inf,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._answer = answer
+        self._clients_max = clients_max
+        self._request_timeout_s = request_timeout_s
+        self._identify_again_s = identify_again_s
+        self._clients = 0
+
+    async def serve_client(self, stream: ClientStream, identify: Identify) -> None:
         """Serves one connection from its first byte to its end; never raises."""
         self._clients += 1
         self.counters["connections"] += 1
@@ -171,7 +225,7 @@ class ControlServer:
         try:
             async with stream, trio.open_nursery() as nursery:
                 nursery.start_soon(self._write, connection, nursery.cancel_scope)
-                await self._respond(connection)
+                await self._respond(connection, identify)
                 connection.finish()
                 nursery.cancel_scope.deadline = trio.current_time() + GOODBYE_TIMEOUT_S
         except Exception as error:
@@ -195,12 +249,17 @@ class ControlServer:
             connection.client_gone = True
             everything.cancel()
 
-    async def _respond(self, connection: Connection) -> None:
+    async def _respond(self, connection: Connection, identify: Identify) -> None:
         if self._clients > self._clients_max:
             self._refuse(connection, "unavailable", f"the agent serves {self._clients_max} clients already")
             return
         request = await self._request(connection)
         if request is None:
+            return
+        try:
+            connection.principal = await identify()
+        except UnknownClientError as error:
+            self._refuse(connection, "forbidden", str(error))
             return
         self.counters[type(request).__name__] += 1
         if not isinstance(request, QueryRequest | SubmitRequest | FollowRequest):
@@ -209,8 +268,20 @@ class ControlServer:
         # Answers come for as long as the client is there.
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch, connection, nursery.cancel_scope)
+            nursery.start_soon(self._watch_identity, connection, identify, nursery.cancel_scope)
             await self._answered(request, connection)
             nursery.cancel_scope.cancel()
+
+    async def _watch_identity(self, connection: Connection, identify: Identify, answering: trio.CancelScope) -> None:
+        """Ends the answers to a client that is no longer trusted."""
+        while True:
+            await trio.sleep(self._identify_again_s)
+            try:
+                await identify()
+            except UnknownClientError as error:
+                connection.client_gone = True  # a query that is not detached ends with its client
+                self._refuse(connection, "forbidden", str(error))
+                answering.cancel()
 
     async def _watch(self, connection: Connection, answering: trio.CancelScope) -> None:
         await connection.until_closed()
@@ -242,7 +313,7 @@ class ControlServer:
             log.failed("a request failed", error, request=type(request).__name__)
             connection.send(Refused("unavailable", "the agent failed over this request; its log says how"))
 
-    def _refuse(self, connection: Connection, kind: Literal["usage", "unavailable"], message: str) -> None:
+    def _refuse(self, connection: Connection, kind: Literal["usage", "unavailable", "forbidden"], message: str) -> None:
         self.counters["refused"] += 1
         connection.send(Refused(kind, message))
 

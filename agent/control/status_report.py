@@ -47,6 +47,7 @@ def described_job(announce: Announce) -> control.JobEntry:
         counter=announce.counter,
         mandate=announce.mandate.hex(),
         part_of=announce.part_of,
+        owner=announce.owner,
     )
 
 

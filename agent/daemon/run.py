@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import os
 import random
 import resource
 import signal
@@ -18,11 +19,14 @@ from functools import partial
 import trio
 
 from agent import log
+from agent.access.decision import Access
+from agent.access.rules import standing_rules
 from agent.archive.format.streams import results_directory
 from agent.configuration.config import Config
 from agent.control import messages as control_messages
 from agent.control.control_service import ControlService
 from agent.control.departure import Departure
+from agent.control.remote_clients import RemoteClients
 from agent.control.server import ControlServer
 from agent.control.status_report import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.stream_sampler import StreamSampler
@@ -61,6 +65,7 @@ from overlay import (
     Peer,
     PeerFailed,
     PeerLeft,
+    Revocations,
     Transport,
     TransportLimits,
     format_id,
@@ -72,7 +77,7 @@ DESCRIPTORS_WANTED = 8192
 """Open files an agent may need: links to 1,024 peers, and files of a few streams."""
 SWEEP_S = 5.0
 """Interval at which the transport looks for idle and stuck links; long, so that an idle agent seldom wakes up."""
-SHOWN_PARTS = ("agent", "copies", "ingest", "sealed", "results", "jobs", "spill", "control", "node")
+SHOWN_PARTS = ("agent", "copies", "ingest", "sealed", "results", "jobs", "spill", "control", "clients", "node")
 """Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0
 PAUSE_TIMEOUT_S = 2.0
@@ -181,21 +186,16 @@ class Daemon(AgentObserver):
             settled=self._settled,
         )
         self._life_signs = LifeSigns(own_notify_socket(), pump, self._described)
-        self._transport = Transport(
-            identity,
-            config.listen,
-            advertise=config.advertise,
-            incarnation=incarnation,
-            receiver=self._pump,
-            limits=TransportLimits(sweep_s=SWEEP_S),
-            revocations=kept_revocations(directory, identity),
-        )
+        self._transport = self._new_transport(identity, kept_revocations(directory, identity))
         agent.code.ended = kept_ended_mandates(directory)
         agent.code.creators = FleetCreators(CreatorTrust(self._transport.admission.trust), identity.fleet)
         self._identity_watch = IdentityWatch(config, self._transport)
         self._witness = StreamSampler(config.streams, self._pump, agent)
         self._departure = Departure(agent.drain)
-        self._control = ControlServer(config.control_socket, self._new_requests().answer)
+        self._access = Access(config.name, standing_rules(os.geteuid(), os.getegid(), config.access))
+        self._requests = self._new_requests()
+        self._control = ControlServer(config.control_socket, self._requests.answer, agent=config.name)
+        self._remote = self._remote_clients()
         self._positions = self._position_keeper()
         self._feeds = self._new_feeds(pump)
         self._tables = TableFiles(agent.tables, config.tables, pump=pump.settle)
@@ -210,6 +210,11 @@ class Daemon(AgentObserver):
         except ListenError as error:
             raise StartError(f"{self._config.place('listen')}: {error}") from None
         await self._control.bind()
+        if self._remote is not None:
+            try:
+                await self._remote.bind()
+            except StartError as error:
+                raise StartError(f"{self._config.place('clients', 'listen')}: {error}") from None
         log.info("starting", fleet=self._config.fleet, name=self._config.name, incarnation=self._incarnation)
         async with trio.open_nursery() as nursery:
             ending = partial(self._end_on_signal, signals, nursery.cancel_scope)
@@ -220,6 +225,8 @@ class Daemon(AgentObserver):
                 nursery.start_soon(self._necessary, name, part)
             nursery.start_soon(self._again_and_again, "service manager", self._life_signs.run)
             nursery.start_soon(self._again_and_again, "control socket", self._control.serve)
+            if self._remote is not None:
+                nursery.start_soon(self._again_and_again, "clients elsewhere", self._remote.serve)
             nursery.start_soon(self._again_and_again, "positions", partial(self._positions.run, self._feeds))
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
             nursery.start_soon(self._again_and_again, "tables", self._tables.run)
@@ -250,11 +257,39 @@ class Daemon(AgentObserver):
             self._agent.ingest.clock.resume(lead_ms)
         return file
 
+    def _new_transport(self, identity: Identity, revocations: Revocations) -> Transport:
+        """The links to other agents."""
+        return Transport(
+            identity,
+            self._config.listen,
+            advertise=self._config.advertise,
+            incarnation=self._incarnation,
+            receiver=self._pump,
+            limits=TransportLimits(sweep_s=SWEEP_S),
+            revocations=revocations,
+        )
+
     def _new_requests(self) -> ControlService:
         """The answers to clients."""
         return ControlService(
-            self._config, self._pump, self._agent, wall_ms=wall_ms, status=self._status, departure=self._departure
+            self._config,
+            self._pump,
+            self._agent,
+            self._access,
+            wall_ms=wall_ms,
+            status=self._status,
+            departure=self._departure,
         )
+
+    def _remote_clients(self) -> RemoteClients | None:
+        """The service for clients elsewhere, if the agent listens for any."""
+        clients = self._config.clients
+        if clients is None:
+            return None
+        return RemoteClients(
+            clients.listen, self._requests.answer, self._transport.admission.trust,
+            clients_max=clients.connections, wall_s=time.time,
+        )  # fmt: skip
 
     def _position_keeper(self) -> PositionKeeper:
         """The places in logs where jobs go on that were begun before this start."""
@@ -443,6 +478,7 @@ class Daemon(AgentObserver):
                 "disk_bytes": self._quota.used_bytes,
             },
             "control": self._control.counters,
+            "clients": {} if self._remote is None else self._remote.counters,
             "node": {name: getattr(node, name) for name in node.__slots__},
             "archive": self._archiving.statistics(),
             **streams,

@@ -39,25 +39,34 @@ from elf.client.control_socket import BUSY_RETRY_S, control_socket, dial_nowait,
 from elf.client.errors import ClientError, JobEndedError
 from elf.client.job_opener import JobOpener
 from elf.client.protocol import ControlConnection
+from elf.client.remote_agent import RemoteAgent, dial_remote_async, remote_agent
 from elf.client.result import LastWindows, Result, read_answer
 
+AgentStream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 RECEIVE_BYTES = 256 * 1024
 
 
-def connect(socket: str | os.PathLike[str] | None = None, *, timeout_s: float = 15.0) -> AsyncClient:
-    """A client of the agent at a control socket (by default that of ELF_SOCKET, else /run/elf/control.sock).
+def connect(
+    socket: str | os.PathLike[str] | None = None,
+    *,
+    agent: str | None = None,
+    creator: str | os.PathLike[str] | None = None,
+    timeout_s: float = 15.0,
+) -> AsyncClient:
+    """A client of the agent at a control socket (by default that of ELF_SOCKET, else /run/elf/control.sock), or of an
+    `agent` elsewhere, HOST:PORT, by the certificate in the folder `creator` (by default that of ELF_CREATOR).
 
     Use it in an `async with` statement, which raises AgentUnreachableError where no agent listens. `timeout_s` bounds
     the wait for the answer to a request (AnswerTimeoutError); windows are waited for as long as it takes.
     """
-    return AsyncClient(control_socket(socket), timeout_s)
+    return AsyncClient(control_socket(socket if agent is None else remote_agent(agent, creator)), timeout_s)
 
 
 class AsyncClient(JobOpener["AsyncJob"]):
     """Asks one agent. Each request has its own connection, so one client may run many jobs, also at once."""
 
     async def __aenter__(self) -> AsyncClient:
-        await (await _dial(self.path, self.timeout_s)).aclose()
+        await (await _dial(self.agent, self.timeout_s)).aclose()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -125,11 +134,11 @@ class AsyncClient(JobOpener["AsyncJob"]):
         return AsyncJob(self, attachment)
 
     async def _ask(self, request: Request, kind: type[AnswerT]) -> AnswerT:
-        connection = ControlConnection(self.path)
+        connection = ControlConnection(self.path, if_closed=self.if_closed)
         data = connection.send(request)
         answer: Answer | None = None
         with trio.move_on_after(self.timeout_s):
-            async with await _dial(self.path, self.timeout_s) as agent:
+            async with await _dial(self.agent, self.timeout_s) as agent:
                 await _send(agent, data)
                 while (answer := connection.next_answer()) is None:
                     connection.receive_data(await _receive(agent))
@@ -147,7 +156,7 @@ class AsyncJob(AttachedJob):
     def __init__(self, client: AsyncClient, attachment: JobAttachment) -> None:
         super().__init__(attachment)
         self._client = client
-        self._stream: trio.SocketStream | None = None
+        self._stream: AgentStream | None = None
 
     async def __aenter__(self) -> AsyncJob:
         try:
@@ -202,7 +211,7 @@ class AsyncJob(AttachedJob):
         self._hang_up()
         await trio.sleep_until(max(self._core.dial_at, trio.current_time()))
         try:
-            self._stream = await _dial(self._client.path, self._client.timeout_s)
+            self._stream = await _dial(self._client.agent, self._client.timeout_s)
         except ClientError as error:
             self._core.connection_failed(error, trio.current_time())
             return
@@ -213,7 +222,8 @@ class AsyncJob(AttachedJob):
     def _hang_up(self) -> None:
         """Closes the connection without waiting, so that it is closed also where all waiting is cancelled."""
         if self._stream is not None:
-            self._stream.socket.close()
+            plain = self._stream if isinstance(self._stream, trio.SocketStream) else self._stream.transport_stream
+            plain.socket.close()
             self._stream = None
 
 
@@ -235,17 +245,19 @@ class Updates:
         return update
 
 
-async def _dial(path: str, timeout_s: float) -> trio.SocketStream:
+async def _dial(agent: RemoteAgent | str, timeout_s: float) -> AgentStream:
+    if isinstance(agent, RemoteAgent):
+        return await dial_remote_async(agent, timeout_s)
     deadline = trio.current_time() + timeout_s
     await trio.lowlevel.checkpoint()
-    while (agent := dial_nowait(path)) is None:
+    while (dialled := dial_nowait(agent)) is None:
         if trio.current_time() >= deadline:
-            raise too_busy(path)
+            raise too_busy(agent)
         await trio.sleep(BUSY_RETRY_S)
-    return trio.SocketStream(trio.socket.from_stdlib_socket(agent))
+    return trio.SocketStream(trio.socket.from_stdlib_socket(dialled))
 
 
-async def _send(agent: trio.SocketStream, data: bytes) -> None:
+async def _send(agent: AgentStream, data: bytes) -> None:
     """Sends a request; if the agent stops reading, its answer may say why, so the error is ignored."""
     try:
         await agent.send_all(data)
@@ -253,7 +265,7 @@ async def _send(agent: trio.SocketStream, data: bytes) -> None:
         await trio.lowlevel.checkpoint()
 
 
-async def _receive(agent: trio.SocketStream) -> bytes:
+async def _receive(agent: AgentStream) -> bytes:
     """The next bytes, b"" at the end."""
     try:
         return bytes(await agent.receive_some(RECEIVE_BYTES))

@@ -31,6 +31,7 @@ from elf.client.errors import (
     AnswerTimeoutError,
     ClientError,
     ConnectionLostError,
+    ForbiddenError,
     QueryRefusedError,
     UnknownJobError,
     refusal,
@@ -100,6 +101,7 @@ class JobAttachment:
         where: str,
         answer_timeout_s: float,
         backoff: Backoff | None = None,
+        if_closed: str = "",
     ) -> None:
         self.accepted: Accepted | None = None
         self.acknowledged: Acknowledged | None = None
@@ -111,6 +113,7 @@ class JobAttachment:
         self._where = where
         self._answer_timeout_s = answer_timeout_s
         self._backoff = backoff
+        self._if_closed = if_closed
         self._connection: ControlConnection | None = None
         self._since = 0.0
         self._answer_due = NEVER
@@ -127,7 +130,7 @@ class JobAttachment:
         request: QueryRequest | SubmitRequest | FollowRequest = self._request
         if self.accepted is not None:
             request = FollowRequest(self.accepted.app, self.last_pane)
-        self._connection = ControlConnection(self._where)
+        self._connection = ControlConnection(self._where, if_closed=self._if_closed)
         self._since, self._answer_due = now, now + self._answer_timeout_s
         return self._connection.send(request)
 
@@ -209,7 +212,7 @@ class JobAttachment:
 
     def _handle_refused(self, refused: Refused, now: float) -> None:
         error = refusal(refused)
-        if isinstance(error, QueryRefusedError):
+        if isinstance(error, QueryRefusedError | ForbiddenError):
             raise error
         if not isinstance(error, UnknownJobError):
             self._unknown_since = None

@@ -6,9 +6,11 @@ import errno
 import os
 import socket
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 from elf.client.errors import AgentUnreachableError
+from elf.client.remote_agent import RemoteAgent, remote_agent
 from elf.terminal.terminal import printable
 
 DEFAULT_SOCKET = "/run/elf/control.sock"
@@ -17,9 +19,20 @@ BUSY_RETRY_S = 0.05
 _NAME_ONE = "start an agent (elf agent --config agent.toml), or name its socket (--socket, ELF_SOCKET)"
 
 
-def control_socket(given: str | os.PathLike[str] | None = None) -> str:
-    """Path of the control socket: the given one, else that of ELF_SOCKET, else the default."""
-    return os.fspath(given) if given is not None else os.environ.get("ELF_SOCKET") or DEFAULT_SOCKET
+def control_socket(
+    given: RemoteAgent | str | os.PathLike[str] | None = None, creator: Path | None = None
+) -> RemoteAgent | str:
+    """The agent to ask: a given one elsewhere, or the path of a control socket: the given one, else that of ELF_SOCKET,
+    else the agent that ELF_AGENT names, else the default socket. `creator`: the folder of the certificate to ask with.
+    """
+    if given is not None and not isinstance(given, RemoteAgent):
+        return os.fspath(given)
+    if given is None:
+        address = os.environ.get("ELF_AGENT")
+        if (path := os.environ.get("ELF_SOCKET")) or not address:
+            return path or DEFAULT_SOCKET
+        given = remote_agent(address)
+    return given if creator is None else replace(given, folder=creator)
 
 
 def dial_nowait(path: str) -> socket.socket | None:

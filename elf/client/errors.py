@@ -38,6 +38,10 @@ class OwnedJobError(QueryRefusedError):
     """A request that only the job's creator may make."""
 
 
+class ForbiddenError(RefusedError):
+    """The client lacks a right, which the text names, with who grants it."""
+
+
 class UnknownJobError(RefusedError):
     """The fleet runs no job of that name, as far as the agent has heard."""
 
@@ -66,5 +70,6 @@ def refusal(refused: Refused) -> RefusedError:
         "usage": QueryRefusedError,
         "unknown": UnknownJobError,
         "owned": OwnedJobError,
+        "forbidden": ForbiddenError,
     }
     return kinds.get(refused.kind, RefusedError)(refused.message)

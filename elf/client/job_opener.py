@@ -8,15 +8,21 @@ from typing import Generic, TypeVar
 
 from agent.control.messages import GROUPS_DEFAULT, BeyondGroups, FollowRequest, QueryRequest, SubmitRequest
 from elf.client.attachment import Backoff, JobAttachment
+from elf.client.remote_agent import IF_CLOSED_AT_ONCE, RemoteAgent
 
 JobT = TypeVar("JobT")
 
 
 class JobOpener(ABC, Generic[JobT]):
-    """Base of both clients: the control socket of one agent, the time limit of answers, and calls that give a job."""
+    """Base of both clients: the agent to ask, the time limit of answers, and calls that give a job.
 
-    def __init__(self, path: str, timeout_s: float) -> None:
-        self.path = path
+    `agent`: one elsewhere, or the path of a control socket; `path` is that for people.
+    """
+
+    def __init__(self, agent: RemoteAgent | str, timeout_s: float) -> None:
+        self.agent = agent
+        self.path = str(agent)
+        self.if_closed = IF_CLOSED_AT_ONCE if isinstance(agent, RemoteAgent) else ""
         self.timeout_s = timeout_s
 
     def query(
@@ -52,7 +58,7 @@ class JobOpener(ABC, Generic[JobT]):
         return self._open(SubmitRequest(app, app_id, bundle))
 
     def _open(self, request: QueryRequest | SubmitRequest | FollowRequest, backoff: Backoff | None = None) -> JobT:
-        return self._job(JobAttachment(request, self.path, self.timeout_s, backoff))
+        return self._job(JobAttachment(request, self.path, self.timeout_s, backoff, self.if_closed))
 
     @abstractmethod
     def _job(self, attachment: JobAttachment) -> JobT:

@@ -109,9 +109,11 @@ _DECODER: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
 class ControlConnection:
-    """One request and its answers. `where` names the agent's socket in complaints."""
+    """One request and its answers. `where` names the agent's socket in complaints, `if_closed` the reasons of an agent
+    that says nothing at all.
+    """
 
-    def __init__(self, where: str, *, line_bytes_max: int = LINE_BYTES_MAX) -> None:
+    def __init__(self, where: str, *, line_bytes_max: int = LINE_BYTES_MAX, if_closed: str = "") -> None:
         self.state = ConnectionState.IDLE
         self._where = printable(where)
         self._line_bytes_max = line_bytes_max
@@ -119,6 +121,7 @@ class ControlConnection:
         self._buffer = bytearray()
         self._searched = 0
         self._ended = False
+        self._if_closed = if_closed
 
     def send(self, request: Request) -> bytes:
         """The bytes of the request; raises QueryRefusedError if no agent would take it."""
@@ -136,6 +139,7 @@ class ControlConnection:
         """Takes bytes from the agent; b"" means that it closed the connection."""
         if data:
             self._buffer += data
+            self._if_closed = ""
         else:
             self._ended = True
 
@@ -151,7 +155,8 @@ class ControlConnection:
         if line is None:
             if self._ended:
                 cut = " in the middle of an answer" if self._buffer else ""
-                raise ConnectionLostError(f"{self._where}: the agent closed the connection{cut}; its log says why")
+                why = self._if_closed or "its log says why"
+                raise ConnectionLostError(f"{self._where}: the agent closed the connection{cut}; {why}")
             return None
         return self._checked(self._decoded(line))
 

@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from agent.control.messages import (
     GROUPS_DEFAULT,
@@ -42,26 +42,35 @@ from elf.client.control_socket import BUSY_RETRY_S, control_socket, dial_nowait,
 from elf.client.errors import ClientError, JobEndedError
 from elf.client.job_opener import JobOpener
 from elf.client.protocol import ControlConnection
+from elf.client.remote_agent import RemoteAgent, TlsSocket, dial_remote, remote_agent
 from elf.client.result import LastWindows, Result, read_answer
 
+AgentSocket = socket.socket | TlsSocket
 RECEIVE_BYTES = 256 * 1024
 NEVER = float("inf")
 
 
-def connect_sync(socket: str | os.PathLike[str] | None = None, *, timeout_s: float = 15.0) -> SyncClient:
-    """A client of the agent at a control socket (by default that of ELF_SOCKET, else /run/elf/control.sock).
+def connect_sync(
+    socket: str | os.PathLike[str] | None = None,
+    *,
+    agent: str | None = None,
+    creator: str | os.PathLike[str] | None = None,
+    timeout_s: float = 15.0,
+) -> SyncClient:
+    """A client of the agent at a control socket (by default that of ELF_SOCKET, else /run/elf/control.sock), or of an
+    `agent` elsewhere, HOST:PORT, by the certificate in the folder `creator` (by default that of ELF_CREATOR).
 
     Use it in a `with` statement, which raises AgentUnreachableError where no agent listens. `timeout_s` bounds the
     wait for the answer to a request (AnswerTimeoutError); windows are waited for as long as it takes.
     """
-    return SyncClient(control_socket(socket), timeout_s)
+    return SyncClient(control_socket(socket if agent is None else remote_agent(agent, creator)), timeout_s)
 
 
 class SyncClient(JobOpener["SyncJob"]):
     """Asks one agent. Each request has its own connection, so one client may run many jobs."""
 
     def __enter__(self) -> SyncClient:
-        _dial(self.path, time.monotonic() + self.timeout_s).close()
+        _dial(self.agent, time.monotonic() + self.timeout_s).close()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,10 +136,10 @@ class SyncClient(JobOpener["SyncJob"]):
 
     def drain(self, patience_s: float) -> Iterator[Draining | Drained]:
         """Lets the agent hand over what it has and end, within a time: yields what is left, and last how it went."""
-        connection = ControlConnection(self.path)
+        connection = ControlConnection(self.path, if_closed=self.if_closed)
         data = connection.send(DrainRequest(patience_s))
         deadline = time.monotonic() + self.timeout_s
-        with _dial(self.path, deadline) as agent:
+        with closing(_dial(self.agent, deadline)) as agent:
             _send(agent, data, deadline)
             deadline += patience_s
             answer: Draining | Drained | None = None
@@ -149,10 +158,10 @@ class SyncClient(JobOpener["SyncJob"]):
         return SyncJob(self, attachment)
 
     def _ask(self, request: Request, kind: type[AnswerT]) -> AnswerT:
-        connection = ControlConnection(self.path)
+        connection = ControlConnection(self.path, if_closed=self.if_closed)
         data = connection.send(request)
         deadline = time.monotonic() + self.timeout_s
-        with _dial(self.path, deadline) as agent:
+        with closing(_dial(self.agent, deadline)) as agent:
             _send(agent, data, deadline)
             while (answer := connection.next_answer()) is None:
                 received = _receive(agent, deadline)
@@ -171,7 +180,7 @@ class SyncJob(AttachedJob):
     def __init__(self, client: SyncClient, attachment: JobAttachment) -> None:
         super().__init__(attachment)
         self._client = client
-        self._socket: socket.socket | None = None
+        self._socket: AgentSocket | None = None
 
     def __enter__(self) -> SyncJob:
         try:
@@ -243,7 +252,7 @@ class SyncJob(AttachedJob):
     def _dial(self) -> None:
         deadline = time.monotonic() + self._client.timeout_s
         try:
-            self._socket = _dial(self._client.path, deadline)
+            self._socket = _dial(self._client.agent, deadline)
         except ClientError as error:
             self._core.connection_failed(error, time.monotonic())
             return
@@ -255,22 +264,24 @@ class SyncJob(AttachedJob):
             self._socket = None
 
 
-def _dial(path: str, deadline: float) -> socket.socket:
-    while (agent := dial_nowait(path)) is None:
+def _dial(agent: RemoteAgent | str, deadline: float) -> AgentSocket:
+    if isinstance(agent, RemoteAgent):
+        return dial_remote(agent, deadline)
+    while (dialled := dial_nowait(agent)) is None:
         if time.monotonic() >= deadline:
-            raise too_busy(path)
+            raise too_busy(agent)
         time.sleep(BUSY_RETRY_S)
-    return agent
+    return dialled
 
 
-def _send(agent: socket.socket, data: bytes, deadline: float) -> None:
+def _send(agent: AgentSocket, data: bytes, deadline: float) -> None:
     """Sends a request; if the agent stops reading, its answer may say why, so the error is ignored."""
     agent.settimeout(max(deadline - time.monotonic(), 0.001))
     with suppress(OSError):
         agent.sendall(data)
 
 
-def _receive(agent: socket.socket, deadline: float) -> bytes | None:
+def _receive(agent: AgentSocket, deadline: float) -> bytes | None:
     """The next bytes, b"" at the end; None if none come before the deadline."""
     timeout_s = deadline - time.monotonic()
     agent.settimeout(None if timeout_s == NEVER else max(timeout_s, 0.0))

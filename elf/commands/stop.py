@@ -31,10 +31,10 @@ Examples:
 def stop(app: str, creator_folder: Path | None, output: str, socket: Path | None) -> None:
     """Stop the job APP on all agents; its followers are told.
 
-    Anybody may stop a query. A job with an owner (`elf jobs` shows it) is stopped with the owner's key only, together
-    with its stages.
+    A query is its owner's to stop (`elf jobs` shows the owner), and anybody's who may operate it. A job that its
+    creator has signed is stopped with the creator's key only, together with its stages.
     """
-    client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
+    client = SyncClient(control_socket(socket, creator_folder), ANSWER_TIMEOUT_S)
     try:
         client.stop(app)
     except OwnedJobError:

@@ -46,7 +46,7 @@ def submit(file: Path, app: str | None, creator_folder: Path | None, output: str
     """
     job = job_file(file)
     creator = creator_in(creator_folder)
-    client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
+    client = SyncClient(control_socket(socket, creator_folder), ANSWER_TIMEOUT_S)
     name = app or job.about.app
     stages = contents_of(client, job, name, creator.name)
     app_id, bundle = signed(creator, name, stages.pop(name))

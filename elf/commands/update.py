@@ -60,7 +60,7 @@ def update(
     is, and the error says which agent and why. Followers of the job get the windows of both versions, with their
     numbers.
     """
-    client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
+    client = SyncClient(control_socket(socket, creator_folder), ANSWER_TIMEOUT_S)
     if (query_text is None) == (file is None):
         raise UsageError("say what the job is to run: --query QUERY, or --code FILE")
     if query_text is not None:

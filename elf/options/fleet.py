@@ -19,6 +19,7 @@ from click.shell_completion import CompletionItem
 
 from elf.client.control_socket import control_socket
 from elf.client.errors import AnswerTimeoutError
+from elf.client.remote_agent import RemoteAgent, remote_agent
 from elf.client.sync_client import SyncClient
 from elf.errors import ElfError, UsageError
 from elf.output.view import View
@@ -33,10 +34,33 @@ COMPLETION_TIMEOUT_S = 1.0
 NEVER = float("inf")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-socket_option = click.option(
-    "--socket", metavar="PATH", type=click.Path(path_type=Path),
-    help="The agent's control socket; else that of ELF_SOCKET, else /run/elf/control.sock.",
-)  # fmt: skip
+_ELSEWHERE = "elf.agent"
+
+
+def _note_agent(context: click.Context, _parameter: click.Parameter, address: str | None) -> None:
+    context.meta[_ELSEWHERE] = None if address is None else remote_agent(address)
+
+
+def _asked(context: click.Context, _parameter: click.Parameter, socket: Path | None) -> Path | RemoteAgent | None:
+    """The agent that the command asks, as its parameter `socket`."""
+    agent: RemoteAgent | None = context.meta.get(_ELSEWHERE)
+    if agent is not None and socket is not None:
+        raise UsageError("--socket and --agent name two agents: give one of them")
+    return agent or socket
+
+
+def socket_option(command: Command) -> Command:
+    """`--socket` and `--agent`, of which a command gets the parameter `socket`."""
+    command = click.option(
+        "--agent", metavar="HOST:PORT", expose_value=False, is_eager=True, callback=_note_agent,
+        help="An agent elsewhere, over TLS with your creator's certificate; else that of ELF_AGENT.",
+    )(command)  # fmt: skip
+    return click.option(
+        "--socket", metavar="PATH", type=click.Path(path_type=Path), callback=_asked,
+        help="The agent's control socket; else that of ELF_SOCKET, else /run/elf/control.sock.",
+    )(command)  # fmt: skip
+
+
 windows_option = click.option("--windows", metavar="N", type=click.IntRange(1), help="End after N windows.")
 timeout_option = click.option(
     "--timeout", "timeout_s", metavar="S", type=click.FloatRange(0, min_open=True),
@@ -86,7 +110,7 @@ def view(output: str, *, watch: bool) -> View:
 
 @contextmanager
 def connected(
-    socket: Path | None, timeout_s: float | None, if_interrupted: str = ""
+    socket: Path | RemoteAgent | None, timeout_s: float | None, if_interrupted: str = ""
 ) -> Iterator[tuple[SyncClient, float]]:
     """A client, and the deadline of its command (of `time.monotonic`).
 
@@ -129,7 +153,8 @@ def tell_interrupted(text: str) -> None:
     tell(text)
 
 
-def command_line(verb: str, app: str, socket: Path | None) -> str:
+def command_line(verb: str, app: str, socket: Path | RemoteAgent | None) -> str:
     """The command line of another verb for the same job, ready to be pasted."""
-    options = ["--socket", str(socket)] if socket is not None else []
+    name = "--agent" if isinstance(socket, RemoteAgent) else "--socket"
+    options = [name, str(socket)] if socket is not None else []
     return printable(shlex.join(["elf", verb, app, *options]))

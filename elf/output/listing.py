@@ -12,6 +12,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from agent.access.owners import shown_owner
 from agent.control.messages import JobEntry
 from elf.terminal.terminal import printable, tell
 
@@ -85,7 +86,7 @@ def listed_jobs(found: list[JobEntry]) -> Listing:
             f"{job.agents} of {job.expected}",
             job.frontier,
             job.master,
-            job.creator or "-",
+            job.creator or (shown_owner(job.owner) if job.owner else "-"),
             job.query,
         ]
         for job in _with_stages(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from agent.control.messages import JobEntry
 from agent.runtime.fleet.authorization import STOP
 from agent.runtime.model.bundle import Bundle, Contents, Signature
 from agent.runtime.model.mandate import Mandate, signed_bytes
+from elf.client.remote_agent import creator_directory
 from elf.client.sync_client import SyncClient
 from elf.errors import ElfError, UsageError
 from elf.terminal.terminal import printable
@@ -87,23 +87,6 @@ def stop_order(creator: Creator, app: str, wall_ms: int) -> tuple[Id, Signature]
 def _signature(creator: Creator, mandate: Mandate) -> Signature:
     signature = creator.sign(signed_bytes(mandate, creator.fleet))
     return Signature(creator.certificate, mandate.counter, mandate.predecessor, mandate.expires_ms, signature)
-
-
-VARIABLE = "ELF_CREATOR"
-
-
-def creator_directory() -> Path:
-    """The folder that ELF_CREATOR names, else ~/.config/elf/creator. Raises UsageError where there is no home
-    directory.
-    """
-    if named := os.environ.get(VARIABLE):
-        return Path(named)
-    try:
-        return Path.home() / ".config" / "elf" / "creator"
-    except RuntimeError as error:
-        raise UsageError(
-            f"there is no home directory to keep a creator's key in: name a folder in {VARIABLE}"
-        ) from error
 
 
 def load_creator(directory: Path | None = None, password: bytes | None = None) -> Creator:

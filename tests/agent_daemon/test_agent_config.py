@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from agent.access.rules import AccessRole, AccessRule
+from agent.configuration.access import AccessSection, ClientsConfig, ClientsSection
 from agent.configuration.config import (
     ArchiveConfig,
     Config,
@@ -128,7 +130,9 @@ def test_the_example_is_a_good_file() -> None:
 def test_the_documentation_has_every_key() -> None:
     text = (Path(__file__).parents[2] / "docs" / "running-agents.md").read_text()
     documented = set(re.findall(r"^\| `([a-z_.]+)` \| ", text, re.MULTILINE))
-    tops = {field.name for field in msgspec.structs.fields(_File)} - {"archive", "identity", "streams", "tables"}
+    tops = {field.name for field in msgspec.structs.fields(_File)} - {
+        "access", "archive", "clients", "identity", "streams", "tables",
+    }  # fmt: skip
     inner = {f"identity.{field.name}" for field in msgspec.structs.fields(_Identity)}
     inner |= {
         f"streams.{field.name}"
@@ -137,6 +141,8 @@ def test_the_documentation_has_every_key() -> None:
     }
     inner |= {f"tables.{field.name}" for field in msgspec.structs.fields(_Table)}
     inner |= {f"archive.{field.name}" for field in msgspec.structs.fields(_Archive)}
+    inner |= {f"access.{field.name}" for field in msgspec.structs.fields(AccessSection)}
+    inner |= {f"clients.{field.name}" for field in msgspec.structs.fields(ClientsSection)}
     assert documented >= tops | inner
 
 
@@ -150,6 +156,29 @@ def test_tables_are_files_by_name(tmp_path: Path) -> None:
     ]
     assert faults(tmp_path, GOOD + table + 'format = "combined"\n') == [
         ":17: tables.products.format: 'combined' is none of auto, json, csv, tsv"
+    ]
+
+
+def test_rules_of_access_and_where_clients_ask(tmp_path: Path) -> None:
+    assert (loaded(tmp_path, GOOD).access, loaded(tmp_path, GOOD).clients) == ((), None)
+    rule = '[[access]]\nrole = "query"\ngroups = ["web-team"]\nusers = ["33"]\napps = []\n'
+    clients = '[clients]\nlisten = "0.0.0.0:7801"\n'
+    config = loaded(tmp_path, GOOD + rule + clients)
+    assert config.access == (AccessRule(AccessRole.QUERY, users=("33",), groups=("web-team",), apps=()),)
+    assert config.clients == ClientsConfig("0.0.0.0:7801", 64)
+    assert faults(tmp_path, GOOD + rule.replace("query", "admin").replace("groups", "gruops") + clients) == [
+        ":16: access[0].role: 'admin' is none of read, query, operate",
+        ":17: access[0].gruops: unknown key (did you mean groups?)",
+    ]
+    assert faults(tmp_path, GOOD + '[[access]]\nrole = "read"\nusers = []\n') == [
+        ":15: access[0]: names nobody: give it users, groups or creators"
+    ]
+    assert faults(tmp_path, GOOD + rule + clients.replace("0.0.0.0:7801", "127.0.0.1:7705")) == [
+        ":21: clients.listen: is where other agents connect (listen): choose another port"
+    ]
+    assert faults(tmp_path, GOOD + clients.replace("7801", "0") + "connections = 0\n") == [
+        ":16: clients.listen: '0.0.0.0:0': a port is a number from 1 to 65535",
+        ":17: clients.connections: expected `int` >= 1",
     ]
 
 

@@ -76,7 +76,8 @@ def test_in_three_steps_somebody_can_sign(shop: Path) -> None:
     (shop / "creator.pub").write_bytes((shop / "maria" / "creator.pub").read_bytes())
     said = creator(shop, "trust", "creator.pub", "--name", "maria", "--ca", "ca", "--days", "30")
     assert said.startswith("creator.pem: creator maria of fleet shop, key ")
-    assert said.endswith("next: give it to maria, who puts it beside creator.key as creator.pem\n")
+    assert "next: give it to maria, who puts it beside creator.key as creator.pem\n" in said
+    assert "ca/ca.pem too, to ask agents from elsewhere" in said
     (shop / "creator.pem").rename(shop / "maria" / "creator.pem")
     signer = load_creator()
     assert (signer.name, signer.fleet, len(signer.public_key)) == ("maria", "shop", 32)

@@ -53,12 +53,12 @@ def test_a_certificate_says_who_signs_what_it_comes_with(shared: CreatorTrust) -
     assert NOW + 364 * DAY_S < claims.expires_at < NOW + 366 * DAY_S
 
 
-def test_a_creators_certificate_is_for_signatures_alone() -> None:
+def test_a_creators_certificate_is_for_signatures_and_for_clients() -> None:
     found = x509.load_der_x509_certificate(MARIA.certificate)
     usage = found.extensions.get_extension_for_class(x509.KeyUsage).value
     assert [usage.digital_signature, usage.key_cert_sign, usage.crl_sign, usage.key_agreement] == [True, *[False] * 3]
     extended = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert list(extended) == [ExtendedKeyUsageOID.CODE_SIGNING]
+    assert list(extended) == [ExtendedKeyUsageOID.CODE_SIGNING, ExtendedKeyUsageOID.CLIENT_AUTH]
     assert len(MARIA.certificate) < 1024
 
 

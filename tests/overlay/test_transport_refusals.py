@@ -83,7 +83,20 @@ def loaded(fleet: Fleet, credentials: Credentials, monkeypatch: pytest.MonkeyPat
         return Identity.load(*fleet.write(credentials))
 
 
-@pytest.mark.parametrize("case", BAD_CERTIFICATES)
+@bounded
+async def test_a_creator_who_dials_is_refused_once_the_certificate_is_read(fleet: Fleet) -> None:
+    """TLS lets it pass, as creators ask agents too, where those listen for clients."""
+    one = await fleet.start(1)
+    async with await fleet.dial_raw(one.peer.address, fleet.creator()) as stream:
+        with suppress(trio.BrokenResourceError):
+            assert await stream.receive_some() == b""
+    await until(lambda: refused(one))
+    assert refused(one) == {"not an agent's certificate": 1}
+    assert one.recorder.events == []
+    await assert_lives(one, fleet)
+
+
+@pytest.mark.parametrize("case", [case for case in BAD_CERTIFICATES if case != "a creator's"])
 @bounded
 async def test_who_dials_with_a_bad_certificate_is_refused(fleet: Fleet, case: str) -> None:
     presented, reason = BAD_CERTIFICATES[case]

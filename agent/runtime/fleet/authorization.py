@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Protocol
 
+from agent.access.owners import is_same_owner, shown_owner
 from agent.runtime.model.bundle import Bundle, Signature
 from overlay import Id, app_id
 
@@ -30,6 +31,15 @@ class NoCreators:
 
     def check(self, app: Id, name: str, seal: Signature, function: bytes, wall_ms: int) -> str:  # noqa: ARG002
         raise NotAuthorizedError("this agent trusts no creators")
+
+
+def check_owner(owner: str, by: str) -> None:
+    """Checks that a job's owner is the one who asks; "" is somebody who may change anybody's jobs.
+
+    Raises NotAuthorizedError.
+    """
+    if by and not is_same_owner(owner, by):
+        raise NotAuthorizedError(f"it is {shown_owner(owner)}'s, and {shown_owner(by)} has no right to operate it")
 
 
 def creator_of(creators: Creators, app: Id, name: str, bundle: Bundle | None, wall_ms: int) -> str:

@@ -190,5 +190,5 @@ def _is_of_master(announce: Announce, known: Announce) -> bool:
     """Whether an announcement agrees with an earlier one in what does not change under one master."""
     return announce.epoch == known.epoch and all(
         getattr(announce, name) == getattr(known, name)
-        for name in ("master", "master_name", "name", "stream", "bounded", "creator", "part_of", "trees")
+        for name in ("master", "master_name", "name", "stream", "bounded", "creator", "part_of", "trees", "owner")
     )

@@ -126,6 +126,7 @@ class Announcing:
             trees=state.trees,
             members=contributors.to_bytes(state.roster.present()),
             incomplete=state.told_incomplete(self._subscribers.frontier),
+            owner=job.owner,
         )
 
 

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 import query
-from agent.runtime.fleet.authorization import NotAuthorizedError
+from agent.runtime.fleet.authorization import NotAuthorizedError, check_owner
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.function.result import WindowResult
 from agent.runtime.job.code import CodeRegistry
@@ -533,6 +533,8 @@ class JobMasters:
             return
         try:
             before = master.state.versions.newest.version.bundle
+            if message.bundle is None and not master.state.creator:
+                check_owner(master.state.job.owner, message.by)
             self._code.authorize_update(message.app_id, master.state.job.name, before, message.bundle)
         except NotAuthorizedError as error:
             self._sender.send(sender, Updated(message.app_id, message.updated_ms, str(error)), now)
@@ -548,6 +550,8 @@ class JobMasters:
         refusal = None
         try:
             state = master.state
+            if not state.creator:
+                check_owner(state.job.owner, message.by)
             self._code.authorize_stop(message.app_id, state.job.name, message.seal, owned=bool(state.creator))
             master.stop(now, seal=message.seal)
         except NotAuthorizedError as error:

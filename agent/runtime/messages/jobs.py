@@ -47,6 +47,7 @@ from agent.runtime.model.incomplete import SPANS_MAX
 from agent.runtime.model.panes import COUNTS_BYTES, LOSSES_MAX
 from overlay import Codec, Id, Peer
 
+Owner = Annotated[str, msgspec.Meta(max_length=255)]
 Reader = Id | None
 """The job on a follower's agent that reads the results; None: clients and programs of that agent read them."""
 GRACE_MS = 5000
@@ -76,7 +77,8 @@ class Submit(Message, frozen=True, tag=True):
 
     `bounded`: over the events that logs hold now, else over events to come. `attached`: only while somebody follows it.
     `text`: the query as people read it. `submitted_ms`: the agent's wall clock, which tells submissions apart.
-    `bundle`: the bundle that the job's creator has signed, if it has a creator.
+    `bundle`: the bundle that the job's creator has signed, if it has a creator. `owner`: who has submitted it, as
+    `agent.access.owners` spells it; "" from an agent that does not say so yet.
     """
 
     name: Name
@@ -90,6 +92,7 @@ class Submit(Message, frozen=True, tag=True):
     until_ms: Time | None = None
     submitted_ms: Count = 0
     bundle: Bundle | None = None
+    owner: Owner = ""
 
 
 class Submitted(Message, frozen=True, tag=True):
@@ -106,7 +109,7 @@ class Announce(Message, frozen=True, tag=True):
     `creator`: the job's creator, "" if it has none; `mandate`: the digest of the creator's last mandate, number
     `counter`. `part_of`: the job of which it is a stage, "" if it is none. `trees`: the number of its trees.
     `members`: the numbers on the roster that have not left. A worker whose number is not among them is to enrol anew.
-    `incomplete`: as in `Commit`.
+    `incomplete`: as in `Commit`. `owner`: as in `Submit`.
     """
 
     epoch: JobEpoch
@@ -128,6 +131,7 @@ class Announce(Message, frozen=True, tag=True):
     trees: Annotated[int, msgspec.Meta(ge=1, le=query.TREES_MAX)] = 1
     members: Bitmap = b""
     incomplete: Incomplete = ()
+    owner: Owner = ""
 
 
 class AnnouncementBatch(Message, frozen=True, tag=True):
@@ -452,6 +456,7 @@ class Update(Message, frozen=True, tag=True):
     """Agent → master, also routed to the appId: compute this plan, from a window that has not begun anywhere yet.
 
     `reset`: drop the windows that have begun. `updated_ms`: the agent's wall clock, which tells updates apart.
+    `by`: only if the job is this owner's; "" where the client may change anybody's.
     """
 
     plan: dict[str, Any]
@@ -459,6 +464,7 @@ class Update(Message, frozen=True, tag=True):
     reset: bool
     updated_ms: Count
     bundle: Bundle | None = None
+    by: Owner = ""
 
 
 class Updated(Message, frozen=True, tag=True):
@@ -477,9 +483,13 @@ class Updated(Message, frozen=True, tag=True):
 
 
 class Stop(Message, frozen=True, tag=True):
-    """Agent → master, also routed to the appId: end this job. `seal`: its creator's signature, if it has a creator."""
+    """Agent → master, also routed to the appId: end this job. `seal`: its creator's signature, if it has a creator.
+
+    `by`: as in `Update`.
+    """
 
     seal: Signature | None = None
+    by: Owner = ""
 
 
 class StopAnswer(Message, frozen=True, tag=True):

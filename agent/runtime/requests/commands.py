@@ -119,14 +119,25 @@ class JobCommands:
         self._send(update, now)
 
     def stop(
-        self, app_id: Id, reply: Callable[[StopReply], None], now: float, signature: Signature | None = None
+        self,
+        app_id: Id,
+        reply: Callable[[StopReply], None],
+        now: float,
+        signature: Signature | None = None,
+        *,
+        by: str = "",
     ) -> None:
-        """Ends a job everywhere; `signature` is its creator's signature of the order, if it has a creator."""
+        """Ends a job everywhere; `signature` is its creator's signature of the order, if it has a creator.
+
+        `by`: only if it is this owner's.
+        """
         if len(self._stops) >= OPEN_MAX:
             reply(StopAnswer(app_id, found=False))
             return
-        waiting = self._stops[app_id].replies if app_id in self._stops else []
-        message = Stop(app_id, signature)
+        pending, message = self._stops.get(app_id), Stop(app_id, signature, by)
+        if pending is not None and by and not pending.message.by:
+            message = pending.message  # of somebody who may stop anybody's jobs
+        waiting = pending.replies if pending is not None else []
         self._stops[app_id] = _Stopping(message, [*waiting, reply], now, now)
         self._send(message, now)
 

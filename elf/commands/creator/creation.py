@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from elf.client.remote_agent import creator_directory
 from elf.commands.ca.options import DIRECTORY, FILE, authority_errors, new_password
-from elf.signing.creator import creator_directory
 from elf.terminal.terminal import printable
 from overlay import CreatorFiles
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from elf.client.remote_agent import AUTHORITY_FILE
 from elf.commands.ca.options import FILE, authority_errors, days_option, password_option, unlocked
 from elf.commands.ca.showing import moment
 from elf.commands.creator.options import ca_option
@@ -47,3 +48,4 @@ def trust(
         made = folder.trust(unlocked(folder, password_file), name, key, days=days, out=file)
     click.echo(f"{file}: creator {name} of fleet {folder.fleet}, key {made.node_id}, until {moment(made.expires)}")
     click.echo(f"next: give it to {name}, who puts it beside creator.key as creator.pem")
+    click.echo(f"      and {directory / AUTHORITY_FILE} too, to ask agents from elsewhere (--agent HOST:PORT)")

@@ -32,6 +32,7 @@ from overlay.transport.identity.secrets_on_disk import SecretFileError, read_sec
 from overlay.wire.ids import ID_BITS, Id, checked_id
 
 AUTHORITY_DAYS = 3650.0
+_CREATOR_USAGES = (ExtendedKeyUsageOID.CODE_SIGNING, ExtendedKeyUsageOID.CLIENT_AUTH)
 CLOCK_SKEW = timedelta(minutes=5)
 """Certificates are valid from this long before their creation, because the clocks of a fleet differ."""
 CERTIFICATE_FILE = "ca.pem"
@@ -155,13 +156,14 @@ class Authority:
     def trust(self, name: str, public_key: bytes, *, days: float = 365, not_before: datetime | None = None) -> bytes:
         """Trust a creator of jobs: sign the certificate (PEM) of its Ed25519 public key (32 bytes).
 
-        It is for signatures only: TLS refuses it. Dates are as for `issue`. ValueError for an invalid name, or when no
+        It is for signatures, and for asking agents as a client: links between agents refuse its role. Dates are as for
+        `issue`. ValueError for an invalid name, or when no
         validity would be left.
         """
         checked_name(name, "a creator")
         key = ed25519.Ed25519PublicKey.from_public_bytes(public_key)
         uri = member_uri(self.fleet, CREATOR_ROLE, creator_id(public_key))
-        return self._signed(name, key, uri, [ExtendedKeyUsageOID.CODE_SIGNING], not_before, days)
+        return self._signed(name, key, uri, _CREATOR_USAGES, not_before, days)
 
     def revocation_list(self, number: int, revoked: Iterable[Revocation]) -> bytes:
         """Sign the list (PEM) of all revoked certificates; its number is higher than the previous list's."""

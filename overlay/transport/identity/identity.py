@@ -106,6 +106,19 @@ class Identity:
         return cls(claims, tuple(client.get_ca_certs(binary_form=True)), server, client)
 
 
+def client_context(ca: Path, certificate: Path, key: Path) -> ssl.SSLContext:
+    """Return the context by which the holder of any certificate of the fleet asks its agents, over TLS 1.3.
+
+    IdentityError when a file is missing, unreadable or not of its kind, or when everybody may read the key.
+    """
+    context = _new_context(ssl.PROTOCOL_TLS_CLIENT, ca, _read_pem("ca", ca))
+    _load_as_authority(
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "certificate", certificate, _read_pem("certificate", certificate)
+    )
+    _load_key(context, certificate, key, None, None)
+    return context
+
+
 def _read_password(path: Path | None) -> bytes | None:
     try:
         return None if path is None else read_password(path)

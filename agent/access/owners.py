@@ -1,0 +1,44 @@
+"""Owners of jobs as texts that travel through the fleet: `alice@web-1`, a user of an agent's machine, or
+`maria/39b6c1de0a7f4c5d8e9fa0b1c2d3e4f5`, a creator and the id of their key.
+
+A job of which no owner is known has the owner "".
+"""
+
+from __future__ import annotations
+
+import re
+
+_CREATOR = re.compile(r"(.*)/([0-9a-f]{32})", re.DOTALL)
+
+
+def owner_of_user(user: str, agent: str) -> str:
+    return f"{user}@{agent}"
+
+
+def owner_of_creator(name: str, key_id: str) -> str:
+    return f"{name}/{key_id}"
+
+
+def is_same_owner(one: str, other: str) -> bool:
+    """Whether two texts name one owner: the same user of the same agent, or the same key under any name.
+
+    >>> key = "0" * 32
+    >>> is_same_owner("alice@web-1", "alice@web-1"), is_same_owner("alice@web-1", "alice@web-2")
+    (True, False)
+    >>> is_same_owner(f"maria/{key}", f"mary/{key}"), is_same_owner("", "")
+    (True, False)
+    """
+    if not one or not other:
+        return False
+    keys = [match[2] for match in (_CREATOR.fullmatch(one), _CREATOR.fullmatch(other)) if match]
+    return keys[0] == keys[1] if len(keys) == 2 else one == other
+
+
+def shown_owner(owner: str) -> str:
+    """An owner as people read it.
+
+    >>> shown_owner("alice@web-1"), shown_owner("maria/" + "0" * 32), shown_owner("")
+    ('alice@web-1', 'maria', 'nobody')
+    """
+    match = _CREATOR.fullmatch(owner)
+    return match[1] if match else owner or "nobody"
