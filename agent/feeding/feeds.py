@@ -223,7 +223,9 @@ class Feeds:
         await trio.sleep_until((trio.current_time() // period + 1) * period)
 
     async def _insert_batches(self, reading: _FeedTask, receive: trio.MemoryReceiveChannel[ReadBatch]) -> None:
-        feed, is_first = reading.feed, True
+        feed = reading.feed
+        # Only from when the first batch is there is nothing missed of a file that is read from its end.
+        begins_now = feed.start == "end"
         async for found in receive:
             self._meters[feed.stream].note(reading.reader, found)
             for fault in found.faults:
@@ -240,10 +242,9 @@ class Feeds:
                 reading.ledger.note(found.files, found.newest_ms + 1)
             if found.at_end and self._columns(reading) is not None:
                 tell = self._sink.end_of_feed if feed.bounded else self._sink.caught_up
-                # Only from now on is nothing missed of a file that is read from its end.
-                tell(feed.key, self._clock(), self._wall_ms() if is_first else found.wall_ms)
+                tell(feed.key, self._clock(), self._wall_ms() if begins_now else found.wall_ms)
                 self._pump()
-            is_first = is_first and found.has_failed
+            begins_now = begins_now and found.has_failed
 
     def _note_beginning(self, reading: _FeedTask, began: Files) -> None:
         """Notes where a reading begins, also anew."""

@@ -525,6 +525,31 @@ async def test_a_feed_goes_on_where_the_one_of_an_earlier_process_is_needed(
     assert ("lost", remembered.key) not in older.said
 
 
+async def test_what_is_written_while_a_backlog_is_inserted_holds_the_watermark_back(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    log = tmp_path / "access.log"
+    write(log, [0, 1])
+    agent, written_ms = FakeAgent(live(start="beginning")), list[int]()
+    told_ms: list[list[int]] = []
+
+    def write_on() -> None:
+        told_ms.append(agent.caught_up_ms[:])
+        if not written_ms:
+            before = time.time()
+            while time.time() < before + 0.02:
+                pass
+            written_ms.append(int(time.time() * 1000))
+            write(log, [2], time_ms=written_ms[0])
+
+    agent.on_insert = write_on
+    nursery.start_soon(make_feeds(agent, stream(log)).run)
+    await until(lambda: len(agent.numbers(live().key)) == 3)
+    before, until_it_came = told_ms
+    assert not before
+    assert all(told < written_ms[0] for told in until_it_came)
+
+
 async def test_what_cannot_be_read_again_is_said(tmp_path: Path, nursery: trio.Nursery) -> None:
     log = tmp_path / "access.log"
     write(log, [0])
