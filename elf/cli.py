@@ -30,6 +30,7 @@ COMMANDS = (
     "local",
     "logs",
     "query",
+    "rights",
     "shell",
     "status",
     "stop",

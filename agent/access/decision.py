@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent.access.owners import shown_owner
@@ -34,17 +34,20 @@ class Access:
 
     def refusal(self, who: Principal, needs: Iterable[Need]) -> str | None:
         """The reason to refuse, one line for people; None if the client has every right it needs."""
-        rules = [rule for rule in self.rules if rule.applies_to(who)]
+        rules = self.rules_of(who)
         for need in needs:
             missing = _missing(rules, who, need)
             if missing is not None:
                 return f"{who.name} may not {need.act}: {missing}; {self._who_grants()}"
         return None
 
+    def rules_of(self, who: Principal) -> tuple[AccessRule, ...]:
+        """The rules that apply to a client."""
+        return tuple(rule for rule in self.rules if rule.applies_to(who))
+
     def operates(self, who: Principal, job: JobTarget) -> bool:
         """Whether a client may change and stop a job even if it is somebody else's."""
-        rules = (rule for rule in self.rules if rule.applies_to(who))
-        return any(rule.role >= AccessRole.OPERATE and rule.has_job(job) for rule in rules)
+        return any(rule.role >= AccessRole.OPERATE and rule.has_job(job) for rule in self.rules_of(who))
 
     def _who_grants(self) -> str:
         return (
@@ -53,24 +56,21 @@ class Access:
         )
 
 
-def _missing(rules: list[AccessRule], who: Principal, need: Need) -> str | None:
-    """The first right that is missing, in words."""
-    word = need.role.word
-    enough = [rule for rule in rules if rule.role >= need.role]
+def _missing(rules: Sequence[AccessRule], who: Principal, need: Need) -> str | None:
+    """The first right that is missing, in words; about jobs they tell nothing to clients without any rights."""
+    others = tuple(job for job in need.jobs if not who.owns(job))
+    role = need.role if others or not need.jobs else need.own_role or need.role
+    enough = [rule for rule in rules if rule.role >= role]
+    if not rules or not (enough or need.streams or others):
+        return f"it needs the right {role.word}"
     if need.everything and not any(rule.has_everything for rule in enough):
-        return f"it needs the right {word} over all streams and apps"
+        return f"it needs the right {role.word} over all streams and apps"
     for stream in need.streams:
         if not any(rule.has_stream(stream) for rule in enough):
-            return f"it needs the right {word} over stream {stream}"
-    for job in need.jobs:
-        if who.owns(job):
-            own_role = need.own_role or need.role
-            if not any(rule.role >= own_role for rule in rules):
-                return f"it needs the right {own_role.word}"
-        elif not any(rule.has_job(job) for rule in enough):
-            return f"{_whose(job)} needs the right {word} over app {job.name}"
-    if not (need.everything or need.streams or need.jobs or enough):
-        return f"it needs the right {word}"
+            return f"it needs the right {role.word} over stream {stream}"
+    for job in others:
+        if not any(rule.has_job(job) for rule in enough):
+            return f"{_whose(job)} needs the right {role.word} over app {job.name}"
     return None
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-_CREATOR = re.compile(r"(.*)/([0-9a-f]{32})", re.DOTALL)
+_KEY_ID = re.compile(r"[0-9a-f]{32}")
+_CREATOR = re.compile(rf"(.*)/({_KEY_ID.pattern})", re.DOTALL)
 
 
 def owner_of_user(user: str, agent: str) -> str:
@@ -17,6 +18,11 @@ def owner_of_user(user: str, agent: str) -> str:
 
 def owner_of_creator(name: str, key_id: str) -> str:
     return f"{name}/{key_id}"
+
+
+def is_key_id(name: str) -> bool:
+    """Whether a creator's name looks like the id of a key, and would stand for somebody else."""
+    return _KEY_ID.fullmatch(name) is not None
 
 
 def is_same_owner(one: str, other: str) -> bool:

@@ -10,17 +10,16 @@ from agent.access.decision import Access, Need
 from agent.access.rules import AccessRole, JobTarget, Principal
 from agent.control import messages as control
 from agent.control.needs import needs_of
+from agent.control.server import MissingRightError
 from agent.control.status_report import described_job
 from agent.runtime.fleet.job_directory import JobDirectory
+from agent.runtime.fleet.job_names import spellings
 from agent.runtime.messages.jobs import Announce, Submit
 from overlay import Id, format_id
+from overlay import app_id as id_of_app
 
 SUBMITTED_MAX = 1024
 """Upper bound on jobs submitted here whose owners are remembered until they are announced."""
-
-
-class MissingRightError(Exception):
-    """A client lacks a right: one line that names it."""
 
 
 class ClientRights:
@@ -43,6 +42,14 @@ class ClientRights:
     def acting_owner(self, who: Principal, app_id: Id) -> str:
         """The owner whose jobs alone a client may change; "" if it may change this one whoever owns it."""
         return "" if self.access.operates(who, self.job(app_id)) else who.owner
+
+    def described(self, who: Principal) -> control.Rights:
+        """The rights of a client, for it."""
+        roles = [
+            control.GrantedRole(rule.role.word, list(rule.streams), list(rule.apps))
+            for rule in self.access.rules_of(who)
+        ]
+        return control.Rights(who.name, who.owner, roles)
 
     def described_jobs(self, who: Principal) -> list[control.JobEntry]:
         """The fleet's jobs, without the queries of those that the client may not read."""
@@ -72,6 +79,11 @@ class ClientRights:
             return _job(announced)
         name = named if isinstance(named, str) else format_id(named)
         return self._submitted.get(app_id) or JobTarget(app_id, name, is_known=False)
+
+    def jobs_named(self, name: str) -> tuple[JobTarget, ...]:
+        """Every job that a query may mean by a name: which it reads is decided where it runs."""
+        found = tuple(_job(one) for one in self._directory.all() if name in spellings(one))
+        return found or (JobTarget(id_of_app(name, b""), name, is_known=False),)
 
 
 def _job(announce: Announce) -> JobTarget:

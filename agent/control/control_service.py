@@ -14,7 +14,7 @@ from agent.access.decision import Access
 from agent.access.rules import Principal
 from agent.configuration.config import Config
 from agent.control import messages as control
-from agent.control.client_rights import ClientRights, MissingRightError
+from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
 from agent.control.departure import Departure
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
@@ -78,14 +78,12 @@ class ControlService:
         self._updates: set[int] = set()
 
     async def answer(self, request: control.Request, connection: Connection) -> None:
-        """Answers one request, with as many answers as it has."""
+        """Answers one request, with as many answers as it has. Raises MissingRightError."""
         try:
             self._rights.check_request(connection.principal, request)
             await self._answer(request, connection)
         except AmbiguousNameError as error:
             connection.send(control.Refused("usage", str(error)))
-        except MissingRightError as error:
-            connection.send(control.Refused("forbidden", str(error)))
 
     async def _answer(self, request: control.Request, connection: Connection) -> None:
         match request:
@@ -115,11 +113,13 @@ class ControlService:
                 await self._drain(request, connection)
             case control.GetStatus():
                 connection.send(self._status())
+            case control.GetRights():
+                connection.send(self._rights.described(connection.principal))
 
     async def _drain(self, request: control.DrainRequest, connection: Connection) -> None:
         """Lets the agent leave, says how far that has come, and then how it went."""
         departure = self._departure
-        log.info("leaving", asked_by="a client", patience_s=request.patience_s)
+        log.info("leaving", asked_by=connection.principal.name, patience_s=request.patience_s)
         departure.begin(request.patience_s)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._show_departure, connection)

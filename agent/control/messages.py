@@ -144,9 +144,13 @@ class GetStatus(msgspec.Struct, frozen=True, tag="status", forbid_unknown_fields
     """Describe this agent."""
 
 
+class GetRights(msgspec.Struct, frozen=True, tag="rights", forbid_unknown_fields=True):
+    """Say who this client is to the agent, and what it may do."""
+
+
 Request = (
     QueryRequest | FollowRequest | AnalyseRequest | SubmitRequest | UpdateJob | UpdateBundle | StopRequest | AskRequest
-    | DescribeRequest | SurveyRequest | DrainRequest | GetLog | GetJobs | GetStatus
+    | DescribeRequest | SurveyRequest | DrainRequest | GetLog | GetJobs | GetStatus | GetRights
 )  # fmt: skip
 
 
@@ -274,6 +278,22 @@ class Jobs(msgspec.Struct, frozen=True, tag="jobs"):
     jobs: list[JobEntry]
 
 
+class GrantedRole(msgspec.Struct, frozen=True):
+    """A role over streams and apps, by names and patterns; over one's own jobs it is a role too."""
+
+    role: str
+    streams: list[str]
+    apps: list[str]
+
+
+class Rights(msgspec.Struct, frozen=True, tag="rights"):
+    """A client as the agent knows it: its name, the owner of what it submits, and its roles."""
+
+    name: str
+    owner: str
+    roles: list[GrantedRole]
+
+
 class StreamStatus(msgspec.Struct, frozen=True):
     """One stream of this agent, since it started; the rate is over the last seconds."""
 
@@ -358,5 +378,5 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
 
 Answer = (
     Accepted | Acknowledged | PublishedWindow | WindowsLost | Ended | Refused | Analysed | Described | Surveyed
-    | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained
+    | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained | Rights
 )  # fmt: skip

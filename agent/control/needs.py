@@ -13,11 +13,14 @@ from overlay import Id, parse_id
 
 JobNamed = Callable[[str | Id], JobTarget]
 """Finds the job of a name or id; one that is not known belongs to nobody."""
+JobsNamed = Callable[[str], tuple[JobTarget, ...]]
+"""Finds every job that a query may mean by a name."""
 
 
 def needs_of(request: control.Request, job_named: JobNamed) -> tuple[Need, ...]:
     """The rights that a request needs before anything is done for it."""
-    return (NEEDS[type(request)](request, job_named),)
+    need = NEEDS[type(request)](request, job_named)
+    return () if need is None else (need,)
 
 
 def _status(_request: control.GetStatus, _named: JobNamed) -> Need:
@@ -71,7 +74,12 @@ def _drain(_request: control.DrainRequest, _named: JobNamed) -> Need:
     return Need(AccessRole.OPERATE, "end this agent", everything=True)
 
 
-NEEDS: dict[type[control.Request], Callable[[Any, JobNamed], Need]] = {
+def _nothing(_request: control.GetRights, _named: JobNamed) -> None:
+    """Everybody may know their own rights."""
+
+
+NEEDS: dict[type[control.Request], Callable[[Any, JobNamed], Need | None]] = {
+    control.GetRights: _nothing,
     control.GetStatus: _status,
     control.GetJobs: _jobs,
     control.DescribeRequest: _stream,
@@ -90,20 +98,20 @@ NEEDS: dict[type[control.Request], Callable[[Any, JobNamed], Need]] = {
 """Every request has a row: a new one is not served before it says what it needs."""
 
 
-def needs_of_query(parsed: query.Query, job_named: JobNamed) -> tuple[Need, ...]:
+def needs_of_query(parsed: query.Query, jobs_named: JobsNamed) -> tuple[Need, ...]:
     """The rights over what a query names, before its streams are looked into."""
-    return _needs_over(query.streams_read(parsed), (app.name for app in query.apps(parsed)), job_named)
+    return _needs_over(query.streams_read(parsed), (app.name for app in query.apps(parsed)), jobs_named)
 
 
-def needs_of_plan(plan: query.Plan, job_named: JobNamed) -> tuple[Need, ...]:
+def needs_of_plan(plan: query.Plan, jobs_named: JobsNamed) -> tuple[Need, ...]:
     """The rights over what a plan reads."""
     first = () if plan.app is not None else (plan.stream,)
-    return _needs_over((*first, *(branch.stream for branch in plan.branches)), plan.apps, job_named)
+    return _needs_over((*first, *(branch.stream for branch in plan.branches)), plan.apps, jobs_named)
 
 
-def _needs_over(streams: Iterable[str], apps: Iterable[str], job_named: JobNamed) -> tuple[Need, ...]:
+def _needs_over(streams: Iterable[str], apps: Iterable[str], jobs_named: JobsNamed) -> tuple[Need, ...]:
     patterns = tuple(dict.fromkeys(pattern for text in streams for pattern in query.patterns(text)))
-    jobs = tuple(job_named(name) for name in dict.fromkeys(apps))
+    jobs = tuple(job for name in dict.fromkeys(apps) for job in jobs_named(name))
     return (
         Need(AccessRole.QUERY, f"query {', '.join(patterns)}", streams=patterns),
         Need(AccessRole.READ, "read " + ", ".join(job.name for job in jobs), jobs=jobs),

@@ -180,9 +180,9 @@ class QueryService:
                 parsed = ql.with_apps(parsed, request.apps)
             # Of other jobs an analysis reads nothing, and stages of a job do not run yet.
             over = slice(1) if isinstance(request, control.AnalyseRequest) else slice(None)
-            self._rights.check(who, needs_of_query(parsed, self._rights.job)[over])
+            self._rights.check(who, needs_of_query(parsed, self._rights.jobs_named)[over])
             plan = await trio.to_thread.run_sync(self._plan, request, parsed, abandon_on_cancel=True)
-            self._rights.check(who, needs_of_plan(plan, self._rights.job)[over])
+            self._rights.check(who, needs_of_plan(plan, self._rights.jobs_named)[over])
         except ql.QueryError as error:
             return control.Refused("usage", str(error))
         return parsed, plan
@@ -205,7 +205,7 @@ class QueryService:
         except (msgspec.DecodeError, RecursionError, ql.PlanError) as error:
             return control.Refused("usage", f"this is no bundle that a creator has signed: {error}")
         for plan in plans:
-            self._rights.check(who, needs_of_plan(plan, self._rights.job))
+            self._rights.check(who, needs_of_plan(plan, self._rights.jobs_named))
         return bundle
 
     async def _submit(self, job: Submit, client: Client) -> control.Refused | None:

@@ -14,7 +14,7 @@ from functools import partial
 import trio
 
 from agent import log
-from agent.access.owners import owner_of_creator
+from agent.access.owners import is_key_id, owner_of_creator
 from agent.access.rules import Principal
 from agent.control.server import (
     ACCEPT_RETRY_S,
@@ -145,10 +145,11 @@ class RemoteClients:
                 f"{claims.name} has {CONNECTIONS_OF_CERTIFICATE_MAX} connections to this agent already: close one"
             )
         key_id = format_id(creator_id(claims.public_key))
+        named = (key_id,) if is_key_id(claims.name) else (claims.name, key_id)
         return Principal(
             name=claims.name,
             owner=owner_of_creator(claims.name, key_id),
-            creators=frozenset((claims.name, key_id)),
+            creators=frozenset(named),
             key=claims.public_key,
         )
 

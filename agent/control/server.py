@@ -52,6 +52,10 @@ class UnknownClientError(Exception):
     """A client is not served, as it cannot be identified: one line for it."""
 
 
+class MissingRightError(Exception):
+    """A request is not answered, as its client lacks a right: one line that names it."""
+
+
 Identify = Callable[[], Awaitable[Principal]]
 """Says who a client is. Raises UnknownClientError."""
 
@@ -197,7 +201,8 @@ class ControlServer:
 
 
 class RequestServer:
-    """Serves clients, one request per connection. `counters`: connections, requests by kind, refused and dropped ones.
+    """Serves clients, one request per connection. `counters`: connections, requests by kind, those that are refused,
+    forbidden or dropped.
 
     Clients that stay are identified again every `identify_again_s`.
     """
@@ -308,13 +313,15 @@ class RequestServer:
     async def _answered(self, request: Request, connection: Connection) -> None:
         try:
             await self._answer(request, connection)
+        except MissingRightError as error:
+            self._refuse(connection, "forbidden", str(error))
         except Exception as error:
             self.counters["failed"] += 1
             log.failed("a request failed", error, request=type(request).__name__)
             connection.send(Refused("unavailable", "the agent failed over this request; its log says how"))
 
     def _refuse(self, connection: Connection, kind: Literal["usage", "unavailable", "forbidden"], message: str) -> None:
-        self.counters["refused"] += 1
+        self.counters["forbidden" if kind == "forbidden" else "refused"] += 1
         connection.send(Refused(kind, message))
 
 

@@ -20,6 +20,7 @@ from agent.control.messages import (
     Ended,
     GetJobs,
     GetLog,
+    GetRights,
     GetStatus,
     JobEntry,
     Jobs,
@@ -27,6 +28,7 @@ from agent.control.messages import (
     JobUpdated,
     LogExcerpt,
     Request,
+    Rights,
     Status,
     StopRequest,
     Surveyed,
@@ -129,6 +131,10 @@ class AsyncClient(JobOpener["AsyncJob"]):
     async def status(self) -> Status:
         """The agent, and what it knows of the others."""
         return await self._ask(GetStatus(), Status)
+
+    async def rights(self) -> Rights:
+        """The name by which the agent knows this client, and its rights."""
+        return await self._ask(GetRights(), Rights)
 
     def _job(self, attachment: JobAttachment) -> AsyncJob:
         return AsyncJob(self, attachment)

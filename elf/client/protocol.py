@@ -34,6 +34,7 @@ from agent.control.messages import (
     FollowRequest,
     GetJobs,
     GetLog,
+    GetRights,
     GetStatus,
     Jobs,
     JobStopped,
@@ -43,6 +44,7 @@ from agent.control.messages import (
     QueryRequest,
     Refused,
     Request,
+    Rights,
     Status,
     StopRequest,
     SubmitRequest,
@@ -78,6 +80,7 @@ _TRANSITIONS: dict[tuple[ConnectionState, type[Answer]], ConnectionState] = {
     (ConnectionState.ASKED, LogExcerpt): ConnectionState.DONE,
     (ConnectionState.ASKED, Jobs): ConnectionState.DONE,
     (ConnectionState.ASKED, Status): ConnectionState.DONE,
+    (ConnectionState.ASKED, Rights): ConnectionState.DONE,
     (ConnectionState.ASKED, Refused): ConnectionState.DONE,
     (ConnectionState.ATTACHED, Acknowledged): ConnectionState.ATTACHED,
     (ConnectionState.ATTACHED, PublishedWindow): ConnectionState.ATTACHED,
@@ -102,6 +105,7 @@ _FIRST_ANSWERS: dict[type[Request], type[Answer]] = {
     AskRequest: AskAnswer,
     GetJobs: Jobs,
     GetStatus: Status,
+    GetRights: Rights,
     DrainRequest: Draining,
 }
 _ENCODER = msgspec.json.Encoder()

@@ -23,6 +23,7 @@ from agent.control.messages import (
     Ended,
     GetJobs,
     GetLog,
+    GetRights,
     GetStatus,
     JobEntry,
     Jobs,
@@ -30,6 +31,7 @@ from agent.control.messages import (
     JobUpdated,
     LogExcerpt,
     Request,
+    Rights,
     Status,
     StopRequest,
     Surveyed,
@@ -133,6 +135,10 @@ class SyncClient(JobOpener["SyncJob"]):
     def status(self) -> Status:
         """The agent, and what it knows of the others."""
         return self._ask(GetStatus(), Status)
+
+    def rights(self) -> Rights:
+        """The name by which the agent knows this client, and its rights."""
+        return self._ask(GetRights(), Rights)
 
     def drain(self, patience_s: float) -> Iterator[Draining | Drained]:
         """Lets the agent hand over what it has and end, within a time: yields what is left, and last how it went."""

@@ -70,8 +70,14 @@ def named(found: str | Id) -> JobTarget:
     return next(job for job in JOBS.values() if found in (job.name, job.app_id))
 
 
+def all_named(name: str) -> tuple[JobTarget, ...]:
+    return (named(name),)
+
+
 def test_every_request_is_in_the_matrix() -> None:
-    assert set(NEEDS) == set(get_args(control.Request)) == {type(request) for _, request, _ in CELLS}
+    needing = {type(request) for _, request, _ in CELLS}
+    assert set(NEEDS) == set(get_args(control.Request)) == needing | {control.GetRights}
+    assert needs_of(control.GetRights(), named) == (), "everybody may know their own rights"
 
 
 @pytest.mark.parametrize(("request_", "least"), [cell[1:] for cell in CELLS], ids=[cell[0] for cell in CELLS])
@@ -108,7 +114,7 @@ def test_rights_are_for_streams_and_apps(
     streams: tuple[str, ...], apps: tuple[str, ...], text: str, allowed: bool
 ) -> None:
     access = Access("web-1", (AccessRule(AccessRole.QUERY, users=("1001",), streams=streams, apps=apps),))
-    assert (access.refusal(ALICE, needs_of_query(parse(text), named)) is None) == allowed
+    assert (access.refusal(ALICE, needs_of_query(parse(text), all_named)) is None) == allowed
 
 
 def test_a_right_over_some_apps_is_no_right_over_the_agent() -> None:

@@ -113,6 +113,7 @@ REQUESTS: dict[str, tuple[str, control.Request]] = {
     "survey": ("reader asker operator", control.SurveyRequest("web")),
     "jobs": ("reader asker operator", control.GetJobs()),
     "status": ("reader asker operator", control.GetStatus()),
+    "rights": ("nobody reader asker operator", control.GetRights()),
     "follow": ("reader operator", control.FollowRequest("root-job")),
     "ask": ("reader operator", control.AskRequest("root-job")),
     "log": ("reader operator", control.GetLog("root-job")),
@@ -214,7 +215,11 @@ def test_the_commands_and_clients_of_python_ask_elsewhere(world: World, monkeypa
             return [result.rows async for result in job]
 
     assert trio.run(ask) == [[{"n": 1}]]
+    known = elf_command("rights")
+    assert (known.code, known.err) == (0, "you are operator; your queries belong to operator\n")
+    assert known.out.split()[-3:] == ["operate", "*", "*"]
     monkeypatch.setenv("ELF_CREATOR", str(world.creator("nobody")))
+    assert elf_command("rights").err.endswith("you may do nothing here\n")
     denied = elf_command("query", once)
     assert (denied.code, denied.out) == (1, "")
     assert denied.err.startswith("elf: nobody may not run queries: it needs the right query; [[access]] in agent.toml")
