@@ -61,7 +61,7 @@ def _missing(rules: Sequence[AccessRule], who: Principal, need: Need) -> str | N
     others = tuple(job for job in need.jobs if not who.owns(job))
     role = need.role if others or not need.jobs else need.own_role or need.role
     enough = [rule for rule in rules if rule.role >= role]
-    if not rules or not (enough or need.streams or others):
+    if not rules or not (enough or need.streams or others or need.everything):
         return f"it needs the right {role.word}"
     if need.everything and not any(rule.has_everything for rule in enough):
         return f"it needs the right {role.word} over all streams and apps"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from agent import log
 from agent.access.decision import Access, Need
 from agent.access.rules import AccessRole, JobTarget, Principal
 from agent.control import messages as control
@@ -39,9 +40,17 @@ class ClientRights:
         if (refusal := self.access.refusal(who, needs)) is not None:
             raise MissingRightError(refusal)
 
-    def acting_owner(self, who: Principal, app_id: Id) -> str:
-        """The owner whose jobs alone a client may change; "" if it may change this one whoever owns it."""
-        return "" if self.access.operates(who, self.job(app_id)) else who.owner
+    def acting_owner(self, who: Principal, app_id: Id, order: str) -> str:
+        """The owner whose jobs alone a client may change; "" if it may change this one whoever owns it.
+
+        Logs its `order` about a query of somebody else.
+        """
+        job = self.job(app_id)
+        if not self.access.operates(who, job):
+            return who.owner
+        if job.owner and not who.owns(job):
+            log.info("order about a job of somebody else", order=order, job=job.name, owner=job.owner, by=who.owner)
+        return ""
 
     def described(self, who: Principal) -> control.Rights:
         """The rights of a client, for it."""

@@ -185,7 +185,7 @@ class ControlService:
         except (msgspec.DecodeError, RecursionError) as error:
             return control.Refused("usage", f"this is no creator's signature: {error}")
         pending: PendingReply[StopReply] = PendingReply()
-        by = self._rights.acting_owner(who, app_id)
+        by = self._rights.acting_owner(who, app_id, "stop")
         self._driver.do(lambda now: self._agent.commands.stop(app_id, pending.resolve, now, signature, by=by))
         match await pending.wait():
             case StopAnswer(found=True, refusal=None):

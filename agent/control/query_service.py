@@ -165,7 +165,7 @@ class QueryService:
             return analysed
         parsed, plan = analysed
         app_id = self._agent.directory.app_of(request.app)
-        by = self._rights.acting_owner(who, app_id)
+        by = self._rights.acting_owner(who, app_id, "update")
         return Update(app_id, plan.to_wire(), ql.format_query(parsed), request.reset, 0, by=by)
 
     async def _analysed(

@@ -32,7 +32,10 @@ agent that answers questions about web server logs where they are written
  .
  The package has the agent with its systemd unit, the command elf, and all the
  libraries they need."""
-DOCUMENTS = ("README.md", "docs/installing.md", "docs/running-agents.md", "docs/elf-ql.md", "docs/asking-a-fleet.md")
+DOCUMENTS = (
+    "README.md", "docs/installing.md", "docs/running-agents.md", "docs/rights.md", "docs/elf-ql.md",
+    "docs/asking-a-fleet.md",
+)  # fmt: skip
 EXAMPLES = ("agent.toml.example", "nginx", "apache", "logrotate", "rsyslog")
 UNITS = ("elf-agent.service",)
 COMPLETIONS = {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from elf.client.errors import AgentUnreachableError
 from elf.client.remote_agent import RemoteAgent, remote_agent
+from elf.errors import UsageError
 from elf.terminal.terminal import printable
 
 DEFAULT_SOCKET = "/run/elf/control.sock"
@@ -33,6 +34,16 @@ def control_socket(
             return path or DEFAULT_SOCKET
         given = remote_agent(address)
     return given if creator is None else replace(given, folder=creator)
+
+
+def named_agent(
+    socket: str | os.PathLike[str] | None, agent: str | None, creator: str | os.PathLike[str] | None
+) -> RemoteAgent | str:
+    """The agent that a client in Python names. Raises UsageError where it names two."""
+    if socket is not None and agent is not None:
+        raise UsageError("socket and agent name two agents: give one of them")
+    folder = None if creator is None else Path(creator)
+    return control_socket(socket if agent is None else remote_agent(agent), folder)
 
 
 def dial_nowait(path: str) -> socket.socket | None:

@@ -43,7 +43,7 @@ class RemoteAgent:
         return self.address
 
 
-def remote_agent(address: str, folder: str | os.PathLike[str] | None = None) -> RemoteAgent:
+def remote_agent(address: str) -> RemoteAgent:
     """The agent at HOST:PORT. Raises UsageError for another text."""
     from overlay import format_address, parse_address  # which clients of a socket do without
 
@@ -55,7 +55,7 @@ def remote_agent(address: str, folder: str | os.PathLike[str] | None = None) -> 
         raise UsageError(
             f"an agent's address is HOST:PORT, where [clients] in its agent.toml listens: {error}"
         ) from None
-    return RemoteAgent(format_address(host, port), None if folder is None else Path(folder))
+    return RemoteAgent(format_address(host, port))
 
 
 def creator_directory() -> Path:

@@ -40,11 +40,11 @@ from agent.control.messages import (
     UpdateJob,
 )
 from elf.client.attachment import AnswerT, AttachedJob, JobAttachment, Update, expected, no_answer
-from elf.client.control_socket import BUSY_RETRY_S, control_socket, dial_nowait, too_busy
+from elf.client.control_socket import BUSY_RETRY_S, dial_nowait, named_agent, too_busy
 from elf.client.errors import ClientError, JobEndedError
 from elf.client.job_opener import JobOpener
 from elf.client.protocol import ControlConnection
-from elf.client.remote_agent import RemoteAgent, TlsSocket, dial_remote, remote_agent
+from elf.client.remote_agent import RemoteAgent, TlsSocket, dial_remote
 from elf.client.result import LastWindows, Result, read_answer
 
 AgentSocket = socket.socket | TlsSocket
@@ -65,7 +65,7 @@ def connect_sync(
     Use it in a `with` statement, which raises AgentUnreachableError where no agent listens. `timeout_s` bounds the
     wait for the answer to a request (AnswerTimeoutError); windows are waited for as long as it takes.
     """
-    return SyncClient(control_socket(socket if agent is None else remote_agent(agent, creator)), timeout_s)
+    return SyncClient(named_agent(socket, agent, creator), timeout_s)
 
 
 class SyncClient(JobOpener["SyncJob"]):

@@ -96,9 +96,13 @@ def test_only_so_many_submitted_jobs_are_remembered(rights: ClientRights) -> Non
 
 
 def test_orders_are_those_of_the_owner_unless_the_client_operates(
-    rights: ClientRights, directory: JobDirectory
+    rights: ClientRights, directory: JobDirectory, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "elf.agent")
     key = announce(directory, "theirs", "bob@web-2").app_id
-    assert rights.acting_owner(ALICE, key) == "alice@web-1"
+    assert rights.acting_owner(ALICE, key, "stop") == "alice@web-1"
     rights.access.rules = (AccessRule(AccessRole.OPERATE, users=("alice",), apps=("theirs",)),)
-    assert rights.acting_owner(ALICE, key) == ""
+    assert rights.acting_owner(ALICE, key, "stop") == ""
+    (record,) = caplog.records
+    fields = {"order": "stop", "job": "theirs", "owner": "bob@web-2", "by": "alice@web-1"}
+    assert record.__dict__["fields"] == fields, "who has stopped it is in the log"

@@ -205,6 +205,8 @@ def test_the_commands_and_clients_of_python_ask_elsewhere(world: World, monkeypa
     both = elf_command("jobs", "--agent", address, "--socket", "x")
     assert (both.code, "--socket and --agent name two agents" in both.err) == (2, True)
     (world.agent.folder / "access.log").write_text('{"path": "/"}\n')
+    with pytest.raises(elf.UsageError, match="socket and agent name two agents"):
+        elf.connect_sync("x", agent=address)
     once = "SELECT COUNT(*) AS n FROM web"
     with elf.connect_sync(agent=address) as client, client.query(once, once=True) as job:
         assert [result.rows for result in job] == [[{"n": 1}]]
@@ -245,3 +247,26 @@ def test_only_operators_end_the_agent() -> None:
                 assert answer == control.Drained(True)
                 connection.close()
             assert world.agent.wait() == 0
+
+
+@pytest.mark.slow
+def test_where_no_rule_is_written_clients_see_and_stop_what_is_their_own() -> None:
+    with tempfile.TemporaryDirectory(prefix="elf-rights-", dir="/tmp") as folder:
+        world = World(Path(folder))
+        world.agent.change(ACCESS, "")
+        with world.agent:
+            world.agent.start().ready()
+            ways: list[Asker] = [RemoteCreator(f"127.0.0.1:{world.port}", world.creator("maria"))]
+            if not os.getuid():
+                ways.append(SocketUser(world.socket, 4009, os.getgid()))
+            with world.client() as client, client.query(QUERY, app="root-job"):
+                eventually(lambda: [job for job in client.jobs() if job.app == "root-job"], "the job is announced")
+                for asker in ways:
+                    connection = started(asker, "own")
+                    for request in (control.FollowRequest("root-job"), control.StopRequest("root-job")):
+                        assert "it is root@agent-1's" in refused(asker, request) or os.getuid()
+                    assert "over all streams and apps" in refused(asker, control.DrainRequest(1.0))
+                    assert isinstance(answer_to(asker, control.AskRequest("own")), control.AskAnswer)
+                    assert isinstance(answer_to(asker, control.StopRequest("own")), control.JobStopped)
+                    connection.close()
+                    eventually(lambda: all(job.app != "own" for job in client.jobs()), "the job has ended")
