@@ -35,6 +35,9 @@ COMMANDS = (
     "status",
     "stop",
     "submit",
+    "tap",
+    "top",
+    "tree",
     "update",
 )
 """Verbs of `elf`. Each is a click command in the module of its name in `elf/commands/`, loaded when it is called, since

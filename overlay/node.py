@@ -324,6 +324,15 @@ class Node:
         """Return the parent in the group's tree; None at the root and outside the tree."""
         return self._scribe.parent(group)
 
+    def depth(self, group: int) -> int | None:
+        """Return the number of edges up to the group's root, None outside the tree or without a path to the root."""
+        return self._scribe.depth(group)
+
+    def round_trip_s(self, node_id: int) -> float | None:
+        """Return the estimated round-trip time to a peer; None when it was never measured."""
+        proximity = self._tables.proximity
+        return proximity.round_trip_s(node_id) if node_id in proximity else None
+
     def children(self, group: int) -> tuple[Peer, ...]:
         """Return the children in the group's tree, in order of arrival."""
         return self._scribe.children(group)

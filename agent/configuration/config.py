@@ -118,6 +118,11 @@ class _Archive(msgspec.Struct, forbid_unknown_fields=True):
     )
 
 
+class _Metrics(msgspec.Struct, forbid_unknown_fields=True):
+    listen: Listen | None = None
+    socket: PathText | None = None
+
+
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     """The file as it is written."""
 
@@ -143,6 +148,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     archive: _Archive | None = None
     access: AccessSections = []
     clients: ClientsSection | None = None
+    metrics: _Metrics | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +179,14 @@ class ArchiveConfig:
     keep_days: float
     disk_free_min_bytes: int
     streams: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsConfig:
+    """The place of the agent's metrics: an address `host:port`, or the path of a Unix socket."""
+
+    listen: str | None
+    socket: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +229,7 @@ class Config:
     archive: ArchiveConfig | None
     access: tuple[AccessRule, ...]
     clients: ClientsConfig | None
+    metrics: MetricsConfig | None
     lines: Mapping[KeyPath, int]
 
     def place(self, *key: str | int) -> str:
@@ -305,6 +320,7 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         archive=None if file.archive is None else _resolved_archive(base, file.archive),
         access=resolved_access(file.access),
         clients=resolved_clients(file.clients),
+        metrics=None if file.metrics is None else _resolved_metrics(base, file.metrics),
         lines=lines,
     )
 
@@ -312,6 +328,11 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
 def _resolved_archive(base: Path, file: _Archive) -> ArchiveConfig:
     size = memory_bytes(file.disk_free_min)
     return ArchiveConfig(base / file.directory, float(file.keep_days), size, tuple(file.streams))
+
+
+def _resolved_metrics(base: Path, file: _Metrics) -> MetricsConfig:
+    listen = None if file.listen is None else _spelled_one_way(file.listen)
+    return MetricsConfig(listen, None if file.socket is None else base / file.socket)
 
 
 def _resolved_identity(base: Path, file: _Identity) -> IdentityConfig:
@@ -357,14 +378,36 @@ def _faults_together(file: _File, config: Config) -> list[Fault]:
     if host in EVERY_INTERFACE and file.advertise is None:
         message = f"{host} stands for every interface: set advertise to an address others can reach"
         faults.append(Fault(("listen",), message))
-    size = len(str(config.control_socket).encode(errors="surrogateescape"))
-    if size > SOCKET_PATH_BYTES_MAX:
-        excess = f"{config.control_socket} has {size} bytes, a socket's path may have {SOCKET_PATH_BYTES_MAX}"
+    if (excess := _socket_excess(config.control_socket)) is not None:
         if file.control_socket:
             faults.append(Fault(("control_socket",), excess))
         else:
             faults.append(Fault(("data_directory",), f"{excess}: set control_socket to a shorter one"))
-    return [*faults, *_pointless_choices(config), *clients_faults(config.listen, config.clients)]
+    own = (*_metrics_faults(config), *_pointless_choices(config))
+    return [*faults, *own, *clients_faults(config.listen, config.clients)]
+
+
+def _socket_excess(path: Path) -> str | None:
+    size = len(str(path).encode(errors="surrogateescape"))
+    if size <= SOCKET_PATH_BYTES_MAX:
+        return None
+    return f"{path} has {size} bytes, a socket's path may have {SOCKET_PATH_BYTES_MAX}"
+
+
+def _metrics_faults(config: Config) -> list[Fault]:
+    metrics = config.metrics
+    if metrics is None:
+        return []
+    if (metrics.listen is None) == (metrics.socket is None):
+        return [Fault(("metrics",), 'has one of listen = "127.0.0.1:9477" and socket = "PATH"')]
+    if metrics.listen == config.listen:
+        return [Fault(("metrics", "listen"), f"{metrics.listen} is where other agents connect: choose another port")]
+    if metrics.socket is None:
+        return []
+    if metrics.socket == config.control_socket:
+        return [Fault(("metrics", "socket"), f"{metrics.socket} is the control socket: choose another path")]
+    excess = _socket_excess(metrics.socket)
+    return [] if excess is None else [Fault(("metrics", "socket"), excess)]
 
 
 def _pointless_choices(config: Config) -> list[Fault]:

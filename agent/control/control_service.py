@@ -17,6 +17,8 @@ from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
 from agent.control.departure import Departure
+from agent.control.observation.fleet_view import described_fleet, described_tree
+from agent.control.observation.stream_tap import tap
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.query_service import QueryService
 from agent.control.server import Connection
@@ -29,7 +31,15 @@ from agent.runtime.messages.jobs import Answer, Ask, StopAnswer, Updated
 from agent.runtime.messages.programs import Log, LogRequest
 from agent.runtime.model.bundle import Signature
 from agent.runtime.requests.commands import UPDATING
-from agent.runtime.requests.events import AskRefused, AskReply, StopReply, StreamSurveyed, UpdateRefused, UpdateReply
+from agent.runtime.requests.events import (
+    AgentsDescribed,
+    AskRefused,
+    AskReply,
+    StopReply,
+    StreamSurveyed,
+    UpdateRefused,
+    UpdateReply,
+)
 from overlay import Id, parse_id
 
 DRAIN_SHOWN_S = 0.2
@@ -65,6 +75,7 @@ class ControlService:
         status: Callable[[], control.Status],
         departure: Departure,
     ) -> None:
+        self._streams = config.streams
         self._driver = driver
         self._agent = agent
         self._wall_ms = wall_ms
@@ -115,6 +126,12 @@ class ControlService:
                 connection.send(self._status())
             case control.GetRights():
                 connection.send(self._rights.described(connection.principal))
+            case control.GetFleet():
+                connection.send(await self._fleet())
+            case control.GetTree():
+                connection.send(await self._tree(request))
+            case control.TapRequest():
+                connection.send(await tap(self._streams, request, connection, self._wall_ms))
 
     async def _drain(self, request: control.DrainRequest, connection: Connection) -> None:
         """Lets the agent leave, says how far that has come, and then how it went."""
@@ -224,6 +241,26 @@ class ControlService:
         self._driver.do(partial(self._agent.discovery.ask, request.stream, pending.resolve))
         found = await pending.wait()
         return control.Refused("unavailable", NO_ANSWER) if found is None else surveyed(request.stream, found)
+
+    async def _fleet(self) -> control.Fleet | control.Refused:
+        found = await self._described(None)
+        return found if isinstance(found, control.Refused) else described_fleet(found)
+
+    async def _tree(self, request: control.GetTree) -> control.Tree | control.Refused:
+        app_id = self._agent.directory.app_of(request.app)
+        known = self._agent.directory.get(app_id)
+        if known is None:
+            return control.Refused("unknown", no_job(request.app))
+        found = await self._described(app_id)
+        return found if isinstance(found, control.Refused) else described_tree(known, found)
+
+    async def _described(self, job: Id | None) -> AgentsDescribed | control.Refused:
+        """The descriptions of all agents, with their places in the trees of a job."""
+        if not self._driver.node.is_active:
+            return control.Refused("unavailable", NOT_JOINED)
+        pending: PendingReply[AgentsDescribed] = PendingReply()
+        self._driver.do(partial(self._agent.discovery.ask_agents, job, pending.resolve))
+        return await pending.wait() or control.Refused("unavailable", NO_ANSWER)
 
     async def _ask(self, request: control.AskRequest) -> control.AskAnswer | control.Refused:
         if not self._driver.node.is_active:

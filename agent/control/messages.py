@@ -7,7 +7,7 @@ by `Accepted`, then by `Acknowledged`, `PublishedWindow` and `WindowsLost` as th
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -29,6 +29,7 @@ ASKED_WINDOWS_MAX = 64
 LOG_LINES_MAX = 1000
 """Upper bound on log lines in an answer: a job's master keeps no more."""
 DRAIN_PATIENCE_MAX_S = 3600.0
+TAPPED_PER_S_MAX = 1000
 BeyondGroups = Literal["other", "error"]
 
 
@@ -140,6 +141,28 @@ class GetJobs(msgspec.Struct, frozen=True, tag="jobs", forbid_unknown_fields=Tru
     """List the fleet's jobs."""
 
 
+class GetFleet(msgspec.Struct, frozen=True, tag="fleet", forbid_unknown_fields=True):
+    """Describe all agents of the fleet."""
+
+
+class GetTree(msgspec.Struct, frozen=True, tag="tree", forbid_unknown_fields=True):
+    """Describe the trees of a job: the place of each agent in them."""
+
+    app: Name
+
+
+class TapRequest(msgspec.Struct, frozen=True, tag="tap", forbid_unknown_fields=True):
+    """Show new events of one of this agent's streams, or its `malformed` lines, at most `per_s` a second.
+
+    `where`: only events that this condition of ELF QL keeps.
+    """
+
+    stream: Name
+    malformed: bool = False
+    where: Annotated[str, msgspec.Meta(min_length=1, max_length=65536)] | None = None
+    per_s: Annotated[int, msgspec.Meta(ge=1, le=TAPPED_PER_S_MAX)] = 20
+
+
 class GetStatus(msgspec.Struct, frozen=True, tag="status", forbid_unknown_fields=True):
     """Describe this agent."""
 
@@ -150,7 +173,8 @@ class GetRights(msgspec.Struct, frozen=True, tag="rights", forbid_unknown_fields
 
 Request = (
     QueryRequest | FollowRequest | AnalyseRequest | SubmitRequest | UpdateJob | UpdateBundle | StopRequest | AskRequest
-    | DescribeRequest | SurveyRequest | DrainRequest | GetLog | GetJobs | GetStatus | GetRights
+    | DescribeRequest | SurveyRequest | DrainRequest | GetLog | GetJobs | GetStatus
+    | GetRights | GetFleet | GetTree | TapRequest
 )  # fmt: skip
 
 
@@ -376,7 +400,80 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
     trees: str = ""
 
 
+class AgentEntry(msgspec.Struct, frozen=True):
+    """One agent of the fleet. `lag_s`: time since the end of the last published pane of the live job that lags most."""
+
+    agent: str
+    node_id: str
+    version: str
+    uptime_s: float
+    memory_bytes: int
+    events: int
+    malformed: int
+    events_per_s: float
+    jobs: int
+    masters: int
+    lag_s: float | None
+    leaving: bool
+
+
+class Fleet(msgspec.Struct, frozen=True, tag="fleet"):
+    """The agents that have answered; `silent` ones have not."""
+
+    agents: list[AgentEntry]
+    silent: int
+
+
+class TreePlaceEntry(msgspec.Struct, frozen=True):
+    """An agent's place in one of a job's trees; `parent` is a node id. See `descriptions.TreePlace`."""
+
+    agent: str
+    node_id: str
+    tree: int
+    roles: list[str]
+    parent: str | None
+    choice: str
+    children: int
+    awaited: list[str]
+    depth: int | None
+    round_trip_s: float | None
+    lag_s: float | None
+    waiting: int
+
+
+class Tree(msgspec.Struct, frozen=True, tag="tree"):
+    """The trees of a job. `agents` of the `expected` ones on its roster run it; `silent` agents have not answered."""
+
+    app: str
+    app_id: str
+    query: str
+    master: str
+    agents: int
+    expected: int
+    frontier: str | None
+    places: list[TreePlaceEntry]
+    silent: int
+
+
+class TappedLine(msgspec.Struct, frozen=True):
+    """An event as its columns or, where it is malformed, the line as text; `place` is the file it is from."""
+
+    place: str
+    event: dict[str, Any] | None = None
+    line: str | None = None
+
+
+class Tapped(msgspec.Struct, frozen=True, tag="tapped"):
+    """New lines of a stream; `skipped` more of that kind are not shown, and `read` were read in all, since the last."""
+
+    stream: str
+    lines: list[TappedLine]
+    skipped: int
+    read: int
+
+
 Answer = (
     Accepted | Acknowledged | PublishedWindow | WindowsLost | Ended | Refused | Analysed | Described | Surveyed
-    | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained | Rights
+    | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained
+    | Rights | Fleet | Tree | Tapped
 )  # fmt: skip

@@ -31,12 +31,25 @@ def _jobs(_request: control.GetJobs, _named: JobNamed) -> Need:
     return Need(AccessRole.READ, "list the fleet's jobs")
 
 
+def _fleet(_request: control.GetFleet, _named: JobNamed) -> Need:
+    return Need(AccessRole.READ, "see the fleet's agents")
+
+
+def _tap(request: control.TapRequest, _named: JobNamed) -> Need:
+    return Need(AccessRole.QUERY, f"tap {request.stream}", streams=(request.stream,))
+
+
 def _stream(request: control.DescribeRequest | control.SurveyRequest, _named: JobNamed) -> Need:
     return Need(AccessRole.READ, f"describe {request.stream}", streams=query.patterns(request.stream))
 
 
-def _reading(request: control.FollowRequest | control.AskRequest | control.GetLog, named: JobNamed) -> Need:
-    what = {control.FollowRequest: "follow", control.AskRequest: "ask", control.GetLog: "read the log of"}
+def _reading(
+    request: control.FollowRequest | control.AskRequest | control.GetLog | control.GetTree, named: JobNamed
+) -> Need:
+    what: dict[type[control.Request], str] = {
+        control.FollowRequest: "follow", control.AskRequest: "ask", control.GetLog: "read the log of",
+        control.GetTree: "see the tree of",
+    }  # fmt: skip
     return Need(AccessRole.READ, f"{what[type(request)]} {request.app}", jobs=(named(request.app),))
 
 
@@ -82,6 +95,9 @@ NEEDS: dict[type[control.Request], Callable[[Any, JobNamed], Need | None]] = {
     control.GetRights: _nothing,
     control.GetStatus: _status,
     control.GetJobs: _jobs,
+    control.GetFleet: _fleet,
+    control.GetTree: _reading,
+    control.TapRequest: _tap,
     control.DescribeRequest: _stream,
     control.SurveyRequest: _stream,
     control.FollowRequest: _reading,

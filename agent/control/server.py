@@ -28,6 +28,7 @@ from agent.control.messages import (
     Refused,
     Request,
     SubmitRequest,
+    TapRequest,
 )
 from agent.control.socket_file import bind_control_socket, no_longer_there
 from agent.control.socket_peers import SocketPeers
@@ -267,7 +268,7 @@ class RequestServer:
             self._refuse(connection, "forbidden", str(error))
             return
         self.counters[type(request).__name__] += 1
-        if not isinstance(request, QueryRequest | SubmitRequest | FollowRequest):
+        if not isinstance(request, QueryRequest | SubmitRequest | FollowRequest | TapRequest):
             await self._answered(request, connection)
             return
         # Answers come for as long as the client is there.

@@ -29,8 +29,20 @@ def no_longer_there(path: Path, identity: tuple[int, int]) -> Iterator[None]:
             pass  # it is gone already
 
 
-async def bind_control_socket(path: Path) -> tuple[trio.SocketListener, tuple[int, int]]:
-    """Listens at the path; returns the listener and (device, inode) of the socket. Raises StartError, one line."""
+async def bind_control_socket(path: Path, key: str = "control_socket") -> tuple[trio.SocketListener, tuple[int, int]]:
+    """Listens at the path; returns the listener and (device, inode) of the socket. Raises StartError, one line, which
+    names the `key` in `agent.toml`."""
+    try:
+        return await _bound(path)
+    except _RefusedError as error:
+        raise StartError(f"{key} {path}: {error}") from None
+
+
+class _RefusedError(Exception):
+    """The reason why a path cannot be used."""
+
+
+async def _bound(path: Path) -> tuple[trio.SocketListener, tuple[int, int]]:
     await _clear(path)
     socket = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
     try:
@@ -44,21 +56,21 @@ async def bind_control_socket(path: Path) -> tuple[trio.SocketListener, tuple[in
         return trio.SocketListener(socket), _identity(path.lstat())
     except OSError as error:
         socket.close()
-        raise _refusal(path, _reason(error)) from None
+        raise _RefusedError(_reason(error)) from None
 
 
 async def _clear(path: Path) -> None:
-    """Removes the socket of an agent that has ended, and nothing else. Raises StartError if the path is taken."""
+    """Removes the socket of an agent that has ended, and nothing else. Raises _RefusedError if the path is taken."""
     try:
         status = path.lstat()
     except FileNotFoundError:
         if not path.parent.is_dir():
-            raise _refusal(path, f"there is no folder {path.parent}") from None
+            raise _RefusedError(f"there is no folder {path.parent}") from None
         return
     except OSError as error:
-        raise _refusal(path, _reason(error)) from None
+        raise _RefusedError(_reason(error)) from None
     if not stat.S_ISSOCK(status.st_mode):
-        raise _refusal(path, "something is there already that is no socket")
+        raise _RefusedError("something is there already that is no socket")
     try:
         stream = await trio.open_unix_socket(path)
     except ConnectionRefusedError:
@@ -66,17 +78,17 @@ async def _clear(path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise _refusal(path, _reason(error)) from None
+        raise _RefusedError(_reason(error)) from None
     else:
         await stream.aclose()
-        raise _refusal(path, "another agent answers there")
+        raise _RefusedError("another agent answers there")
 
 
 def _remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise _refusal(path, f"cannot be replaced: {_reason(error)}") from None
+        raise _RefusedError(f"cannot be replaced: {_reason(error)}") from None
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
@@ -85,7 +97,3 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
-
-
-def _refusal(path: Path, reason: str) -> StartError:
-    return StartError(f"control_socket {path}: {reason}")

@@ -31,6 +31,7 @@ class ArchiveSupervisor:
     def __init__(self, config: Config) -> None:
         self._config = config
         self.status: ArchiveStatus | None = None
+        self.restarts = 0
 
     def statistics(self) -> dict[str, int]:
         """Totals over all streams, as the archiver last reported them."""
@@ -51,6 +52,7 @@ class ArchiveSupervisor:
             log.warn("archiver ended, starting it anew", reason=reason, after_s=pause_s)
             await trio.sleep(pause_s)
             pause_s = min(PAUSE_MAX_S, 2 * pause_s)
+            self.restarts += 1
 
     async def _run_once(self) -> str:
         """Runs the archiver once; returns how it ended."""

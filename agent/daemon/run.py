@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from importlib.metadata import version
 
 import trio
 
@@ -26,6 +27,7 @@ from agent.configuration.config import Config
 from agent.control import messages as control_messages
 from agent.control.control_service import ControlService
 from agent.control.departure import Departure
+from agent.control.observation.fleet_view import own_description
 from agent.control.remote_clients import RemoteClients
 from agent.control.server import ControlServer
 from agent.control.status_report import described_agent, memory_bytes, stream_counters, transport_counters
@@ -44,6 +46,8 @@ from agent.driver import CoreDriver
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
 from agent.feeding.table_files import TableFiles
+from agent.metrics.figures import AgentFigures
+from agent.metrics.server import MetricsServer
 from agent.programs.commands import ProgramEnded, ProgramLimits, ProgramSaid
 from agent.programs.program_supervisor import ProgramSupervisor
 from agent.runtime.agent import Agent
@@ -51,7 +55,8 @@ from agent.runtime.copies.service import CopyOptions
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
 from agent.runtime.messages.job_records import JobRecord
-from agent.runtime.requests.events import AgentObserver, Shown, StreamAsked
+from agent.runtime.requests.events import AgentAsked, AgentObserver, Shown, StreamAsked
+from agent.runtime.requests.status import job_figures
 from agent.service_manager.life_signs import LifeSigns
 from agent.service_manager.notify_socket import own_notify_socket
 from cbt import DiskQuota
@@ -199,7 +204,7 @@ class Daemon(AgentObserver):
         self._positions = self._position_keeper()
         self._feeds = self._new_feeds(pump)
         self._tables = TableFiles(agent.tables, config.tables, pump=pump.settle)
-        self._archiving = ArchiveSupervisor(config)
+        self._archiving, self._metrics = ArchiveSupervisor(config), MetricsServer(config.metrics, self)
         self._results = self._result_files()
         self._seeds = Seeds(config.seeds, self._pump, self._transport.identify, chance)
 
@@ -227,6 +232,7 @@ class Daemon(AgentObserver):
             nursery.start_soon(self._again_and_again, "control socket", self._control.serve)
             if self._remote is not None:
                 nursery.start_soon(self._again_and_again, "clients elsewhere", self._remote.serve)
+            nursery.start_soon(self._again_and_again, "metrics", self._metrics.run)
             nursery.start_soon(self._again_and_again, "positions", partial(self._positions.run, self._feeds))
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
             nursery.start_soon(self._again_and_again, "tables", self._tables.run)
@@ -337,6 +343,13 @@ class Daemon(AgentObserver):
 
     def stream_asked(self, asked: StreamAsked) -> None:
         self._witness.ask(asked)
+
+    def agent_asked(self, asked: AgentAsked) -> None:
+        described = own_description(
+            asked, self._agent, self._feeds.statistics(), version("elf-stream"), time.monotonic() - self._started,
+            wall_ms(),
+        )  # fmt: skip
+        self._pump.do(partial(self._agent.discovery.describe, asked, described))
 
     def rows_unjoinable(self, rows: str, why: str) -> None:
         log.warn("not joined with", rows=rows, why=why)
@@ -476,13 +489,49 @@ class Daemon(AgentObserver):
                 "unwritten": self._room.unwritten,
                 "unread": self._room.unread,
                 "disk_bytes": self._quota.used_bytes,
+                "files": self._quota.files,
+                "taken_bytes": self._quota.taken_bytes,
             },
             "control": self._control.counters,
             "clients": {} if self._remote is None else self._remote.counters,
+            "metrics": self._metrics.counters,
+            "programs": self._programs.statistics(),
             "node": {name: getattr(node, name) for name in node.__slots__},
-            "archive": self._archiving.statistics(),
+            "archive": {**self._archiving.statistics(), "restarts": self._archiving.restarts},
             **streams,
         }
+
+    # Metrics and health.
+
+    def figures(self) -> AgentFigures:
+        agent, node = self._agent, self._pump.node
+        return AgentFigures(
+            agent=self._config.name,
+            fleet=self._config.fleet,
+            version=version("elf-stream"),
+            is_active=node.is_active,
+            is_leaving=agent.drain.has_begun,
+            peers=len({peer.node_id for peer in (*node.leaf_set.members, *node.routing_table)}),
+            leaf_set=len(node.leaf_set.members),
+            masters=len(agent.masters.held),
+            fleet_jobs=len(agent.directory.all()),
+            followed_jobs=len(agent.following.jobs),
+            cbt_bytes=sum(operator.memory_bytes for operator in agent.ingest),
+            operators=sum(1 for _ in agent.ingest),
+            parts=self.statistics(),
+            streams=self._feeds.statistics(),
+            jobs=job_figures(agent.jobs, agent.directory, node, wall_ms()),
+            meter=agent.ingest.meter,
+            transport=self._transport.statistics(),
+            archive=self._archiving.status,
+            certificate_expires=self._transport.admission.trust.identity.expires,
+        )
+
+    def unready(self) -> str | None:
+        """The reason why this agent is not to be counted on; None if it is ready."""
+        if self._agent.drain.has_begun:
+            return "the agent leaves its fleet"
+        return None if self._pump.node.is_active else "the agent has not joined its fleet yet"
 
     def _status(self) -> control_messages.Status:
         transport = self._transport.statistics()

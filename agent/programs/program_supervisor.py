@@ -41,6 +41,11 @@ class ProgramSupervisor:
         self._has_to_start = trio.Event()
         self._stirred = trio.Event()
         self._next_check = math.inf
+        self._started = self._failed = 0
+
+    def statistics(self) -> dict[str, int]:
+        """Programs that run now, and those that were started and that ended unasked so far."""
+        return {"running": len(self._programs), "started": self._started, "failed": self._failed}
 
     def order(self, order: ProgramCommand) -> None:
         """Carries out a command of the core. Never blocks or raises.
@@ -76,6 +81,7 @@ class ProgramSupervisor:
             program.condemn(reason)
         else:
             self._programs[program.key] = program
+            self._started += 1
         self._to_start.append(program)
         self._has_to_start.set()
         self._stir(program)
@@ -85,6 +91,7 @@ class ProgramSupervisor:
         if self._programs.get(program.key) is program:
             del self._programs[program.key]
         if ended is not None:
+            self._failed += 1
             self._told(ended)
 
     def _stir(self, program: ProgramProcess) -> None:

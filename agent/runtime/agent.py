@@ -139,7 +139,7 @@ class Agent:
         self.following = JobSubscriptions(sender, directory)
         self.commands = JobCommands(sender, directory, self.following, jobs.functions)
         self.questions = JobQuestions(self.pending, directory)
-        self.discovery = StreamDiscovery(node.peer, sender, self.observer.stream_asked)
+        self.discovery = StreamDiscovery(node.peer, sender, self.observer)
         self.upstream = UpstreamJobs(directory, jobs, self.following, self._clock, containment)
         unjoinable = self.observer.rows_unjoinable
         self.tables = FileTables(tables, unjoinable)

@@ -27,6 +27,8 @@ class DiskQuota:
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
+        self.files = self.taken_bytes = 0
+        """Files written so far, and their bytes."""
         self._used = 0
         self._freed: deque[int] = deque()
         """Sizes of files that are gone: they may be collected in any thread, and in the midst of any method."""
@@ -43,6 +45,8 @@ class DiskQuota:
         if self.used_bytes + nbytes > self.bytes_max:
             raise OSError(errno.EDQUOT, f"{self._used:,} of {self.bytes_max:,} bytes are in use")
         self._used += nbytes
+        self.files += 1
+        self.taken_bytes += nbytes
 
     def give_back(self, nbytes: int) -> None:
         """Frees room."""

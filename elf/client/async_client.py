@@ -18,10 +18,13 @@ from agent.control.messages import (
     Described,
     DescribeRequest,
     Ended,
+    Fleet,
+    GetFleet,
     GetJobs,
     GetLog,
     GetRights,
     GetStatus,
+    GetTree,
     JobEntry,
     Jobs,
     JobStopped,
@@ -33,6 +36,7 @@ from agent.control.messages import (
     StopRequest,
     Surveyed,
     SurveyRequest,
+    Tree,
     UpdateBundle,
     UpdateJob,
 )
@@ -135,6 +139,14 @@ class AsyncClient(JobOpener["AsyncJob"]):
     async def rights(self) -> Rights:
         """The name by which the agent knows this client, and its rights."""
         return await self._ask(GetRights(), Rights)
+
+    async def fleet(self) -> Fleet:
+        """All agents of the fleet that answer in time, with their rates."""
+        return await self._ask(GetFleet(), Fleet)
+
+    async def tree(self, app: str) -> Tree:
+        """The trees of a running job; raises UnknownJobError where there is none of that name."""
+        return await self._ask(GetTree(app), Tree)
 
     def _job(self, attachment: JobAttachment) -> AsyncJob:
         return AsyncJob(self, attachment)

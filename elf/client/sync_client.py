@@ -21,10 +21,13 @@ from agent.control.messages import (
     Draining,
     DrainRequest,
     Ended,
+    Fleet,
+    GetFleet,
     GetJobs,
     GetLog,
     GetRights,
     GetStatus,
+    GetTree,
     JobEntry,
     Jobs,
     JobStopped,
@@ -36,6 +39,9 @@ from agent.control.messages import (
     StopRequest,
     Surveyed,
     SurveyRequest,
+    Tapped,
+    TapRequest,
+    Tree,
     UpdateBundle,
     UpdateJob,
 )
@@ -140,6 +146,14 @@ class SyncClient(JobOpener["SyncJob"]):
         """The name by which the agent knows this client, and its rights."""
         return self._ask(GetRights(), Rights)
 
+    def fleet(self) -> Fleet:
+        """All agents of the fleet that answer in time, with their rates."""
+        return self._ask(GetFleet(), Fleet)
+
+    def tree(self, app: str) -> Tree:
+        """The trees of a running job; raises UnknownJobError where there is none of that name."""
+        return self._ask(GetTree(app), Tree)
+
     def drain(self, patience_s: float) -> Iterator[Draining | Drained]:
         """Lets the agent hand over what it has and end, within a time: yields what is left, and last how it went."""
         connection = ControlConnection(self.path, if_closed=self.if_closed)
@@ -158,6 +172,27 @@ class SyncClient(JobOpener["SyncJob"]):
                 received = _receive(agent, deadline)
                 if received is None:
                     raise no_answer(self.path, self.timeout_s)
+                connection.receive_data(received)
+
+    def tap(self, request: TapRequest, deadline: float = NEVER) -> Iterator[Tapped]:
+        """New lines of one of the agent's streams as they come, until a deadline (of `time.monotonic`)."""
+        connection = ControlConnection(self.path, if_closed=self.if_closed)
+        data = connection.send(request)
+        first = time.monotonic() + self.timeout_s
+        with closing(_dial(self.agent, first)) as agent:
+            _send(agent, data, first)
+            is_answered = False
+            while True:
+                found = connection.next_answer()
+                if found is not None:
+                    is_answered = True
+                    yield expected(found, Tapped)
+                    continue
+                received = _receive(agent, deadline if is_answered else min(deadline, first))
+                if received is None and not is_answered and time.monotonic() >= first:
+                    raise no_answer(self.path, self.timeout_s)
+                if received is None:
+                    return
                 connection.receive_data(received)
 
     def _job(self, attachment: JobAttachment) -> SyncJob:

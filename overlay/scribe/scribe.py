@@ -116,6 +116,11 @@ class Scribe:
         group = self._trees.groups.get(Id(key))
         return None if group is None else group.parent
 
+    def depth(self, key: int) -> int | None:
+        """Return the number of edges up to the root, None outside the tree or without a path to the root."""
+        group = self._trees.groups.get(Id(key))
+        return None if group is None or not group.attached else len(group.path)
+
     def children(self, key: int) -> tuple[Peer, ...]:
         """Return the children, in order of arrival."""
         group = self._trees.groups.get(Id(key))

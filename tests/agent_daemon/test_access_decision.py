@@ -26,6 +26,7 @@ ABOUT_JOBS = {
     "follow": lambda job: control.FollowRequest(job.name),
     "ask": lambda job: control.AskRequest(job.name),
     "log": lambda job: control.GetLog(job.name),
+    "tree": lambda job: control.GetTree(job.name),
     "update": lambda job: control.UpdateJob(job.name, "SELECT COUNT(*) FROM web"),
     "signed-update": lambda job: control.UpdateBundle(job.name, format_id(job.app_id), b"bundle"),
     "stop": lambda job: control.StopRequest(job.name),
@@ -38,6 +39,8 @@ ABOUT_NO_JOB: dict[str, control.Request] = {
     "describe": control.DescribeRequest("web"),
     "survey": control.SurveyRequest("web, api-*"),
     "jobs": control.GetJobs(),
+    "fleet": control.GetFleet(),
+    "tap": control.TapRequest("web"),
     "status": control.GetStatus(),
     "drain": control.DrainRequest(1.0),
 }
@@ -46,6 +49,7 @@ MATRIX = """
 follow         read     read     read
 ask            read     read     read
 log            read     read     read
+tree           read     read     read
 update         query    operate  query
 signed-update  query    query    query
 stop           query    operate  query
@@ -53,7 +57,10 @@ signed-stop    query    query    query
 """
 """The least role for a request about one's own job, another's query and a job that its creator has signed: there the
 creator's signature decides, and the job's master asks for it."""
-WITHOUT_JOBS = "query query analyse query submit query describe read survey read jobs read status read drain operate"
+WITHOUT_JOBS = (
+    "query query analyse query submit query describe read survey read jobs read fleet read tap query status read "
+    "drain operate"
+)
 
 
 CELLS = [

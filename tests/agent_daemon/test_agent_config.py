@@ -15,9 +15,11 @@ from agent.configuration.config import (
     ArchiveConfig,
     Config,
     ConfigError,
+    MetricsConfig,
     _Archive,
     _File,
     _Identity,
+    _Metrics,
     _Stream,
     _Table,
     load_config,
@@ -131,7 +133,7 @@ def test_the_documentation_has_every_key() -> None:
     text = (Path(__file__).parents[2] / "docs" / "running-agents.md").read_text()
     documented = set(re.findall(r"^\| `([a-z_.]+)` \| ", text, re.MULTILINE))
     tops = {field.name for field in msgspec.structs.fields(_File)} - {
-        "access", "archive", "clients", "identity", "streams", "tables",
+        "access", "archive", "clients", "identity", "metrics", "streams", "tables",
     }  # fmt: skip
     inner = {f"identity.{field.name}" for field in msgspec.structs.fields(_Identity)}
     inner |= {
@@ -143,7 +145,31 @@ def test_the_documentation_has_every_key() -> None:
     inner |= {f"archive.{field.name}" for field in msgspec.structs.fields(_Archive)}
     inner |= {f"access.{field.name}" for field in msgspec.structs.fields(AccessSection)}
     inner |= {f"clients.{field.name}" for field in msgspec.structs.fields(ClientsSection)}
+    inner |= {f"metrics.{field.name}" for field in msgspec.structs.fields(_Metrics)}
     assert documented >= tops | inner
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", ":15: metrics: has one of listen"),
+        ('listen = "127.0.0.1:9477"\nsocket = "m.sock"\n', ":15: metrics: has one of listen"),
+        ('listen = "127.0.0.1:7705"\n', ":16: metrics.listen: 127.0.0.1:7705 is where other agents connect"),
+        ('listen = "127.0.0.1:0"\n', ":16: metrics.listen: '127.0.0.1:0': a port is a number"),
+        ('socket = "data/control.sock"\n', ":16: metrics.socket: "),
+        (f'socket = "{"s" * 120}"\n', ":16: metrics.socket: "),
+    ],
+)
+def test_metrics_have_one_place_of_their_own(tmp_path: Path, text: str, fault: str) -> None:
+    (found,) = faults(tmp_path, f"{GOOD}[metrics]\n{text}")
+    assert found.startswith(fault)
+
+
+def test_metrics_are_served_at_an_address_or_a_socket(tmp_path: Path) -> None:
+    assert loaded(tmp_path, GOOD).metrics is None
+    listening = loaded(tmp_path, f'{GOOD}[metrics]\nlisten = "127.0.0.1:9477"\n').metrics
+    assert listening == MetricsConfig("127.0.0.1:9477", None)
+    assert loaded(tmp_path, f'{GOOD}[metrics]\nsocket = "m.sock"\n').metrics == MetricsConfig(None, tmp_path / "m.sock")
 
 
 def test_tables_are_files_by_name(tmp_path: Path) -> None:

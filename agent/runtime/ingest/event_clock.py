@@ -39,6 +39,11 @@ class EventClock:
         self._lead_ms = lead_ms
 
     @property
+    def steady_ms(self) -> int:
+        """The last reading of the wall clock, without a step that is still doubted."""
+        return self._steady_ms
+
+    @property
     def limit_ms(self) -> int:
         """The latest time of an event that may move a watermark."""
         return self._steady_ms + self.max_skew_ms

@@ -25,6 +25,7 @@ from agent.runtime.ingest.pane_log import PaneLog
 from agent.runtime.ingest.watermark import Watermark, believed, come_to
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS
+from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import FIRST_PANE, Run
 from overlay import Id
 
@@ -84,6 +85,7 @@ class OperatorPool:
         self.heal_ms = heal_ms
         """Time for which sealed panes are kept that were published without somebody, for windows to be corrected."""
         self.clock = clock or EventClock()
+        self.meter = JobMeter()
         self._containment = containment
         self.demand = FeedDemand()
         self.memory = FeedMemory()

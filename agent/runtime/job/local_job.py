@@ -20,7 +20,7 @@ from agent.runtime.messages.jobs import PANES_COUNTED_MAX, Enrolled, Lagging, Le
 from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.incomplete import Publication, WireSpan, from_wire
-from agent.runtime.model.panes import FIRST_PANE, Counts, Run, total
+from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run, closed_ms, total
 from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from agent.runtime.reduce.retransmit import AckLatency
 from agent.runtime.reduce.snapshot import (
@@ -350,6 +350,8 @@ class LocalJob:
 
     def on_sealed(self, run: Run) -> None:
         """Takes a run that was sealed here and may leave; before it works, the pipeline's logs keep it."""
+        pane_ms = self.versions.at(run.upto).function.pane_ms if self._is_live and self.versions is not None else None
+        self._ingest.meter.count_run(run, pane_ms, self._ingest.clock.steady_ms)
         if self.state is LocalJobState.WORKING:
             self._add(run)
         self._on_work(self)
@@ -364,6 +366,17 @@ class LocalJob:
             self._take_detached(piece)
         if self.on_leaving is not None:
             self.on_leaving(self, pieces)
+
+    def lag_s(self, wall_ms: int) -> float | None:
+        """Time since the end of the last published pane; None where none is published, or panes have no end."""
+        return self.pane_lag_s(self.committed, wall_ms)
+
+    def pane_lag_s(self, frontier: int, wall_ms: int) -> float | None:
+        """Time since the end of a pane; None where panes have no end, or none has come."""
+        pane_ms = self.versions.newest.function.pane_ms if self._is_live and self.versions is not None else None
+        if pane_ms is None or frontier in (FIRST_PANE, END):
+            return None
+        return max(0, wall_ms - closed_ms(frontier, pane_ms) - 1) / 1000
 
     @property
     def is_copied(self) -> bool:

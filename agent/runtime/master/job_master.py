@@ -53,6 +53,7 @@ from agent.runtime.model import contributors
 from agent.runtime.model.bundle import Signature
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
+from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Run, holds_panes, in_pieces
 from agent.runtime.reduce.combiner import PaneSpan
 from agent.runtime.reduce.straggler import (
@@ -191,6 +192,7 @@ class JobMaster:
         replicas: int,
         recorder: JobRecorder,
         piece_bytes: int,
+        meter: JobMeter,
     ) -> None:
         self.state = state
         self.local = local
@@ -202,6 +204,7 @@ class JobMaster:
         self.subscribers.frontier = state.published_upto
         self._recorder = recorder
         self._piece_bytes = piece_bytes
+        self._meter = meter
         self._replication = StateReplicator(state, log, sender, node, replicas, recorder, self._stored)
         self._sender = sender
         self._node = node
@@ -636,6 +639,7 @@ class JobMaster:
             self._outcomes.popleft()
             self.subscribers.frontier = outcome.frontier
             self.subscribers.publish(outcome.json, now)
+            self._count(outcome)
             self._archive(outcome)
             for _, json in outcome.json:
                 self._call_back(json)
@@ -649,6 +653,11 @@ class JobMaster:
                 self.stop(now, "finished")
         if self.state.failure is not None:
             self.stop(now, "failed")
+
+    def _count(self, outcome: _Outcome) -> None:
+        is_live = bool(outcome.json) and not self.state.job.bounded
+        pane_ms = self.state.versions.at(outcome.frontier).function.pane_ms if is_live else None
+        self._meter.count_windows(len(outcome.json), outcome.frontier, pane_ms, self._programs.wall_ms)
 
     def record(self, listener: Callable[[ResultRecord], None]) -> None:
         """Gives a live job's results to a log: first the last results of the master before, then each published one."""

@@ -321,6 +321,7 @@ class JobMasters:
         job.root = master = JobMaster(
             state, job, log, self._sender, self._node, self._name, self._programs, now,
             replicas=self._replicas, recorder=self._recorder, piece_bytes=self.piece_bytes,
+            meter=self._jobs.ingest.meter,
         )  # fmt: skip
         master.log.add(lines)
         master.on_result = self.on_result

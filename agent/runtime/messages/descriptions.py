@@ -1,4 +1,4 @@
-"""Messages that describe a stream all over the fleet."""
+"""Messages that describe the fleet: a stream on every agent, the agents, and their places in a job's trees."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from agent.runtime.model.fields import Count, Message, Name
-from overlay import Peer
+from agent.runtime.model.fields import Count, Message, Name, Number
+from overlay import Id, Peer
 
 COLUMNS_MAX = 1_000
 EXAMPLE_CHARACTERS_MAX = 80
@@ -39,3 +39,58 @@ class StreamDescription(Message, frozen=True, tag=True):
     has_stream: bool
     columns: Annotated[list[DescribedColumn], msgspec.Meta(max_length=COLUMNS_MAX)]
     open: bool
+
+
+PLACES_MAX = 64
+"""Upper bound on the trees of a job that an agent describes its place in."""
+Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e12)]
+Role = Literal["master", "root", "worker", "combiner"]
+ParentChoice = Literal["", "root", "prefix", "nearer", "passed_down"]
+"""Reason why an agent has its parent in a tree: it is the root and has none; the parent shares more digits with the
+tree's key; it is numerically closer; or a full node has passed this agent down to it."""
+
+
+class TreePlace(msgspec.Struct, frozen=True):
+    """An agent's place in one of a job's trees. `depth`: edges up to the root, None without a path to it.
+
+    `lag_s`: time since the end of the last pane that it has passed on. `waiting`: the runs that wait here for others.
+    `awaited`: the children that panes wait for.
+    """
+
+    tree: Number
+    roles: Annotated[list[Role], msgspec.Meta(max_length=4)]
+    parent: Id | None
+    choice: ParentChoice
+    children: Count
+    awaited: Annotated[list[Id], msgspec.Meta(max_length=64)]
+    depth: Count | None
+    round_trip_s: Seconds | None
+    lag_s: Seconds | None
+    waiting: Count
+
+
+class DescribeAgent(Message, frozen=True, tag=True):
+    """Agent → every agent, multicast to the fleet's group: send the `asker` a description of this agent and, if a job
+    is named, of its place in that job's trees."""
+
+    asker: Peer
+    question: Count
+    job: Id | None = None
+
+
+class AgentDescription(Message, frozen=True, tag=True):
+    """Agent → asker: the description. Without a job named, `places` is empty."""
+
+    question: Count
+    agent: Name
+    version: Name
+    uptime_s: Seconds
+    memory_bytes: Count
+    events: Count
+    malformed: Count
+    events_per_s: Seconds
+    jobs: Count
+    masters: Count
+    lag_s: Seconds | None
+    is_leaving: bool
+    places: Annotated[list[TreePlace], msgspec.Meta(max_length=PLACES_MAX)] = []  # noqa: RUF012

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from agent.runtime.messages.client_events import Accepted
-from agent.runtime.messages.descriptions import StreamDescription
+from agent.runtime.messages.descriptions import AgentDescription, StreamDescription
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.messages.jobs import Answer, StopAnswer, Updated
 from agent.runtime.messages.programs import Log
@@ -69,6 +70,23 @@ class StreamSurveyed:
     silent: int
 
 
+@dataclass(frozen=True, slots=True)
+class AgentAsked:
+    """An agent asks for a description of this one, which `StreamDiscovery.describe` sends."""
+
+    asker: Peer
+    question: int
+    job: Id | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsDescribed:
+    """The descriptions of agents that came in time, by node id; `silent` agents have not answered."""
+
+    answers: Mapping[Id, AgentDescription]
+    silent: int
+
+
 class AgentObserver:
     """Receives events that no client has requested; the shell around a core overrides the methods it needs."""
 
@@ -102,3 +120,6 @@ class AgentObserver:
 
     def stream_asked(self, asked: StreamAsked) -> None:
         """An agent asks for a description of a stream on this agent."""
+
+    def agent_asked(self, asked: AgentAsked) -> None:
+        """An agent asks for a description of this one."""

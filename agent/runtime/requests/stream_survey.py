@@ -1,4 +1,4 @@
-"""Discovers the columns of a stream all over the fleet: asks every agent, which looks into its files of the stream.
+"""Asks all agents of the fleet: for the columns of a stream, for which each looks into its files, and for what they do.
 
 The question is an acknowledged multicast, so the asker knows how many agents there are and which have not answered. It
 waits until all have, at most DEADLINE_S, and replies with the answers that have arrived.
@@ -9,45 +9,53 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from agent.runtime.messages.descriptions import DescribeStream, StreamDescription
+from agent.runtime.messages.descriptions import AgentDescription, DescribeAgent, DescribeStream, StreamDescription
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
-from agent.runtime.requests.events import StreamAsked, StreamSurveyed
+from agent.runtime.requests.events import AgentAsked, AgentObserver, AgentsDescribed, StreamAsked, StreamSurveyed
 from overlay import Id, MulticastAcknowledged, Peer
 
 DEADLINE_S = 3.0
 OPEN_MAX = 16
 ANSWERS_MAX = 20_000
+Answer = StreamDescription | AgentDescription
 
 
 @dataclass(slots=True)
 class _Question:
     """`received`: the agents that have the question; None: unknown. `missing`: the agents that may not have it."""
 
-    reply: Callable[[StreamSurveyed], None]
+    reply: Callable[[dict[Id, Answer], int], None]
     deadline: float
     message_id: int
-    answers: dict[Id, StreamDescription] = field(default_factory=dict)
+    kind: type[StreamDescription | AgentDescription]
+    answers: dict[Id, Answer] = field(default_factory=dict)
     received: frozenset[Id] | None = None
     missing: frozenset[Id] = frozenset()
 
 
 class StreamDiscovery:
-    """Asks the fleet on behalf of this agent's clients, and reports other agents' questions to `on_asked`."""
+    """Asks the fleet on behalf of this agent's clients, and reports other agents' questions to the `observer`."""
 
     name = "discovery"
 
-    def __init__(self, own: Peer, sender: MessageSender, on_asked: Callable[[StreamAsked], None]) -> None:
+    def __init__(
+        self,
+        own: Peer,
+        sender: MessageSender,
+        observer: AgentObserver,
+    ) -> None:
         self._own = own
         self._sender = sender
-        self._on_asked = on_asked
+        self._observer = observer
         self._open: dict[int, _Question] = {}
         self._numbers = 0
 
     def handlers(self) -> Handlers:
         return {
             DescribeStream: Handler(Via.FLEET, self._asked),
-            StreamDescription: Handler(Via.DIRECT, self._described),
+            DescribeAgent: Handler(Via.FLEET, self._agent_asked),
+            **dict.fromkeys((StreamDescription, AgentDescription), Handler(Via.DIRECT, self._described)),
         }
 
     @property
@@ -56,25 +64,56 @@ class StreamDiscovery:
 
     def ask(self, stream: str, reply: Callable[[StreamSurveyed], None], now: float) -> None:
         """Asks all agents for their descriptions of a stream."""
+
+        def surveyed(answers: dict[Id, Answer], silent: int) -> None:
+            reply(StreamSurveyed(tuple(one for one in answers.values() if isinstance(one, StreamDescription)), silent))
+
+        self._ask(
+            lambda number: DescribeStream(FLEET_GROUP, self._own, number, stream), StreamDescription, surveyed, now
+        )
+
+    def ask_agents(self, job: Id | None, reply: Callable[[AgentsDescribed], None], now: float) -> None:
+        """Asks all agents for their descriptions, with their places in the trees of a job if one is named."""
+
+        def described(answers: dict[Id, Answer], silent: int) -> None:
+            found = {node_id: one for node_id, one in answers.items() if isinstance(one, AgentDescription)}
+            reply(AgentsDescribed(found, silent))
+
+        self._ask(lambda number: DescribeAgent(FLEET_GROUP, self._own, number, job), AgentDescription, described, now)
+
+    def _ask(
+        self,
+        question: Callable[[int], DescribeStream | DescribeAgent],
+        kind: type[Answer],
+        reply: Callable[[dict[Id, Answer], int], None],
+        now: float,
+    ) -> None:
         if len(self._open) >= OPEN_MAX:
-            reply(StreamSurveyed((), 0))
+            reply({}, 0)
             return
         self._numbers += 1
-        message = DescribeStream(FLEET_GROUP, self._own, self._numbers, stream)
+        message = question(self._numbers)
         message_id = self._sender.multicast_acknowledged(FLEET_GROUP, message, 0.8 * DEADLINE_S, now)
-        self._open[self._numbers] = _Question(reply, now + DEADLINE_S, message_id)
+        self._open[self._numbers] = _Question(reply, now + DEADLINE_S, message_id, kind)
 
     def answer(self, asked: StreamAsked, seen: StreamDescription, now: float) -> None:
         """Answers a question of another agent, or of this one."""
         self._sender.send(asked.asker, seen, now)
 
     def _asked(self, message: DescribeStream, _now: float) -> None:
-        self._on_asked(StreamAsked(message.asker, message.question, message.stream))
+        self._observer.stream_asked(StreamAsked(message.asker, message.question, message.stream))
 
-    def _described(self, message: StreamDescription, sender: Peer, _now: float) -> bool:
-        """Takes an answer; False if its question is not open."""
+    def describe(self, asked: AgentAsked, description: AgentDescription, now: float) -> None:
+        """Describes this agent to one that has asked."""
+        self._sender.send(asked.asker, description, now)
+
+    def _agent_asked(self, message: DescribeAgent, _now: float) -> None:
+        self._observer.agent_asked(AgentAsked(message.asker, message.question, message.job))
+
+    def _described(self, message: Answer, sender: Peer, _now: float) -> bool:
+        """Takes an answer; False if its question is not open, or another one."""
         question = self._open.get(message.question)
-        if question is None or len(question.answers) >= ANSWERS_MAX:
+        if question is None or not isinstance(message, question.kind) or len(question.answers) >= ANSWERS_MAX:
             return False
         question.answers[sender.node_id] = message
         self._end_if_complete(message.question, question)
@@ -102,7 +141,7 @@ class StreamDiscovery:
         del self._open[number]
         everyone = (question.received or frozenset()) | question.missing
         silent = len(everyone - question.answers.keys())
-        question.reply(StreamSurveyed(tuple(question.answers.values()), silent))
+        question.reply(question.answers, silent)
 
     def statistics(self) -> Mapping[str, int]:
         return {"open": len(self._open)}

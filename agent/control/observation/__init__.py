@@ -1,0 +1,1 @@
+"""Shows the fleet, the trees of jobs and samples of streams to clients."""
