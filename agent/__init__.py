@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.configuration.config import Config, ConfigError, load_config
+    from agent.configuration.effective import effective_values
+    from agent.configuration.schema import described_keys, key_table, shown_value
     from agent.daemon.own_identity import check_revocations, load_identity
     from agent.daemon.run import run_agent
     from agent.errors import StartError
@@ -49,10 +51,14 @@ else:
         "Updated": "agent.runtime.messages.jobs",
         "UpdateRefused": "agent.runtime.requests.events",
         "check_revocations": "agent.daemon.own_identity",
+        "described_keys": "agent.configuration.schema",
+        "effective_values": "agent.configuration.effective",
+        "key_table": "agent.configuration.schema",
         "load_config": "agent.configuration.config",
         "load_identity": "agent.daemon.own_identity",
         "mandate_digest": "agent.runtime.model.mandate",
         "run_agent": "agent.daemon.run",
+        "shown_value": "agent.configuration.schema",
         "signed_bytes": "agent.runtime.model.mandate",
     }
 
@@ -90,9 +96,13 @@ __all__ = [
     "WindowResult",
     "WindowsLost",
     "check_revocations",
+    "described_keys",
+    "effective_values",
+    "key_table",
     "load_config",
     "load_identity",
     "mandate_digest",
     "run_agent",
+    "shown_value",
     "signed_bytes",
 ]

@@ -48,13 +48,18 @@ def start_logging(level: str) -> None:
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    set_level(level)
     # That nobody can read the log any more is no reason to stop, or to write about it.
     logging.raiseExceptions = False
     logging.captureWarnings(True)
     sys.excepthook = _log_uncaught
     sys.unraisablehook = lambda unraisable: _log_stray("unraisable", unraisable.exc_value)
     threading.excepthook = lambda arguments: _log_stray("thread failed", arguments.exc_value)
+
+
+def set_level(level: str) -> None:
+    """Sends records from another level on."""
+    logging.getLogger().setLevel(level.upper())
 
 
 class JsonFormatter(logging.Formatter):

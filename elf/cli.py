@@ -30,6 +30,7 @@ COMMANDS = (
     "local",
     "logs",
     "query",
+    "reload",
     "rights",
     "shell",
     "status",

@@ -25,19 +25,41 @@ _Names = Annotated[list[_Name], msgspec.Meta(max_length=NAMES_MAX)]
 class AccessSection(msgspec.Struct, forbid_unknown_fields=True):
     """`[[access]]` as it is written."""
 
-    role: Literal["read", "query", "operate"]
-    users: _Names = []
-    groups: _Names = []
-    creators: _Names = []
-    streams: _Names = msgspec.field(default_factory=lambda: ["*"])
-    apps: _Names = msgspec.field(default_factory=lambda: ["*"])
+    role: Annotated[
+        Literal["read", "query", "operate"],
+        msgspec.Meta(description="what the rule gives: `read`, `query` or `operate`"),
+    ]
+    users: Annotated[
+        _Names, msgspec.Meta(description="to whom: names or numbers of this machine's users, `*` for all")
+    ] = []
+    groups: Annotated[_Names, msgspec.Meta(description="names or numbers of groups")] = []
+    creators: Annotated[_Names, msgspec.Meta(description="names or key ids of creators")] = []
+    streams: Annotated[_Names, msgspec.Meta(description="over which streams: names, or patterns with `*` and `?`")] = (
+        msgspec.field(default_factory=lambda: ["*"])
+    )
+    apps: Annotated[
+        _Names,
+        msgspec.Meta(
+            description="over whose jobs beside one's own, by their names: names, or patterns with `*` and `?`"
+        ),
+    ] = msgspec.field(default_factory=lambda: ["*"])
 
 
 class ClientsSection(msgspec.Struct, forbid_unknown_fields=True):
     """`[clients]` as it is written."""
 
-    listen: Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_address})]
-    connections: Annotated[int, msgspec.Meta(ge=1, le=CONNECTIONS_MAX)] = CONNECTIONS
+    listen: Annotated[
+        str,
+        msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_address}),
+        msgspec.Meta(
+            description="where clients with a creator's certificate may ask; without a section `[clients]` nowhere"
+        ),
+    ]
+    connections: Annotated[
+        int,
+        msgspec.Meta(ge=1, le=CONNECTIONS_MAX),
+        msgspec.Meta(description="how many of their connections are served at once, at most 1,024"),
+    ] = CONNECTIONS
 
 
 AccessSections = Annotated[list[AccessSection], msgspec.Meta(max_length=RULES_MAX)]

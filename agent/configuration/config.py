@@ -1,4 +1,4 @@
-"""Reads and checks `agent.toml`.
+"""Reads and checks the configuration of an agent: `agent.toml`, `conf.d` beside it, and the environment.
 
 All faults are found in one go, each reported with its line and key, as in
 `agent.toml:12: streams[0].pathz: unknown key (did you mean paths?)`.
@@ -6,149 +6,47 @@ All faults are found in one go, each reported with its line and key, as in
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 
 from agent.access.rules import AccessRule
 from agent.configuration.access import (
-    AccessSections,
     ClientsConfig,
-    ClientsSection,
     access_faults,
     clients_faults,
     resolved_access,
     resolved_clients,
 )
-from agent.configuration.faults import Fault, line_of, place, struct_faults
+from agent.configuration.document import ArchiveKeys, ConfigDocument, IdentityKeys, MetricsKeys, StreamKeys
+from agent.configuration.faults import Fault, bare, struct_faults
+from agent.configuration.layers import ConfigError as ConfigError
+from agent.configuration.layers import Layers, read_layers
 from agent.configuration.rules import (
-    AUTO,
-    COPIES,
-    COPIES_MAX,
-    DISK_FREE_MIN,
     EVERY_INTERFACE,
-    HEAL_RETENTION,
-    JOB_MEMORY,
-    MAX_SKEW,
-    PROGRAM_MEMORY,
-    SEALED_DISK,
-    SPILL_DISK,
-    check_address,
-    check_choice,
-    check_days,
-    check_format,
-    check_name,
-    check_reachable,
-    check_source,
-    check_stream,
-    check_table,
-    check_table_format,
     heal_retention_ms,
     is_pattern,
     max_skew_ms,
     memory_bytes,
     sealed_disk_bytes,
 )
-from agent.configuration.toml_lines import KeyPath, key_lines
-from agent.sources.options import RULE, PathText
+from agent.configuration.schema import PREFIX, overrides
 from agent.sources.reader import EventSource, ReadFrom
 from agent.sources.registry import DEFAULT_SOURCE, SOURCES
 from overlay import format_address, parse_address
 
-CONFIG_BYTES_MAX = 1 << 20
 CONTROL_SOCKET = "control.sock"
 SOCKET_PATH_BYTES_MAX = 107
 """Upper bound on the path in the kernel's address of a Unix socket."""
-_AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)")
-
-Seed = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_reachable})]
-Listen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_address})]
-FleetName = Annotated[str, msgspec.Meta(min_length=1, max_length=63, extra={RULE: check_name})]
-AgentName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE: check_name})]
-StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_stream})]
-TableName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, extra={RULE: check_table})]
-Memory = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: memory_bytes})]
-Rack = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE: check_name})]
-Copies = Annotated[int, msgspec.Meta(ge=0, le=COPIES_MAX)]
-SealedDisk = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: sealed_disk_bytes})]
-Skew = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: max_skew_ms})]
-HealRetention = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: heal_retention_ms})]
-Days = Annotated[int | float, msgspec.Meta(extra={RULE: check_days})]
-Chosen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_choice})]
-SourceName = Annotated[str, msgspec.Meta(extra={RULE: check_source})]
-FormatName = Annotated[str, msgspec.Meta(extra={RULE: check_format})]
-TableFormatName = Annotated[str, msgspec.Meta(extra={RULE: check_table_format})]
-FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-
-
-class _Stream(msgspec.Struct):
-    """The keys of every stream. The keys of its source stand beside them; the registry of sources lists those."""
-
-    name: StreamName
-    source: SourceName = DEFAULT_SOURCE
-    format: FormatName = AUTO
-    time_field: FieldName | None = None
-    read_from: ReadFrom = "end"
-
-
-class _Table(msgspec.Struct, forbid_unknown_fields=True):
-    file: PathText
-    format: TableFormatName = AUTO
-
-
-class _Identity(msgspec.Struct, forbid_unknown_fields=True):
-    ca: PathText
-    certificate: PathText
-    key: PathText
-    key_password_file: PathText | None = None
-    crl: PathText | None = None
-
-
-class _Archive(msgspec.Struct, forbid_unknown_fields=True):
-    directory: PathText = "archive"
-    keep_days: Days = 30
-    disk_free_min: Memory = DISK_FREE_MIN
-    streams: Annotated[list[Chosen], msgspec.Meta(min_length=1, max_length=256)] = msgspec.field(
-        default_factory=lambda: ["*"]
-    )
-
-
-class _Metrics(msgspec.Struct, forbid_unknown_fields=True):
-    listen: Listen | None = None
-    socket: PathText | None = None
-
-
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    """The file as it is written."""
-
-    fleet: FleetName
-    name: AgentName
-    listen: Listen
-    data_directory: PathText
-    identity: _Identity
-    advertise: Seed | None = None
-    seeds: Annotated[list[Seed], msgspec.Meta(max_length=64)] = []
-    control_socket: PathText | None = None
-    job_memory: Memory = JOB_MEMORY
-    spill_disk: Memory = SPILL_DISK
-    sealed_disk: SealedDisk = SEALED_DISK
-    program_memory: Memory = PROGRAM_MEMORY
-    max_skew: Skew = MAX_SKEW
-    heal_retention: HealRetention = HEAL_RETENTION
-    copies: Copies = COPIES
-    rack: Rack | None = None
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    streams: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=256)] = []
-    tables: Annotated[dict[TableName, _Table], msgspec.Meta(max_length=64)] = {}
-    archive: _Archive | None = None
-    access: AccessSections = []
-    clients: ClientsSection | None = None
-    metrics: _Metrics | None = None
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +102,7 @@ class IdentityConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The contents of `agent.toml`; paths are absolute. `lines` has the lines of keys, for faults found later."""
+    """The configuration; paths are absolute. `layers` has the places of keys, for faults found later."""
 
     path: Path
     fleet: str
@@ -230,69 +128,61 @@ class Config:
     access: tuple[AccessRule, ...]
     clients: ClientsConfig | None
     metrics: MetricsConfig | None
-    lines: Mapping[KeyPath, int]
+    layers: Layers
 
     def place(self, *key: str | int) -> str:
         """The position of a key, with which faults begin: `agent.toml:12: identity.key`."""
-        return place(str(self.path), key, self.lines)
+        return self.layers.place(key)
 
 
-class ConfigError(Exception):
-    """A file that cannot be used; `lines` are its faults, one line each."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = tuple(lines)
-
-
-def load_config(path: Path) -> Config:
-    """Reads and checks a file. Raises ConfigError with every fault that was found."""
-    text = _text(path)
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([_syntax_fault(path, text, str(error))]) from None
-    except RecursionError:
-        raise ConfigError([f"{path}: is nested too deeply"]) from None
-    lines = key_lines(text, document)
-    faults = [*struct_faults(document, _File), *_stream_faults(document), *_twins(document), *access_faults(document)]
-    if not faults:
-        file = msgspec.convert(document, _File)
-        config = _resolved(path, file, lines)
+def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
+    """Reads and checks a configuration; `environment` is that of this process unless it is given. Raises ConfigError
+    with every fault that was found.
+    """
+    layers = read_layers(path)
+    misspelt = _override(layers, os.environ if environment is None else environment)
+    document = layers.document
+    faults = [
+        *struct_faults(document, ConfigDocument),
+        *_stream_faults(document),
+        *_twins(layers),
+        *access_faults(document),
+    ]
+    if not (faults or misspelt):
+        file = msgspec.convert(document, ConfigDocument)
+        config = _resolved(path, file, layers)
         faults = _faults_together(file, config)
-    if faults:
-        faults.sort(key=lambda fault: line_of(fault.key, lines) or 0)
-        raise ConfigError([f"{place(str(path), fault.key, lines)}: {fault.message}" for fault in faults])
+    if faults or misspelt:
+        raise ConfigError((*layers.error(faults).lines, *misspelt))
     return config
 
 
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(CONFIG_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError([f"{path}: {reason}"]) from None
-    if len(content) > CONFIG_BYTES_MAX:
-        raise ConfigError([f"{path}: is larger than {CONFIG_BYTES_MAX:,} bytes: that is no configuration"])
-    try:
-        return content.decode("utf-8-sig")  # some editors put a byte order mark before the text
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise ConfigError([f"{path}:{line}: is not UTF-8 text"]) from None
+def _override(layers: Layers, environment: Mapping[str, str]) -> list[str]:
+    """Puts the variables that name a key above the files; returns the faults of those that name none. An empty variable
+    counts as one that is not set."""
+    known, faults = overrides(), []
+    for variable in sorted(name for name, text in environment.items() if name.startswith(PREFIX) and text):
+        if variable in known:
+            path, kind = known[variable]
+            layers.set(variable, path, _read(environment[variable], bare(kind)))
+        else:
+            close = get_close_matches(variable[:200], known, n=1, cutoff=0.6)
+            faults.append(f"{variable}: unknown variable (did you mean {close[0]}?)" if close else
+                          f"{variable}: unknown variable (elf config schema lists those that there are)")  # fmt: skip
+    return faults
 
 
-def _syntax_fault(path: Path, text: str, message: str) -> str:
-    match = _AT.fullmatch(message)
-    if match is None:
-        return f"{path}: {message}"
-    what, line, column = match.groups()
-    if line is None:
-        return f"{path}:{text.count(chr(10)) + 1}: {what.lower()}, at the end of the file"
-    return f"{path}:{line}: {what[0].lower()}{what[1:]}, at column {column}"
+def _read(text: str, kind: Any) -> Any:
+    """The value in a variable: a list has commas between its elements."""
+    if typing.get_origin(kind) is list:
+        (element,) = typing.get_args(kind)
+        return [_read(part.strip(), bare(element)) for part in text.split(",")]
+    if kind is bool:
+        return {"true": True, "false": False}.get(text, text)
+    return text if kind is str or not _NUMBER.fullmatch(text) else tomllib.loads(f"value = {text}")["value"]
 
 
-def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
+def _resolved(path: Path, file: ConfigDocument, layers: Layers) -> Config:
     base = path.absolute().parent
     data_directory = base / file.data_directory
     socket = base / file.control_socket if file.control_socket else data_directory / CONTROL_SOCKET
@@ -321,21 +211,21 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         access=resolved_access(file.access),
         clients=resolved_clients(file.clients),
         metrics=None if file.metrics is None else _resolved_metrics(base, file.metrics),
-        lines=lines,
+        layers=layers,
     )
 
 
-def _resolved_archive(base: Path, file: _Archive) -> ArchiveConfig:
+def _resolved_archive(base: Path, file: ArchiveKeys) -> ArchiveConfig:
     size = memory_bytes(file.disk_free_min)
     return ArchiveConfig(base / file.directory, float(file.keep_days), size, tuple(file.streams))
 
 
-def _resolved_metrics(base: Path, file: _Metrics) -> MetricsConfig:
+def _resolved_metrics(base: Path, file: MetricsKeys) -> MetricsConfig:
     listen = None if file.listen is None else _spelled_one_way(file.listen)
     return MetricsConfig(listen, None if file.socket is None else base / file.socket)
 
 
-def _resolved_identity(base: Path, file: _Identity) -> IdentityConfig:
+def _resolved_identity(base: Path, file: IdentityKeys) -> IdentityConfig:
     password, crl = (None if path is None else base / path for path in (file.key_password_file, file.crl))
     return IdentityConfig(base / file.ca, base / file.certificate, base / file.key, password, crl)
 
@@ -346,7 +236,7 @@ def _spelled_one_way(address: str) -> str:
 
 
 def _resolved_stream(base: Path, table: Mapping[str, Any]) -> StreamConfig:
-    stream = msgspec.convert(table, _Stream)
+    stream = msgspec.convert(table, StreamKeys)
     kind = SOURCES[stream.source]
     keys = {field.encode_name for field in msgspec.structs.fields(kind.options)}
     options = msgspec.convert({key: value for key, value in table.items() if key in keys}, kind.options)
@@ -363,15 +253,15 @@ def _stream_faults(document: Mapping[str, Any]) -> list[Fault]:
         name = stream.get("source", DEFAULT_SOURCE)
         kind = SOURCES.get(name) if isinstance(name, str) else None
         if kind is not None:
-            faults += struct_faults(stream, _Stream, kind.options, path=("streams", number))
+            faults += struct_faults(stream, StreamKeys, kind.options, path=("streams", number))
         else:  # the other keys belong to a source that is not known
-            own = {field.encode_name for field in msgspec.structs.fields(_Stream)}
+            own = {field.encode_name for field in msgspec.structs.fields(StreamKeys)}
             known = {key: value for key, value in stream.items() if key in own}
-            faults += struct_faults(known, _Stream, path=("streams", number))
+            faults += struct_faults(known, StreamKeys, path=("streams", number))
     return faults
 
 
-def _faults_together(file: _File, config: Config) -> list[Fault]:
+def _faults_together(file: ConfigDocument, config: Config) -> list[Fault]:
     """Faults of keys whose values are valid each by itself."""
     faults = []
     host, _ = parse_address(file.listen)
@@ -420,17 +310,19 @@ def _pointless_choices(config: Config) -> list[Fault]:
     ]
 
 
-def _twins(document: Mapping[str, Any]) -> list[Fault]:
+def _twins(layers: Layers) -> list[Fault]:
     """Faults of streams that share a name."""
     faults: list[Fault] = []
     first: dict[str, int] = {}
-    streams = document.get("streams")
+    streams = layers.document.get("streams")
     for number, stream in enumerate(streams if isinstance(streams, list) else ()):
         name = stream.get("name") if isinstance(stream, dict) else None
         if not isinstance(name, str):
             continue
         if name in first:
             key = ("streams", number, "name")
-            faults.append(Fault(key, f"{name[:80]!r} is the name of streams[{first[name]}] already"))
+            faults.append(
+                Fault(key, f"{name[:80]!r} is the name of {layers.told(('streams', first[name]), key)} already")
+            )
         first.setdefault(name, number)
     return faults

@@ -45,21 +45,6 @@ def struct_faults(document: Mapping[str, Any], *kinds: type[msgspec.Struct], pat
     return faults
 
 
-def line_of(key: KeyPath, lines: Mapping[KeyPath, int]) -> int | None:
-    """The line of a key, or of its table if the key is missing; None if neither is known."""
-    return next((lines[key[:length]] for length in (len(key), len(key) - 1) if key[:length] in lines), None)
-
-
-def place(file: str, key: KeyPath, lines: Mapping[KeyPath, int]) -> str:
-    """`file:line: key`, or `file: key`.
-
-    >>> place("agent.toml", ("streams", 0, "paths"), {("streams", 0): 7})
-    'agent.toml:7: streams[0].paths'
-    """
-    line = line_of(key, lines)
-    return f"{file}{f':{line}' if line else ''}: {spelled(key)}"
-
-
 def spelled(key: KeyPath) -> str:
     """A key's path as it is written in sentences."""
     text = ""
@@ -78,17 +63,17 @@ def _unknown(key: str, fields: Mapping[str, object]) -> str:
 
 
 def _value_faults(value: Any, kind: Any, path: KeyPath) -> list[Fault]:
-    bare = _bare(kind)
-    if isinstance(value, dict) and isinstance(bare, type) and issubclass(bare, msgspec.Struct):
-        return struct_faults(value, bare, path=path)
-    if isinstance(value, dict) and get_origin(bare) is dict:
-        named, inner = get_args(bare)
+    inmost = bare(kind)
+    if isinstance(value, dict) and is_struct(inmost):
+        return struct_faults(value, inmost, path=path)
+    if isinstance(value, dict) and get_origin(inmost) is dict:
+        named, inner = get_args(inmost)
         faults = [fault for key in value for fault in _own_faults(key, named, (*path, key))]
         faults += [fault for key, one in value.items() for fault in _value_faults(one, inner, (*path, key))]
         return faults or _own_faults(value, kind, path)
-    if isinstance(value, list) and get_origin(bare) is list:
+    if isinstance(value, list) and get_origin(inmost) is list:
         # One by one: msgspec tells of the first fault only.
-        (inner,) = get_args(bare)
+        (inner,) = get_args(inmost)
         faults = [fault for at, element in enumerate(value) for fault in _value_faults(element, inner, (*path, at))]
         return faults or _own_faults(value, kind, path)
     return _own_faults(value, kind, path)
@@ -122,17 +107,27 @@ def _in_words(message: str, value: Any, kind: Any) -> str:
 
 
 def _choices(kind: Any) -> tuple[str, ...]:
-    kind = _bare(kind)
+    kind = bare(kind)
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
-def _bare(kind: Any) -> Any:
+def bare(kind: Any) -> Any:
     """A type without its constraints and without None."""
     return _taken_apart(kind)[0]
 
 
+def is_struct(kind: Any) -> bool:
+    """Whether a bare type is that of a table with keys of its own."""
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def metas(kind: Any) -> list[msgspec.Meta]:
+    """The constraints and descriptions of a type."""
+    return _taken_apart(kind)[1]
+
+
 def _rules(kind: Any) -> list[Rule]:
-    return [meta.extra[RULE] for meta in _taken_apart(kind)[1] if meta.extra and RULE in meta.extra]
+    return [meta.extra[RULE] for meta in metas(kind) if meta.extra and RULE in meta.extra]
 
 
 def _taken_apart(kind: Any) -> tuple[Any, list[msgspec.Meta]]:

@@ -40,7 +40,7 @@ def key_lines(text: str, document: dict[str, Any]) -> dict[KeyPath, int]:
         scan.document()
     except (_LostError, RecursionError, ValueError):
         return {}
-    return scan.lines if set(scan.lines) == _paths(document) else {}
+    return scan.lines if set(scan.lines) == paths_of(document) else {}
 
 
 class _LostError(Exception):
@@ -166,7 +166,7 @@ def _spelled(key: str) -> str:
     return str(tomllib.loads(f"key = {key}")["key"])
 
 
-def _paths(value: object, path: KeyPath = ()) -> set[KeyPath]:
+def paths_of(value: object, path: KeyPath = ()) -> set[KeyPath]:
     """The paths of all keys and elements of a document."""
     items: list[tuple[str | int, object]] = []
     if isinstance(value, dict):
@@ -174,4 +174,4 @@ def _paths(value: object, path: KeyPath = ()) -> set[KeyPath]:
     elif isinstance(value, list):
         items = list(enumerate(value))
     paths = {(*path, key) for key, _ in items}
-    return paths.union(*(_paths(inner, (*path, key)) for key, inner in items))
+    return paths.union(*(paths_of(inner, (*path, key)) for key, inner in items))

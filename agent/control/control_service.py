@@ -12,10 +12,10 @@ import query
 from agent import log
 from agent.access.decision import Access
 from agent.access.rules import Principal
-from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
+from agent.control.config_reload import ConfigReload
 from agent.control.departure import Departure
 from agent.control.observation.fleet_view import described_fleet, described_tree
 from agent.control.observation.stream_tap import tap
@@ -66,7 +66,7 @@ class ControlService:
 
     def __init__(
         self,
-        config: Config,
+        config: ConfigReload,
         driver: CoreDriver,
         agent: Agent,
         access: Access,
@@ -75,7 +75,7 @@ class ControlService:
         status: Callable[[], control.Status],
         departure: Departure,
     ) -> None:
-        self._streams = config.streams
+        self._config = config
         self._driver = driver
         self._agent = agent
         self._wall_ms = wall_ms
@@ -84,7 +84,7 @@ class ControlService:
         self._subscriptions = ClientSubscriptions(_CoreFollowing(driver, agent))
         self._rights = ClientRights(access, agent.directory)
         self._submissions = QueryService(
-            config.streams, config.tables, driver, agent, self._subscriptions, self._rights, wall_ms
+            lambda: config.config, driver, agent, self._subscriptions, self._rights, wall_ms
         )
         self._updates: set[int] = set()
 
@@ -122,6 +122,8 @@ class ControlService:
                 connection.send(control.Jobs(self._rights.described_jobs(connection.principal)))
             case control.DrainRequest():
                 await self._drain(request, connection)
+            case control.ReloadRequest():
+                connection.send(await self._config.reload("a client"))
             case control.GetStatus():
                 connection.send(self._status())
             case control.GetRights():
@@ -131,7 +133,7 @@ class ControlService:
             case control.GetTree():
                 connection.send(await self._tree(request))
             case control.TapRequest():
-                connection.send(await tap(self._streams, request, connection, self._wall_ms))
+                connection.send(await tap(self._config.config.streams, request, connection, self._wall_ms))
 
     async def _drain(self, request: control.DrainRequest, connection: Connection) -> None:
         """Lets the agent leave, says how far that has come, and then how it went."""

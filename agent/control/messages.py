@@ -118,6 +118,10 @@ class DrainRequest(msgspec.Struct, frozen=True, tag="drain", forbid_unknown_fiel
     patience_s: Annotated[float, msgspec.Meta(ge=0.0, le=DRAIN_PATIENCE_MAX_S)]
 
 
+class ReloadRequest(msgspec.Struct, frozen=True, tag="reload", forbid_unknown_fields=True):
+    """Read the agent's configuration again."""
+
+
 class GetLog(msgspec.Struct, frozen=True, tag="log", forbid_unknown_fields=True):
     """Send at most this number of the last lines of a job's log."""
 
@@ -173,7 +177,7 @@ class GetRights(msgspec.Struct, frozen=True, tag="rights", forbid_unknown_fields
 
 Request = (
     QueryRequest | FollowRequest | AnalyseRequest | SubmitRequest | UpdateJob | UpdateBundle | StopRequest | AskRequest
-    | DescribeRequest | SurveyRequest | DrainRequest | GetLog | GetJobs | GetStatus
+    | DescribeRequest | SurveyRequest | DrainRequest | ReloadRequest | GetLog | GetJobs | GetStatus
     | GetRights | GetFleet | GetTree | TapRequest
 )  # fmt: skip
 
@@ -365,6 +369,25 @@ class IdentityStatus(msgspec.Struct, frozen=True):
     authorities: list[RevocationListStatus]
 
 
+class ConfigStatus(msgspec.Struct, frozen=True):
+    """The configuration in force: its file, how many there were since the agent started, and the changes in the files
+    that wait for a restart."""
+
+    path: str
+    generation: int
+    restart: list[str] = []
+
+
+class Reloaded(msgspec.Struct, frozen=True, tag="reloaded"):
+    """The configuration was read again. With `faults` it is as it was; else `changes` are in force, and those in
+    `restart` will be when the agent is started anew."""
+
+    generation: int
+    changes: list[str] = []
+    restart: list[str] = []
+    faults: list[str] = []
+
+
 class Draining(msgspec.Struct, frozen=True, tag="draining"):
     """The agent leaves: it is still the master of so many jobs, and owes others its part of so many."""
 
@@ -398,6 +421,7 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
     archive: ArchiveStatus | None = None
     parsing: str = ""
     trees: str = ""
+    config: ConfigStatus | None = None
 
 
 class AgentEntry(msgspec.Struct, frozen=True):
@@ -474,6 +498,6 @@ class Tapped(msgspec.Struct, frozen=True, tag="tapped"):
 
 Answer = (
     Accepted | Acknowledged | PublishedWindow | WindowsLost | Ended | Refused | Analysed | Described | Surveyed
-    | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained
+    | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained | Reloaded
     | Rights | Fleet | Tree | Tapped
 )  # fmt: skip

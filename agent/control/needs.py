@@ -91,6 +91,10 @@ def _nothing(_request: control.GetRights, _named: JobNamed) -> None:
     """Everybody may know their own rights."""
 
 
+def _reload(_request: control.ReloadRequest, _named: JobNamed) -> Need:
+    return Need(AccessRole.OPERATE, "reload the configuration of this agent", everything=True)
+
+
 NEEDS: dict[type[control.Request], Callable[[Any, JobNamed], Need | None]] = {
     control.GetRights: _nothing,
     control.GetStatus: _status,
@@ -110,6 +114,7 @@ NEEDS: dict[type[control.Request], Callable[[Any, JobNamed], Need | None]] = {
     control.UpdateBundle: _signed_update,
     control.StopRequest: _stop,
     control.DrainRequest: _drain,
+    control.ReloadRequest: _reload,
 }
 """Every request has a row: a new one is not served before it says what it needs."""
 

@@ -12,7 +12,7 @@ import trio
 
 import query as ql
 from agent.access.rules import Principal
-from agent.configuration.config import StreamConfig, TableConfig
+from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
@@ -44,20 +44,19 @@ class _Submission(PendingReply[SubmitReply]):
 
 
 class QueryService:
-    """Runs the queries of one agent's clients. `subscriptions` has the clients that follow jobs."""
+    """Runs the queries of one agent's clients. `config` gives the one in force; `subscriptions` has the clients that
+    follow jobs."""
 
     def __init__(
         self,
-        streams: tuple[StreamConfig, ...],
-        tables: tuple[TableConfig, ...],
+        config: Callable[[], Config],
         driver: CoreDriver,
         agent: Agent,
         subscriptions: ClientSubscriptions,
         rights: ClientRights,
         wall_ms: Callable[[], int],
     ) -> None:
-        self._streams = streams
-        self._tables = tables
+        self._config = config
         self._driver = driver
         self._agent = agent
         self._subscriptions = subscriptions
@@ -143,9 +142,9 @@ class QueryService:
 
     async def describe(self, name: str) -> control.Described | control.Refused:
         """The columns of one of this agent's streams."""
-        stream = next((one for one in self._streams if one.name == name), None)
+        stream = next((one for one in self._config().streams if one.name == name), None)
         if stream is None:
-            has = ", ".join(one.name for one in self._streams) or "none"
+            has = ", ".join(one.name for one in self._config().streams) or "none"
             return control.Refused("usage", f"this agent has no stream {name}; its streams: {has}")
         schema = await trio.to_thread.run_sync(schema_of_stream, stream, abandon_on_cancel=True)
         return control.Described(name, dict(schema.columns), schema.open)
@@ -191,10 +190,11 @@ class QueryService:
         self, request: control.QueryRequest | control.UpdateJob | control.AnalyseRequest, parsed: ql.Query
     ) -> ql.Plan:
         """Plans a query, in a thread since it looks into files. Other agents may have a stream that is not here."""
-        catalog = streams_known(parsed, self._streams)
+        config = self._config()
+        catalog = streams_known(parsed, config.streams)
         if isinstance(request, control.AnalyseRequest) and request.mapped:
             catalog = dict.fromkeys(catalog, ANYTHING)
-        tables = tables_known(parsed, self._tables, {stream.name: catalog[stream.name] for stream in self._streams})
+        tables = tables_known(parsed, config.tables, {stream.name: catalog[stream.name] for stream in config.streams})
         return ql.analyze(parsed, catalog, tables, max_groups=request.max_groups, beyond_groups=request.beyond_groups)
 
     def _readable_bundle(self, data: bytes, who: Principal) -> Bundle | control.Refused:

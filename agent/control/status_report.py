@@ -94,6 +94,7 @@ def described_agent(
     counters: Mapping[str, int],
     trust: Trust,
     archive: ArchiveStatus | None,
+    in_force: control.ConfigStatus,
 ) -> control.Status:
     """Describes the agent; `names` has the known names of peers, by id."""
     known = {peer.node_id for peer in (*node.leaf_set.members, *node.routing_table)}
@@ -114,6 +115,7 @@ def described_agent(
         archive=archive,
         parsing=native_status(),
         trees=cbt.tree_status(),
+        config=in_force,
     )
 
 

@@ -25,7 +25,8 @@ class StreamSampler:
     """Answers other agents' questions about a stream from samples of this agent's files."""
 
     def __init__(self, streams: Iterable[StreamConfig], driver: CoreDriver, agent: Agent) -> None:
-        self._streams = tuple(streams)
+        self.streams = tuple(streams)
+        """The streams of this agent."""
         self._driver = driver
         self._agent = agent
         self._asked, self._questions = trio.open_memory_channel[StreamAsked](WAITING_MAX)
@@ -44,7 +45,7 @@ class StreamSampler:
             self._driver.do(partial(self._agent.discovery.answer, asked, seen))
 
     def _seen(self, asked: StreamAsked) -> StreamDescription:
-        streams = [stream for stream in self._streams if query.selects(asked.stream, stream.name)]
+        streams = [stream for stream in self.streams if query.selects(asked.stream, stream.name)]
         samples = [sample(stream) for stream in streams]
         columns = united(column for found, _ in samples for column in found)
         is_open = any(is_open for _, is_open in samples)

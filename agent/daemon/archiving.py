@@ -30,6 +30,7 @@ class ArchiveSupervisor:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self._has_changed = trio.Event()
         self.status: ArchiveStatus | None = None
         self.restarts = 0
 
@@ -41,8 +42,21 @@ class ArchiveSupervisor:
 
     async def run(self) -> None:
         """Runs until it is cancelled; by its end the archiver has written the rows it held."""
-        if self._config.archive is None:
-            return
+        while True:
+            self._has_changed = changed = trio.Event()
+            async with trio.open_nursery() as nursery:
+                if self._config.archive is not None:
+                    nursery.start_soon(self._keep_running)
+                await changed.wait()
+                nursery.cancel_scope.cancel()
+            self.status = None
+
+    def change(self, config: Config) -> None:
+        """Archives as another configuration says, which the archiver reads itself: from its files."""
+        self._config = config
+        self._has_changed.set()
+
+    async def _keep_running(self) -> None:
         pause_s = PAUSE_MIN_S
         while True:
             began = trio.current_time()

@@ -25,6 +25,7 @@ from agent.access.rules import standing_rules
 from agent.archive.format.streams import results_directory
 from agent.configuration.config import Config
 from agent.control import messages as control_messages
+from agent.control.config_reload import ConfigReload
 from agent.control.control_service import ControlService
 from agent.control.departure import Departure
 from agent.control.observation.fleet_view import own_description
@@ -77,7 +78,8 @@ from overlay import (
     keeps_order,
 )
 
-ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+RELOAD_SIGNAL = signal.SIGHUP
 DESCRIPTORS_WANTED = 8192
 """Open files an agent may need: links to 1,024 peers, and files of a few streams."""
 SWEEP_S = 5.0
@@ -135,9 +137,12 @@ def run_agent(config: Config, identity: Identity, program: Sequence[str]) -> int
 async def _run(
     config: Config, identity: Identity, directory: DataDirectory, program: Sequence[str], started: float
 ) -> int:
-    with trio.open_signal_receiver(*ENDING_SIGNALS) as signals:
+    with (
+        trio.open_signal_receiver(*ENDING_SIGNALS) as signals,
+        trio.open_signal_receiver(RELOAD_SIGNAL) as hangups,
+    ):
         daemon = Daemon(config, identity, directory, program, started)
-        return await daemon.run(signals)
+        return await daemon.run(signals, hangups)
 
 
 def _raise_descriptor_limit() -> None:
@@ -197,6 +202,7 @@ class Daemon(AgentObserver):
         self._identity_watch = IdentityWatch(config, self._transport)
         self._witness = StreamSampler(config.streams, self._pump, agent)
         self._departure = Departure(agent.drain)
+        self._reload = ConfigReload(config, self._put_in_force, self._life_signs.reloading, self._life_signs.reloaded)
         self._access = Access(config.name, standing_rules(os.geteuid(), os.getegid(), config.access))
         self._requests = self._new_requests()
         self._control = ControlServer(config.control_socket, self._requests.answer, agent=config.name)
@@ -208,7 +214,7 @@ class Daemon(AgentObserver):
         self._results = self._result_files()
         self._seeds = Seeds(config.seeds, self._pump, self._transport.identify, chance)
 
-    async def run(self, signals: AsyncIterator[int]) -> int:
+    async def run(self, signals: AsyncIterator[int], hangups: AsyncIterator[int]) -> int:
         """Runs until a signal or a failure; returns the exit code. StartError when it cannot begin."""
         try:
             self._transport.bind()
@@ -234,6 +240,7 @@ class Daemon(AgentObserver):
                 nursery.start_soon(self._again_and_again, "clients elsewhere", self._remote.serve)
             nursery.start_soon(self._again_and_again, "metrics", self._metrics.run)
             nursery.start_soon(self._again_and_again, "positions", partial(self._positions.run, self._feeds))
+            nursery.start_soon(self._again_and_again, "reload", partial(self._reload_on_signal, hangups))
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
             nursery.start_soon(self._again_and_again, "tables", self._tables.run)
             nursery.start_soon(self._again_and_again, "descriptions of streams", self._witness.run)
@@ -278,7 +285,7 @@ class Daemon(AgentObserver):
     def _new_requests(self) -> ControlService:
         """The answers to clients."""
         return ControlService(
-            self._config,
+            self._reload,
             self._pump,
             self._agent,
             self._access,
@@ -424,6 +431,33 @@ class Daemon(AgentObserver):
             jobs=len(self._agent.failover.jobs),
         )
 
+    async def _reload_on_signal(self, hangups: AsyncIterator[int]) -> None:
+        async for _number in hangups:
+            await self._reload.reload(RELOAD_SIGNAL.name)
+
+    def _put_in_force(self, before: Config, config: Config) -> None:
+        """Puts a reloaded configuration in force: what is left out here needs a restart."""
+        self._config = config
+        log.set_level(config.log_level)
+        self._access.rules = tuple(standing_rules(os.geteuid(), os.getegid(), config.access))
+        agent, ingest = self._agent, self._agent.ingest
+        self._room.memory_bytes = config.job_memory_bytes
+        self._quota.bytes_max = config.spill_disk_bytes
+        self._sealed_files.bytes_max = config.sealed_disk_bytes or POSITIONS_BYTES
+        self._programs.limit_memory(config.program_memory_bytes)
+        ingest.clock.max_skew_ms, ingest.heal_ms = config.max_skew_ms, config.heal_ms
+        agent.copies.wanted = config.copies
+        self._witness.streams = config.streams
+        self._feeds.change_streams(config.streams, config.max_skew_ms)
+        if config.streams != before.streams:
+            options = {stream.name: StreamOptions(stream.read_from) for stream in config.streams}
+            self._pump.do(lambda now: agent.change_streams(options, now, wall_ms()))
+        if config.tables != before.tables:
+            self._tables.change(config.tables)
+        if (config.archive, config.streams) != (before.archive, before.streams):
+            agent.masters.record = None if config.archive is None else self._results.add
+            self._archiving.change(config)
+
     async def _end_on_failure(self, everything: trio.CancelScope) -> None:
         await self._pump.failed.wait()
         self._exit_code = 1
@@ -551,5 +585,6 @@ class Daemon(AgentObserver):
             streams=streams,
             counters=counters,
             trust=self._transport.admission.trust,
+            in_force=self._reload.status,
             archive=self._archiving.status,
         )

@@ -47,7 +47,7 @@ class SealedFiles:
     def __init__(self, directory: Path, incarnation: int, bytes_max: int, warn: Warn) -> None:
         self._directory = directory
         self._incarnation = incarnation
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         self._warn = warn
         self._kept = KeptRuns()
         self._sizes: dict[int, int] = {}
@@ -68,7 +68,7 @@ class SealedFiles:
         """Makes a group durable. OSError if the disk does not take it, or there is no room: all of it is lost then."""
         group = group_of(positions, records, self._incarnation)
         content = _framed(group)
-        if self.disk_bytes + len(content) > self._bytes_max:
+        if self.disk_bytes + len(content) > self.bytes_max:
             self._make_room(group, len(content))
         self._append(group, content)
         self._remove_unneeded()
@@ -80,13 +80,10 @@ class SealedFiles:
         self._newest = self._begin_segment()
         self._remove_unneeded()
         for _ in range(len(self._sizes) - 1):
-            if (
-                self.disk_bytes + nbytes > self._bytes_max
-                and sum(self._kept.live_bytes.values()) < self.disk_bytes // 2
-            ):
+            if self.disk_bytes + nbytes > self.bytes_max and sum(self._kept.live_bytes.values()) < self.disk_bytes // 2:
                 self.clean()
-        if self.disk_bytes + nbytes > self._bytes_max:
-            raise OSError(errno.EDQUOT, f"{self.disk_bytes:,} of {self._bytes_max:,} bytes are in use")
+        if self.disk_bytes + nbytes > self.bytes_max:
+            raise OSError(errno.EDQUOT, f"{self.disk_bytes:,} of {self.bytes_max:,} bytes are in use")
 
     @property
     def has_garbage(self) -> bool:

@@ -18,7 +18,7 @@ import trio
 
 from agent import log
 from agent.configuration.config import StreamConfig
-from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, slices
+from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, known_in, slices
 from agent.feeding.reading_ledger import FeedPosition, Files, ReadingLedger
 from agent.feeding.replay import NOTHING_SEALED
 from agent.feeding.statistics import StreamMeter, StreamStatistics
@@ -108,6 +108,16 @@ class Feeds:
             finally:
                 self._nursery = None
 
+    def change_streams(self, streams: Iterable[StreamConfig], max_skew_ms: int) -> None:
+        """Reads streams as they are configured now. Readings go on where they are, in another source where theirs has
+        changed; those whose stream has gone end when nobody wants them any more."""
+        self._streams = {stream.name: stream for stream in streams}
+        self._max_skew_ms = max_skew_ms
+        read = {reading.feed.stream for reading in self._readings.values()}
+        self._meters = {name: self._meters.get(name) or StreamMeter() for name in (*self._streams, *read)}
+        for reading in self._readings.values():
+            reading.reader.max_skew_ms = max_skew_ms
+
     def reconcile(self) -> None:
         """Starts and stops readings to match the feeds the agent wants now. Cheap enough to be called often."""
         feeds = self._sink.feeds()
@@ -120,19 +130,20 @@ class Feeds:
                 reading.scope.cancel()
                 del self._readings[key]
         for key, feed in wanted.items():
-            if key not in self._readings:
+            if key not in self._readings and feed.stream in self._streams:
                 self._readings[key] = self._reading(feed)
                 self._nursery.start_soon(self._run, self._readings[key])
 
     def _reading(self, feed: Feed) -> _FeedTask:
         position = self._remembered.get(feed.stream) if feed.start == "remembered" else None
         known = position.known_files if position else None
-        return _FeedTask(feed, self._reader(feed, known), known)
+        stream = self._streams[feed.stream]
+        return _FeedTask(feed, stream, self._meters[feed.stream], self._reader(feed, stream, known), known)
 
-    def _reader(self, feed: Feed, known: Files | None) -> FeedReader:
+    def _reader(self, feed: Feed, stream: StreamConfig, known: Files | None) -> FeedReader:
         position = self._remembered.get(feed.stream) if feed.start == "remembered" else None
         sealed = NOTHING_SEALED if position is None else position.sealed
-        return FeedReader(feed, self._streams[feed.stream], known, self._max_skew_ms, sealed)
+        return FeedReader(feed, stream, known, self._max_skew_ms, sealed)
 
     async def pause(self) -> None:
         """Reads no more, and returns once all that was read is inserted."""
@@ -167,7 +178,7 @@ class Feeds:
         finally:
             reading.ended.set()
             reading.reader.close()
-            self._meters[reading.feed.stream].end(reading.reader)
+            reading.meter.end(reading.reader)
 
     async def _read_batches(self, reading: _FeedTask, send: trio.MemorySendChannel[ReadBatch]) -> None:
         async with send:
@@ -176,6 +187,7 @@ class Feeds:
                 now = self._clock()
                 wall_ms = self._sink.observe(now, self._wall_ms())
                 try:
+                    await self._follow_changes(reading)
                     found = await self._read_batch(reading, now, wall_ms)
                 except (Exception, pl.exceptions.PanicException) as error:
                     await send.send(self._failed(reading, error, wall_ms))
@@ -212,10 +224,28 @@ class Feeds:
     async def _begin_anew(self, reading: _FeedTask) -> None:
         """Reads on behind the last batch, with a new reader, after a while."""
         await trio.sleep(reading.next_delay_s())
-        feed, before = reading.feed, reading.reader
-        before.close()
-        self._meters[feed.stream].end(before)
-        reading.replace_reader(self._reader(feed, reading.read_upto))
+        self._replace_reader(reading, reading.read_upto)
+
+    async def _follow_changes(self, reading: _FeedTask) -> None:
+        """Goes on in another source behind the last batch, if the stream has changed; a bounded reading ends as it
+        began."""
+        stream = self._streams.get(reading.feed.stream)
+        if (
+            stream is None
+            or reading.feed.bounded
+            or reading.stream == replace(stream, read_from=reading.stream.read_from)
+        ):
+            return
+        known = await trio.to_thread.run_sync(
+            known_in, stream, reading.stream, reading.read_upto, abandon_on_cancel=True
+        )
+        reading.stream = stream
+        self._replace_reader(reading, known)
+
+    def _replace_reader(self, reading: _FeedTask, known: Files | None) -> None:
+        reading.reader.close()
+        reading.meter.end(reading.reader)
+        reading.replace_reader(self._reader(reading.feed, reading.stream, known))
 
     async def _until_next_poll(self, polls: int) -> None:
         """Waits for the next poll, at a moment common to all feeds: a wake-up costs as much as a poll."""
@@ -227,7 +257,7 @@ class Feeds:
         # Only from when the first batch is there is nothing missed of a file that is read from its end.
         begins_now = feed.start == "end"
         async for found in receive:
-            self._meters[feed.stream].note(reading.reader, found)
+            reading.meter.note(reading.reader, found)
             for fault in found.faults:
                 _LOG.warning("source", extra={"fields": {"stream": feed.stream, "fault": fault}})
             statistics = found.statistics
@@ -247,13 +277,12 @@ class Feeds:
             begins_now = begins_now and found.has_failed
 
     def _note_beginning(self, reading: _FeedTask, began: Files) -> None:
-        """Notes where a reading begins, also anew."""
+        """Notes where a reading begins, also anew: all that was read before is inserted."""
         feed, now_ms = reading.feed, self._wall_ms()
         complete_from_ms = now_ms if feed.start == "end" else FIRST_PANE
         if feed.start == "remembered" and feed.stream in self._remembered:
             complete_from_ms = self._remembered[feed.stream].complete_from_ms
-        if not reading.ledger.is_begun:
-            reading.ledger.note(began, complete_from_ms)
+        reading.ledger.note(began, FIRST_PANE if reading.ledger.is_begun else complete_from_ms)
 
     async def _insert(self, reading: _FeedTask, batch: ParsedBlock) -> None:
         """Inserts a block with at least the columns of all jobs that existed when it was read.
@@ -274,7 +303,7 @@ class Feeds:
             after = place if place is None or part is parts[-1] else replace(place, is_inside=True)
             with reading.turns.piece():
                 self._sink.insert(reading.feed.key, part, self._clock(), self._wall_ms(), after)
-                self._meters[reading.feed.stream].count(part, self._clock())
+                reading.meter.count(part, self._clock())
                 self._pump()
 
     def _columns(self, reading: _FeedTask) -> Columns | None:
@@ -287,8 +316,12 @@ class Feeds:
 class _FeedTask:
     """The reading for one feed, and the scope that ends it."""
 
-    def __init__(self, feed: Feed, reader: FeedReader, known: Files | None) -> None:
+    def __init__(
+        self, feed: Feed, stream: StreamConfig, meter: StreamMeter, reader: FeedReader, known: Files | None
+    ) -> None:
         self.feed = feed
+        self.stream = stream
+        self.meter = meter
         self.reader = reader
         self.ledger = ReadingLedger(feed.stream)
         self.scope = trio.CancelScope()

@@ -96,7 +96,7 @@ class FeedReader:
         self._seen_ms = NO_WATERMARK_MS
         self._is_live = not feed.bounded
         self._clauses = feed.clauses
-        self._max_skew_ms = max_skew_ms
+        self.max_skew_ms = max_skew_ms
         self._parsers: dict[tuple[Format, Columns], Parser] = {}
         self._newest_ms = NO_WATERMARK_MS
         self._watermark_ms = NO_WATERMARK_MS
@@ -199,7 +199,7 @@ class FeedReader:
 
     def _note_times(self, piece: SourceBlock[Format], parsed: Parsed, wall_ms: int) -> None:
         """Advances a file to its newest event, apart from events ahead of the wall clock."""
-        limit = wall_ms + self._max_skew_ms
+        limit = wall_ms + self.max_skew_ms
         # An event that is not believed yet may be, by the time it is inserted.
         seen = (_newest(frame[TIME], wall_ms + 2 * FUTURE_MS) for frame in parsed.all_frames)
         self._seen_ms = max(self._seen_ms, *(time for time in seen if time is not None), NO_WATERMARK_MS)
@@ -219,6 +219,22 @@ class FeedReader:
         """Raises the watermark to the least progress of files that hold more, or to the newest event if none does."""
         behind = [NO_WATERMARK_MS if file.reached_ms is None else file.reached_ms for file in self._reader.behind()]
         self._watermark_ms = max(self._watermark_ms, min([self._newest_ms, *behind]))
+
+
+def known_in(stream: StreamConfig, before: StreamConfig, read_upto: Files | None) -> Files | None:
+    """The position from which a changed stream is read on: files that were read before go on where they were, others
+    from their ends. None: it has no positions. Blocks."""
+    if not isinstance(stream.source, FileSource):
+        return None
+    known = {file.identity: file for file in read_upto or ()}
+    if stream.source == before.source:
+        return tuple(known.values())
+    ends = stream.source.tail(partial(sniff, kind=stream.format, time_field=stream.time_field), "end")
+    try:
+        ends.look(0.0)
+        return tuple(known.get(file.identity, file) for file in ends.positions)
+    finally:
+        ends.close()
 
 
 def slices(parsed: Parsed) -> Iterator[Parsed]:

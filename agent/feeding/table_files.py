@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Callable, Iterable
 
@@ -73,15 +74,29 @@ class TableFiles:
     ) -> None:
         self._held = held
         self._tables = tuple(tables)
+        self._has_changed = trio.Event()
         self._pump = pump
         self._read: dict[str, _State] = {}
         self._seen: dict[str, _State] = {}
 
     async def run(self) -> None:
-        """Polls until it is cancelled; without tables it returns at once."""
-        while self._tables:
+        """Polls until it is cancelled."""
+        while True:
+            self._has_changed = trio.Event()
             await self.look()
-            await trio.sleep(POLL_S)
+            with trio.move_on_after(POLL_S if self._tables else math.inf):
+                await self._has_changed.wait()
+
+    def change(self, tables: Iterable[TableConfig]) -> None:
+        """Reads these tables from now on, at once those that are new or have another file."""
+        tables = tuple(tables)
+        for table in tables:
+            if table not in self._tables:
+                self._seen.pop(table.name, None)
+                self._read.pop(table.name, None)
+        self._tables = tables
+        self._held.keep_only([table.name for table in tables])
+        self._has_changed.set()
 
     async def look(self) -> None:
         """Checks each file once, and reads those that have changed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import trio
 
@@ -46,6 +47,10 @@ class ProgramSupervisor:
     def statistics(self) -> dict[str, int]:
         """Programs that run now, and those that were started and that ended unasked so far."""
         return {"running": len(self._programs), "started": self._started, "failed": self._failed}
+
+    def limit_memory(self, all_memory_bytes: int) -> None:
+        """Lets all programs together use so much memory from now on."""
+        self._limits = replace(self._limits, all_memory_bytes=all_memory_bytes)
 
     def order(self, order: ProgramCommand) -> None:
         """Carries out a command of the core. Never blocks or raises.

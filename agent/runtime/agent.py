@@ -205,6 +205,13 @@ class Agent:
         self.drain.step(now)
         self.process_events(now, wall_ms)
 
+    def change_streams(self, streams: Mapping[str, StreamOptions], now: float, wall_ms: int) -> None:
+        """Has these streams from now on: joins jobs that read what is new, and leaves those that read what has gone."""
+        self._begin_step(now, wall_ms)
+        self.jobs.change_streams(streams, now)
+        self.drain.step(now)
+        self.process_events(now, wall_ms)
+
     def start(self, now: float) -> None:
         """Joins the group in which jobs are announced."""
         self.node.subscribe(FLEET_GROUP, now)

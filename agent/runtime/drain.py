@@ -1,4 +1,5 @@
-"""Drains an agent that leaves the fleet: masters hand over, workers hand in their last runs and leave their rosters.
+"""Drains an agent that leaves the fleet: masters hand over, workers hand in their last runs and leave their rosters. So
+does the worker of a single job, where its streams are no longer those of the agent.
 
 A pane in progress when a worker leaves has the worker's events up to then, which makes it partial; the worker is
 expected up to this pane and no further. Half-read input of a bounded job would mean nothing: there the worker stays
@@ -54,14 +55,15 @@ class Drain:
 
     def step(self, now: float) -> None:
         """Continues as far as possible: sealing takes time, and so does handing over."""
-        if not self.has_begun:
-            return
-        for job in self._jobs:
+        for job in self._jobs if self.has_begun else self._jobs.withdrawing():
             if job.pipeline is not None:
                 job.pipeline.finish_early()
-            if job.root is None and job.hand_in():
-                self._jobs.send_up(job, now)
+            if (job.root is None or job.withdraws) and job.hand_in():
+                (self._jobs.advance if job.withdraws else self._jobs.send_up)(job, now)
             self._leave(job, now)
+            if job.withdraws and job.has_handed_in:
+                self._told.pop(job.app_id, None)
+                self._jobs.end_work(job, now)
 
     def _leave(self, job: LocalJob, now: float) -> None:
         """Takes leave of the job's master, again until it answers: it may be handing over, or be gone."""

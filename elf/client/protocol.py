@@ -46,6 +46,8 @@ from agent.control.messages import (
     PublishedWindow,
     QueryRequest,
     Refused,
+    Reloaded,
+    ReloadRequest,
     Request,
     Rights,
     Status,
@@ -89,6 +91,7 @@ _TRANSITIONS: dict[tuple[ConnectionState, type[Answer]], ConnectionState] = {
     (ConnectionState.ASKED, Rights): ConnectionState.DONE,
     (ConnectionState.ASKED, Fleet): ConnectionState.DONE,
     (ConnectionState.ASKED, Tree): ConnectionState.DONE,
+    (ConnectionState.ASKED, Reloaded): ConnectionState.DONE,
     (ConnectionState.ASKED, Refused): ConnectionState.DONE,
     (ConnectionState.ATTACHED, Acknowledged): ConnectionState.ATTACHED,
     (ConnectionState.ATTACHED, PublishedWindow): ConnectionState.ATTACHED,
@@ -120,6 +123,7 @@ _FIRST_ANSWERS: dict[type[Request], type[Answer]] = {
     GetTree: Tree,
     TapRequest: Tapped,
     DrainRequest: Draining,
+    ReloadRequest: Reloaded,
 }
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)

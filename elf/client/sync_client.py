@@ -33,6 +33,8 @@ from agent.control.messages import (
     JobStopped,
     JobUpdated,
     LogExcerpt,
+    Reloaded,
+    ReloadRequest,
     Request,
     Rights,
     Status,
@@ -153,6 +155,10 @@ class SyncClient(JobOpener["SyncJob"]):
     def tree(self, app: str) -> Tree:
         """The trees of a running job; raises UnknownJobError where there is none of that name."""
         return self._ask(GetTree(app), Tree)
+
+    def reload(self) -> Reloaded:
+        """Has the agent read its configuration again: what has changed, or the faults for which it has not."""
+        return self._ask(ReloadRequest(), Reloaded)
 
     def drain(self, patience_s: float) -> Iterator[Draining | Drained]:
         """Lets the agent hand over what it has and end, within a time: yields what is left, and last how it went."""

@@ -76,6 +76,9 @@ def _lines(found: Status) -> Iterator[str]:
     for authority in found.identity.authorities:
         revoked = f"list {authority.number}, {authority.revoked:,} revoked" if authority.number else "nothing revoked"
         yield f"authority {authority.authority[:32]}: {revoked}"
+    if found.config is not None:
+        waiting = f", {len(found.config.restart)} changes wait for a restart" if found.config.restart else ""
+        yield f"config    {found.config.path}, generation {found.config.generation}{waiting}"
     if found.archive is not None:
         yield f"archive   {_archive(found.archive)}"
     yield f"parsing   {found.parsing}"

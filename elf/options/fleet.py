@@ -87,7 +87,7 @@ def output_option(*kinds: str) -> Callable[[Command], Command]:
     """`--output` with these choices; the default is a table."""
     described = {
         "table": "tables for people", "json": "JSON lines for programs", "csv": "CSV of the rows",
-        "plot": "a chart of the first aggregate",
+        "plot": "a chart of the first aggregate", "markdown": "a table for documents",
     }  # fmt: skip
     return click.option(
         "--output", type=click.Choice(kinds), default="table", show_default=True,

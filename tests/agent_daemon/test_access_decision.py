@@ -43,6 +43,7 @@ ABOUT_NO_JOB: dict[str, control.Request] = {
     "tap": control.TapRequest("web"),
     "status": control.GetStatus(),
     "drain": control.DrainRequest(1.0),
+    "reload": control.ReloadRequest(),
 }
 MATRIX = """
                own      other    signed
@@ -59,7 +60,7 @@ signed-stop    query    query    query
 creator's signature decides, and the job's master asks for it."""
 WITHOUT_JOBS = (
     "query query analyse query submit query describe read survey read jobs read fleet read tap query status read "
-    "drain operate"
+    "drain operate reload operate"
 )
 
 

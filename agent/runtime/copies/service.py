@@ -71,15 +71,15 @@ class RunCopies:
         self._masters = masters
         self._directory = directory
         self._sender = sender
-        self._wanted = options.holders
+        self.wanted = options.holders
+        """The number of agents that hold what this one seals from now on."""
         self.racks = Racks(node, sender, options.rack)
         self.held = HeldRuns()
         self.own = OwnRuns()
         self.copy_sender = CopySender(sender, clock, jobs.ingest.area)
         self._told: dict[Id, tuple[JobEpoch, Sequence[Peer]]] = {}
         self._sealed: deque[tuple[LocalJob, list[Run]]] = deque()
-        if options.holders:
-            jobs.on_leaving = self.sealed
+        jobs.on_leaving = self.sealed
 
     def handlers(self) -> Handlers:
         return {
@@ -114,7 +114,7 @@ class RunCopies:
         """Takes the pieces of a sealed run that may leave this agent now. They are sent when there is nothing else to
         do."""
         pieces = [run for run in runs if run.contributors]
-        if not pieces or not job.is_copied or not self._node.neighbours(1):
+        if not self.wanted or not pieces or not job.is_copied or not self._node.neighbours(1):
             return
         if job.encoder is None:
             job.encoder = StateEncoder()
@@ -145,7 +145,7 @@ class RunCopies:
             self.own.add(snapshot)
 
     def _holders(self) -> tuple[Peer, ...]:
-        return self.racks.choose(self._wanted)
+        return self.racks.choose(self.wanted)
 
     def _send(self, app_id: Id, holders: Sequence[Peer], now: float) -> None:
         self._tell_holders(app_id, holders, now)

@@ -50,6 +50,16 @@ class ReadProgress:
         if self._due is not None:
             self.counted, self._due = self._due, None
 
+    def begin_beside(self, other: ReadProgress) -> None:
+        """Begins where another operator of the same feeds has come to: what that has taken is of panes before."""
+        self._taken = self.counted = TakenUpTo(other._taken.places)
+        self._inside = set(other._inside)
+        self.replayed = other.replayed
+
+    def end_feed(self, key: tuple[str, int | None]) -> None:
+        """Expects no more of a feed, not even of its last block."""
+        self._inside.discard(key)
+
     def count_all(self) -> None:
         """Notes that all that was taken is counted."""
         self.counted = self._taken

@@ -8,7 +8,7 @@ lack them are marked partial.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,7 +76,7 @@ class MappedPipeline(Pipeline):
         self.unmapped = 0
         """Events that were dropped because the program did not keep up."""
         self._send = send
-        self._queue: deque[_Batch | Callable[[Operator], None]] = deque()
+        self._queue: deque[_Batch | tuple[FeedKey, Callable[[Operator], None]]] = deque()
         self._rows = 0
         self._numbers = 0
         self._lost_upto = FIRST_PANE
@@ -100,6 +100,15 @@ class MappedPipeline(Pipeline):
 
     def _begin_to_read(self) -> None:
         self._ingest.add_feed_consumer(self, self.feeds)
+
+    def read_also(self, feeds: Iterable[Feed], wall_ms: int) -> None:
+        feeds = tuple(feeds)
+        super().read_also(feeds, wall_ms)
+        self._ingest.add_feed_consumer(self, [feed.key for feed in feeds])
+
+    def stop_reading(self, streams: Container[str], wall_ms: int) -> None:
+        self._ingest.end_feeds_of(self, [key for key in self.feeds if key[0] in streams])
+        super().stop_reading(streams, wall_ms)
 
     def _stop_reading(self) -> None:
         self._ingest.remove_feed_consumer(self)
@@ -128,7 +137,7 @@ class MappedPipeline(Pipeline):
             operator.begin_block(after)
             operator.saw(key, parsed.malformed, come_to(watermark_ms, None, limit_ms), after)
 
-        self._later(begin)
+        self._later(key, begin)
         for number, chunk in enumerate(chunks, 1):
             is_last = number == len(chunks)
             self._map(key, chunk, parsed.watermark_ms if is_last else None, place if is_last else inside)
@@ -140,14 +149,14 @@ class MappedPipeline(Pipeline):
         if any(name not in chunk.columns for name in fields):
             newest = min(max(times), latest_ms)
             reached_ms = come_to(watermark_ms, newest, limit_ms)
-            self._later(lambda operator: _pass_over(operator, key, newest, reached_ms, place))
+            self._later(key, lambda operator: _pass_over(operator, key, newest, reached_ms, place))
             return
         if self._rows + len(times) > WAITING_ROWS_MAX:
             self.unmapped += len(times)
             self._lost_upto = max(self._lost_upto, *times)
-            for operator in self._operators():
+            for operator in self._operators(key):
                 operator.lost_upto = max(operator.lost_upto, self._lost_upto)
-            self._later(lambda operator: operator.saw(key, 0, None, place))
+            self._later(key, lambda operator: operator.saw(key, 0, None, place))
             return
         columns = {field: chunk[name].to_list() for name, field in fields.items()}
         self._numbers += 1
@@ -191,15 +200,16 @@ class MappedPipeline(Pipeline):
                 self._count(first)
             else:
                 self._queue.popleft()
-                for operator in self._operators():
-                    first(operator)
+                key, action = first
+                for operator in self._operators(key):
+                    action(operator)
 
-    def _later(self, action: Callable[[Operator], None]) -> None:
-        self._queue.append(action)
+    def _later(self, key: FeedKey, action: Callable[[Operator], None]) -> None:
+        self._queue.append((key, action))
         self._drain_queue()
 
     def _count(self, batch: _Batch) -> None:
-        for operator in self._operators():
+        for operator in self._operators(batch.key):
             operator.begin_block(batch.place)
             made = batch.made.get(operator.function.code or b"")
             if made is not None:
@@ -219,16 +229,18 @@ class MappedPipeline(Pipeline):
             if newest is not None:
                 operator.insert(batch.key, events, frozenset(events.columns), newest)
 
-    def _operators(self) -> list[Operator]:
-        return [consumer.operator for consumer in self._attached()]
+    def _operators(self, key: FeedKey) -> list[Operator]:
+        """The operators that take what a feed brings."""
+        every = (one for consumer in self._attached() for one in (consumer.operator, consumer.next_operator))
+        return [operator for operator in every if operator is not None and key in operator.names]
 
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """Notes that a feed is at its end for now, after the queued events."""
-        self._later(lambda operator: operator.caught_up(key, wall_ms))
+        self._later(key, lambda operator: operator.caught_up(key, wall_ms))
 
     def end_of_feed(self, key: FeedKey) -> None:
         """Notes that a bounded feed is over, after the queued events."""
-        self._later(lambda operator: operator.end_of_feed(key))
+        self._later(key, lambda operator: operator.end_of_feed(key))
 
     def lacks(self, key: FeedKey, some: bool) -> None:
         """Does nothing: the operators get this call too."""

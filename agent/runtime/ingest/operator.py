@@ -64,7 +64,41 @@ class PaneConsumer:
         self.is_resumed = False
         """Whether late events of earlier panes may be lost, which an earlier process of the agent has sealed."""
         self._closed = FIRST_PANE
+        self._next: tuple[int, Operator] | None = None
         operator.add(self)
+
+    @property
+    def next_operator(self) -> Operator | None:
+        """The operator to which it switches soon, if there is one: that gets all events already."""
+        return None if self._next is None else self._next[1]
+
+    def switch_after(self, pane: int, operator: Operator) -> None:
+        """Leaves the panes after this one to another operator."""
+        self._next = (pane, operator)
+
+    def stay(self) -> None:
+        """Does not switch any more."""
+        self._next = None
+
+    def switch_if_due(self) -> bool:
+        """Switches to the next operator once all panes before it are sealed; returns whether it did so."""
+        if self._next is None or self.frontier < self._next[0]:
+            return False
+        (_, operator), self._next = self._next, None
+        self.operator.finish_sealing()
+        operator.is_ending = self.operator.is_ending
+        before = self.operator
+        self._closed = max(self._closed, self.frontier)
+        self.switch_operator(operator)
+        if not before.consumers:
+            self.counts.owe(Counts(events=before.amendments.drop()))
+        operator.trim()
+        operator.start_sealing()
+        return True
+
+    def _takes_upto(self) -> int:
+        """The last pane that it takes of its present operator."""
+        return self.last_pane if self._next is None else min(self.last_pane, self._next[0])
 
     def switch_operator(self, operator: Operator) -> None:
         """Continues with another operator, which can serve the consumer."""
@@ -150,7 +184,7 @@ class PaneConsumer:
 
     def is_behind(self, upto: int) -> bool:
         """Whether any of the consumer's panes up to this one is not sealed."""
-        return self.frontier < min(upto, self.last_pane)
+        return self.frontier < min(upto, self._takes_upto())
 
     @property
     def closed(self) -> int:
@@ -190,7 +224,7 @@ class PaneConsumer:
 
     def count_late(self, passed: Mapping[int, int], replayed: Collection[Chain]) -> None:
         """Counts late events: see `OwnCounts`. Some of the panes may be this consumer's."""
-        self.counts.count_late(passed, min(self.closed, self.last_pane), replayed)
+        self.counts.count_late(passed, min(self.closed, self._takes_upto()), replayed)
 
     def count_malformed(self) -> None:
         """Counts malformed lines here from now on."""
@@ -200,14 +234,14 @@ class PaneConsumer:
         """Sets its own counts aside for the run of `upto`: everything up to this pane is being sealed, with all that
         was read before `places`, and the operator's `malformed` lines until then."""
         self.outlet.begin_sealing(places, self.log.held)
-        upto = min(upto, self.last_pane)
+        upto = min(upto, self._takes_upto())
         self.counts.set_aside(upto, malformed, has_panes=upto > self.frontier)
 
     # Sealed runs.
 
     def take(self, run: Run) -> None:
         """Takes a run of the operator, cut to the consumer's panes."""
-        upto = min(run.upto, self.last_pane)
+        upto = min(run.upto, self._takes_upto())
         if upto <= self.frontier:
             return
         self._emit(self.counts.with_run(run.within(self.frontier, upto), self.pane_ms))
@@ -342,6 +376,21 @@ class Operator:
         """Computes no more: something was raised in the midst of it, and its jobs end."""
         self._is_given_up, self.is_reading, self._sealing = True, False, None
         self._waiting, self._due = [], []
+
+    def begin_beside(self, other: Operator, after: int) -> None:
+        """Begins with the panes after one, of which no event has come so far."""
+        self.closed = self._sealed_upto = self._emptied_upto = after
+        self.is_reading = other.is_reading
+        self._progress.begin_beside(other._progress)
+
+    def drop_feed(self, key: FeedKey, wall_ms: int) -> None:
+        """Reads a feed no more: panes that are open now lack what it would have brought."""
+        self.names = {feed: names for feed, names in self.names.items() if feed != key}
+        self.key = self.key._replace(names=tuple(sorted(self.names.items())))
+        self.watermark.drop(key)
+        self.unseen.discard(key)
+        self._progress.end_feed(key)
+        self.lost_upto = max(self.lost_upto, wall_ms)
 
     def can_serve(self, consumer: PaneConsumer) -> bool:
         """Whether a consumer of an operator with an equal key gets the same runs from this one."""

@@ -122,10 +122,20 @@ class OperatorPool:
         watermark: Watermark | None = None,
     ) -> PaneConsumer:
         """A consumer of the feeds' events from now on. `watermark`: the time they have reached; None: not known."""
+        operator = self._new_operator(function, names, watermark, grace_ms, bounded=bounded)
+        consumer = PaneConsumer(app_id, function, operator, on_sealed)
+        if function.grace.corrects:
+            consumer.log = PaneLog(self.heal_ms, function.window_ms)
+        return consumer
+
+    def _new_operator(
+        self, function: JobFunction, names: ColumnNames, watermark: Watermark | None, grace_ms: int, *, bounded: bool
+    ) -> Operator:
+        """An operator that gets the feeds' events from now on."""
         operator = Operator(
             function,
             names,
-            Watermark(names) if watermark is None else watermark.copy(),
+            Watermark(names) if watermark is None else watermark.copy(names),
             self.area,
             self._batches,
             grace_ms=grace_ms,
@@ -139,10 +149,43 @@ class OperatorPool:
         self._alike.setdefault(operator.key, []).append(operator)
         for key in names:
             self._reading.setdefault(key, []).append(operator)
-        consumer = PaneConsumer(app_id, function, operator, on_sealed)
-        if function.grace.corrects:
-            consumer.log = PaneLog(self.heal_ms, function.window_ms)
-        return consumer
+        return operator
+
+    def read_also(self, consumer: PaneConsumer, names: ColumnNames, after: int) -> None:
+        """Has a consumer read these feeds, of which some are new, in its panes after `after`: no event has come for
+        those."""
+        before = consumer.operator
+        operator = self._new_operator(
+            consumer.function, names, before.watermark, before.key.grace_ms, bounded=before.is_bounded
+        )
+        operator.begin_beside(before, after)
+        consumer.switch_after(after, operator)
+
+    def switch_if_due(self, consumer: PaneConsumer) -> None:
+        """Switches a consumer to the operator with its further feeds, if it has sealed the panes before."""
+        before = consumer.operator
+        if consumer.switch_if_due():
+            self._drop_idle(before)
+            self.try_share(consumer)
+
+    def stay(self, consumer: PaneConsumer) -> None:
+        """Leaves a consumer where it is: its further feeds bring it nothing any more."""
+        operator = consumer.next_operator
+        consumer.stay()
+        if operator is not None:
+            self._drop_idle(operator)
+
+    def end_feed(self, key: FeedKey, wall_ms: int) -> None:
+        """Reads a feed no more for anybody: panes that are open now are partial."""
+        for operator in self._reading.pop(key, ()):
+            self._alike[operator.key].remove(operator)
+            if not self._alike[operator.key]:
+                del self._alike[operator.key]
+            operator.drop_feed(key, wall_ms)
+            self._alike.setdefault(operator.key, []).append(operator)
+            operator.is_partial = not self._incomplete.isdisjoint(operator.names)
+        self._newest.pop(key, None)
+        self._incomplete.discard(key)
 
     def _begin_sealing(self, operator: Operator) -> None:
         self._sealing[operator] = None
@@ -162,6 +205,7 @@ class OperatorPool:
         """Stops serving a consumer."""
         consumer.close()
         self._drop_idle(consumer.operator)
+        self.stay(consumer)
 
     def _drop_idle(self, operator: Operator) -> None:
         alike = self._alike.get(operator.key, [])
@@ -188,6 +232,12 @@ class OperatorPool:
         """Stops giving blocks to a feed consumer."""
         kept = {key: [one for one in found if one is not consumer] for key, found in self._feed_consumers.items()}
         self._feed_consumers = {key: found for key, found in kept.items() if found}
+
+    def end_feeds_of(self, consumer: FeedConsumer, keys: Collection[FeedKey]) -> None:
+        """Gives the blocks of these feeds no more to a feed consumer."""
+        kept = [key for key, found in self._feed_consumers.items() if consumer in found and key not in keys]
+        self.remove_feed_consumer(consumer)
+        self.add_feed_consumer(consumer, kept)
 
     # Feeds.
 

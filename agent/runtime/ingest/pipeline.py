@@ -7,7 +7,7 @@ its log until the version before has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -58,6 +58,8 @@ class Pipeline:
         self._ingest = ingest
         self._on_sealed = on_sealed
         self._unopened = set(self.feeds)
+        self._added: set[FeedKey] = set()
+        """Feeds that were added later and are not open yet."""
         self._term = term
         self._resumption = resumption
         self._past = None if resumption is None else SealedPast(resumption, begins)
@@ -157,6 +159,8 @@ class Pipeline:
 
     def opened(self, key: FeedKey, wall_ms: int) -> bool:
         """Notes a feed's sign of life; whether it came so late that the first pane is a later one now."""
+        if key in self._added:
+            self._opened_later(key, wall_ms)
         if key not in self._unopened:
             return False
         self._unopened.discard(key)
@@ -171,7 +175,41 @@ class Pipeline:
     @property
     def awaits_feeds(self) -> bool:
         """Whether a feed's sign of life would change anything."""
-        return bool(self._unopened) or (self._proposed is not None and self.prepared_after is None)
+        return bool(self._unopened or self._added) or (self._proposed is not None and self.prepared_after is None)
+
+    # Feeds that come and go.
+
+    @property
+    def is_growable(self) -> bool:
+        """Whether feeds may be added now: those before are open, and no version is being prepared."""
+        is_settled = self._is_ready and not self._unopened and self._proposed is None
+        return is_settled and all(consumer.next_operator is None for consumer in self._consumers)
+
+    def read_also(self, feeds: Iterable[Feed], wall_ms: int) -> None:
+        """Reads further feeds: their events count in panes that have not begun."""
+        added = {feed.key: feed for feed in feeds}
+        self.feeds |= added
+        self._added |= added.keys()
+        self._want_feeds()
+        for consumer in self._consumers:
+            after = max(consumer.next_pane(max(self._opened(), wall_ms)) - 1, consumer.frontier)
+            if after < consumer.last_pane:
+                self._ingest.read_also(consumer, self._names(consumer.function), after)
+
+    def _opened_later(self, key: FeedKey, wall_ms: int) -> None:
+        """An added feed is open; a pane that has begun before lacks some of its events."""
+        self._added.discard(key)
+        for operator in (consumer.next_operator or consumer.operator for consumer in self._consumers):
+            operator.lost_upto = max(operator.lost_upto, wall_ms)
+
+    def stop_reading(self, streams: Container[str], wall_ms: int) -> None:
+        """Reads these streams no more."""
+        for key in [key for key in self.feeds if key[0] in streams]:
+            del self.feeds[key]
+            self._added.discard(key)
+            self._ingest.end_feed(key, wall_ms)
+            self.opened(key, wall_ms)  # it is waited for no more
+        self._want_feeds()
 
     def close(self) -> None:
         """Leaves the ingest service: the job is over here."""
@@ -349,6 +387,8 @@ class Pipeline:
     def advance(self) -> None:
         """Goes on to the next version where all panes of one are sealed, and may leave."""
         self._hand_on_first()
+        for consumer in self._consumers:
+            self._ingest.switch_if_due(consumer)
         while len(self._consumers) > 1 and self.consumer.has_ended:
             ended, following = self._consumers[:2]
             following.take_over(ended)
@@ -403,6 +443,9 @@ class Pipeline:
         """
         if self._job.bounded or self.consumer.pane_ms is None or self.last_pane is not None:
             return
+        self.advance()
+        for consumer in self._consumers:
+            self._ingest.stay(consumer)
         last = [self.consumer.frontier]
         # Another job's results will be read again, by the agent that has the master next.
         for consumer in self._consumers if self.app_feed is None else ():

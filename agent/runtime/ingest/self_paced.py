@@ -7,7 +7,7 @@ Events read between a flush and the end of the callback that has flushed wait: `
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import polars as pl
@@ -110,6 +110,27 @@ class SelfPacedPipeline:
         """False: it has no windows that a feed could be too late for."""
         return False
 
+    @property
+    def is_growable(self) -> bool:
+        """True: no pane waits for a feed."""
+        return True
+
+    def read_also(self, feeds: Iterable[Feed], wall_ms: int) -> None:  # noqa: ARG002 (no pane waits for a feed)
+        """Gathers the events of further feeds from now on."""
+        added = {feed.key: feed for feed in feeds}
+        self.feeds |= added
+        self._ingest.demand.want(self.app_id, self.feeds.values(), now=True)
+        self._ingest.add_feed_consumer(self, added)
+
+    def stop_reading(self, streams: Container[str], wall_ms: int) -> None:  # noqa: ARG002
+        """Reads these streams no more; the batch that is gathered now lacks what they would have brought."""
+        keys = [key for key in self.feeds if key[0] in streams]
+        self.feeds = {key: feed for key, feed in self.feeds.items() if key not in keys}
+        self._lacking -= set(keys)
+        self._lacks_some = True
+        self._ingest.end_feeds_of(self, keys)
+        self._ingest.demand.want(self.app_id, self.feeds.values(), now=True)
+
     def renumber(self, number: int) -> None:
         """Does nothing: its runs are not on disk."""
 
@@ -128,7 +149,8 @@ class SelfPacedPipeline:
         self._lacks_some |= self._waiting_rows > WAITING_ROWS_MAX
         self._waiting_rows = 0
         for key, parsed in waiting or ():
-            self._take(key, parsed)
+            if key in self.feeds:
+                self._take(key, parsed)
 
     def _take(self, key: FeedKey, parsed: Parsed) -> None:
         self._malformed += parsed.malformed

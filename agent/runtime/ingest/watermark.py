@@ -35,11 +35,20 @@ class Watermark:
         """Whether every feed has come to its end for good."""
         return not self._unfinished
 
-    def copy(self) -> Watermark:
-        copy = Watermark(self._at_end)
-        copy._value, copy._at_end = self._value, dict(self._at_end)
-        copy._unopened, copy._unfinished = set(self._unopened), set(self._unfinished)
+    def copy(self, feeds: Iterable[FeedKey] | None = None) -> Watermark:
+        """A watermark that goes on from here; with `feeds`, it waits for those that this one does not know to open."""
+        copy = Watermark(self._at_end if feeds is None else feeds)
+        new = copy._at_end.keys() - self._at_end.keys()
+        copy._value = self._value
+        copy._at_end |= {feed: self._at_end[feed] for feed in copy._at_end if feed not in new}
+        copy._unopened, copy._unfinished = self._unopened | new, self._unfinished | new
         return copy
+
+    def drop(self, feed: FeedKey) -> None:
+        """Waits no more for a feed that is not read any more."""
+        self._at_end.pop(feed, None)
+        self._unopened.discard(feed)
+        self._unfinished.discard(feed)
 
     def saw(self, feed: FeedKey, newest_ms: int | None) -> None:
         """Notes events of a feed; the newest is not later than `EventClock.limit_ms`."""

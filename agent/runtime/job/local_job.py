@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import query
 from agent.runtime.function.versions import FunctionCache, Versions
-from agent.runtime.ingest.feed import Feed, FeedKey
+from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, feeds_of_job
 from agent.runtime.ingest.mapped import Send
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pao_handles import PaoHandle, PaoHandles
-from agent.runtime.ingest.pipelines import AnyPipeline, new_pipeline
+from agent.runtime.ingest.pipelines import AnyPipeline, columns_read, new_pipeline
 from agent.runtime.job.lifecycle import INSTALLED_STATES, LocalJobEvent, LocalJobState, next_state
 from agent.runtime.job.program_table import Program
 from agent.runtime.keyed.placement import KeyPlacement
@@ -69,6 +70,8 @@ class LocalJob:
     """
 
     on_leaving: OnLeaving | None = None
+    withdraws = False
+    """Whether this agent has no events of the job any more, and is taking leave of its master."""
     encoder: StateEncoder | None = None
     """Keeps states encoded while copies of them are made."""
     _doubted: int | None = None
@@ -170,6 +173,12 @@ class LocalJob:
             self.pipeline.close()
             self.pipeline = None
 
+    def end_work(self) -> None:
+        """Ends this agent's part as a worker, which has left the roster; if it works again, it comes as a new one."""
+        self.withdraws = self.works = False
+        self.number = self.number_before = None
+        self.close()
+
     # Epochs.
 
     def begin_epoch(self, epoch: JobEpoch, master: Peer, trees: int = 1) -> None:
@@ -255,6 +264,31 @@ class LocalJob:
         self.pipeline.renumber(number)
         self._numbered_from = self.pipeline.frontier + 1
         return self.ready_message()
+
+    # Streams.
+
+    @property
+    def streams(self) -> set[str]:
+        """The agent's streams that the worker reads now."""
+        feeds = () if self.pipeline is None else self.pipeline.feeds.values()
+        return {feed.stream for feed in feeds if feed.app is None}
+
+    def follow_streams(self, streams: Mapping[str, StreamOptions], wall_ms: int) -> bool:
+        """Reads the agent's present streams and no others; whether feeds are waited for now that were not."""
+        if self.pipeline is None or self.versions is None or not self._is_live or self.pipeline.last_pane is not None:
+            return False
+        reads = self.streams
+        if not reads:  # its events are those of another job
+            return False
+        if gone := reads - streams.keys():
+            self.pipeline.stop_reading(gone, wall_ms)
+        if not (new := streams.keys() - reads) or not self.pipeline.is_growable:
+            return False
+        columns = partial(columns_read, self.versions, self.program.about if self.program is not None else None)
+        # Published panes are final, so a stream that comes later begins at its end.
+        options, shared = dict.fromkeys(sorted(new), StreamOptions("end")), self._ingest.demand.all()
+        self.pipeline.read_also(feeds_of_job(self.app_id, columns, options, shared, bounded=False), wall_ms)
+        return True
 
     # Versions.
 
@@ -405,7 +439,7 @@ class LocalJob:
         self.nodes.end_worker()
         for run in self.pipeline.after(self.committed):
             for piece in self._in_trees(run) if run.contributors else ():
-                self._keep_detached(piece)
+                self._take_detached(piece)
         return True
 
     @property

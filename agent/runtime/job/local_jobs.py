@@ -89,6 +89,7 @@ class LocalJobs:
         self._working: dict[Id, None] = {}
         """Jobs with runs to combine or to send, in the order in which they got them."""
         self._unannounced: dict[Id, float] = {}
+        self._withdrawing: set[Id] = set()
         self._unable: dict[Id, JobEpoch] = {}
         """Jobs whose code cannot run here, in this epoch."""
         self.on_leaving: OnLeaving | None = None
@@ -126,7 +127,8 @@ class LocalJobs:
     def announced(self, announce: Announce, now: float) -> None:
         """Acts on a master's announcement: joins the job, follows a new master, repeats messages that were lost."""
         job = self._jobs.get(announce.app_id)
-        has_events = bool(self.streams_of(announce.stream)) or (job is not None and job.reads_app)
+        streams = self.streams_of(announce.stream)
+        has_events = bool(streams) or (job is not None and (job.reads_app or self._ends_later(job, announce)))
         works = has_events and (self.takes_work or (job is not None and job.pipeline is not None))
         works = works and self._unable.get(announce.app_id) != announce.epoch
         if job is None and not works and not self._trees.has_children(announce.app_id, announce.trees):
@@ -150,8 +152,44 @@ class LocalJobs:
             job.note_members(contributors.from_bytes(announce.members))
         self._enrol(job, now, behind=announce.version > job.version)
         job.withdraw_unless(announce.proposed, announce.version)
+        follows = bool(streams) and job.works and self.takes_work and not job.withdraws
+        if follows and job.follow_streams(streams, self._programs.wall_ms):
+            self.await_feeds(job)
         if job.is_on_roster and announce.agents < announce.expected:
             self._sender.send(announce.master, job.ready_message(), now)
+
+    # Streams that come and go.
+
+    def change_streams(self, streams: Mapping[str, StreamOptions], now: float) -> None:
+        """Has these streams from now on. Jobs that read what is new are joined as by an agent that has just come, or
+        read it as well; of those that read nothing of this agent any more it takes leave."""
+        self._streams = dict(streams)
+        for announce in self._directory.all():
+            job = self._jobs.get(announce.app_id)
+            if job is None or job.epoch is None or announce.epoch >= job.epoch:
+                self.announced(announce, now)
+
+    def _ends_later(self, job: LocalJob, announce: Announce) -> bool:
+        """Whether a job without streams here still works: a bounded one reads on what was there, another takes leave
+        of its master."""
+        if job.streams and self.takes_work and not announce.bounded:
+            job.withdraws = True
+            self._withdrawing.add(job.app_id)
+        return job.pipeline is not None and (job.withdraws or (announce.bounded and bool(job.streams)))
+
+    def withdrawing(self) -> list[LocalJob]:
+        """The jobs of whose masters this agent is taking leave although it stays."""
+        self._withdrawing &= self._jobs.keys()
+        return [self._jobs[app_id] for app_id in self._withdrawing]
+
+    def end_work(self, job: LocalJob, now: float) -> None:
+        """Ends the part in a job whose master knows that this agent has left it."""
+        self._withdrawing.discard(job.app_id)
+        job.end_work()
+        if not job.is_needed:
+            self.drop(job.app_id, now)
+        elif job.is_installed:
+            self._trees.join(job, now)  # leaves the trees in which nothing goes up from here any more
 
     def _begin_epoch(self, job: LocalJob, epoch: JobEpoch, master: Peer, trees: int, now: float) -> None:
         if trees != len(job.nodes):

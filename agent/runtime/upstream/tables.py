@@ -6,7 +6,7 @@ broken joins with the rows it has, perhaps none, and the panes it seals meanwhil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -73,6 +73,11 @@ class FileTables:
         held.is_broken = table is None
         if table is not None:
             held.table = table
+
+    def keep_only(self, names: Collection[str]) -> None:
+        """Has no other tables from now on: jobs that join with one that has gone keep its last rows, and say so."""
+        for name in self._held.keys() - set(names):
+            self.hold(name, None)
 
     def update(self, lookups: Iterable[JoinTable]) -> None:
         """Gives join tables the present rows of their files."""

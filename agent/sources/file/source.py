@@ -23,7 +23,11 @@ from agent.sources.reader import F, ReadFrom, Recognise, StreamReader
 class FileOptions(msgspec.Struct, forbid_unknown_fields=True):
     """Keys of a stream that is read from files."""
 
-    paths: Annotated[list[PathText], msgspec.Meta(min_length=1, max_length=1024)]
+    paths: Annotated[
+        list[PathText],
+        msgspec.Meta(min_length=1, max_length=1024),
+        msgspec.Meta(description="globs of the stream's files (`**` for any depth), at most 1,024"),
+    ]
 
 
 @dataclass(frozen=True, slots=True)

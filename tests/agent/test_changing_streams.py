@@ -1,0 +1,192 @@
+"""Streams that come to running agents, and go: what jobs make of them, and what their windows say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+from memory_fleet import WALL_MS, Fleet, events
+
+from agent import Feed, StreamOptions
+from agent.parsing import Parsed
+
+GRACE_MS = 500
+TEXT = "SELECT product, COUNT(*) AS n FROM {} GROUP BY product WINDOWING 2 SECONDS"
+WEB: Mapping[str, StreamOptions] = {"web": StreamOptions()}
+BOTH: Mapping[str, StreamOptions] = {"web": StreamOptions(), "web2": StreamOptions()}
+
+
+class ChangingFleet(Fleet):
+    """Agents whose streams change. Times of windows and events are seconds after the first instant."""
+
+    def begin(self, source: str) -> None:
+        self.submit(TEXT.format(source), bounded=False, grace_ms=GRACE_MS)
+        self.pass_time(2.0)
+
+    def pass_time(self, seconds: float) -> None:
+        """Time passes, and agents read to the ends of their streams all the time."""
+        for _ in range(round(seconds / 0.25)):
+            self.wait(0.25)
+            self.catch_up()
+
+    def change(self, number: int, streams: Mapping[str, StreamOptions]) -> None:
+        self.agents[number].change_streams(streams, self.now, self.wall_ms)
+        self.catch_up()
+
+    def write(self, number: int, stream: str, *products: str) -> None:
+        """Events of this moment."""
+        found: Parsed = events(*products, at_ms=self.wall_ms)
+        for feed in self.feeds(number, stream):
+            self.give(self.agents[number], feed.key, found)
+        self.work()
+
+    def feeds(self, number: int, stream: str) -> list[Feed]:
+        return [feed for feed in self.agents[number].ingest.feeds() if feed.stream == stream]
+
+    def windows(self) -> dict[float, tuple[int, int, int, int]]:
+        """Of each window: its events, contributors, expected agents, and partial ones."""
+        found = {}
+        for one in self.results:
+            start = pl.Series([one.window_start]).str.to_datetime(time_zone="UTC").dt.epoch("ms")[0]
+            found[(start - WALL_MS) / 1000] = (one.events, one.contributors, one.expected, len(one.partial))
+        return found
+
+    def late(self) -> int:
+        return sum(one.late for one in self.results)
+
+
+def test_a_stream_that_comes_is_joined_with_as_by_an_agent_that_has_just_come() -> None:
+    fleet = ChangingFleet(2, bystanders=1, streams=WEB)
+    fleet.begin("web")
+    fleet.change(1, WEB)
+    assert fleet.feeds(1, "web"), "at once, without waiting for the next announcement"
+    fleet.pass_time(4.0)
+    fleet.write(0, "web", "a")
+    fleet.write(1, "web", "b", "b")
+    fleet.pass_time(4.0)
+    windows = fleet.windows()
+    assert windows[6.0] == (3, 2, 2, 0)
+
+
+def test_a_stream_that_goes_is_left_as_by_an_agent_that_leaves() -> None:
+    fleet = ChangingFleet(2, streams=WEB)
+    fleet.begin("web")
+    fleet.pass_time(2.0)
+    fleet.write(0, "web", "a")
+    fleet.write(1, "web", "b")
+    fleet.change(1, {})
+    assert not fleet.agents[1].ingest.feeds()
+    fleet.pass_time(1.0)
+    fleet.pass_time(5.0)
+    fleet.write(0, "web", "a")
+    fleet.pass_time(4.0)
+    windows = fleet.windows()
+    assert windows[4.0] == (2, 2, 2, 1), "with its events up to then, and it says that they are not all"
+    assert windows[10.0] == (1, 1, 1, 0), "nobody waits for it, or expects it"
+    fleet.change(1, WEB)
+    fleet.pass_time(4.0)
+    fleet.write(1, "web", "b")
+    fleet.pass_time(4.0)
+    assert fleet.windows()[18.0] == (1, 2, 2, 0) or max(fleet.windows().items())[1][1:] == (2, 2, 0)
+
+
+def test_the_master_of_a_job_may_lose_its_own_streams() -> None:
+    fleet = ChangingFleet(2, streams=WEB)
+    fleet.begin("web")
+    (master,) = [number for number, agent in enumerate(fleet.agents) if agent.masters.held]
+    fleet.pass_time(2.0)
+    fleet.write(master, "web", "a")
+    fleet.change(master, {})
+    fleet.pass_time(4.0)
+    fleet.write(1 - master, "web", "b")
+    fleet.pass_time(4.0)
+    windows = fleet.windows()
+    assert windows[4.0][:3] == (1, 2, 2)
+    assert windows[8.0] == (1, 1, 1, 0)
+
+
+def test_a_job_of_several_streams_reads_a_new_one_from_the_next_pane_on_and_the_others_as_before() -> None:
+    fleet = ChangingFleet(2, streams=WEB)
+    fleet.begin('"web*"')
+    fleet.pass_time(2.25)
+    fleet.write(0, "web", "a")
+    (before,) = fleet.feeds(0, "web")
+    fleet.change(0, BOTH)
+    assert fleet.feeds(0, "web") == [before], "it is not opened anew"
+    fleet.write(0, "web", "a")
+    fleet.write(0, "web2", "c")
+    fleet.pass_time(2.0)
+    fleet.write(0, "web", "a")
+    fleet.write(0, "web2", "c", "c")
+    fleet.write(1, "web", "b")
+    fleet.pass_time(4.0)
+    windows = fleet.windows()
+    assert windows[4.0] == (2, 2, 2, 0), "the window under way is that of the stream that was there"
+    assert windows[6.0] == (4, 2, 2, 0)
+    assert fleet.late() == 0
+
+
+def test_a_job_of_several_streams_goes_on_without_one() -> None:
+    fleet = ChangingFleet(2, streams=BOTH)
+    fleet.begin('"web*"')
+    fleet.pass_time(2.25)
+    fleet.write(0, "web", "a")
+    fleet.write(0, "web2", "c")
+    fleet.change(0, WEB)
+    assert not fleet.feeds(0, "web2")
+    fleet.write(0, "web", "a")
+    fleet.pass_time(2.0)
+    fleet.write(0, "web", "a")
+    fleet.write(1, "web2", "b")
+    fleet.pass_time(4.0)
+    windows = fleet.windows()
+    assert windows[4.0] == (3, 2, 2, 1), "the window under way lacks what the stream would have brought"
+    assert windows[6.0] == (2, 2, 2, 0)
+    fleet.change(0, BOTH)
+    fleet.pass_time(2.0)
+    at = fleet.now
+    fleet.write(0, "web2", "c")
+    fleet.pass_time(4.0)
+    assert fleet.windows()[at // 2 * 2] == (1, 2, 2, 0)
+
+
+def test_two_jobs_that_read_the_same_share_their_work_again_once_a_stream_has_come() -> None:
+    fleet = ChangingFleet(1, streams=WEB)
+    fleet.begin('"web*"')
+    fleet.submit(TEXT.format('"web*"'), "other", bounded=False, grace_ms=GRACE_MS)
+    fleet.pass_time(4.0)
+    (ingest,) = [agent.ingest for agent in fleet.agents]
+    assert len(list(ingest)) == 1
+    fleet.change(0, BOTH)
+    fleet.pass_time(6.0)
+    assert len(list(ingest)) == 1
+    fleet.change(0, WEB)
+    fleet.pass_time(4.0)
+    assert len(list(ingest)) == 1
+
+
+def test_a_query_of_what_is_there_ends_as_it_began() -> None:
+    fleet = ChangingFleet(1, streams=WEB)
+    fleet.submit("SELECT COUNT(*) AS n FROM web")
+    (feed,) = fleet.feeds(0, "web")
+    fleet.change(0, {})
+    fleet.pass_time(5.0)
+    fleet.give(fleet.agents[0], feed.key, events("a", "b", at_ms=WALL_MS))
+    (result,) = fleet.finish()
+    assert (result.events, result.contributors, result.expected) == (2, 1, 1)
+
+
+def test_streams_that_come_and_go_all_the_time_leave_nothing_behind() -> None:
+    fleet = ChangingFleet(1, streams=WEB)
+    fleet.begin('"web*"')
+    for _ in range(5):
+        fleet.change(0, BOTH)
+        fleet.pass_time(0.5)
+        fleet.change(0, WEB)
+        fleet.pass_time(0.5)
+    fleet.pass_time(6.0)
+    assert len(list(fleet.agents[0].ingest)) == 1
+    at = fleet.now
+    fleet.write(0, "web", "a")
+    fleet.pass_time(4.0)
+    assert fleet.windows()[at // 2 * 2] == (1, 1, 1, 0)
