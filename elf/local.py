@@ -59,6 +59,8 @@ BLOCKS_AHEAD = 6
 """Blocks that wait for a thread, or for an agent, beside those that threads work on."""
 JOB_MEMORY_BYTES = memory_bytes(JOB_MEMORY)
 """Memory of each embedded agent for a job, as `job_memory` of other agents; the rest goes to disk."""
+ROOT_BYTES = JOB_MEMORY_BYTES // 4
+"""Part of that for groups that are not in order yet: they are put in order once, where there is room for all."""
 _KINDS_OF_VALUES = {
     "number": "a number", "integer": "an integer", "string": "a string", "boolean": "true or false",
     "timestamp": "a time",
@@ -168,7 +170,7 @@ class LocalRun:
             yield None
             return
         with directory as path:
-            yield SpillArea(JOB_MEMORY_BYTES, Path(path), self._warn_of_disk)
+            yield SpillArea(JOB_MEMORY_BYTES, Path(path), self._warn_of_disk, root_bytes=ROOT_BYTES)
 
     def _warn_of_disk(self, what: str, why: str) -> None:
         if what not in self._disk_warnings:

@@ -48,7 +48,6 @@ _FANOUT = 256
 _FANOUT_IN_KERNEL = 1024  # where a batch is merged into all leaves of a node at once, and none is on disk
 _ROOT_SHARE = 8
 _ROOT_BYTES_SHARE = 4  # the root's buffer takes at most a fourth of a memory limit
-_ROOT_BYTES_MAX = 2**23  # and no more than this where there is one: larger roots hardly make trees faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class CompressedBufferTree:
     there, or a full root buffer is sorted there while earlier rows go down the tree; an error in rows is then raised by
     a later call. With a `memory_limit_bytes`, `memory_bytes` stays within it by means of files in a new directory in
     `spill_directory`, as far as a `spill_quota` allows; past that, inserts raise SpillError as they do on a full disk,
-    and no row is lost.
+    and no row is lost. The root has at most `root_bytes_max` of the limit, and a fourth of it.
     Raises ValueError for limits that are too small and for a memory limit without a directory or the reverse, and
     SpillError if the directory cannot be written.
 
@@ -102,6 +101,7 @@ class CompressedBufferTree:
         memory_limit_bytes: int | None = None,
         spill_directory: str | PathLike[str] | None = None,
         spill_quota: DiskQuota | None = None,
+        root_bytes_max: int = 2**23,
         executor: Executor | None = None,
     ) -> None:
         if fanout is None:
@@ -117,7 +117,7 @@ class CompressedBufferTree:
         self._root_bytes = BUFFER_BYTES
         self._spilling: Spilling | None = None
         if memory_limit_bytes is not None and spill_directory is not None:
-            self._root_bytes = min(_ROOT_BYTES_MAX, memory_limit_bytes // _ROOT_BYTES_SHARE)
+            self._root_bytes = min(root_bytes_max, memory_limit_bytes // _ROOT_BYTES_SHARE)
             below = memory_limit_bytes - self._root_bytes
             self._spilling = Spilling(self.layout, below, Path(spill_directory), spill_quota)
         self._executor = executor if memory_limit_bytes is None else None

@@ -211,6 +211,7 @@ class JobFunction:
                 memory_limit_bytes=room.memory_bytes,
                 spill_directory=room.directory,
                 spill_quota=room.quota,
+                root_bytes_max=room.root_bytes,
             )
         order = [cbt.Order(*order) for order in self._events.order()]
         assert self.plan.limit is not None

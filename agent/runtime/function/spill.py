@@ -7,13 +7,16 @@ from pathlib import Path
 
 from cbt import DiskQuota
 
+ROOT_BYTES = 1 << 23
+"""Memory of a job's groups that are not in order yet: with more, an agent is hardly faster."""
 UNWRITTEN = "what a job counts does not fit its memory, and cannot be written to disk: it stays in memory"
 UNREAD = "what a job had counted cannot be read from disk: its result is without that, and says so"
 
 
 class SpillArea:
     """Each job may hold `memory_bytes`, and spills the rest to `directory`, all together as far as `quota` allows.
-    `warn` is called at each failure of the disk, with its meaning, `UNWRITTEN` or `UNREAD`, and the reason.
+    Groups that are not in order yet have `root_bytes` of the memory. `warn` is called at each failure of the disk, with
+    its meaning, `UNWRITTEN` or `UNREAD`, and the reason.
 
     `unwritten` and `unread` count the failures.
     """
@@ -24,10 +27,12 @@ class SpillArea:
         directory: Path,
         warn: Callable[[str, str], None] = lambda _what, _why: None,
         quota: DiskQuota | None = None,
+        root_bytes: int = ROOT_BYTES,
     ) -> None:
         self.memory_bytes = memory_bytes
         self.directory = directory
         self.quota = quota
+        self.root_bytes = root_bytes
         self.unwritten = 0
         self.unread = 0
         self._warn = warn
