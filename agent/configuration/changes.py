@@ -26,7 +26,7 @@ class ConfigChanges:
 
 
 def config_changes(started: Config, current: Config, new: Config) -> ConfigChanges:
-    """What becomes of a new configuration in an agent that was `started` with one, and has reloaded `current`."""
+    """Compares a new configuration with those that the agent was `started` with, and has in force (`current`)."""
     live = dict(LIVE_KEYS)
     if (started.sealed_disk_bytes == 0) != (new.sealed_disk_bytes == 0):
         del live["sealed_disk"]  # what is sealed is on disk from the start of the agent, or never

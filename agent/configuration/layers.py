@@ -33,7 +33,7 @@ class ConfigError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class KeyOrigin:
     """The place of a key: a file with its line, or a variable of the environment. `layer` counts from `agent.toml`."""
 
     source: str
@@ -53,12 +53,12 @@ class Layers:
 
     main: str
     document: dict[str, Any] = field(default_factory=dict)
-    origins: dict[KeyPath, Origin] = field(default_factory=dict)
+    origins: dict[KeyPath, KeyOrigin] = field(default_factory=dict)
     _count: int = 0
 
     def add(self, source: str, document: Mapping[str, Any], lines: Mapping[KeyPath, int]) -> None:
         """Puts one more layer above those before."""
-        found = {path: Origin(source, lines.get(path), path, self._count) for path in paths_of(document)}
+        found = {path: KeyOrigin(source, lines.get(path), path, self._count) for path in paths_of(document)}
         self._count += 1
         self._merge(self.document, document, (), (), found)
 
@@ -71,11 +71,18 @@ class Layers:
                 table[str(part)] = inner = {}
             table = inner
         layer: dict[str, Any] = {str(path[-1]): value}
-        found = {(*path[:-1], *one): Origin(variable, None, (*path[:-1], *one), self._count) for one in paths_of(layer)}
+        found = {
+            (*path[:-1], *one): KeyOrigin(variable, None, (*path[:-1], *one), self._count) for one in paths_of(layer)
+        }
         self._merge(table, layer, path[:-1], path[:-1], found)
 
     def _merge(
-        self, into: dict[str, Any], layer: Mapping[str, Any], at: KeyPath, source: KeyPath, found: dict[KeyPath, Origin]
+        self,
+        into: dict[str, Any],
+        layer: Mapping[str, Any],
+        at: KeyPath,
+        source: KeyPath,
+        found: dict[KeyPath, KeyOrigin],
     ) -> None:
         for key, value in layer.items():
             known = into.get(key)
@@ -92,14 +99,14 @@ class Layers:
                 into[key] = value
                 self._take(value, to, origin, found)
 
-    def _take(self, value: object, at: KeyPath, source: KeyPath, found: Mapping[KeyPath, Origin]) -> None:
+    def _take(self, value: object, at: KeyPath, source: KeyPath, found: Mapping[KeyPath, KeyOrigin]) -> None:
         """Notes where a value comes from, and all that is in it."""
         for path in (source, *paths_of(value, source)):
             self.origins[(*at, *path[len(source) :])] = found[path]
 
     # Where things are.
 
-    def origin(self, key: KeyPath) -> Origin | None:
+    def origin(self, key: KeyPath) -> KeyOrigin | None:
         """The origin of a key, or of its table if the key is missing."""
         return next((self.origins[one] for one in (key, key[:-1]) if one in self.origins), None)
 

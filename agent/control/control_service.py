@@ -15,12 +15,12 @@ from agent.access.rules import Principal
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
-from agent.control.config_reload import ConfigReload
 from agent.control.departure import Departure
 from agent.control.observation.fleet_view import described_fleet, described_tree
 from agent.control.observation.stream_tap import tap
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.query_service import QueryService
+from agent.control.reload.config_reload import ConfigReload
 from agent.control.server import Connection
 from agent.control.stream_sampler import surveyed
 from agent.driver import CoreDriver

@@ -25,10 +25,10 @@ from agent.access.rules import standing_rules
 from agent.archive.format.streams import results_directory
 from agent.configuration.config import Config
 from agent.control import messages as control_messages
-from agent.control.config_reload import ConfigReload
 from agent.control.control_service import ControlService
 from agent.control.departure import Departure
 from agent.control.observation.fleet_view import own_description
+from agent.control.reload.config_reload import ConfigReload
 from agent.control.remote_clients import RemoteClients
 from agent.control.server import ControlServer
 from agent.control.status_report import described_agent, memory_bytes, stream_counters, transport_counters

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import polars as pl
 
@@ -21,6 +21,20 @@ from agent.runtime.model.panes import FIRST_PANE
 
 Start = Literal["end", "beginning", "remembered"]
 FeedKey = tuple[str, int | None]
+
+
+ColumnNames = Mapping[FeedKey, tuple[tuple[str, str], ...]]
+"""For each feed the needed columns: as the feed names them, and as the function does."""
+
+
+class OperatorKey(NamedTuple):
+    """Operators with equal keys compute the same from the moment on when both exist."""
+
+    function: bytes
+    names: tuple[tuple[FeedKey, tuple[tuple[str, str], ...]], ...]
+    grace_ms: int
+    unshared: int | None
+    """A number of its own, for an operator that equals no other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from agent.runtime.durable.feed_memory import Resumption
 from agent.runtime.durable.records import Place
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
-from agent.runtime.ingest.feed import Feed, FeedKey
-from agent.runtime.ingest.operator import ColumnNames, Operator, PaneConsumer
+from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey
+from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import OnSealed, Pipeline, columns_of
 from agent.runtime.ingest.watermark import believed, come_to
@@ -231,7 +231,9 @@ class MappedPipeline(Pipeline):
 
     def _operators(self, key: FeedKey) -> list[Operator]:
         """The operators that take what a feed brings."""
-        every = (one for consumer in self._attached() for one in (consumer.operator, consumer.next_operator))
+        every = (
+            one for consumer in self._attached() for one in (consumer.operator, self._ingest.next_operator(consumer))
+        )
         return [operator for operator in every if operator is not None and key in operator.names]
 
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:

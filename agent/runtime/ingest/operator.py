@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 import polars as pl
 
@@ -28,7 +27,7 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.amendments import Amendments
 from agent.runtime.ingest.event_batch import EventBatch, EventBatches
-from agent.runtime.ingest.feed import FeedKey, renamed
+from agent.runtime.ingest.feed import ColumnNames, FeedKey, OperatorKey, renamed
 from agent.runtime.ingest.own_counts import OwnCounts
 from agent.runtime.ingest.pane_log import PaneLog
 from agent.runtime.ingest.pane_store import PaneStore
@@ -64,44 +63,17 @@ class PaneConsumer:
         self.is_resumed = False
         """Whether late events of earlier panes may be lost, which an earlier process of the agent has sealed."""
         self._closed = FIRST_PANE
-        self._next: tuple[int, Operator] | None = None
+        self.stops_after = END
+        """The pane after which its operator is to be another one."""
         operator.add(self)
-
-    @property
-    def next_operator(self) -> Operator | None:
-        """The operator to which it switches soon, if there is one: that gets all events already."""
-        return None if self._next is None else self._next[1]
-
-    def switch_after(self, pane: int, operator: Operator) -> None:
-        """Leaves the panes after this one to another operator."""
-        self._next = (pane, operator)
-
-    def stay(self) -> None:
-        """Does not switch any more."""
-        self._next = None
-
-    def switch_if_due(self) -> bool:
-        """Switches to the next operator once all panes before it are sealed; returns whether it did so."""
-        if self._next is None or self.frontier < self._next[0]:
-            return False
-        (_, operator), self._next = self._next, None
-        self.operator.finish_sealing()
-        operator.is_ending = self.operator.is_ending
-        before = self.operator
-        self._closed = max(self._closed, self.frontier)
-        self.switch_operator(operator)
-        if not before.consumers:
-            self.counts.owe(Counts(events=before.amendments.drop()))
-        operator.trim()
-        operator.start_sealing()
-        return True
 
     def _takes_upto(self) -> int:
         """The last pane that it takes of its present operator."""
-        return self.last_pane if self._next is None else min(self.last_pane, self._next[0])
+        return min(self.last_pane, self.stops_after)
 
     def switch_operator(self, operator: Operator) -> None:
         """Continues with another operator, which can serve the consumer."""
+        self.stops_after, self._closed = END, max(self._closed, self.frontier)
         has_malformed = self.counts.has_malformed
         self.counts.stop_at(self.operator.malformed)
         self.operator.insert_waiting()
@@ -270,19 +242,6 @@ ROWS_PER_BATCH = 1 << 16
 WAITING_ROWS_MAX = 1 << 19
 """Upper bound on events that wait for a sealing under way; past it the sealing is finished in one go."""
 
-ColumnNames = Mapping[FeedKey, tuple[tuple[str, str], ...]]
-"""For each feed the needed columns: as the feed names them, and as the function does."""
-
-
-class OperatorKey(NamedTuple):
-    """Operators with equal keys compute the same from the moment on when both exist."""
-
-    function: bytes
-    names: tuple[tuple[FeedKey, tuple[tuple[str, str], ...]], ...]
-    grace_ms: int
-    unshared: int | None
-    """A number of its own, for an operator that equals no other."""
-
 
 class Operator:
     """One store of open panes, and the consumers it seals them for.
@@ -307,7 +266,8 @@ class Operator:
         run_rows: int,
         on_sealing: Callable[[Operator], None],
     ) -> None:
-        self.function, self.names, self.watermark = function, names, watermark
+        self.function, self.pane_ms = function, function.pane_ms  # None: there is only one pane
+        self.names, self.watermark = names, watermark
         self.key = OperatorKey(function.operator, tuple(sorted(names.items())), grace_ms, unshared)
         self.read_before = read_before
         self._run_rows = run_rows
@@ -331,9 +291,8 @@ class Operator:
         self.closed = FIRST_PANE
         """The last pane that takes no more events."""
         self.is_bounded = bounded
-        self._grace_ms = grace_ms
+        self._grace_ms, self._batches = grace_ms, batches
         self._store = PaneStore(function, area)
-        self._batches = batches
         self._unsealed: deque[tuple[int, Counts]] = deque()
         """Counts of the panes that are being sealed, in order."""
         self._waiting, self._waiting_rows = list[pl.DataFrame](), 0
@@ -352,11 +311,6 @@ class Operator:
         self._is_owing = False
         """Whether a consumer that was blocked lacks closed panes."""
         self._is_given_up = False
-
-    @property
-    def pane_ms(self) -> int | None:
-        """Milliseconds a pane lasts; None: there is only one."""
-        return self.function.pane_ms
 
     # Consumers.
 
@@ -380,7 +334,6 @@ class Operator:
     def begin_beside(self, other: Operator, after: int) -> None:
         """Begins with the panes after one, of which no event has come so far."""
         self.closed = self._sealed_upto = self._emptied_upto = after
-        self.is_reading = other.is_reading
         self._progress.begin_beside(other._progress)
 
     def drop_feed(self, key: FeedKey, wall_ms: int) -> None:

@@ -19,14 +19,14 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.event_clock import EventClock
-from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
-from agent.runtime.ingest.operator import ColumnNames, Operator, OperatorKey, PaneConsumer
+from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, OperatorKey
+from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.pane_log import PaneLog
 from agent.runtime.ingest.watermark import Watermark, believed, come_to
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS
 from agent.runtime.model.meters import JobMeter
-from agent.runtime.model.panes import FIRST_PANE, Run
+from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
 from overlay import Id
 
 ROWS_PER_RUN = 1 << 14
@@ -92,6 +92,8 @@ class OperatorPool:
         self.listener: FeedListener | None = None
         self._batches = EventBatches()
         self._alike: dict[OperatorKey, list[Operator]] = {}
+        self._next: dict[PaneConsumer, Operator] = {}
+        """The operators to which consumers are to switch."""
         self._unshared = itertools.count()
         self._reading: dict[FeedKey, list[Operator]] = {}
         self._feed_consumers: dict[FeedKey, list[FeedConsumer]] = {}
@@ -159,20 +161,35 @@ class OperatorPool:
             consumer.function, names, before.watermark, before.key.grace_ms, bounded=before.is_bounded
         )
         operator.begin_beside(before, after)
-        consumer.switch_after(after, operator)
+        operator.is_reading = before.is_reading
+        consumer.stops_after = after
+        self._next[consumer] = operator
 
     def switch_if_due(self, consumer: PaneConsumer) -> None:
         """Switches a consumer to the operator with its further feeds, if it has sealed the panes before."""
+        operator = self._next.get(consumer)
+        if operator is None or consumer.frontier < consumer.stops_after:
+            return
+        del self._next[consumer]
         before = consumer.operator
-        if consumer.switch_if_due():
-            self._drop_idle(before)
-            self.try_share(consumer)
+        before.finish_sealing()
+        operator.is_ending = before.is_ending
+        consumer.switch_operator(operator)
+        if not before.consumers:
+            consumer.counts.owe(Counts(events=before.amendments.drop()))
+        operator.trim()
+        operator.start_sealing()
+        self._drop_idle(before)
+        self.try_share(consumer)
+
+    def next_operator(self, consumer: PaneConsumer) -> Operator | None:
+        """The operator to which a consumer switches soon, if there is one: that gets all events already."""
+        return self._next.get(consumer)
 
     def stay(self, consumer: PaneConsumer) -> None:
         """Leaves a consumer where it is: its further feeds bring it nothing any more."""
-        operator = consumer.next_operator
-        consumer.stay()
-        if operator is not None:
+        consumer.stops_after = END
+        if (operator := self._next.pop(consumer, None)) is not None:
             self._drop_idle(operator)
 
     def end_feed(self, key: FeedKey, wall_ms: int) -> None:

@@ -18,8 +18,8 @@ from agent.runtime.durable.records import NO_NUMBER, Chain, Place, first_place
 from agent.runtime.durable.restoring import SealedPast, identity_of
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import InForce, Versions
-from agent.runtime.ingest.feed import Feed, FeedKey, columns_of_feed, merged_columns, placed
-from agent.runtime.ingest.operator import ColumnNames, PaneConsumer
+from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey, columns_of_feed, merged_columns, placed
+from agent.runtime.ingest.operator import PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
@@ -183,7 +183,7 @@ class Pipeline:
     def is_growable(self) -> bool:
         """Whether feeds may be added now: those before are open, and no version is being prepared."""
         is_settled = self._is_ready and not self._unopened and self._proposed is None
-        return is_settled and all(consumer.next_operator is None for consumer in self._consumers)
+        return is_settled and all(self._ingest.next_operator(one) is None for one in self._consumers)
 
     def read_also(self, feeds: Iterable[Feed], wall_ms: int) -> None:
         """Reads further feeds: their events count in panes that have not begun."""
@@ -199,7 +199,7 @@ class Pipeline:
     def _opened_later(self, key: FeedKey, wall_ms: int) -> None:
         """An added feed is open; a pane that has begun before lacks some of its events."""
         self._added.discard(key)
-        for operator in (consumer.next_operator or consumer.operator for consumer in self._consumers):
+        for operator in (self._ingest.next_operator(one) or one.operator for one in self._consumers):
             operator.lost_upto = max(operator.lost_upto, wall_ms)
 
     def stop_reading(self, streams: Container[str], wall_ms: int) -> None:
