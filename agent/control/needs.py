@@ -71,7 +71,7 @@ def _signed_update(request: control.UpdateBundle, _named: JobNamed) -> Need:
 
 def _stop(request: control.StopRequest, named: JobNamed) -> Need:
     job = named(request.app if request.app_id is None else parse_id(request.app_id))
-    if request.seal is not None:
+    if request.seal is not None and not job.is_known:
         return Need(AccessRole.QUERY, f"stop {request.app}")
     return _changing(f"stop {request.app}", job)
 

@@ -8,13 +8,13 @@ import pwd
 import socket
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import trio
 
 from agent.access.owners import owner_of_user
-from agent.access.rules import Principal
+from agent.access.rules import AccessRule, Principal
 
 NAMES_KEPT_S = 60.0
 """Time for which the names of a user and its groups are taken as known."""
@@ -99,7 +99,27 @@ def _looked_up(found: PeerCredentials, agent: str) -> Principal:
     )
 
 
-def _group_names(groups: Iterable[int]) -> Iterable[str]:
+def unknown_names(rules: Iterable[AccessRule]) -> list[str]:
+    """The users and groups in rules that this machine does not have, in words. Blocks."""
+    users = {name for rule in rules for name in rule.users}
+    groups = {name for rule in rules for name in rule.groups}
+    return [
+        f"{kind} {name}"
+        for kind, names, find in (("user", users, pwd.getpwnam), ("group", groups, grp.getgrnam))
+        for name in sorted(names)
+        if not (name == "*" or name.isdigit() or _is_found(find, name))
+    ]
+
+
+def _is_found(find: Callable[[str], object], name: str) -> bool:
+    try:
+        find(name)
+    except (KeyError, OSError, ValueError):
+        return False
+    return True
+
+
+def _group_names(groups: Iterable[int]) -> Iterator[str]:
     for group in groups:
         try:
             yield from _spellings(grp.getgrgid(group).gr_name, group)

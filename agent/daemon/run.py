@@ -31,6 +31,7 @@ from agent.control.observation.fleet_view import own_description
 from agent.control.reload.config_reload import ConfigReload
 from agent.control.remote_clients import RemoteClients
 from agent.control.server import ControlServer
+from agent.control.socket_peers import unknown_names
 from agent.control.status_report import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.stream_sampler import StreamSampler
 from agent.daemon.archiving import ArchiveSupervisor
@@ -249,6 +250,7 @@ class Daemon(AgentObserver):
             nursery.start_soon(self._again_and_again, "jobs on disk", self._journal.run)
             nursery.start_soon(self._again_and_again, "identity", self._identity_watch.run)
             nursery.start_soon(self._again_and_again, "free memory", FreeMemory(time.process_time, give_back).run)
+            nursery.start_soon(self._again_and_again, "names in rules", self._check_access)
             nursery.start_soon(self._necessary, "start", self._say_ready)
         log.info("ended", exit_code=self._exit_code)
         return self._exit_code
@@ -414,6 +416,11 @@ class Daemon(AgentObserver):
         self._clock_file.keep(self._agent.ingest.clock.lead_ms)
 
     # Start and end.
+
+    async def _check_access(self) -> None:
+        """Warns of rules for users and groups that this machine does not have."""
+        for name in await trio.to_thread.run_sync(unknown_names, self._config.access, abandon_on_cancel=True):
+            log.warn("nobody has a right by this name", name=name, place=self._config.place("access"))
 
     async def _say_ready(self) -> None:
         node = self._pump.node

@@ -54,7 +54,7 @@ tree           read     read     read
 update         query    operate  query
 signed-update  query    query    query
 stop           query    operate  query
-signed-stop    query    query    query
+signed-stop    query    operate  query
 """
 """The least role for a request about one's own job, another's query and a job that its creator has signed: there the
 creator's signature decides, and the job's master asks for it."""

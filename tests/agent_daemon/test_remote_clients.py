@@ -151,6 +151,21 @@ async def test_connections_that_show_no_certificate_are_few_and_short(world: Wor
 
 
 @pytest.mark.trio
+@pytest.mark.parametrize(
+    "data", [b"GET / HTTP/1.1\r\n\r\n", b'{"type":"jobs"}\n', b"\x16\x03\x01\xff\xff" + b"\x00" * 70_000]
+)
+async def test_what_is_no_tls_is_no_burden(world: World, data: bytes) -> None:
+    async with world.serving(handshake_s=1.0) as clients:
+        async with await trio.open_tcp_stream("127.0.0.1", world.port) as stream:
+            with contextlib.suppress(trio.BrokenResourceError):
+                await stream.send_all(data)
+                while await stream.receive_some():
+                    pass
+        assert clients.counters["handshakes_failed"] == 1
+        assert await world.answers_to(world.creator(), GetJobs()) == [Jobs([])]
+
+
+@pytest.mark.trio
 async def test_one_certificate_has_only_so_many_connections(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_clients, "CONNECTIONS_OF_CERTIFICATE_MAX", 2)
     async with world.serving(), contextlib.AsyncExitStack() as stack:

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import trio
@@ -126,8 +127,14 @@ REQUESTS: dict[str, tuple[str, control.Request]] = {
     ),
     "update": ("operator", control.UpdateJob("root-job", QUERY.replace("AS n", "AS m"))),
     "stop": ("operator", control.StopRequest("root-job")),
+    "reload": ("operator", control.ReloadRequest()),
 }
 """For each request about the agent, or about a job of somebody else, the roles that may make it."""
+
+
+def test_every_request_is_in_the_matrix() -> None:
+    asked = {type(request) for _, request in REQUESTS.values()}
+    assert asked | {control.DrainRequest} == set(get_args(control.Request)), "draining has a test of its own"
 
 
 @pytest.fixture
