@@ -17,13 +17,16 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DEBIAN = Path(__file__).parent
 NAME = "elf-agent"
 PREFIX = Path("usr/lib/elf")
-DEPENDS = ("adduser", "init-system-helpers", "libc6 (>= 2.31)")
+MAINTAINER = "The authors of ELF <root@localhost>"
+DEPENDS = ("python3", "adduser", "libc6 (>= 2.31)")
 DESCRIPTION = """\
 agent that answers questions about web server logs where they are written
  One small agent sits beside each web server, pre-aggregates what its log says,
@@ -58,12 +61,13 @@ if __name__ == "__main__":
 class Build:
     """One package, staged below a folder."""
 
-    def __init__(self, stage: Path, python: str, version: str, epoch: str) -> None:
+    def __init__(self, stage: Path, python: str, version: str, maintainer: str, epoch: str) -> None:
         self.stage = stage
         self.prefix = stage / PREFIX
         self.version = version
         self.environment = os.environ | {"SOURCE_DATE_EPOCH": epoch, "PYTHONDONTWRITEBYTECODE": "1"}
         self._python = python
+        self._maintainer = maintainer
         self._interpreter = self._says("import sys; print('python%d.%d' % sys.version_info[:2])")
 
     def run(self, output: Path) -> Path:
@@ -127,8 +131,10 @@ class Build:
                 self._copy(file, f"{documents}/examples/{folder}{file.name}")
         self._copy(DEBIAN / "copyright", f"{documents}/copyright")
         self._copy(DEBIAN / "lintian-overrides", f"usr/share/lintian/overrides/{NAME}")
-        self._write(f"{documents}/changelog.gz", (ROOT / "CHANGELOG.md").read_text())
-        compress(self.stage / documents / "changelog.gz", keeps_name=True)
+        self._copy(ROOT / "CHANGELOG.md", f"{documents}/CHANGELOG.md")
+        self._write(f"{documents}/changelog", self._changelog())
+        for name in ("CHANGELOG.md", "changelog"):
+            compress(self.stage / documents / name)
 
     def compile(self) -> None:
         """Bytecode that is used whatever the times of files are, so that the agent starts fast and writes nothing."""
@@ -166,10 +172,16 @@ class Build:
         depends = ", ".join((self._interpreter, *DEPENDS))
         return (
             f"Package: {NAME}\nVersion: {self.version}\nArchitecture: {self._architecture()}\nSection: admin\n"
-            "Priority: optional\nMaintainer: The authors of ELF <elf@localhost>\n"
+            f"Priority: optional\nMaintainer: {self._maintainer}\n"
             f"Installed-Size: {size}\nDepends: {depends}\nSuggests: nginx | apache2\n"
             f"Description: {DESCRIPTION}\n"
         )
+
+    def _changelog(self) -> str:
+        """Dpkg's list of versions, which has the newest alone."""
+        date = format_datetime(datetime.fromtimestamp(int(self.environment["SOURCE_DATE_EPOCH"]), UTC))
+        head = f"{NAME} ({self.version}) stable; urgency=medium"
+        return f"{head}\n\n  * See CHANGELOG.md.gz.\n\n -- {self._maintainer}  {date}\n"
 
     def _sums(self) -> str:
         files = sorted(path for path in self.stage.rglob("*") if path.is_file() and not path.is_symlink())
@@ -206,11 +218,11 @@ class Build:
             raise SystemExit(f"{Path(command[0]).name} ended with exit code {code}")
 
 
-def compress(path: Path, *, keeps_name: bool = False) -> None:
+def compress(path: Path) -> None:
     """Replaces a file by its compressed form, the same on every machine."""
     packed = gzip.compress(path.read_bytes(), 9, mtime=0)
     path.unlink()
-    (path if keeps_name else path.with_name(f"{path.name}.gz")).write_bytes(packed)
+    path.with_name(f"{path.name}.gz").write_bytes(packed)
 
 
 def commit_time() -> str:
@@ -228,13 +240,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Build the Debian package of the agent.")
     parser.add_argument("--python", default="/usr/bin/python3", help="the distribution's Python (default: %(default)s)")
     parser.add_argument("--version", default=project["version"], help="(default: %(default)s)")
+    parser.add_argument("--maintainer", default=MAINTAINER, help="who builds it (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=ROOT / "dist", help="folder (default: dist)")
     options = parser.parse_args()
     if shutil.which("dpkg-deb") is None:
         sys.exit("there is no dpkg-deb here: a Debian package is built on Debian or its kin")
     epoch = os.environ.get("SOURCE_DATE_EPOCH") or commit_time()
     with tempfile.TemporaryDirectory(prefix="elf-deb-") as folder:
-        print(Build(Path(folder) / "package", options.python, options.version, epoch).run(options.output))
+        print(
+            Build(Path(folder) / "package", options.python, options.version, options.maintainer, epoch).run(
+                options.output
+            )
+        )
 
 
 if __name__ == "__main__":

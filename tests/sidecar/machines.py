@@ -29,7 +29,7 @@ LANDLOCK = "landlock_create_ruleset landlock_add_rule landlock_restrict_self"
 """System calls of job programs, which containers are not let through by every systemd-nspawn."""
 BOOT_S = 60.0
 COMMAND_S = 120.0
-TOOLS = ("debootstrap", "systemd-nspawn", "nsenter", "ip", "dpkg-deb")
+TOOLS = ("debootstrap", "unshare", "systemd-nspawn", "nsenter", "ip", "dpkg-deb")
 
 
 def unavailable() -> str | None:
@@ -47,7 +47,8 @@ def debian(folder: Path) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         include = ",".join(PACKAGES)
-        command = ["debootstrap", "--variant=minbase", f"--include={include}", SUITE, str(folder), *_mirror()]
+        alone = ("unshare", "--mount")  # what is mounted meanwhile goes with the process, however it ends
+        command = [*alone, "debootstrap", "--variant=minbase", f"--include={include}", SUITE, str(folder), *_mirror()]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         (folder / "complete").touch()
@@ -187,8 +188,8 @@ class Machine:
             except subprocess.TimeoutExpired:
                 self._container.kill()
                 self._container.wait()
-        subprocess.run(["umount", "--lazy", str(self.root)], check=False)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        subprocess.run(["umount", str(self.root)], check=True)
+        shutil.rmtree(self._folder)
 
 
 def wait_until(condition: Any, what: str, timeout_s: float = 30.0) -> None:

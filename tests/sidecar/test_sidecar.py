@@ -6,16 +6,23 @@ steps build on each other: `make test-sidecar` stops at the first that fails.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 from machines import Machine, wait_until
-from web_servers import LiveQuery, WebServers, follow_each_other, rows
+from web_servers import HOSTILE_AGENT, LiveQuery, WebServers, follow_each_other, rows
 
 pytestmark = pytest.mark.sidecar
 QUERY = "SELECT status, COUNT(*) AS hits FROM web GROUP BY status WINDOWING 5 SECONDS GRACE 15 SECONDS"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+SNIPPETS = {
+    "nginx/elf.conf": "/etc/nginx/conf.d/elf.conf",
+    "rsyslog/30-elf-web.conf": "/etc/rsyslog.d/30-elf-web.conf",
+    "logrotate/elf-web": "/etc/logrotate.d/elf-web",
+}
 CONFIGURATION = "/etc/elf/agent.toml"
 JOB = """\
 import elf
@@ -180,6 +187,35 @@ def test_an_upgrade_leaves_no_window_out(servers: WebServers, package: Path) -> 
     assert all(window["partial"] or window["missing"] for window in wrong[1:]), wrong
     assert windows[-1]["contributors"] == 3
     assert rows(windows[-1]) == servers.truth(windows[-1])
+
+
+def test_snippets_for_servers_make_logs_that_agents_read(servers: WebServers) -> None:
+    web = servers.machines[1]
+    for name, place in SNIPPETS.items():
+        shutil.copy(DEPLOY / name, web.path(place))
+    web.path("/etc/nginx/conf.d/syslog.conf").write_text(
+        "access_log syslog:server=unix:/dev/log,nohostname,tag=elf_web,severity=info elf_json;\n"
+    )
+    site = web.path("/etc/nginx/sites-enabled/default")
+    site.unlink()
+    web.path("/etc/nginx/conf.d/site.conf").write_text("server { listen 80; root /var/www/html; }\n")
+    web.run("nginx", "-t")
+    web.run("systemctl", "restart", "rsyslog", "nginx")
+    with servers.traffic():
+        for log in ("/var/log/nginx/elf.json.log", "/var/log/web/access.log"):
+            wait_until(lambda log=log: web.path(log).exists() and web.path(log).stat().st_size > 10_000, log)  # type: ignore[misc]
+    web.run("logrotate", "--force", "/etc/logrotate.d/elf-web")
+    for log in ("/var/log/nginx/elf.json.log", "/var/log/web/access.log.1"):
+        lines = web.path(log).read_bytes().splitlines()
+        assert {json.loads(line)["http_user_agent"] for line in lines} == {HOSTILE_AGENT}
+        query = "SELECT status, COUNT(*) AS hits, MAX(request_time) AS slowest FROM logs GROUP BY status"
+        found = web.output("elf", "local", query, log, "--output", "json")
+        assert json.loads(found)["malformed"] == 0
+        assert sum(row["hits"] for row in json.loads(found)["rows"]) == len(lines)
+    wait_until(lambda: web.path("/var/log/web/access.log").exists(), "a new log")
+    found = web.run("elf", "init", "--output", "-")
+    assert "/var/log/nginx/elf.json.log" in found.stdout
+    assert "nginx logs to syslog:" in found.stderr
 
 
 def test_removal_keeps_what_a_purge_takes_away(servers: WebServers) -> None:

@@ -17,13 +17,14 @@ from typing import Any
 from machines import Machine, wait_until
 
 LOG = "/var/log/nginx/access.log"
-TRAFFIC = """\
+HOSTILE_AGENT = 'hostile "\\x1b[31m agent'
+TRAFFIC = f"""\
 import http.client, random, time
 paths = ["/", "/", "/", "/missing", "/a'b", '/%22x']
 while True:
     connection = http.client.HTTPConnection("127.0.0.1", 80)
     for _ in range(50):
-        connection.request("GET", random.choice(paths), headers={"User-Agent": 'hostile "\\\\x1b[31m agent'})
+        connection.request("GET", random.choice(paths), headers={{"User-Agent": {HOSTILE_AGENT!r}}})
         connection.getresponse().read()
         time.sleep(0.02)
     connection.close()
