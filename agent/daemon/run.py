@@ -508,7 +508,8 @@ class Daemon(AgentObserver):
         behind = sum(not stream.at_end for stream in streams)
         rate = sum(stream.events_per_s for stream in streams)
         reading = f"{rate:,.0f} events/s" + (f", behind in {behind} of {len(streams)} streams" if behind else "")
-        return f"in fleet {self._config.fleet} with {len(node.leaf_set.members)} neighbours, {jobs} jobs, {reading}"
+        neighbours = len(node.leaf_set.members)
+        return f"in fleet {self._config.fleet}, neighbours: {neighbours}, jobs: {jobs}, {reading}"
 
     def statistics(self) -> dict[str, Mapping[str, float]]:
         """The counters of every part, by part; each stream is a part."""
