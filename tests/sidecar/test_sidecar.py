@@ -120,6 +120,20 @@ def test_a_faulty_configuration_fails_the_reload_and_changes_nothing(servers: We
     web.path(CONFIGURATION).write_text(good)
 
 
+def test_a_reload_puts_a_new_stream_in_force_without_a_restart(servers: WebServers) -> None:
+    web = servers.first
+    before = web.unit("MainPID")
+    more = web.path("/etc/elf/conf.d/more.toml")
+    more.parent.mkdir(exist_ok=True)
+    more.write_text('[[streams]]\nname = "old"\npaths = ["/var/log/nginx/access.log.*"]\n')
+    web.run("systemctl", "reload", "elf-agent")
+    assert {stream["name"] for stream in web.status()["streams"]} == {"web", "old"}
+    more.unlink()
+    web.run("systemctl", "reload", "elf-agent")
+    assert {stream["name"] for stream in web.status()["streams"]} == {"web"}
+    assert (is_active(web), web.unit("MainPID")) == (True, before)
+
+
 def test_a_killed_agent_is_started_again_and_nothing_is_lost(servers: WebServers) -> None:
     victim = servers.machines[2]
     with servers.traffic(), LiveQuery(servers.machines[1], QUERY) as query:
