@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent.configuration.config import Config, ConfigError, load_config
     from agent.configuration.effective import effective_values
+    from agent.configuration.rules import SERVICE_PORT, service_address
     from agent.configuration.schema import described_keys, key_table, shown_value
     from agent.daemon.own_identity import check_revocations, load_identity
     from agent.daemon.run import run_agent
@@ -41,6 +42,7 @@ else:
         "PublishedWindow": "agent.runtime.messages.client_events",
         "WindowsLost": "agent.runtime.messages.client_events",
         "WindowResult": "agent.runtime.function.result",
+        "SERVICE_PORT": "agent.configuration.rules",
         "SpillArea": "agent.runtime.function.spill",
         "StartError": "agent.errors",
         "StreamOptions": "agent.runtime.ingest.feed",
@@ -58,6 +60,7 @@ else:
         "load_identity": "agent.daemon.own_identity",
         "mandate_digest": "agent.runtime.model.mandate",
         "run_agent": "agent.daemon.run",
+        "service_address": "agent.configuration.rules",
         "shown_value": "agent.configuration.schema",
         "signed_bytes": "agent.runtime.model.mandate",
     }
@@ -69,6 +72,7 @@ else:
 
 
 __all__ = [
+    "SERVICE_PORT",
     "Accepted",
     "Acknowledged",
     "Agent",
@@ -103,6 +107,7 @@ __all__ = [
     "load_identity",
     "mandate_digest",
     "run_agent",
+    "service_address",
     "shown_value",
     "signed_bytes",
 ]

@@ -41,6 +41,7 @@ from overlay.simulation.memory import DeliveryLimitError, MemoryNetwork
 from overlay.simulation.simulator import Simulator
 from overlay.simulation.whole_ring import build_tables, route_path
 from overlay.transport.identity.authority_files import AuthorityError
+from overlay.transport.identity.authority_files import replace as replace_file
 from overlay.transport.identity.creator_claims import CreatorClaims, UntrustedCreatorError
 from overlay.transport.identity.revocation import (
     RevocationError,
@@ -76,9 +77,25 @@ from overlay.wire.traffic import Traffic
 
 if TYPE_CHECKING:
     from overlay.transport.identity.agent_files import AgentFiles
-    from overlay.transport.identity.authority import Authority, Credentials, Revocation, certificate_uris
+    from overlay.transport.identity.authority import (
+        Authority,
+        Credentials,
+        Revocation,
+        certificate_uris,
+        key_pem,
+        requested_key,
+        signing_request,
+    )
     from overlay.transport.identity.authority_directory import AuthorityDirectory
-    from overlay.transport.identity.claims import AGENT_ROLE, CREATOR_ROLE, creator_id, read_claims
+    from overlay.transport.identity.claims import (
+        AGENT_ROLE,
+        CREATOR_ROLE,
+        ENROLMENT_ROLE,
+        creator_id,
+        read_claims,
+        read_uri,
+        uris,
+    )
     from overlay.transport.identity.creator_files import Creator, CreatorFiles, read_public_key
     from overlay.transport.identity.creators import CreatorTrust
     from overlay.transport.identity.identity import Identity, IdentityError, client_context
@@ -90,9 +107,13 @@ else:
     # Loaded on first use: only agents need TLS and trio, only `elf ca` the library that signs certificates.
     _LAZY = {
         "overlay.transport.identity.agent_files": "AgentFiles",
-        "overlay.transport.identity.authority": "Authority Credentials Revocation certificate_uris",
+        "overlay.transport.identity.authority": (
+            "Authority Credentials Revocation certificate_uris key_pem requested_key signing_request"
+        ),
         "overlay.transport.identity.authority_directory": "AuthorityDirectory",
-        "overlay.transport.identity.claims": "AGENT_ROLE CREATOR_ROLE creator_id read_claims",
+        "overlay.transport.identity.claims": (
+            "AGENT_ROLE CREATOR_ROLE ENROLMENT_ROLE creator_id read_claims read_uri uris"
+        ),
         "overlay.transport.identity.creator_files": "Creator CreatorFiles read_public_key",
         "overlay.transport.identity.creators": "CreatorTrust",
         "overlay.transport.identity.identity": "Identity IdentityError client_context",
@@ -112,6 +133,7 @@ else:
 __all__ = [
     "AGENT_ROLE",
     "CREATOR_ROLE",
+    "ENROLMENT_ROLE",
     "ID_BITS",
     "ID_SPACE",
     "PAYLOAD_BYTES_MAX",
@@ -196,14 +218,20 @@ __all__ = [
     "format_id",
     "group_id",
     "keeps_order",
+    "key_pem",
     "parse_address",
     "parse_id",
     "read_claims",
     "read_list",
     "read_password",
     "read_public_key",
+    "read_uri",
+    "replace_file",
+    "requested_key",
     "revocation_lists_of",
     "route_path",
     "shared_prefix_length",
+    "signing_request",
     "tree_id",
+    "uris",
 ]

@@ -37,8 +37,11 @@ from agent.configuration.rules import (
     max_skew_ms,
     memory_bytes,
     sealed_disk_bytes,
+    seed_entry,
+    service_address,
 )
 from agent.configuration.schema import PREFIX, overrides
+from agent.seeding.seed_addresses import FILE
 from agent.sources.reader import EventSource, ReadFrom
 from agent.sources.registry import DEFAULT_SOURCE, SOURCES
 from overlay import format_address, parse_address
@@ -96,6 +99,8 @@ class IdentityConfig:
     key: Path
     key_password_file: Path | None
     """File with the password of the key, if it has one."""
+    authority: str | None
+    """Address of the authority's service, which renews the certificate."""
     crl: Path | None
     """File in which this agent is given lists of revoked certificates, if any."""
 
@@ -192,7 +197,7 @@ def _resolved(path: Path, file: ConfigDocument, layers: Layers) -> Config:
         name=file.name,
         listen=_spelled_one_way(file.listen),
         advertise=None if file.advertise is None else _spelled_one_way(file.advertise),
-        seeds=tuple(dict.fromkeys(map(_spelled_one_way, file.seeds))),
+        seeds=tuple(dict.fromkeys(_resolved_seed(base, entry) for entry in file.seeds)),
         data_directory=data_directory,
         control_socket=socket,
         job_memory_bytes=memory_bytes(file.job_memory),
@@ -215,6 +220,12 @@ def _resolved(path: Path, file: ConfigDocument, layers: Layers) -> Config:
     )
 
 
+def _resolved_seed(base: Path, entry: str) -> str:
+    if entry.startswith(FILE):
+        return f"{FILE}{base / entry.removeprefix(FILE)}"
+    return seed_entry(entry)
+
+
 def _resolved_archive(base: Path, file: ArchiveKeys) -> ArchiveConfig:
     size = memory_bytes(file.disk_free_min)
     return ArchiveConfig(base / file.directory, float(file.keep_days), size, tuple(file.streams))
@@ -227,7 +238,8 @@ def _resolved_metrics(base: Path, file: MetricsKeys) -> MetricsConfig:
 
 def _resolved_identity(base: Path, file: IdentityKeys) -> IdentityConfig:
     password, crl = (None if path is None else base / path for path in (file.key_password_file, file.crl))
-    return IdentityConfig(base / file.ca, base / file.certificate, base / file.key, password, crl)
+    authority = None if file.authority is None else service_address(file.authority)
+    return IdentityConfig(base / file.ca, base / file.certificate, base / file.key, password, authority, crl)
 
 
 def _spelled_one_way(address: str) -> str:

@@ -32,13 +32,17 @@ from agent.configuration.rules import (
     max_skew_ms,
     memory_bytes,
     sealed_disk_bytes,
+    seed_entry,
+    service_address,
 )
 from agent.sources.options import RULE, PathText
 from agent.sources.reader import ReadFrom
 from agent.sources.registry import DEFAULT_SOURCE
 
 Seed = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_reachable})]
+SeedEntry = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: seed_entry})]
 Listen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_address})]
+Service = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: service_address})]
 FleetName = Annotated[str, msgspec.Meta(min_length=1, max_length=63, extra={RULE: check_name})]
 AgentName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE: check_name})]
 StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_stream})]
@@ -103,6 +107,13 @@ class IdentityKeys(msgspec.Struct, forbid_unknown_fields=True):
     key_password_file: Annotated[
         PathText | None, _says("a file whose first line is the password of the key, if it has one")
     ] = None
+    authority: Annotated[
+        Service | None,
+        _says(
+            "where `elf ca serve` of the authority is reached, to renew the certificate when a third of its time is"
+            " left; without it, nothing is renewed"
+        ),
+    ] = None
     crl: Annotated[
         PathText | None, _says("where this agent is given lists of revoked certificates (`crl.pem` of the authority)")
     ] = None
@@ -150,9 +161,12 @@ class ConfigDocument(msgspec.Struct, forbid_unknown_fields=True):
         _says("the address under which others reach this agent, if that is not `listen`; needed with `0.0.0.0`"),
     ] = None
     seeds: Annotated[
-        list[Seed],
+        list[SeedEntry],
         msgspec.Meta(max_length=64),
-        _says("addresses of agents that are usually there, at most 64; the same list on all agents will do"),
+        _says(
+            "agents that are usually there, at most 64, the same on all agents: addresses, `dns:NAME:PORT` for all"
+            " addresses of a name, `srv:_elf._tcp.NAME` for an SRV record, `file:PATH` for a file of addresses"
+        ),
     ] = []
     control_socket: Annotated[
         PathText | None,

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+from agent.seeding.seed_addresses import DNS, FILE, SRV
 from agent.sources.registry import SOURCES
-from overlay import parse_address
+from overlay import format_address, parse_address
 
 AUTO = "auto"
 MEMORY_BYTES_MIN = 1 << 20
@@ -18,6 +19,8 @@ COPIES_MAX = 4
 """Default memory of each job."""
 SPILL_DISK = "16 GiB"
 """Default disk space for the state of all jobs that does not fit their memory."""
+SERVICE_PORT = 7699
+"""Port of an authority's service unless another one is named."""
 NO_DISK = "none"
 SEALED_DISK = "1 GiB"
 """Default disk space for what all jobs have sealed and masters have not published."""
@@ -35,6 +38,36 @@ MAX_SKEW_MS_MAX = 60_000
 """Upper bound on `max_skew`: later events are not believed."""
 _MEANT_IN_FROM = frozenset("*?,")
 EVERY_INTERFACE = ("0.0.0.0", "::")
+
+
+def seed_entry(text: str) -> str:
+    """An entry of `seeds`, an address spelled in one way. ValueError if it is none.
+
+    >>> seed_entry("10.0.0.1:07700"), seed_entry("srv:_elf._tcp.example.com")
+    ('10.0.0.1:7700', 'srv:_elf._tcp.example.com')
+    """
+    kind, colon, rest = text.partition(":")
+    if f"{kind}{colon}" == DNS:
+        check_reachable(rest)
+        return text
+    if f"{kind}{colon}" in (SRV, FILE):
+        if not rest or not rest.isprintable():
+            raise ValueError(f"{text!r} names no {'record' if kind == 'srv' else 'file'}")
+        return text
+    check_reachable(text)
+    return format_address(*parse_address(text))
+
+
+def service_address(text: str) -> str:
+    """The address of an authority's service with its port, which may be left out. ValueError if it is none.
+
+    >>> service_address("ca.example.com"), service_address("[::1]"), service_address("10.0.0.2:7000")
+    ('ca.example.com:7699', '[::1]:7699', '10.0.0.2:7000')
+    """
+    is_bare = ":" not in text or text.endswith("]")
+    address = f"{text}:{SERVICE_PORT}" if is_bare else text
+    check_reachable(address)
+    return format_address(*parse_address(address))
 
 
 def check_address(address: str) -> None:

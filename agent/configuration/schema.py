@@ -23,6 +23,8 @@ from agent.configuration.rules import (
     max_skew_ms,
     memory_bytes,
     sealed_disk_bytes,
+    seed_entry,
+    service_address,
 )
 from agent.configuration.toml_lines import KeyPath
 from agent.sources.options import RULE, check_path
@@ -38,7 +40,9 @@ LIVE_KEYS: dict[str, str] = {
 """Keys and sections that a reload puts in force, with their fields of `Config`; all others need a restart."""
 _NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 _KINDS: dict[object, str] = {
-    check_path: "path", check_address: "host:port", check_reachable: "host:port", check_days: "days",
+    check_path: "path", check_address: "host:port", check_reachable: "host:port", service_address: "host:port",
+    seed_entry: "seed",
+    check_days: "days",
     memory_bytes: "size", sealed_disk_bytes: "size", max_skew_ms: "time", heal_retention_ms: "time",
 }  # fmt: skip
 """Names of types by the rules that check them."""

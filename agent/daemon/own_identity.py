@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent.configuration.config import Config, ConfigError
+from agent.enrolment.identity_files import complete_renewal
 from overlay import Identity, IdentityError, RevocationError, read_list, revocation_lists_of
 
 LISTS_BYTES_MAX = 16 << 20
@@ -11,6 +12,7 @@ LISTS_BYTES_MAX = 16 << 20
 def load_identity(config: Config) -> Identity:
     """Reads certificate, key and authority. ConfigError with the position of the key at fault."""
     files = config.identity
+    complete_renewal(files.certificate, files.key)
     try:
         identity = Identity.load(
             files.ca, files.certificate, files.key, key_password_file=files.key_password_file, fleet=config.fleet

@@ -45,6 +45,7 @@ from agent.daemon.sealed_files import SealedFiles
 from agent.daemon.seeds import Seeds
 from agent.daemon.trust import FleetCreators, kept_ended_mandates, kept_revocations
 from agent.driver import CoreDriver
+from agent.enrolment.renewal import Renewal
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
 from agent.feeding.table_files import TableFiles
@@ -201,6 +202,7 @@ class Daemon(AgentObserver):
         agent.code.ended = kept_ended_mandates(directory)
         agent.code.creators = FleetCreators(CreatorTrust(self._transport.admission.trust), identity.fleet)
         self._identity_watch = IdentityWatch(config, self._transport)
+        self._renewal = Renewal(config.identity, lambda: self._transport.admission.trust.identity, chance)
         self._witness = StreamSampler(config.streams, self._pump, agent)
         self._departure = Departure(agent.drain)
         self._reload = ConfigReload(config, self._put_in_force, self._life_signs.reloading, self._life_signs.reloaded)
@@ -249,6 +251,7 @@ class Daemon(AgentObserver):
             nursery.start_soon(self._again_and_again, "results", self._results.run)
             nursery.start_soon(self._again_and_again, "jobs on disk", self._journal.run)
             nursery.start_soon(self._again_and_again, "identity", self._identity_watch.run)
+            nursery.start_soon(self._again_and_again, "renewal", self._renewal.run)
             nursery.start_soon(self._again_and_again, "free memory", FreeMemory(time.process_time, give_back).run)
             nursery.start_soon(self._again_and_again, "names in rules", self._check_access)
             nursery.start_soon(self._necessary, "start", self._say_ready)

@@ -15,6 +15,7 @@ import trio
 
 from agent import log
 from agent.driver import CoreDriver
+from agent.seeding.seed_addresses import FoundSeeds, find_seeds, is_looked_up
 from overlay import ConnectError, Peer, RandomSource, UnknownHostError
 
 LONELY_S = 2.0
@@ -47,18 +48,25 @@ class _Attempts:
 
 
 class Seeds:
-    """Brings one agent into its fleet and keeps it connected. `identify` is the transport's."""
+    """Brings one agent into its fleet and keeps it connected. `identify` is the transport's.
+
+    `entries` name seeds: see `agent.seeding.seed_addresses`. What they name is looked up again before each attempt.
+    """
 
     def __init__(
         self,
-        addresses: Sequence[str],
+        entries: Sequence[str],
         pump: CoreDriver,
         identify: Callable[[str], Awaitable[Peer]],
         random: RandomSource,
     ) -> None:
         self._own = pump.node.peer
-        self._position = addresses.index(self._own.address) if self._own.address in addresses else None
-        self._others = [address for address in addresses if address != self._own.address]
+        self._entries = tuple(entries)
+        self._looks_up = any(map(is_looked_up, self._entries))
+        self._itself = {self._own.address}
+        self._faults: dict[str, str] = {}
+        self._position: int | None = None
+        self._others: list[str] = []
         self._pump = pump
         self._identify = identify
         self._random = random
@@ -67,12 +75,24 @@ class Seeds:
 
     async def run(self) -> None:
         """Joins, then greets seeds that are no longer known; returns only if there are no other seeds."""
-        if self._others:
+        self._use(FoundSeeds(self._entries, {}) if not self._looks_up else await self._found())
+        if self._others or self._faults:
             await self._join()
         else:
             self._begin()
-        if self._others:
+        if self._others or self._looks_up:
             await self._keep_in_touch()
+
+    async def _found(self) -> FoundSeeds:
+        return await trio.to_thread.run_sync(find_seeds, self._entries, abandon_on_cancel=True)
+
+    def _use(self, found: FoundSeeds) -> None:
+        """Takes the addresses that the entries name now; where one names none, those before stay too."""
+        addresses = [*found.addresses, *(self._others if found.faults else ())]
+        own = next((at for at, address in enumerate(addresses) if address in self._itself), None)
+        self._position = self._position if own is None else own
+        self._others = [address for address in dict.fromkeys(addresses) if address not in self._itself]
+        self._faults = found.faults
 
     def _begin(self) -> None:
         log.info("first of the fleet", reason="no other seed answers" if self._others else "no seeds")
@@ -89,6 +109,11 @@ class Seeds:
         began = trio.current_time()
         attempts = _Attempts(began, began + SILENT_S)
         while not self._pump.node.is_active:
+            if self._looks_up:
+                self._use(await self._found())
+            attempts.failures = {
+                name: reason for name, reason in attempts.failures.items() if name in self._others
+            } | self._faults
             contact = await self._first_answer(attempts)
             if contact is not None:
                 attempts.answered = True
@@ -144,6 +169,7 @@ class Seeds:
             return peer
         # It is this agent itself, under a name of which it did not know.
         self._position = self._position or 0
+        self._itself.add(address)
         if address in self._others:
             self._others.remove(address)
         return None
@@ -176,6 +202,8 @@ class Seeds:
         pause_s = MEET_FIRST_S if self._is_first else MEET_S
         while True:
             await trio.sleep(pause_s * (0.75 + 0.5 * self._random.random()))
+            if self._looks_up:
+                self._use(await self._found())
             lonely = self._is_first or not self._pump.node.leaf_set.members
             if self._pump.node.is_active and self._others:
                 await self._meet(self._others[int(self._random.random() * len(self._others))])

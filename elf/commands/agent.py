@@ -31,16 +31,35 @@ Examples:
   elf agent --config /etc/elf/agent.toml
 """
 
+ENROL_EXAMPLES = """\b
+Examples:
+  elf agent enroll elf1-...@10.0.0.2
+  elf agent enroll elf1-...@ca.example.com:7699 --name web-5 --out web-5 --config web-5/agent.toml
+"""
+CONFIG_FILE = Path("/etc/elf/agent.toml")
+IDENTITY_DIRECTORY = Path("/var/lib/elf/identity")
 
-@click.command(epilog=EXAMPLES, short_help="Run the agent beside a web server.")
-@click.option("--config", "file", metavar="FILE", type=click.Path(path_type=Path), required=True,
+
+@click.group(
+    invoke_without_command=True, epilog=EXAMPLES, short_help="Run the agent beside a web server, or enrol it first."
+)
+@click.option("--config", "file", metavar="FILE", type=click.Path(path_type=Path),
               help="The agent's configuration; `elf config check FILE` names its faults.")  # fmt: skip
-def agent(file: Path) -> None:
+@click.pass_context
+def agent(context: click.Context, file: Path | None) -> None:
     """Run one agent of the fleet until it is told to end (SIGTERM, Ctrl-C).
 
     It logs to standard error, one JSON object per line. On the first signal it hands its responsibilities over to other
     agents and ends with exit code 0; on a second one it ends at once.
     """
+    if context.invoked_subcommand is not None:
+        return
+    if file is None:
+        raise click.MissingParameter(ctx=context, param=context.command.params[0])
+    _run(file)
+
+
+def _run(file: Path) -> None:
     for name, limit in LIMITS.items():
         os.environ.setdefault(name, limit)
     limit_heaps()
@@ -55,6 +74,24 @@ def agent(file: Path) -> None:
         raise ElfError(str(error)) from error
     if code:
         raise click.exceptions.Exit(code)
+
+
+@agent.command(epilog=ENROL_EXAMPLES, short_help="Get this machine's agent a certificate, by a token.")
+@click.argument("token_at", metavar="TOKEN@HOST[:PORT]")
+@click.option("--name", help="The agent's name; else this machine's.")
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=IDENTITY_DIRECTORY, show_default=True,
+              help="Where ca.pem, agent.pem and agent.key go: a folder that the agent may write.")  # fmt: skip
+@click.option("--config", "file", metavar="FILE", type=click.Path(path_type=Path), default=CONFIG_FILE,
+              show_default=True, help="The agent's configuration, whose conf.d gets enrolled.toml.")  # fmt: skip
+def enroll(token_at: str, name: str | None, out: Path, file: Path) -> None:
+    """Make a key on this machine, and have the authority at HOST sign its certificate, by a token of `elf ca token`.
+
+    `elf ca serve` has to run there. The key never leaves this machine. The token says which authority is trusted; it is
+    good for one agent. The certificate is renewed by the agent itself, from the same service.
+    """
+    from elf.setup.enrolment import enrol_agent
+
+    enrol_agent(token_at, name, out, file)
 
 
 def limit_heaps() -> None:

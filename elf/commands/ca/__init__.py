@@ -6,12 +6,15 @@ import click
 
 from elf.commands.ca.admission import issue, renew
 from elf.commands.ca.creation import init
+from elf.commands.ca.enrolment import serve, token
 from elf.commands.ca.revocation import revoke
 from elf.commands.ca.showing import show
 
 EXAMPLES = """\b
 Examples:
   elf ca init shop-ca --fleet shop
+  elf ca token shop-ca
+  elf ca serve shop-ca --listen 10.0.0.2
   elf ca issue shop-ca web-5 --out web-5
   elf ca renew shop-ca web-5
   elf ca revoke shop-ca web-5 --reason key-compromise
@@ -30,5 +33,5 @@ def ca() -> None:
     """
 
 
-for command in (init, issue, renew, revoke, show):
+for command in (init, issue, renew, revoke, serve, show, token):
     ca.add_command(command)

@@ -21,6 +21,7 @@ from overlay.transport.identity.authority_files import AuthorityError, check_fre
 from overlay.transport.identity.claims import (
     AGENT_ROLE,
     CREATOR_ROLE,
+    ENROLMENT_ROLE,
     SCHEME,
     checked_fleet,
     checked_name,
@@ -33,6 +34,7 @@ from overlay.wire.ids import ID_BITS, Id, checked_id
 
 AUTHORITY_DAYS = 3650.0
 _CREATOR_USAGES = (ExtendedKeyUsageOID.CODE_SIGNING, ExtendedKeyUsageOID.CLIENT_AUTH)
+SERVICE_DAYS = 365.0
 CLOCK_SKEW = timedelta(minutes=5)
 """Certificates are valid from this long before their creation, because the clocks of a fleet differ."""
 CERTIFICATE_FILE = "ca.pem"
@@ -152,6 +154,24 @@ class Authority:
         uri = member_uri(self.fleet, role, identifier)
         pem = self._signed(name, key.public_key(), uri, usages, not_before, days)
         return Credentials(pem, key_pem(key, key_password), identifier)
+
+    def admit(self, name: str, request: bytes, *, node_id: int | None = None, days: float = 365) -> tuple[bytes, Id]:
+        """Admit an agent that has made its key itself: sign the certificate (PEM) for the key of its signing request.
+
+        Nothing else of the request counts. Id and dates are as for `issue`. ValueError for an invalid name or request.
+        """
+        checked_name(name)
+        identifier = checked_id(secrets.randbits(ID_BITS) if node_id is None else node_id)
+        usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+        uri = member_uri(self.fleet, AGENT_ROLE, identifier)
+        return self._signed(name, requested_key(request), uri, usages, None, days), identifier
+
+    def service_credentials(self) -> Credentials:
+        """Make a certificate by which agents know the service that admits them, for a key of its own."""
+        identifier, key = checked_id(secrets.randbits(ID_BITS)), ec.generate_private_key(ec.SECP256R1())
+        uri, usages = member_uri(self.fleet, ENROLMENT_ROLE, identifier), [ExtendedKeyUsageOID.SERVER_AUTH]
+        pem = self._signed("enrolment", key.public_key(), uri, usages, None, SERVICE_DAYS)
+        return Credentials(pem, key_pem(key, None), identifier)
 
     def trust(self, name: str, public_key: bytes, *, days: float = 365, not_before: datetime | None = None) -> bytes:
         """Trust a creator of jobs: sign the certificate (PEM) of its Ed25519 public key (32 bytes).
@@ -288,6 +308,27 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def signing_request(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return the request (PEM) to sign the certificate of a key."""
+    builder = x509.CertificateSigningRequestBuilder().subject_name(_name("agent"))
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def requested_key(request: bytes) -> ec.EllipticCurvePublicKey:
+    """Return the key of a signing request (PEM); ValueError unless it is a P-256 key whose holder has signed it."""
+    try:
+        found = x509.load_pem_x509_csr(request)
+        key = found.public_key()
+        is_signed = found.is_signature_valid
+    except Exception as error:  # whatever the library raises for bytes of a stranger
+        raise ValueError("the signing request cannot be read (PEM)") from error
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise ValueError("the key of the signing request is no P-256 key")
+    if not is_signed:
+        raise ValueError("the signing request is not signed by its key")
+    return key
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey, password: bytes | None) -> bytes:

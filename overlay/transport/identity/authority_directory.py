@@ -127,9 +127,21 @@ class AuthorityDirectory:
     ) -> Credentials:
         """Admit an agent as `Authority.issue` does, and record the certificate."""
         credentials = authority.issue(name, node_id=node_id, days=days, key_password=key_password)
-        with self._locked():
+        with self.locked():
             self._write_down(credentials.certificate_pem, name, AGENT_ROLE, credentials.node_id)
         return credentials
+
+    def admit(
+        self, authority: Authority, name: str, request: bytes, *, node_id: int | None = None, days: float
+    ) -> tuple[bytes, int]:
+        """Admit the holder of the key of a signing request (PEM), and record the certificate; return it with the id.
+
+        ValueError for an invalid request or name.
+        """
+        pem, identifier = authority.admit(name, request, node_id=node_id, days=days)
+        with self.locked():
+            self._write_down(pem, name, AGENT_ROLE, identifier)
+        return pem, identifier
 
     def trust(self, authority: Authority, name: str, public_key: bytes, *, days: float, out: Path) -> Issued:
         """Trust a creator as `Authority.trust` does; record the certificate and write it to a new file.
@@ -138,7 +150,7 @@ class AuthorityDirectory:
         """
         pem = authority.trust(name, public_key, days=days)
         identifier = creator_id(public_key)
-        with self._locked():
+        with self.locked():
             known = [one for one in self.issued() if one.node_id == format_id(identifier)]
             other = next((one.name for one in known if one.name != name), None)
             if other is not None:
@@ -190,7 +202,7 @@ class AuthorityDirectory:
     def revoke(self, authority: Authority, serials: Sequence[int], reason: x509.ReasonFlags) -> int:
         """Sign and write a list that includes these certificates; return its number."""
         now = datetime.now(UTC)
-        with self._locked():
+        with self.locked():
             last, revoked = self.revoked()
             known = {one.serial for one in revoked}
             again = [serial for serial in serials if serial in known]
@@ -220,7 +232,8 @@ class AuthorityDirectory:
         return line
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
+        """Hold the folder's lock."""
         path = self.path / LOCK_FILE
         try:
             with path.open("ab") as lock:

@@ -17,6 +17,8 @@ from overlay.wire.ids import ID_BYTES, Id, format_id, id_from_bytes, parse_id
 SCHEME = "elf"
 AGENT_ROLE = "agent"
 CREATOR_ROLE = "creator"
+ENROLMENT_ROLE = "enrolment"
+"""The service by which an authority admits agents."""
 NAME_CHARACTERS_MAX = 64
 """Length of the longest common name a certificate can hold."""
 _FLEET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -76,6 +78,8 @@ class Claims:
     serial: int
     expires_at: float
     """Seconds since the epoch."""
+    starts_at: float
+    """Seconds since the epoch."""
 
 
 def read_claims(certificate: Mapping[str, Any] | None) -> Claims:
@@ -84,7 +88,8 @@ def read_claims(certificate: Mapping[str, Any] | None) -> Claims:
         raise ValueError("there is no certificate")
     (fleet, role, node_id), name = read_uri(uris(certificate)), _name(certificate)
     expires_at = ssl.cert_time_to_seconds(certificate["notAfter"])
-    return Claims(fleet, role, name, node_id, int(certificate["serialNumber"], 16), expires_at)
+    starts_at = ssl.cert_time_to_seconds(certificate["notBefore"])
+    return Claims(fleet, role, name, node_id, int(certificate["serialNumber"], 16), expires_at, starts_at)
 
 
 def read_uri(names: list[str]) -> tuple[str, str, Id]:

@@ -1,0 +1,89 @@
+"""Enrols the agent of this machine: asks for its certificate by a token, and writes what the agent needs to use it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from agent import service_address
+from agent.enrolment.client import EnrolmentError, NewIdentity, enrol
+from agent.enrolment.identity_files import own_like_folder, put_identity
+from agent.enrolment.token import EnrolmentToken, TokenError, read_token
+from elf.errors import ElfError, UsageError
+from elf.setup.discovery import own_name
+from elf.terminal.terminal import tell
+from overlay import AuthorityError, replace_file
+
+ENROLLED_FILE = "conf.d/enrolled.toml"
+FOLDER_MODE, FILE_MODE = 0o750, 0o640
+
+
+def enrol_agent(token_at: str, name: str | None, out: Path, config: Path) -> None:
+    """Enrols the agent; says what was written, and the next step. ElfError or UsageError, one line, if it is not."""
+    token, address = _read(token_at)
+    chosen = own_name() if name is None else name
+    files = [out / "ca.pem", out / "agent.pem", out / "agent.key"]
+    taken = next((path for path in files[1:] if path.exists()), None)
+    if taken is not None:
+        raise ElfError(f"{taken}: is already there and is not written over; move it away to enrol this agent anew")
+    _make_folder(out)  # before the token is used up
+    try:
+        found = enrol(address, token, chosen)
+        put_identity(found, *files)
+    except (EnrolmentError, AuthorityError) as error:
+        raise ElfError(str(error)) from error
+    own_like_folder(*files)
+    click.echo(f"{out}: agent {chosen} of fleet {found.fleet}")
+    _name_files(config, found, chosen, files, address)
+    tell("next: elf init writes agent.toml, if there is none; then start the agent (systemctl enable --now elf-agent)")
+
+
+def _read(token_at: str) -> tuple[EnrolmentToken, str]:
+    text, at, host = token_at.partition("@")
+    if not at or not host:
+        raise UsageError("a token stands before the machine of the authority: TOKEN@HOST")
+    try:
+        return read_token(text), service_address(host)
+    except TokenError as error:
+        raise UsageError(f"the token {error}") from error
+    except ValueError as error:
+        raise UsageError(f"TOKEN@HOST: {error}") from error
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        if not out.is_dir():
+            out.mkdir(mode=FOLDER_MODE, parents=True)
+            own_like_folder(out)
+        probe = out / ".probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ElfError(f"{out}: {(error.strerror or str(error)).lower()}: --out names another folder") from error
+
+
+def _name_files(config: Path, found: NewIdentity, name: str, files: list[Path], address: str) -> None:
+    """Writes a file of the configuration that names the identity."""
+    ca, certificate, key = (json.dumps(str(path.absolute()), ensure_ascii=False) for path in files)
+    text = f"""\
+# Written by elf agent enroll.
+fleet = {json.dumps(found.fleet)}
+name = {json.dumps(name)}
+
+[identity]
+ca = {ca}
+certificate = {certificate}
+key = {key}
+authority = {json.dumps(address)}
+"""
+    file = config.parent / ENROLLED_FILE
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, text.encode(), FILE_MODE)
+        own_like_folder(file.parent, file)
+    except (OSError, AuthorityError) as error:
+        tell(f"{file} is not written ({error}): name the files in agent.toml:\n{text}")
+        return
+    click.echo(f"{file}: names these files in the configuration")
