@@ -29,9 +29,9 @@ class AgentOptions:
     fleet: str
     listen: str
     seeds: Sequence[str]
+    identity: str
     data_directory: str = "/var/lib/elf"
     control_socket: str = "/run/elf/control.sock"
-    identity: str = "/etc/elf"
 
 
 def streams_of(logs: Iterable[FoundLog]) -> dict[str, list[FoundLog]]:

@@ -13,7 +13,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +28,8 @@ BRIDGE = "elf-sidecar"
 NETWORK = ipaddress.ip_network("10.177.0.0/24")
 LANDLOCK = "landlock_create_ruleset landlock_add_rule landlock_restrict_self"
 """System calls of job programs, which containers are not let through by every systemd-nspawn."""
+HELD = '"$@" </dev/null & child=$!; read -r _; kill "$child" 2>/dev/null; wait "$child"'
+"""Runs a command until standard input ends: a signal to nsenter would not reach it."""
 BOOT_S = 60.0
 COMMAND_S = 120.0
 TOOLS = ("debootstrap", "unshare", "systemd-nspawn", "nsenter", "ip", "dpkg-deb")
@@ -122,9 +125,17 @@ class Machine:
         assert not check or done.returncode == 0, f"{' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done
 
-    def start(self, *command: str, **pipes: Any) -> subprocess.Popen[str]:
-        """Starts a command in the machine."""
-        return subprocess.Popen(self._inside(command), text=True, **pipes)
+    @contextmanager
+    def running(self, *command: str, **outputs: Any) -> Iterator[subprocess.Popen[str]]:
+        """Runs a command in the machine meanwhile; it is terminated at the end."""
+        held = ["sh", "-c", HELD, "sh", *command]
+        with subprocess.Popen(self._inside(held), stdin=subprocess.PIPE, text=True, **outputs) as process:
+            try:
+                yield process
+            finally:
+                assert process.stdin is not None
+                process.stdin.close()
+                process.wait(COMMAND_S)
 
     def output(self, *command: str) -> str:
         return self.run(*command).stdout.strip()

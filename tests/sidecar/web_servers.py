@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -43,13 +43,10 @@ class WebServers:
     @contextmanager
     def traffic(self) -> Iterator[None]:
         """Clients that ask every server some 45 times a second."""
-        clients = [machine.start("python3", "-c", TRAFFIC, stderr=subprocess.DEVNULL) for machine in self.machines]
-        try:
+        with ExitStack() as stack:
+            for machine in self.machines:
+                stack.enter_context(machine.running("python3", "-c", TRAFFIC, stderr=subprocess.DEVNULL))
             yield
-        finally:
-            for client in clients:
-                client.kill()
-                client.wait()
 
     def truth(self, window: Window) -> Counter[int]:
         """Requests by status in a window, as the servers have logged them."""
@@ -71,19 +68,15 @@ class LiveQuery:
     def __init__(self, machine: Machine, text: str, *options: str) -> None:
         self._machine = machine
         self._command = ("elf", "query", text, "--output", "json", *options)
+        self._stack = ExitStack()
 
     def __enter__(self) -> LiveQuery:
-        self._out = tempfile.TemporaryFile()
-        self._err = tempfile.TemporaryFile()
-        self._process = self._machine.start(*self._command, stdout=self._out, stderr=self._err)
+        self._out, self._err = (self._stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))  # noqa: SIM115
+        self._stack.enter_context(self._machine.running(*self._command, stdout=self._out, stderr=self._err))
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
-            self._process.terminate()
-        self._process.wait(30)
-        self._out.close()
-        self._err.close()
+        self._stack.close()
 
     @property
     def windows(self) -> list[Window]:
@@ -93,12 +86,11 @@ class LiveQuery:
     def wait_for(self, count: int, timeout_s: float = 90.0) -> list[Window]:
         """All windows, once there are that many more."""
         goal = len(self.windows) + count
-
-        def came() -> bool:
-            assert self._process.poll() is None or len(self.windows) >= goal, _whole(self._err).decode()
-            return len(self.windows) >= goal
-
-        wait_until(came, f"{count} more windows; {_whole(self._err).decode()}", timeout_s)
+        try:
+            wait_until(lambda: len(self.windows) >= goal, f"{count} more windows", timeout_s)
+        except AssertionError as error:
+            error.add_note(_whole(self._err).decode())
+            raise
         return self.windows
 
 

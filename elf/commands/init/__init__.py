@@ -8,7 +8,6 @@ import socket
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -23,6 +22,8 @@ from elf.terminal.terminal import printable, tell
 from overlay import AuthorityError
 
 DEFAULT_FILE = Path("/etc/elf/agent.toml")
+IDENTITY_FOLDERS = (Path("/etc/elf"), Path("/var/lib/elf/identity"))
+"""Folders with the agent's certificate: where it is copied to, and where the agent itself renews it."""
 DEFAULT_FLEET = "web"
 PORT = 7700
 FILE_MODE = 0o640
@@ -58,9 +59,12 @@ def init(
     prints = str(file) == "-"
     if not (prints or force):
         _check_free(file)
-    options = AgentOptions("", "", listen or f"{_own_address()}:{PORT}", seeds)
-    held_name, held_fleet = _identity(Path(options.identity) / "agent.pem")
-    options = replace(options, name=name or held_name or own_name(), fleet=fleet or held_fleet or DEFAULT_FLEET)
+    folder = next((folder for folder in IDENTITY_FOLDERS if (folder / "agent.pem").exists()), IDENTITY_FOLDERS[0])
+    held_name, held_fleet = _identity(folder / "agent.pem")
+    options = AgentOptions(
+        name=name or held_name or own_name(), fleet=fleet or held_fleet or DEFAULT_FLEET,
+        listen=listen or f"{_own_address()}:{PORT}", seeds=seeds, identity=str(folder),
+    )  # fmt: skip
     found = find_logs(root)
     streams = streams_of(found.logs)
     text = agent_file(options, streams)
