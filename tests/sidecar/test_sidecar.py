@@ -16,7 +16,7 @@ from machines import Machine, wait_until
 from web_servers import HOSTILE_AGENT, LiveQuery, WebServers, follow_each_other, rows
 
 pytestmark = pytest.mark.sidecar
-QUERY = "SELECT status, COUNT(*) AS hits FROM web GROUP BY status WINDOWING 5 SECONDS GRACE 15 SECONDS"
+QUERY = "SELECT status, COUNT(*) AS hits FROM web GROUP BY status WINDOWING 3 SECONDS GRACE 10 SECONDS"
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SNIPPETS = {
     "nginx/elf.conf": "/etc/nginx/conf.d/elf.conf",
