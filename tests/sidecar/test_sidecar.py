@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ SNIPPETS = {
     "rsyslog/30-elf-web.conf": "/etc/rsyslog.d/30-elf-web.conf",
     "logrotate/elf-web": "/etc/logrotate.d/elf-web",
 }
+ENROLMENT_PORT = 7699
 CONFIGURATION = "/etc/elf/agent.toml"
 JOB = """\
 import elf
@@ -45,6 +47,14 @@ def install(machine: Machine, package: Path) -> str:
     return machine.run("dpkg", "--force-unsafe-io", "--install", f"/srv/{package.name}").stdout
 
 
+def listens(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
 def is_active(machine: Machine) -> bool:
     return machine.unit("ActiveState") == "active"
 
@@ -54,7 +64,7 @@ def test_the_package_makes_user_folders_and_configuration_and_names_the_next_ste
 ) -> None:
     for machine in servers.machines:
         said = install(machine, previous)
-        assert re.search(r"1\. elf init .*2\. systemctl enable --now elf-agent", said, re.DOTALL)
+        assert re.search(r"1\. elf agent enroll .* && elf init .*2\. systemctl enable --now elf-agent", said, re.DOTALL)
     web = servers.first
     assert web.output("stat", "-c", "%U %G %a", "/etc/elf", "/var/lib/elf").split("\n") == [
         "root elf 2750",
@@ -85,11 +95,12 @@ def test_a_machine_without_certificate_says_what_is_missing(servers: WebServers)
 def test_three_agents_make_a_fleet(servers: WebServers) -> None:
     web = servers.first
     web.run("elf", "ca", "init", "/srv/web-ca", "--fleet", "web", "--no-password")
+    with web.running("elf", "ca", "serve", "/srv/web-ca", "--listen", web.address):
+        wait_until(lambda: listens(web.address, ENROLMENT_PORT), "the authority admits agents")
+        for machine in servers.machines:
+            token = web.output("elf", "ca", "token", "/srv/web-ca")
+            machine.run("elf", "agent", "enroll", f"{token}@{web.address}")
     for machine in servers.machines:
-        web.run("elf", "ca", "issue", "/srv/web-ca", machine.name, "--out", f"/srv/{machine.name}")
-        for name in ("ca.pem", "agent.pem", "agent.key"):
-            content = web.path(f"/srv/{machine.name}/{name}").read_text()
-            machine.run("install", "-g", "elf", "-m", "0640", "/dev/stdin", f"/etc/elf/{name}", text=content)
         seeds = [] if machine is web else ["--seed", f"{web.address}:7700"]
         machine.run("elf", "init", "--force", "--listen", f"{machine.address}:7700", *seeds)
         assert machine.output("elf", "config", "check", CONFIGURATION) == "ok"
