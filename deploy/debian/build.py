@@ -159,7 +159,7 @@ class Build:
             (control / script).chmod(0o755)
         package = output / f"{NAME}_{self.version}_{self._architecture()}.deb"
         output.mkdir(parents=True, exist_ok=True)
-        self._run("dpkg-deb", "--root-owner-group", "-Zxz", "-z1", "--build", self.stage, package)
+        self._run("dpkg-deb", "--root-owner-group", "-Zzstd", "-z10", "--build", self.stage, package)
         return package
 
     def _is_program(self, path: Path) -> bool:

@@ -31,7 +31,7 @@ LANDLOCK = "landlock_create_ruleset landlock_add_rule landlock_restrict_self"
 HELD = '"$@" </dev/null & child=$!; read -r _; kill "$child" 2>/dev/null; wait "$child"'
 """Runs a command until standard input ends: a signal to nsenter would not reach it."""
 BOOT_S = 60.0
-COMMAND_S = 120.0
+COMMAND_S = 300.0
 TOOLS = ("debootstrap", "unshare", "systemd-nspawn", "nsenter", "ip", "dpkg-deb")
 
 
@@ -203,7 +203,7 @@ class Machine:
         shutil.rmtree(self._folder)
 
 
-def wait_until(condition: Any, what: str, timeout_s: float = 30.0) -> None:
+def wait_until(condition: Any, what: str, timeout_s: float = 90.0) -> None:
     """Returns when the condition holds; AssertionError when it does not in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
