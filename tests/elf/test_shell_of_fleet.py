@@ -94,7 +94,7 @@ def test_jobs_and_columns_are_completed_followed_and_stopped(fleet: AgentFleet, 
     screen.until("elf stop products")
     screen.prompts()
     screen.type("SHOW JOBS;" + ENTER)
-    screen.until("WINDOWING 1")
+    screen.until("WINDOWING")
     screen.type("\\d web" + ENTER)
     screen.until("decides its type")
     screen.prompts()
