@@ -23,6 +23,7 @@ COMMANDS = (
     "config",
     "creator",
     "demo",
+    "doctor",
     "drain",
     "follow",
     "init",

@@ -167,12 +167,13 @@ def _traffic(figures: AgentFigures) -> Iterator[Metric]:
 
 
 def _archive(figures: AgentFigures) -> Iterator[Metric]:
+    """The metrics of the archive; without one they are named, and have no values."""
     archive = figures.archive
-    if archive is None:
-        return
-    streams = [(_label(one.name), one) for one in archive.streams]
-    yield _gauge("elf_archive_disk_free_bytes", "Bytes left on the archive's disk.", archive.disk_free_bytes)
-    yield _gauge("elf_archive_fault", "1 while nothing is archived because of a fault.", bool(archive.fault))
+    free = None if archive is None else float(archive.disk_free_bytes)
+    fault = None if archive is None else float(bool(archive.fault))
+    streams = [] if archive is None else [(_label(one.name), one) for one in archive.streams]
+    yield GaugeMetricFamily("elf_archive_disk_free_bytes", "Bytes left on the archive's disk.", value=free)
+    yield GaugeMetricFamily("elf_archive_fault", "1 while nothing is archived because of a fault.", value=fault)
     yield _labelled(GaugeMetricFamily, "elf_archive_lag_bytes", "Bytes of lines that are not archived yet.",
                     ((name, one.lag_bytes) for name, one in streams))  # fmt: skip
     yield _labelled(GaugeMetricFamily, "elf_archive_bytes", "Bytes of the archive.",

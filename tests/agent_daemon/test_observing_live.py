@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import resource
+import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,6 +26,7 @@ from overlay import Authority
 
 pytestmark = pytest.mark.live
 CONNECTIONS = 1000
+METRIC = re.compile(r"\b((?:elf|process)_[a-z_]+[a-z])\b")
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -127,6 +131,28 @@ def look_around(agent: Watched) -> None:
 def _whole_tree(*socket: str) -> dict[str, Any] | None:
     tree: dict[str, Any] = json.loads(elf("tree", "products\n\x1b[31m", "--output", "json", *socket).out)
     return tree if len(tree["places"]) == 2 else None
+
+
+def test_every_metric_that_rules_the_dashboard_and_documents_name_is_there(agent: Watched) -> None:
+    status, page = agent.get("/metrics")
+    assert status == 200
+    known = set(re.findall(r"^([a-z_]+)[ {]", page, re.MULTILINE)) | set(
+        re.findall(r"^# TYPE (\S+)", page, re.MULTILINE)
+    )
+    root = Path(__file__).parents[2]
+    rules = (root / "deploy/prometheus/elf-rules.yml").read_text()
+    panels = json.loads((root / "deploy/grafana/elf-fleet.json").read_text())["panels"]
+    named = {
+        "rules": METRIC.findall("".join(re.findall(r"expr: (?:>-\n)?(.*?)(?=\n +(?:for|labels):)", rules, re.DOTALL))),
+        "dashboard": METRIC.findall(" ".join(one["expr"] for panel in panels for one in panel["targets"])),
+        "documents": METRIC.findall((root / "docs/observing.md").read_text()),
+    }
+    assert {where: sorted(set(names) - known) for where, names in named.items()} == {one: [] for one in named}
+    assert len(set(named["rules"])) > 15
+    assert len(set(named["dashboard"])) > 25
+    check = shutil.which("promtool")
+    if check is not None:
+        assert subprocess.run([check, "check", "metrics"], input=page.encode(), check=False).returncode == 0
 
 
 def test_new_lines_of_a_stream_are_shown_as_events_or_as_they_are(agent: Watched) -> None:
