@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 from memory_fleet import WALL_MS, Fleet, events
+from program_fleet import Make
 
 from agent import Feed, StreamOptions
 from agent.parsing import Parsed
@@ -190,3 +191,54 @@ def test_streams_that_come_and_go_all_the_time_leave_nothing_behind() -> None:
     fleet.write(0, "web", "a")
     fleet.pass_time(4.0)
     assert fleet.windows()[at // 2 * 2] == (1, 1, 1, 0)
+
+
+WORDS = """
+    import elf
+
+    class Words(elf.Job):
+        reads = {"product": "string"}
+        query = 'SELECT word, COUNT(*) AS n FROM "web*" GROUP BY word WINDOWING 2 SECONDS'
+
+        def map(self, event):
+            for word in (event["product"] or "").split():
+                yield {"word": word}
+"""
+
+
+def test_code_that_maps_events_gets_those_of_streams_that_come_and_go(fleet_of: Make) -> None:
+    fleet = fleet_of(1, streams=WEB)
+    (agent,) = fleet.agents
+
+    def pass_time(seconds: float) -> None:
+        for _ in range(round(seconds / 0.25)):
+            fleet.wait(0.25)
+            fleet.catch_up()
+
+    def change(streams: Mapping[str, StreamOptions]) -> None:
+        agent.change_streams(streams, fleet.now, fleet.wall_ms)
+        fleet.catch_up()
+
+    def write(stream: str, text: str) -> None:
+        for feed in agent.ingest.feeds():
+            if feed.stream == stream:
+                fleet.give(agent, feed.key, events(text, at_ms=fleet.wall_ms))
+        fleet.work()
+
+    fleet.submit_code(WORDS, grace_ms=GRACE_MS)
+    pass_time(4.25)
+    write("web", "a b")
+    change(BOTH)
+    write("web", "a")
+    write("web2", "c")
+    pass_time(2.0)
+    write("web", "a")
+    write("web2", "c c")
+    pass_time(2.75)
+    change(WEB)
+    write("web", "a")
+    pass_time(4.0)
+    found = {one.window_start: {row["word"]: row["n"] for row in one.rows} for one in fleet.results}
+    assert list(found.values()) == [{"a": 2, "b": 1}, {"a": 1, "c": 2}, {"a": 1}]
+    assert [len(one.partial) for one in fleet.results] == [0, 0, 1]
+    assert sum(one.late for one in fleet.results) == 0

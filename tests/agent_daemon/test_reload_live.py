@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,18 @@ QUERY = (
 
 
 @contextmanager
-def written(folder: Path, **products: str) -> Iterator[None]:
-    """Logs (`name="product"`) to which numbered events are written all the time."""
+def written(folder: Path, *, timed: bool = False, **products: str) -> Iterator[None]:
+    """Logs (`name="product"`) to which numbered events are written all the time; `timed`: with their times."""
     ended = threading.Event()
 
     def write() -> None:
         number = 0
         while not ended.wait(0.02):
             number += 1
+            time = {"time": datetime.now(UTC).isoformat()} if timed else {}
             for name, product in products.items():
                 with (folder / f"{name}.log").open("a") as file:
-                    file.write(json.dumps({"product": product, "seq": number}) + "\n")
+                    file.write(json.dumps({"product": product, "seq": number} | time) + "\n")
 
     writer = threading.Thread(target=write)
     writer.start()
