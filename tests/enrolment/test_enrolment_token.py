@@ -38,6 +38,7 @@ def test_every_misread_letter_is_noticed(at: int) -> None:
         (TOKEN.text[:-1] + "ß", "is misread|is no token"),
         ("elf1-" + "a" * 100_000, "is misread"),
     ],
+    ids=["nothing", "another version", "too short", "too long", "a digit", "a letter of no alphabet", "huge"],
 )
 def test_what_is_no_token_is_said_to_be_none(text: str, words: str) -> None:
     with pytest.raises(TokenError, match=words):
