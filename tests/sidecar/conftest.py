@@ -48,6 +48,7 @@ def previous(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "".join(f"Version: {PREVIOUS_VERSION}\n" if one.startswith("Version:") else one for one in lines)
     )
     target = FOLDER / "packages" / f"elf-agent_{PREVIOUS_VERSION}.deb"
+    target.parent.mkdir(parents=True, exist_ok=True)
     pack = ["dpkg-deb", "--root-owner-group", "-Zzstd", "-z1", "--build", str(stage), str(target)]
     subprocess.run(pack, check=True, capture_output=True)
     shutil.rmtree(stage)
