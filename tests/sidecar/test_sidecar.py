@@ -208,8 +208,8 @@ def test_an_upgrade_leaves_no_window_out(servers: WebServers, package: Path) -> 
             query.wait_for(2)
         windows = query.wait_for(5)
     assert follow_each_other(windows)
-    wrong = [window for window in windows if rows(window) != servers.truth(window)]
-    assert all(window["partial"] or window["missing"] for window in wrong[1:]), wrong
+    less = [window for window in windows[1:] if rows(window) != servers.truth(window)]
+    assert all(window["partial"] or window["missing"] or window["expected"] < 3 for window in less), less
     assert windows[-1]["contributors"] == 3
     assert rows(windows[-1]) == servers.truth(windows[-1])
 
