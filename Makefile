@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Platforms that `make wheels` builds for.
 WHEELS ?= manylinux_2_17_x86_64 manylinux_2_17_aarch64 musllinux_1_2_x86_64 musllinux_1_2_aarch64 macosx_11_0_x86_64 macosx_11_0_arm64
 
-.PHONY: demo test test-all test-net test-sidecar check bench fuzz wheels deb clean
+.PHONY: demo test test-all test-net test-sidecar test-dashboard check bench fuzz wheels deb clean
 
 demo: $(READY)
 	@$(BIN)/elf demo
@@ -32,6 +32,9 @@ test-net: $(READY_TO_TEST)
 
 test-sidecar: $(READY_TO_TEST)
 	@$(BIN)/python -m pytest -m sidecar -v -x tests/sidecar
+
+test-dashboard: $(READY_TO_TEST)
+	@$(BIN)/python -m pytest -m dashboard -v -x tests/dashboard
 
 check: $(READY_TO_TEST)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check

@@ -22,6 +22,7 @@ COMMANDS = (
     "completion",
     "config",
     "creator",
+    "dashboard",
     "demo",
     "doctor",
     "drain",

@@ -70,7 +70,7 @@ LONGEST = {
 """Files of live tests that are begun first: one that took half a minute at the end would run alone."""
 ONE_THREAD = {"POLARS_MAX_THREADS": "1"}
 """Frames of a few rows: threads of Polars would only wait for each other beside two workers."""
-QUICK = "not slow and not live and not net and not spark and not sidecar"
+QUICK = "not slow and not live and not net and not spark and not sidecar and not dashboard"
 NATIVE = ("agent_parsing", "archive", "cbt", "cbt_native")
 """Folders with the tests of what is there natively and in Python: they are run both ways."""
 NIGHTLY = {"HYPOTHESIS_PROFILE": "nightly"}
@@ -84,11 +84,12 @@ DEFAULT: Sequence[Phase] = (
 """Spark leaves processors idle while it plans and shuffles; what waits for real time has the machine to itself."""
 EVERYTHING: Sequence[Phase] = (
     [
-        Step("fast", "not live and not net and not spark and not sidecar", None, SPREAD, NIGHTLY),
+        Step("fast", "not live and not net and not spark and not sidecar and not dashboard", None, SPREAD, NIGHTLY),
         Step("spark", "spark", "spark", (), NIGHTLY),
     ],
     [Step("live", "live and not net and not spark", "live", FLEETS)],
     [Step("exact", QUICK, None, SPREAD, ONE_THREAD | {"ELF_NATIVE": "0"}, NATIVE)],
+    [Step("dashboard", "dashboard", "dashboard", ("-v",))],
     [Step("net", "net", "net", ("-v",))],
     [Step("sidecar", "sidecar", "sidecar", ("-v", "-x"))],
 )

@@ -62,8 +62,8 @@ class ChartWriter:
     def write(self, result: WindowResult) -> None:
         rows = result.rows
         if self._measure is None:
-            self._measure = next((name for name in self._measures if _is_measured(rows, name)), None)
-        values, more = _values(rows, self._measure, self._measures)
+            self._measure = next((name for name in self._measures if is_measured(rows, name)), None)
+        values, more = group_values(rows, self._measure, self._measures)
         point = _Point(result.window_start, result.window_end, values, more, completeness(result))
         if point.start is None and point.end is None:
             self._console.print(self._bars(point))
@@ -111,7 +111,8 @@ class ChartWriter:
         return Group(Text(head), *lines, *cut, Text(newest.completeness, style="dim"))
 
 
-def _is_measured(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+def is_measured(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    """Whether a column has a number that can be drawn."""
     return any(_as_number(row.get(name)) is not None for row in rows)
 
 
@@ -125,7 +126,7 @@ def _as_number(value: Any) -> float | None:
     return number if isfinite(number) else None
 
 
-def _values(
+def group_values(
     rows: Sequence[Mapping[str, Any]], measure: str | None, measures: Sequence[str]
 ) -> tuple[dict[str, float], int]:
     """The largest groups' values, and the number of further groups with a value."""

@@ -1,0 +1,163 @@
+"""The page in a real Chromium, with eight agents behind it: `make test-dashboard`.
+
+    ELF_SCREENSHOTS=docs/images make test-dashboard
+
+writes the pictures of docs/dashboard.md.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fleet_for_pages import AGENTS, Dashboard, dashboard, writing_fleet
+
+from elf.demo.agents.agents import AgentFleet
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.dashboard,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),
+    pytest.mark.filterwarnings("default"),
+]
+PATIENCE_MS = 60_000
+QUERY = """SELECT product, COUNT(*) AS n FROM web
+GROUP BY product
+WINDOWING 1 SECOND GRACE 1 SECOND"""
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentFleet]:
+    with writing_fleet(tmp_path_factory.mktemp("fleet")) as agents:
+        yield agents
+
+
+@pytest.fixture(scope="module")
+def served(fleet: AgentFleet) -> Iterator[Dashboard]:
+    with dashboard(socket=fleet.socket("agent-1")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[playwright.Browser]:
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: playwright.Browser, served: Dashboard) -> Iterator[playwright.Page]:
+    """The page after the printed link; nothing may be loaded from elsewhere, and no script may fail."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = context.new_page()
+    opened.set_default_timeout(PATIENCE_MS)
+    faults: list[str] = []
+    asked: list[str] = []
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.on("console", lambda line: faults.append(line.text) if line.type == "error" else None)
+    opened.on("request", lambda request: asked.append(request.url))
+    opened.goto(served.link)
+    yield opened
+    context.close()
+    assert faults == []
+    origin = served.link.partition("login")[0]
+    assert [url for url in asked if not url.startswith((origin, "data:", origin.replace("http", "ws")))] == []
+
+
+def picture(page: playwright.Page, name: str) -> None:
+    if folder := os.environ.get("ELF_SCREENSHOTS"):
+        page.screenshot(path=str(Path(folder, name)), full_page=True)
+
+
+def result(page: playwright.Page) -> playwright.Locator:
+    return page.get_by_role("region", name="Result", exact=True)
+
+
+def test_a_query_its_live_chart_a_killed_agent_explain_and_stop(page: playwright.Page, fleet: AgentFleet) -> None:
+    """The way of a user, by keyboard alone."""
+    page.get_by_text(f"{AGENTS} of {AGENTS} agents are well").wait_for()
+    editor = page.get_by_label("Query in ELF QL")
+    editor.focus()
+    page.keyboard.insert_text(QUERY)
+    page.keyboard.press("Control+Enter")
+    result(page).get_by_text(f"{AGENTS} of {AGENTS} agents", exact=True).wait_for()
+    rows = page.get_by_role("region", name="Rows of the newest window")
+    rows.get_by_role("cell", name="hats").wait_for()
+    assert rows.get_by_text("<b>coats</b>\\x1b[31m").is_visible(), "what logs say is text, and no markup"
+    chart = result(page).get_by_role("img", name="chart of n, 3 groups")
+    chart.locator("svg path").first.wait_for()
+    before = page.locator("#result").inner_text()
+    page.wait_for_function("before => document.getElementById('result').innerText != before", arg=before)
+
+    fleet.kill("agent-5")
+    result(page).get_by_text(f"{AGENTS - 1} of {AGENTS} agents · missing agent-5").wait_for()
+    page.get_by_text("agent-5 is silent").wait_for()
+
+    button(page, "Explain").focus()
+    page.keyboard.press("Enter")
+    page.locator("#query").get_by_text("At the master").wait_for()
+    picture(page, "dashboard.png")
+
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function("document.body.classList.contains('body--dark')")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing is cut on a phone"
+    picture(page, "dashboard-phone.png")
+
+    button(page, "Stop").focus()
+    page.keyboard.press("Enter")
+    result(page).get_by_text("was stopped").wait_for()
+    page.get_by_text("no jobs").wait_for()
+    fleet.restart("agent-5")
+
+
+def test_an_error_is_shown_at_its_place_and_nothing_is_run(page: playwright.Page) -> None:
+    page.get_by_label("Query in ELF QL").fill("SELECT product, COUNT(*)\nFROM web GRUP BY product")
+    button(page, "Run").click()
+    page.get_by_role("alert").get_by_text("line 2, column 10").wait_for()
+    page.wait_for_function("document.getSelection().toString() == 'GRUP'")
+    assert "Run a query" in result(page).inner_text()
+
+
+def test_a_query_ends_with_its_page_unless_it_goes_on(page: playwright.Page, served: Dashboard) -> None:
+    page.get_by_label("Query in ELF QL").fill(QUERY)
+    page.get_by_label("Name (optional)").fill("stays")
+    page.get_by_label("Goes on when this page is closed").check()
+    button(page, "Run").click()
+    result(page).get_by_text("stays: ").wait_for()
+    page.goto(served.link.partition("login")[0])
+    page.get_by_role("region", name="Jobs", exact=True).get_by_text("stays").first.click()
+    button(page, "Follow").click()
+    result(page).get_by_text("stays: 1 window").wait_for()
+    button(page, "Stop job").click()
+    page.get_by_text("no jobs").wait_for()
+
+
+def test_nobody_comes_in_without_the_token_nor_from_another_site(served: Dashboard) -> None:
+    address = served.link.partition("login")[0]
+    socket = "socket.io/?EIO=4&transport=polling"
+    with httpx.Client(base_url=address) as stranger:
+        assert stranger.get("/").headers["location"] == "/login"
+        assert stranger.get(f"/_nicegui_ws/{socket}").status_code == 401
+        assert stranger.post("/login", data={"token": "guessed"}).status_code == 401
+        hostile = {"cookie": "elf-dashboard=\xff; " + "a=b; " * 200}
+        assert stranger.get("/x", headers=hostile).status_code == 401
+    with httpx.Client(base_url=address) as user:
+        assert user.get(served.link).status_code == 303
+        answer = user.get("/?query=SELECT+1")
+        assert answer.status_code == 200
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert user.get(f"/_nicegui_ws/{socket}", headers={"origin": address.rstrip("/")}).status_code != 403
+        foreign = {"origin": "http://127.0.0.1:1"}
+        assert user.post(f"/_nicegui_ws/{socket}", headers=foreign).status_code == 403
+
+
+def button(page: playwright.Page, name: str) -> playwright.Locator:
+    return page.get_by_role("button", name=name, exact=True)
