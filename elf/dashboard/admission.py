@@ -42,7 +42,7 @@ input, button {{ font: inherit; padding: .5rem; width: 100%; box-sizing: border-
 </main></body></html>"""
 
 
-class Admission:
+class PageAdmission:
     """An ASGI application around another one. `token`: None where the TLS layer has let the browser in."""
 
     def __init__(self, app: ASGIApp, token: str | None, *, is_https: bool) -> None:

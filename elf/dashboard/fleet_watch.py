@@ -1,4 +1,4 @@
-"""What all pages know of the fleet: one look at a time, shared, and none while no page asks."""
+"""Looks at the fleet for all pages together: one look at a time, and none while no page asks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SeenAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FleetLook:
     """The fleet at one moment. `fault`: why there is no newer one. `agents_left`, `jobs_left`: more than are here.
 
     `unknown`: the number of agents that do not answer and have not done so before.
@@ -65,11 +65,11 @@ class FleetWatch:
         self._client = client
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._look = Look()
+        self._look = FleetLook()
         self._looked_at = -FRESH_S
         self._answered: dict[str, tuple[float, AgentEntry]] = {}
 
-    async def look(self) -> Look:
+    async def look(self) -> FleetLook:
         """The fleet now, or a moment ago; where the agent cannot be asked, what was last known, and why."""
         async with self._lock:
             if self._clock() - self._looked_at >= FRESH_S:
@@ -77,7 +77,7 @@ class FleetWatch:
                 self._looked_at = self._clock()
             return self._look
 
-    def _ask(self) -> Look:
+    def _ask(self) -> FleetLook:
         try:
             status = self._client.status()
             fleet = self._client.fleet()
@@ -88,7 +88,7 @@ class FleetWatch:
         silent = self._remember(fleet.agents)
         seen = [SeenAgent(entry, "leaving" if entry.leaving else "ok") for entry in fleet.agents]
         agents = sorted([*seen, *silent], key=lambda one: one.entry.node_id)
-        return Look(
+        return FleetLook(
             agents=agents[:AGENTS_MAX],
             jobs=jobs[:JOBS_MAX],
             rights=rights,

@@ -1,4 +1,4 @@
-"""Where the page may be served, and what protects it there."""
+"""Decides at which addresses the page may be served, and what protects it there."""
 
 from __future__ import annotations
 

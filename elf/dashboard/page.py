@@ -8,13 +8,13 @@ from collections.abc import Callable
 from nicegui import ui
 
 from elf.client.sync_client import SyncClient, SyncJob
-from elf.dashboard.fleet_watch import FleetWatch, Look
-from elf.dashboard.live_job import LiveJob
+from elf.dashboard.fleet_watch import FleetLook, FleetWatch
 from elf.dashboard.sections.fleet import FleetSection
 from elf.dashboard.sections.jobs import JobsSection
 from elf.dashboard.sections.parts import button
 from elf.dashboard.sections.query import QuerySection, QueryToRun
 from elf.dashboard.sections.result import ResultSection
+from elf.dashboard.watched_job import WatchedJob
 from elf.errors import ElfError
 from elf.output.measures import measures_of
 from elf.terminal.terminal import printable
@@ -29,14 +29,14 @@ THEMES: dict[bool | None, tuple[str, bool | None]] = {
 """The name of each theme, and the one that comes after it."""
 
 
-class Page:
+class DashboardPage:
     """Builds the page for one browser and keeps it up to date while that is connected."""
 
     def __init__(self, client: SyncClient, watch: FleetWatch) -> None:
         self._client = client
         self._watch = watch
-        self._look = Look()
-        self._live: LiveJob | None = None
+        self._look = FleetLook()
+        self._live: WatchedJob | None = None
         self._change = -1
         self._build_header()
         with ui.element("div").classes("elf-page"):
@@ -44,7 +44,7 @@ class Page:
                 self._query = QuerySection(self._run)
             self._result = ResultSection(self._stop)
             self._fleet = FleetSection()
-            self._jobs = JobsSection(self._follow, self._stop)
+            self._jobs = JobsSection(client, self._follow, self._stop)
         ui.timer(LOOK_EVERY_S, self._look_around)
         ui.timer(RESULT_EVERY_S, self._show_result)
         ui.context.client.on_delete(self._leave)
@@ -93,7 +93,7 @@ class Page:
         self._leave()
         self._change = -1
         self._result.begin(what)
-        self._live = LiveJob(opened, measures_of)
+        self._live = WatchedJob(opened, measures_of)
 
     async def _stop(self, app: str) -> None:
         try:

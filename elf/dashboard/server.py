@@ -11,10 +11,10 @@ from fastapi import FastAPI
 from nicegui import Client, ui
 
 from elf.client.sync_client import SyncClient
-from elf.dashboard.admission import Admission
+from elf.dashboard.admission import PageAdmission
 from elf.dashboard.fleet_watch import FleetWatch
 from elf.dashboard.listening import Listening
-from elf.dashboard.page import Page
+from elf.dashboard.page import DashboardPage
 
 PAGES_MAX = 32
 CONNECTIONS_MAX = 200
@@ -37,18 +37,18 @@ def serve(client: SyncClient, place: Listening, bound: socket.socket) -> None:
         if len(Client.instances) > PAGES_MAX:
             ui.label(f"{PAGES_MAX} pages are open, and no more are served: close one, and load this page again.")
             return
-        Page(client, watch)
+        DashboardPage(client, watch)
 
     ui.run_with(
         app, dark=None, tailwind=False, language="en-US", reconnect_timeout=RECONNECTION_S,
         message_history_length=MESSAGES_KEPT, show_welcome_message=False,
     )  # fmt: skip
     logging.getLogger("nicegui").setLevel(logging.ERROR)
-    server = uvicorn.Server(_config(Admission(app, place.token, is_https=place.certificate is not None), place))
+    server = uvicorn.Server(_config(PageAdmission(app, place.token, is_https=place.certificate is not None), place))
     server.run(sockets=[bound])
 
 
-def _config(app: Admission, place: Listening) -> uvicorn.Config:
+def _config(app: PageAdmission, place: Listening) -> uvicorn.Config:
     import ssl
 
     return uvicorn.Config(

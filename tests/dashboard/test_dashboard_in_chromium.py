@@ -8,6 +8,7 @@ writes the pictures of docs/dashboard.md.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_a_query_its_live_chart_a_killed_agent_explain_and_stop(page: playwright
     page.keyboard.press("Control+Enter")
     result(page).get_by_text(f"{AGENTS} of {AGENTS} agents", exact=True).wait_for()
     rows = page.get_by_role("region", name="Rows of the newest window")
-    rows.get_by_role("cell", name="hats").wait_for()
+    rows.get_by_role("rowheader", name="hats").wait_for()
     assert rows.get_by_text("<b>coats</b>\\x1b[31m").is_visible(), "what logs say is text, and no markup"
     chart = result(page).get_by_role("img", name="chart of n, 3 groups")
     chart.locator("svg path").first.wait_for()
@@ -135,7 +136,13 @@ def test_a_query_ends_with_its_page_unless_it_goes_on(page: playwright.Page, ser
     page.goto(served.link.partition("login")[0])
     page.get_by_role("region", name="Jobs", exact=True).get_by_text("stays").first.click()
     button(page, "Follow").click()
-    result(page).get_by_text("stays: 1 window").wait_for()
+    result(page).get_by_text(re.compile(r"stays: \d+ windows?")).wait_for()
+    button(page, "Tree").click()
+    details = page.get_by_role("region", name="Details of a job")
+    details.get_by_text(f"stays: {AGENTS} of {AGENTS} agents, master agent-").wait_for()
+    assert details.get_by_role("rowheader", name="agent-").count() == AGENTS
+    button(page, "Log").click()
+    details.get_by_text("Last lines of stays").wait_for()
     button(page, "Stop job").click()
     page.get_by_text("no jobs").wait_for()
 
@@ -147,7 +154,7 @@ def test_nobody_comes_in_without_the_token_nor_from_another_site(served: Dashboa
         assert stranger.get("/").headers["location"] == "/login"
         assert stranger.get(f"/_nicegui_ws/{socket}").status_code == 401
         assert stranger.post("/login", data={"token": "guessed"}).status_code == 401
-        hostile = {"cookie": "elf-dashboard=\xff; " + "a=b; " * 200}
+        hostile = {b"cookie": b"elf-dashboard=\xff; " + b"a=b; " * 200}
         assert stranger.get("/x", headers=hostile).status_code == 401
     with httpx.Client(base_url=address) as user:
         assert user.get(served.link).status_code == 303

@@ -13,7 +13,7 @@ from elf.dashboard.drawing.chart import chart_options
 from elf.dashboard.drawing.ring import ring
 from elf.dashboard.drawing.tables import table
 from elf.dashboard.listening import bound_socket, listening
-from elf.dashboard.live_job import Point
+from elf.dashboard.watched_job import ChartPoint
 from elf.errors import ElfError, UsageError
 
 
@@ -67,7 +67,7 @@ def test_a_taken_port_is_one_line() -> None:
 def test_names_from_logs_are_no_markup_and_no_names_of_options() -> None:
     hostile = ":alert(1)<script>\x1b[31m\u202e"
     assert "<script>" not in table(hostile, [hostile], [[hostile]], keys=[hostile])
-    options = chart_options([Point("2026-01-01T00:00:00Z", {hostile: 1.0}, 0)], hostile)
+    options = chart_options([ChartPoint("2026-01-01T00:00:00Z", {hostile: 1.0}, 0)], hostile)
 
     def names(value: object) -> list[str]:
         if isinstance(value, dict):

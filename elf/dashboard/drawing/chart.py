@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from elf.dashboard.live_job import Point
+from elf.dashboard.watched_job import ChartPoint
 from elf.terminal.terminal import printable
 
 GROUPS_SHOWN = 12
@@ -17,7 +17,7 @@ COLOURS = ["#2f7ed8", "#d9822b", "#1f9d6b", "#b565d9", "#d64550", "#7a8a99", "#0
 Options = dict[str, Any]
 
 
-def chart_options(points: Sequence[Point], measure: str | None) -> Options:
+def chart_options(points: Sequence[ChartPoint], measure: str | None) -> Options:
     """Lines over windows, or bars for each group of a result without windows."""
     if not points or measure is None:
         return {}
@@ -38,7 +38,7 @@ def chart_options(points: Sequence[Point], measure: str | None) -> Options:
     return _options(title, [clock(point.label) for point in points], series)
 
 
-def largest_groups(points: Sequence[Point]) -> list[str]:
+def largest_groups(points: Sequence[ChartPoint]) -> list[str]:
     """The groups with the largest sums over all points."""
     sums: dict[str, float] = {}
     for point in points:
@@ -47,7 +47,7 @@ def largest_groups(points: Sequence[Point]) -> list[str]:
     return sorted(sums, key=lambda name: (-sums[name], name))[:GROUPS_SHOWN]
 
 
-def described(points: Sequence[Point], measure: str | None) -> str:
+def described(points: Sequence[ChartPoint], measure: str | None) -> str:
     """The chart in words."""
     if not points or measure is None:
         return "no chart: the result has no column of numbers"

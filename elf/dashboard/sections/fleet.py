@@ -6,7 +6,7 @@ from nicegui import ui
 
 from elf.dashboard.drawing.ring import ring, summary
 from elf.dashboard.drawing.tables import duration, table
-from elf.dashboard.fleet_watch import Look, SeenAgent
+from elf.dashboard.fleet_watch import FleetLook, SeenAgent
 from elf.dashboard.sections.parts import scrolled_html, section
 from elf.terminal.terminal import printable
 
@@ -23,7 +23,7 @@ class FleetSection:
             self._ring = ui.html("")
             self._table = scrolled_html("Agents")
 
-    def show(self, look: Look) -> None:
+    def show(self, look: FleetLook) -> None:
         self._fault.text = printable(look.fault)
         if look.asked:
             unknown = f"; {look.unknown} others do not answer" if look.unknown else ""

@@ -10,8 +10,10 @@ from nicegui import events, ui
 
 from agent.access.owners import shown_owner
 from agent.control.messages import JobEntry
+from elf.client.sync_client import SyncClient
 from elf.dashboard.drawing.tables import counted, duration, table
-from elf.dashboard.fleet_watch import Look
+from elf.dashboard.fleet_watch import FleetLook
+from elf.dashboard.sections.details import JobDetails
 from elf.dashboard.sections.parts import button, scrolled_html, section
 
 TITLES = ("Job", "Stream", "Agents", "Lag", "Version", "Master", "Owner", "Query")
@@ -22,8 +24,10 @@ _KEY_OF_ROW = "(e) => { const row = e.target.closest('tr[data-key]'); if (row) e
 class JobsSection:
     """Lists jobs; one is selected, to be followed or stopped."""
 
-    def __init__(self, follow: Callable[[str], None], stop: Callable[[str], Awaitable[None]]) -> None:
-        self._look = Look()
+    def __init__(
+        self, client: SyncClient, follow: Callable[[str], None], stop: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._look = FleetLook()
         self._follow = follow
         self._stop = stop
         with section("Jobs", "jobs"):
@@ -31,10 +35,13 @@ class JobsSection:
                 self._select = ui.select([], label="Job", on_change=self._allow).props("outlined dense for=elf-job")
                 self._select.style("min-width: 12rem")
                 self._follow_button = button("Follow", self._on_follow)
+                self._tree_button = button("Tree", self._on_tree)
+                self._log_button = button("Log", self._on_log)
                 self._stop_button = button("Stop job", self._on_stop)
             self._note = ui.label("").props("role=status").classes("elf-dim")
             self._table = scrolled_html("Jobs")
             self._table.classes("elf-wide")
+            self._details = JobDetails(client)
             self._table.on("click", self._on_row, js_handler=_KEY_OF_ROW)
         self._allow()
 
@@ -44,7 +51,7 @@ class JobsSection:
         value: str | None = self._select.value
         return value
 
-    def show(self, look: Look) -> None:
+    def show(self, look: FleetLook) -> None:
         self._look = look
         names = [job.app for job in look.jobs]
         if names != self._select.options:
@@ -67,13 +74,22 @@ class JobsSection:
         if self.selected is not None:
             self._follow(self.selected)
 
+    async def _on_tree(self) -> None:
+        if self.selected is not None:
+            await self._details.show_tree(self.selected)
+
+    async def _on_log(self) -> None:
+        if self.selected is not None:
+            await self._details.show_log(self.selected)
+
     async def _on_stop(self) -> None:
         if self.selected is not None:
             await self._stop(self.selected)
 
     def _allow(self) -> None:
         job = next((job for job in self._look.jobs if job.app == self.selected), None)
-        self._follow_button.set_enabled(job is not None)
+        for one in (self._follow_button, self._tree_button, self._log_button):
+            one.set_enabled(job is not None)
         self._stop_button.set_enabled(job is not None and self._look.may_stop(job))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from nicegui import ui
 
 from elf.dashboard.drawing.tables import definitions
-from elf.dashboard.fleet_watch import Look
+from elf.dashboard.fleet_watch import FleetLook
 from elf.dashboard.sections.parts import button, section
 from elf.errors import ElfError, UsageError
 from elf.statements.statements import ExplainStatement, SelectStatement, read_statement
@@ -26,7 +26,7 @@ if (box) {{ box.focus(); box.setSelectionRange({start}, {end}); }}
 
 @dataclass(frozen=True, slots=True)
 class QueryToRun:
-    """What the person has asked for. `app`: its name, None for one that is made up."""
+    """A query as the person wants it. `app`: its name, None for one that is made up."""
 
     text: str
     app: str | None
@@ -59,7 +59,7 @@ class QuerySection:
             self._note = ui.label("").classes("elf-dim").props("role=status")
             self._explanation = ui.html("").props("id=explanation")
 
-    def show(self, look: Look) -> None:
+    def show(self, look: FleetLook) -> None:
         self._run_button.set_enabled(look.may_query)
         who = printable(look.rights.name)
         self._note.text = (

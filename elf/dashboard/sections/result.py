@@ -8,8 +8,8 @@ from nicegui import ui
 
 from elf.dashboard.drawing.chart import chart_options, described
 from elf.dashboard.drawing.tables import counted, table
-from elf.dashboard.live_job import ShownWindow, Watched
 from elf.dashboard.sections.parts import button, scrolled_html, section
+from elf.dashboard.watched_job import NewestWindow, WatchedState
 from elf.terminal.terminal import printable
 
 
@@ -41,7 +41,7 @@ class ResultSection:
         self._chart.set_visibility(False)
         self._button.set_enabled(False)
 
-    def show(self, seen: Watched, *, may_stop: bool) -> None:
+    def show(self, seen: WatchedState, *, may_stop: bool) -> None:
         self._app = seen.app
         self._title.text = f"{printable(seen.app)}: {_progress(seen)}" if seen.app else "The query was not taken."
         self._query.text = printable(seen.query)
@@ -51,7 +51,7 @@ class ResultSection:
             self._show_window(seen.newest)
             self._show_chart(seen)
 
-    def _show_window(self, window: ShownWindow) -> None:
+    def _show_window(self, window: NewestWindow) -> None:
         is_whole = window.contributors == window.expected
         self._completeness.text = complete(window)
         self._completeness.classes(
@@ -62,7 +62,7 @@ class ResultSection:
         caption = f"{counted(len(window.rows), 'row')}{_span(window)}{left}"
         self._rows.content = table(caption, window.columns, window.rows)
 
-    def _show_chart(self, seen: Watched) -> None:
+    def _show_chart(self, seen: WatchedState) -> None:
         options = chart_options(seen.points, seen.measure)
         self._chart.set_visibility(bool(options))
         if options:
@@ -77,22 +77,22 @@ class ResultSection:
             await self._stop(self._app)
 
 
-def complete(window: ShownWindow) -> str:
-    """Who is in a window, and who is missing."""
+def complete(window: NewestWindow) -> str:
+    """The agents in a window by number, and the missing ones by name."""
     said = f"{window.contributors} of {window.expected} agents"
     if window.missing:
         said += f" · missing {', '.join(map(printable, window.missing))}"
     return said
 
 
-def _progress(seen: Watched) -> str:
+def _progress(seen: WatchedState) -> str:
     parts = [counted(seen.windows, "window")]
     if seen.acknowledged is not None:
         parts.append(f"{seen.acknowledged.agents} of {seen.acknowledged.expected} agents run it")
     return ", ".join(parts)
 
 
-def _span(window: ShownWindow) -> str:
+def _span(window: NewestWindow) -> str:
     if window.start is None and window.end is None:
         return ""
     return f", {window.start or '…'} to {window.end or '…'}"

@@ -25,8 +25,8 @@ _POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """What a chart shows of a window: each of its largest groups' values, and the number of further groups."""
+class ChartPoint:
+    """The part of a window that a chart shows: each of its largest groups' values, and the number of further groups."""
 
     label: str
     values: Mapping[str, float]
@@ -34,7 +34,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownWindow:
+class NewestWindow:
     """The newest window, cut to what a page shows. `rows_left`: the number of further rows."""
 
     start: str | None
@@ -49,7 +49,7 @@ class ShownWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedState:
     """A job as far as it has come. `change` counts; `ended` says why there will be no other window, "" before.
 
     `windows`: the number that has come in all.
@@ -59,15 +59,15 @@ class Watched:
     app: str
     query: str
     acknowledged: Acknowledged | None
-    newest: ShownWindow | None
-    points: Sequence[Point]
+    newest: NewestWindow | None
+    points: Sequence[ChartPoint]
     measure: str | None
     windows: int
     note: str
     ended: str
 
 
-class LiveJob:
+class WatchedJob:
     """Follows a job until it ends or is left. `opened` makes the job to enter, `measures` names aggregates of a query.
 
     Leaving it ends a query that was not to go on.
@@ -78,8 +78,8 @@ class LiveJob:
         self._measures_of = measures
         self._measures: Sequence[str] = ()
         self._measure: str | None = None
-        self._points: deque[Point] = deque(maxlen=WINDOWS_KEPT)
-        self._newest: ShownWindow | None = None
+        self._points: deque[ChartPoint] = deque(maxlen=WINDOWS_KEPT)
+        self._newest: NewestWindow | None = None
         self._app = self._query = self._note = self._ended = ""
         self._acknowledged: Acknowledged | None = None
         self._change = self._windows = 0
@@ -92,12 +92,12 @@ class LiveJob:
         """Ends following, soon; does not wait."""
         self._is_left.set()
 
-    def seen(self, change: int) -> Watched | None:
+    def seen(self, change: int) -> WatchedState | None:
         """The job as it is; None if nothing has changed since the given change."""
         with self._lock:
             if self._change == change:
                 return None
-            return Watched(
+            return WatchedState(
                 self._change, self._app, self._query, self._acknowledged, self._newest, tuple(self._points),
                 self._measure, self._windows, self._note, self._ended,
             )  # fmt: skip
@@ -148,7 +148,7 @@ class LiveJob:
         label = result.window_end or result.window_start or ""
         if self._points and self._points[-1].label == label:
             self._points.pop()  # the same window, which has more events now
-        self._points.append(Point(label, values, more))
+        self._points.append(ChartPoint(label, values, more))
 
 
 def _ending(ended: Ended, app: str) -> str:
@@ -165,9 +165,9 @@ def _ending(ended: Ended, app: str) -> str:
             return f"{app} is lost: no agent knows it any more."
 
 
-def _cut(result: Result) -> ShownWindow:
+def _cut(result: Result) -> NewestWindow:
     rows = [[_cell(row.get(name)) for name in result.columns] for row in result.rows[:ROWS_KEPT]]
-    return ShownWindow(
+    return NewestWindow(
         start=result.window_start,
         end=result.window_end,
         columns=tuple(result.columns),
