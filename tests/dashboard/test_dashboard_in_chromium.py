@@ -2,7 +2,7 @@
 
     ELF_SCREENSHOTS=docs/images make test-dashboard
 
-writes the pictures of docs/dashboard.md.
+writes pictures of the page, on a desk and on a phone.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ def page(browser: playwright.Browser, served: Dashboard) -> Iterator[playwright.
 
 def picture(page: playwright.Page, name: str) -> None:
     if folder := os.environ.get("ELF_SCREENSHOTS"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=str(Path(folder, name)), full_page=True)
 
 
