@@ -69,7 +69,7 @@ def _options(title: str, categories: list[str], series: list[Options]) -> Option
     return {
         "animation": False,
         "color": COLOURS,
-        "aria": {"enabled": True, "decal": {"show": True}},
+        "aria": {"enabled": True, "label": {"enabled": False}, "decal": {"show": True}},
         "tooltip": {"trigger": "axis", "confine": True},
         "legend": {"type": "scroll", "top": 0, "show": len(series) > 1},
         "grid": {"left": 8, "right": 16, "top": 48, "bottom": 8, "containLabel": True},
