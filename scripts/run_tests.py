@@ -77,9 +77,9 @@ NIGHTLY = {"HYPOTHESIS_PROFILE": "nightly"}
 DEFAULT: Sequence[Phase] = (
     [
         Step("fast", QUICK, None, SPREAD, ONE_THREAD),
-        Step("spark", "spark and not slow and not net and not sidecar", "spark"),
+        Step("spark", "spark and not slow and not net and not sidecar and not dashboard", "spark"),
     ],
-    [Step("live", "live and not slow and not net and not spark and not sidecar", "live", FLEETS)],
+    [Step("live", "live and not slow and not net and not spark and not sidecar and not dashboard", "live", FLEETS)],
 )
 """Spark leaves processors idle while it plans and shuffles; what waits for real time has the machine to itself."""
 EVERYTHING: Sequence[Phase] = (

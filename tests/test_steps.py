@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
-MARKS = ("slow", "live", "net", "spark", "sidecar")
+MARKS = ("slow", "live", "net", "spark", "sidecar", "dashboard")
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_every_test_is_in_a_step(marks: frozenset[str]) -> None:
     from run_tests import DEFAULT, EVERYTHING
 
     assert len(steps_with(EVERYTHING, marks)) >= 1
-    assert len(steps_with(DEFAULT, marks)) == (0 if marks & {"slow", "net", "sidecar"} else 1)
+    assert len(steps_with(DEFAULT, marks)) == (0 if marks & {"slow", "net", "sidecar", "dashboard"} else 1)
 
 
 def test_steps_load_all_files_with_their_mark() -> None:
