@@ -53,7 +53,14 @@ class AgentProcess:
     `config` may be changed before `start`, and so may `program`, which runs it.
     """
 
-    def __init__(self, folder: Path, authority: Authority, name: str = "agent-1", seeds: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        authority: Authority,
+        name: str = "agent-1",
+        seeds: tuple[str, ...] = (),
+        node_id: int | None = None,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.name = name
@@ -75,7 +82,7 @@ name = "web"
 paths = ["*.log"]
 """
         (folder / "ca.pem").write_bytes(authority.certificate_pem)
-        authority.issue(name).save(folder / "agent.pem", folder / "agent.key")
+        authority.issue(name, node_id=node_id).save(folder / "agent.pem", folder / "agent.key")
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
 

@@ -22,9 +22,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.control.messages import TapRequest
 from elf.client.sync_client import SyncClient
-from overlay import Authority
+from overlay import Authority, app_id
 
 pytestmark = pytest.mark.live
+APP = "products\n\x1b[31m"
 CONNECTIONS = 1000
 METRIC = re.compile(r"\b((?:elf|process)_[a-z_]+[a-z])\b")
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -65,9 +66,9 @@ class Watched(AgentProcess):
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """The first of two agents; the other one knows it."""
+    """The first of two agents, and the master of the job; the other one knows it."""
     folder, authority = tmp_path_factory.mktemp("watched"), Authority.create("shop")
-    first = Watched(folder / "a", authority).serve_metrics()
+    first = Watched(folder / "a", authority, node_id=int(app_id(APP, b""))).serve_metrics()
     second = AgentProcess(folder / "b", authority, "agent-2", (first.address,))
     for one in (first, second):
         (one.folder / "web.log").write_text("")
@@ -92,7 +93,7 @@ def test_what_an_agent_reads_seals_and_publishes_is_counted(agent: Watched) -> N
     assert agent.value("elf_agent_info", agent="agent-1", fleet="shop", version="0.1.0") == 1
     write(agent, event(0))
     text = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"
-    with SyncClient(str(agent.control_socket), 20).query(text, app="products\n\x1b[31m") as job:
+    with SyncClient(str(agent.control_socket), 20).query(text, app=APP) as job:
         eventually(lambda: agent.value("elf_jobs", state="working") == 1, "the job works")
         look_around(agent)
         write(agent, *map(event, range(20)), "no event")
@@ -106,7 +107,7 @@ def test_what_an_agent_reads_seals_and_publishes_is_counted(agent: Watched) -> N
     assert found["elf_stream_malformed_lines_total", (("stream", "web"),)] == 1
     assert found["process_resident_memory_bytes", ()] > 50e6
     lags = [labels for name, labels in found if name == "elf_pane_lag_seconds"]
-    assert [dict(labels)["app"] for labels in lags] == ["products\n\x1b[31m"]
+    assert [dict(labels)["app"] for labels in lags] == [APP]
 
 
 def look_around(agent: Watched) -> None:
@@ -116,7 +117,7 @@ def look_around(agent: Watched) -> None:
     look = json.loads(top.out)
     assert [one["agent"] for one in look["fleet"]["agents"]] == ["agent-1", "agent-2"]
     assert look["fleet"]["silent"] == 0
-    assert [job["app"] for job in look["jobs"]] == ["products\n\x1b[31m"]
+    assert [job["app"] for job in look["jobs"]] == [APP]
     assert "2 agents" in elf("top", *socket).out
     tree = eventually(lambda: _whole_tree(*socket), "both are in the tree, one below the other")
     (top_place,) = (place for place in tree["places"] if place["parent"] is None)
@@ -124,12 +125,12 @@ def look_around(agent: Watched) -> None:
     assert top_place["roles"][0] == "master"
     assert (below["parent"], below["depth"]) == (top_place["node_id"], 1)
     assert below["choice"] in ("prefix", "nearer")
-    assert f"{below['agent']}  worker" in elf("tree", "products\n\x1b[31m", *socket).out
+    assert f"{below['agent']}  worker" in elf("tree", APP, *socket).out
     assert elf("tree", "nothing", *socket).code == 1
 
 
 def _whole_tree(*socket: str) -> dict[str, Any] | None:
-    tree: dict[str, Any] = json.loads(elf("tree", "products\n\x1b[31m", "--output", "json", *socket).out)
+    tree: dict[str, Any] = json.loads(elf("tree", APP, "--output", "json", *socket).out)
     return tree if len(tree["places"]) == 2 else None
 
 
