@@ -10,7 +10,7 @@ from query.explain import Explanation, aggregate_texts, explain, measures, relat
 from query.functions import signatures
 from query.model.errors import QueryError, listed, nearest
 from query.model.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TREES_MAX
-from query.model.streams import patterns, selects
+from query.model.streams import covers, patterns, selects
 from query.model.timestamps import format_timestamp
 from query.model.types import Schema
 from query.optimizer import Rewriting
@@ -53,6 +53,7 @@ __all__ = [
     "analyze",
     "analyze_with_rules",
     "apps",
+    "covers",
     "explain",
     "format_query",
     "format_timestamp",

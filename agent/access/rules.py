@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from agent.access.owners import is_same_owner
 from overlay import Id, app_id
+from query import covers
 
 ALL = ("*",)
 
@@ -94,32 +95,6 @@ class AccessRule:
     @property
     def has_everything(self) -> bool:
         return "*" in self.streams and "*" in self.apps
-
-
-def covers(pattern: str, selected: str) -> bool:
-    """Whether a pattern matches everything that a name, or another pattern, can match.
-
-    >>> covers("api-*", "api-eu"), covers("api-*", "api-eu-*"), covers("api-?", "api-*"), covers("*", "web")
-    (True, True, False, True)
-    """
-    place = at = 0
-    star, taken = -1, 0
-    while at < len(selected):
-        if place < len(pattern) and pattern[place] == "*":
-            star, taken = place, at
-            place += 1
-        elif place < len(pattern) and _covers_one(pattern[place], selected[at]):
-            place, at = place + 1, at + 1
-        elif star >= 0:  # the last star takes one more
-            taken += 1
-            place, at = star + 1, taken
-        else:
-            return False
-    return not pattern[place:].strip("*")
-
-
-def _covers_one(pattern: str, selected: str) -> bool:
-    return pattern == selected or (pattern == "?" and selected != "*")
 
 
 def standing_rules(agent_uid: int, agent_group: int, written: Iterable[AccessRule]) -> tuple[AccessRule, ...]:

@@ -47,15 +47,29 @@ def is_pattern(text: str) -> bool:
     return not SPECIAL.isdisjoint(text)
 
 
-def _matches(pattern: str, name: str) -> bool:
-    """Whether a name matches a pattern. Each star takes as little as possible; only the last one is ever extended."""
+def covers(pattern: str, selected: str) -> bool:
+    """Whether a pattern matches everything that a name, or another pattern, can match.
+
+    >>> covers("api-*", "api-eu"), covers("api-*", "api-eu-*"), covers("api-?", "api-*"), covers("*", "web")
+    (True, True, False, True)
+    """
+    return _matches(pattern, selected, takes_star=False)
+
+
+def _matches(pattern: str, name: str, *, takes_star: bool = True) -> bool:
+    """Whether a name matches a pattern. Each star takes as little as possible; only the last one is ever extended.
+
+    `takes_star`: a question mark stands for a star too, which is a character like others in a name.
+    """
     place = at = 0
     star, taken = -1, 0
     while at < len(name):
         if place < len(pattern) and pattern[place] == "*":
             star, taken = place, at
             place += 1
-        elif place < len(pattern) and pattern[place] in ("?", name[at]):
+        elif place < len(pattern) and (
+            pattern[place] == name[at] or (pattern[place] == "?" and (takes_star or name[at] != "*"))
+        ):
             place, at = place + 1, at + 1
         elif star >= 0:
             taken += 1
