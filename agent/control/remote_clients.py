@@ -17,11 +17,11 @@ from agent import log
 from agent.access.owners import is_key_id, owner_of_creator
 from agent.access.rules import Principal
 from agent.control.server import (
-    ACCEPT_RETRY_S,
     IDENTIFY_AGAIN_S,
     Answerer,
     RequestServer,
     UnknownClientError,
+    accept,
 )
 from agent.errors import StartError
 from overlay import CreatorTrust, Trust, UntrustedCreatorError, creator_id, format_id, parse_address
@@ -86,14 +86,7 @@ class RemoteClients:
     async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
         async with listener:
             while True:
-                try:
-                    stream = await listener.accept()
-                except OSError as error:  # out of descriptors or memory, which may become free again
-                    self.counters["not_accepted"] += 1
-                    log.warn("cannot accept a client", error=error)
-                    await trio.sleep(ACCEPT_RETRY_S)
-                else:
-                    nursery.start_soon(self._welcome, stream)
+                nursery.start_soon(self._welcome, await accept(listener, self.counters))
 
     async def _welcome(self, stream: trio.SocketStream) -> None:
         """Serves one connection from its handshake to its end; never raises."""

@@ -153,6 +153,17 @@ class Connection:
 Answerer = Callable[[Request, Connection], Awaitable[None]]
 
 
+async def accept(listener: trio.SocketListener, failures: Counter[str]) -> trio.SocketStream:
+    """The next connection. While descriptors or memory are short, tries again, and counts `not_accepted`."""
+    while True:
+        try:
+            return await listener.accept()
+        except OSError as error:
+            failures["not_accepted"] += 1
+            log.warn("cannot accept a client", error=error)
+            await trio.sleep(ACCEPT_RETRY_S)
+
+
 class ControlServer:
     """Serves the socket at `path`. `agent`: the agent's name. `counters`: see `RequestServer`."""
 
@@ -185,14 +196,8 @@ class ControlServer:
             async with listener, trio.open_nursery() as nursery:
                 task_status.started()
                 while True:
-                    try:
-                        stream = await listener.accept()
-                    except OSError as error:  # out of descriptors or memory, which may become free again
-                        self.counters["not_accepted"] += 1
-                        log.warn("cannot accept a client", error=error)
-                        await trio.sleep(ACCEPT_RETRY_S)
-                    else:
-                        nursery.start_soon(self._requests.serve_client, stream, partial(self._identify, stream))
+                    stream = await accept(listener, self.counters)
+                    nursery.start_soon(self._requests.serve_client, stream, partial(self._identify, stream))
 
     async def _identify(self, stream: trio.SocketStream) -> Principal:
         try:

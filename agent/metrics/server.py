@@ -14,6 +14,7 @@ import trio
 
 from agent import log
 from agent.configuration.config import MetricsConfig
+from agent.control.server import accept
 from agent.control.socket_file import bind_control_socket, no_longer_there
 from agent.errors import StartError
 from agent.metrics.figures import AgentHealth
@@ -29,13 +30,12 @@ REQUEST_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 10.0
 """Upper bound on the time a client takes to read its answer."""
 BIND_RETRY_S = 10.0
-ACCEPT_RETRY_S = 0.5
 _READ_BYTES = 8 << 10
 
 
 class MetricsServer:
     """Serves the agent's metrics where its configuration says. `counters`: requests, and those that were refused, with
-    connections that lost their place.
+    connections that lost their place; and failures to accept one.
     """
 
     def __init__(self, config: MetricsConfig | None, health: AgentHealth, *, clients_max: int = CLIENTS_MAX) -> None:
@@ -90,12 +90,7 @@ class MetricsServer:
     ) -> None:
         async with listener:
             while True:
-                try:
-                    stream = await listener.accept()
-                except OSError as error:  # out of descriptors or memory, which may become free again
-                    log.warn("cannot accept a client of metrics", error=error)
-                    await trio.sleep(ACCEPT_RETRY_S)
-                    continue
+                stream = await accept(listener, self.counters)
                 if len(self._clients) >= self._clients_max:  # the one that has been here longest makes room
                     self.counters["refused"] += 1
                     self._clients.pop(next(iter(self._clients))).cancel()
