@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -57,6 +57,30 @@ PLAIN = (
 )
 
 
+class _OfStream(NamedTuple):
+    """A metric of each stream: a number of its statistics. The name of one that only grows ends with `_total`."""
+
+    name: str
+    attribute: str
+    help: str
+
+
+STREAM = (
+    _OfStream("elf_stream_events_total", "events", "Events read of a stream."),
+    _OfStream("elf_stream_malformed_lines_total", "malformed", "Lines of a stream that are no event."),
+    _OfStream("elf_stream_read_bytes_total", "bytes_read", "Bytes read of a stream."),
+    _OfStream("elf_stream_files", "files", "Files of a stream that are read now."),
+    _OfStream("elf_stream_unreadable_files", "unreadable", "Files of a stream that cannot be read."),
+    _OfStream("elf_stream_at_end", "at_end", "1 where all lines of a stream are read."),
+)
+ARCHIVED = (
+    _OfStream("elf_archive_lag_bytes", "lag_bytes", "Bytes of lines that are not archived yet."),
+    _OfStream("elf_archive_bytes", "bytes", "Bytes of the archive."),
+    _OfStream("elf_archive_dropped_rows_total", "dropped_rows", "Lines deleted before they were archived."),
+    _OfStream("elf_archive_gaps_total", "gaps", "Losses of an unknown number of lines."),
+)
+
+
 def families(figures: AgentFigures) -> Iterator[Metric]:
     """All metrics of an agent. O(streams + jobs whose lag is told)."""
     yield from _agent(figures)
@@ -88,20 +112,8 @@ def _plain(named: _Named, parts: Mapping[str, Mapping[str, float]]) -> Metric:
 
 
 def _streams(figures: AgentFigures) -> Iterator[Metric]:
-    read = figures.streams.items()
-    streams = [(_label(name), one) for name, one in read]
-    yield _labelled(CounterMetricFamily, "elf_stream_events_total", "Events read of a stream.",
-                    ((name, one.events) for name, one in streams))  # fmt: skip
-    yield _labelled(CounterMetricFamily, "elf_stream_malformed_lines_total", "Lines of a stream that are no event.",
-                    ((name, one.malformed) for name, one in streams))  # fmt: skip
-    yield _labelled(CounterMetricFamily, "elf_stream_read_bytes_total", "Bytes read of a stream.",
-                    ((name, one.bytes_read) for name, one in streams))  # fmt: skip
-    yield _labelled(GaugeMetricFamily, "elf_stream_files", "Files of a stream that are read now.",
-                    ((name, one.files) for name, one in streams))  # fmt: skip
-    yield _labelled(GaugeMetricFamily, "elf_stream_unreadable_files", "Files of a stream that cannot be read.",
-                    ((name, one.unreadable) for name, one in streams))  # fmt: skip
-    yield _labelled(GaugeMetricFamily, "elf_stream_at_end", "1 where all lines of a stream are read.",
-                    ((name, one.at_end) for name, one in streams))  # fmt: skip
+    streams = [(printable(name), one) for name, one in figures.streams.items()]
+    yield from _each(STREAM, streams)
     lost = CounterMetricFamily("elf_stream_lost_files_total", "Files of a stream that were truncated, broken, "
                                "gone before their end, or missed.", labels=("stream", "reason"))  # fmt: skip
     for name, one in streams:
@@ -136,7 +148,7 @@ def _jobs(figures: AgentFigures) -> Iterator[Metric]:
     lags = GaugeMetricFamily("elf_pane_lag_seconds", "Time since the end of the last published pane of a live job; "
                              "of the jobs that lag most.", labels=("app", "app_id"))  # fmt: skip
     for lag in jobs.lags:
-        lags.add_metric((_label(lag.name), format_id(lag.app_id)), lag.seconds)
+        lags.add_metric((printable(lag.name), format_id(lag.app_id)), lag.seconds)
     yield lags
     yield _gauge("elf_tree_children", "Children in the trees of all jobs together.", jobs.children)
     yield _gauge("elf_tree_children_max", "Children in the tree of a job with the most.", jobs.children_most)
@@ -171,22 +183,10 @@ def _archive(figures: AgentFigures) -> Iterator[Metric]:
     archive = figures.archive
     free = None if archive is None else float(archive.disk_free_bytes)
     fault = None if archive is None else float(bool(archive.fault))
-    streams = [] if archive is None else [(_label(one.name), one) for one in archive.streams]
+    streams = [] if archive is None else [(printable(one.name), one) for one in archive.streams]
     yield GaugeMetricFamily("elf_archive_disk_free_bytes", "Bytes left on the archive's disk.", value=free)
     yield GaugeMetricFamily("elf_archive_fault", "1 while nothing is archived because of a fault.", value=fault)
-    yield _labelled(GaugeMetricFamily, "elf_archive_lag_bytes", "Bytes of lines that are not archived yet.",
-                    ((name, one.lag_bytes) for name, one in streams))  # fmt: skip
-    yield _labelled(GaugeMetricFamily, "elf_archive_bytes", "Bytes of the archive.",
-                    ((name, one.bytes) for name, one in streams))  # fmt: skip
-    yield _labelled(CounterMetricFamily, "elf_archive_dropped_rows_total", "Lines deleted before they were archived.",
-                    ((name, one.dropped_rows) for name, one in streams))  # fmt: skip
-    yield _labelled(CounterMetricFamily, "elf_archive_gaps_total", "Losses of an unknown number of lines.",
-                    ((name, one.gaps) for name, one in streams))  # fmt: skip
-
-
-def _label(text: str) -> str:
-    """The text without lone surrogates, which no encoder takes."""
-    return printable(text)
+    yield from _each(ARCHIVED, streams)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
@@ -197,14 +197,14 @@ def _counter(name: str, text: str, value: float) -> Metric:
     return CounterMetricFamily(name, text, value=float(value))
 
 
-def _labelled(
-    kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, text: str, values: Iterable[tuple[str, float]]
-) -> Metric:
-    """A metric with a value for each stream."""
-    family = kind(name, text, labels=("stream",))
-    for stream, value in values:
-        family.add_metric((stream,), float(value))
-    return family
+def _each(metrics: Iterable[_OfStream], streams: Sequence[tuple[str, object]]) -> Iterator[Metric]:
+    """The metrics with a value for each stream."""
+    for metric in metrics:
+        kind = CounterMetricFamily if metric.name.endswith("_total") else GaugeMetricFamily
+        family = kind(metric.name, metric.help, labels=("stream",))
+        for stream, one in streams:
+            family.add_metric((stream,), float(getattr(one, metric.attribute)))
+        yield family
 
 
 def _histogram(name: str, text: str, delays: DelayHistogram) -> Metric:
