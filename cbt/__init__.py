@@ -11,10 +11,11 @@ from cbt.native.library import tree_status
 from cbt.tree.rows import RowBuffer
 from cbt.tree.snapshots import SnapshotError
 from cbt.tree.spill_files import DiskQuota, SpillError, SpillFile, SpillFiles
-from cbt.tree.tree import CompressedBufferTree, TreeStatistics
+from cbt.tree.tree import ROOT_BYTES_MAX, CompressedBufferTree, TreeStatistics
 from cbt.windows import SESSION_TIMES, CompleteWindow, Consolidator, OpenSessions, SessionLayout, WindowSize, pane_of
 
 __all__ = [
+    "ROOT_BYTES_MAX",
     "SESSION_TIMES",
     "Aggregate",
     "ColumnFunction",

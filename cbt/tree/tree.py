@@ -42,6 +42,8 @@ from cbt.tree.snapshots import read_snapshot, write_snapshot
 from cbt.tree.spill_files import DiskQuota, SpillError
 from cbt.tree.spilled_leaf import SpilledLeaf
 
+ROOT_BYTES_MAX = 2**23
+"""Memory that a root has of a memory limit, unless told otherwise: larger roots hardly make an agent faster."""
 _ROOT_ROWS = 2**18
 _FRAMES_AHEAD = 4  # frames that one half of a divided tree may be behind the other
 _FANOUT = 256
@@ -101,7 +103,7 @@ class CompressedBufferTree:
         memory_limit_bytes: int | None = None,
         spill_directory: str | PathLike[str] | None = None,
         spill_quota: DiskQuota | None = None,
-        root_bytes_max: int = 2**23,
+        root_bytes_max: int = ROOT_BYTES_MAX,
         executor: Executor | None = None,
     ) -> None:
         if fanout is None:

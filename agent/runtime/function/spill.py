@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from cbt import DiskQuota
+from cbt import ROOT_BYTES_MAX, DiskQuota
 
-ROOT_BYTES = 1 << 23
-"""Memory of a job's groups that are not in order yet: with more, an agent is hardly faster."""
 UNWRITTEN = "what a job counts does not fit its memory, and cannot be written to disk: it stays in memory"
 UNREAD = "what a job had counted cannot be read from disk: its result is without that, and says so"
 
@@ -27,7 +25,7 @@ class SpillArea:
         directory: Path,
         warn: Callable[[str, str], None] = lambda _what, _why: None,
         quota: DiskQuota | None = None,
-        root_bytes: int = ROOT_BYTES,
+        root_bytes: int = ROOT_BYTES_MAX,
     ) -> None:
         self.memory_bytes = memory_bytes
         self.directory = directory
