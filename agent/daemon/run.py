@@ -14,7 +14,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 
 import trio
@@ -145,6 +145,12 @@ async def _run(
     ):
         daemon = Daemon(config, identity, directory, program, started)
         return await daemon.run(signals, hangups)
+
+
+@cache
+def _version() -> str:
+    """The version of ELF, which is read from disk when somebody first asks for it."""
+    return version("elf-stream")
 
 
 def _raise_descriptor_limit() -> None:
@@ -358,7 +364,7 @@ class Daemon(AgentObserver):
 
     def agent_asked(self, asked: AgentAsked) -> None:
         described = own_description(
-            asked, self._agent, self._feeds.statistics(), version("elf-stream"), time.monotonic() - self._started,
+            asked, self._agent, self._feeds.statistics(), _version(), time.monotonic() - self._started,
             wall_ms(),
         )  # fmt: skip
         self._pump.do(partial(self._agent.discovery.describe, asked, described))
@@ -553,7 +559,7 @@ class Daemon(AgentObserver):
         return AgentFigures(
             agent=self._config.name,
             fleet=self._config.fleet,
-            version=version("elf-stream"),
+            version=_version(),
             is_active=node.is_active,
             is_leaving=agent.drain.has_begun,
             peers=len({peer.node_id for peer in (*node.leaf_set.members, *node.routing_table)}),

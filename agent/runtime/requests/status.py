@@ -77,6 +77,8 @@ def local_job_status(job: LocalJob, announce: Announce | None, node: Node) -> Lo
 
 LAGS_MAX = 200
 """Upper bound on the jobs whose lag is told one by one."""
+AWAITED_MAX = 64
+"""Upper bound on the children that are named as awaited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +119,6 @@ def job_figures(jobs: Iterable[LocalJob], directory: JobDirectory, node: Node, w
             lags.append(JobLag(job.app_id, known.name if known else "", lag_s))
     longest = tuple(nlargest(LAGS_MAX, lags, key=lambda lag: lag.seconds))
     return JobFigures(states, longest, sum(children), max(children), depth)
-
-
-AWAITED_MAX = 64
 
 
 def tree_places(job: LocalJob, node: Node, wall_ms: int) -> list[TreePlace]:
