@@ -50,7 +50,8 @@ def free_port() -> int:
 class AgentProcess:
     """One agent in a folder of its own. Lines of its log are in `lines`.
 
-    `config` may be changed before `start`, and so may `program`, which runs it.
+    `config` may be changed before `start`, and so may `program`, which runs it, and `tree`: another source tree, whose
+    code it is.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class AgentProcess:
         self.port = free_port()
         self.lines: list[str] = []
         self.program = "from elf.cli import main; main()"
+        self.tree: Path | None = None
         self.config = f"""\
 fleet = "{authority.fleet}"
 name = "{name}"
@@ -121,8 +123,9 @@ paths = ["*.log"]
         program = f"from elf.demo.agents.__main__ import hold_on; hold_on(); {self.program}"
         command = [sys.executable, "-c", program, "agent", "--config", str(self.folder / "agent.toml")]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=self.tree,
+            env=os.environ if self.tree is None else {**os.environ, "PYTHONPATH": str(self.tree)},
+        )  # fmt: skip
         self._reader = threading.Thread(target=self._read, args=(self._process, self.lines))
         self._reader.start()
         return self

@@ -1,0 +1,139 @@
+"""Agents and clients of the release before this one, as processes, beside the present ones."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from agent_process import AgentProcess, eventually
+from numbered_lines import Windows, Writer, check
+from predecessor import ROOT, unpack
+
+import elf
+from overlay import Authority, app_id
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+AUTHORITY = Authority.create("shop")
+PER_PRODUCT = "SELECT product, COUNT(*) AS n, APPROX_COUNT_DISTINCT(id) AS d FROM web GROUP BY product ORDER BY product"
+IDS = "SELECT id, COUNT(*) AS n FROM web GROUP BY id WINDOWING 4 SECONDS GRACE 2 SECONDS"
+APP = "ids"
+MASTER = int(app_id(APP, b""))
+LINES = 60
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source tree of the release before; what runs in it runs its code."""
+    tree = unpack(tmp_path_factory.mktemp("before"))
+    where = [sys.executable, "-c", "import agent; print(agent.__file__)"]
+    found = subprocess.run(where, cwd=tree, capture_output=True, text=True, check=True).stdout
+    assert Path(found.strip()) == tree / "agent/__init__.py"
+    return tree
+
+
+@contextmanager
+def fleet(folder: Path, trees: list[Path | None]) -> Iterator[list[AgentProcess]]:
+    """An agent of each tree; None: of the present release. The first is the master of the job `ids`."""
+    agents: list[AgentProcess] = []
+    for number, tree in enumerate(trees, 1):
+        seeds = (agents[0].address,) if agents else ()
+        node_id = MASTER ^ (number - 1 << 120)
+        agents.append(AgentProcess(folder / f"agent-{number}", AUTHORITY, f"agent-{number}", seeds, node_id))
+        agents[-1].tree = tree
+    with ExitStack() as stack:
+        for agent in agents:
+            stack.enter_context(agent.start())
+        for agent in agents:
+            agent.ready()
+            assert runs(agent, agent.tree or ROOT)
+            eventually(lambda agent=agent: len(agent.status().leaf_set) == len(trees) - 1, "everyone knows everyone")
+        yield agents
+        for agent in agents:
+            assert agent.stop() == 0
+            assert [line for line in agent.events() if line["level"] in ("error", "critical")] == []
+
+
+def runs(agent: AgentProcess, tree: Path) -> bool:
+    """Whether it is the code of this tree that an agent runs."""
+    return Path(f"/proc/{agent.pid}/cwd").resolve() == tree.resolve()
+
+
+def asked(tree: Path, agent: AgentProcess, *arguments: str) -> Any:
+    """The one line of JSON that the `elf` of a tree prints of what it asks an agent."""
+    command = [sys.executable, "-c", "from elf.cli import main; main()", *arguments]
+    finished = subprocess.run(
+        [*command, "--socket", str(agent.control_socket), "--output", "json"],
+        cwd=tree, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    (line,) = finished.stdout.splitlines()
+    return json.loads(line)
+
+
+@pytest.mark.parametrize("old", [[1], [2, 3]], ids=["one agent of the release before", "two"])
+def test_old_and_new_agents_answer_old_and_new_clients(before: Path, tmp_path: Path, old: list[int]) -> None:
+    """Whoever of them is the job's master, combines, or is asked."""
+    with fleet(tmp_path, [before if number in old else None for number in (1, 2, 3)]) as agents:
+        for number, agent in enumerate(agents):
+            lines = [
+                {"time": "2026-01-01T00:00:00Z", "id": 100 * number + n, "product": "ab"[n % 2]} for n in range(LINES)
+            ]
+            (agent.folder / "web.log").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        for tree in (before, ROOT):
+            for agent in agents[:2]:
+                result = asked(tree, agent, "query", "--once", "--app", APP, PER_PRODUCT)
+                assert (result["contributors"], result["expected"], result["missing"]) == (3, 3, [])
+                assert [(row["product"], row["n"]) for row in result["rows"]] == [("a", 90), ("b", 90)]
+                assert all(abs(row["d"] - 90) <= 5 for row in result["rows"])
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
+def test_an_agent_goes_on_from_the_state_of_the_release_before(
+    before: Path, tmp_path: Path, how: signal.Signals
+) -> None:
+    """Its positions, what it has sealed, its number and its jobs: nothing is lost, nothing counted twice."""
+    with fleet(tmp_path, [before, None, before]) as agents:
+        windows, upgraded = Windows(), agents[2]
+        log = upgraded.folder / "web.log"
+        log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
+        writer = Writer(log)
+
+        def upgrade() -> None:
+            with writer.writing():
+                eventually(lambda: windows.counted() > 0, "a first window", PATIENCE_S)
+                for agent in (upgraded, agents[0]):  # the second is the job's master
+                    agent.stop(how)
+                    agent.tree = None
+                    agent.start().ready()
+                    assert runs(agent, ROOT)
+                    reached = windows.counted()
+                    eventually(lambda: windows.counted() > reached + 100, "further windows", PATIENCE_S)  # noqa: B023
+            eventually(lambda: windows.counted() >= writer.written, "the last window", PATIENCE_S)
+
+        trio.run(followed, agents[1], windows, upgrade)
+        check(writer, windows)
+
+
+async def followed(agent: AgentProcess, windows: Windows, body: Any) -> None:
+    """Runs the job while a thread upgrades agents, until that is over."""
+    async with elf.connect(agent.control_socket) as client, client.query(IDS, app=APP, max_groups=10_000) as job:
+        while job.acknowledged is None or job.acknowledged.agents < 3:
+            await job.wait()
+        async with trio.open_nursery() as nursery:
+
+            async def take() -> None:
+                async for window in job:
+                    windows.add(window)
+
+            nursery.start_soon(take)
+            await trio.to_thread.run_sync(body)
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,80 @@
+"""A server whose log lines have numbers, and windows that count each number: what is lost or counted twice shows."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PAUSE_S = 0.01
+Rotate = Callable[[Path], None]
+
+
+class Writer:
+    """A web server that writes lines with ids, from the `first` on, and reopens its log when it is told to."""
+
+    def __init__(self, log: Path, first: int = 0) -> None:
+        self.first = first
+        self.times: list[float] = []
+        """The time of each line, which it has."""
+        self.log = log
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def _write(self) -> None:
+        while not self._over.wait(PAUSE_S):
+            with self._lock, self.log.open("a") as file:
+                now = time.time()
+                file.write(json.dumps({"time": now, "id": self.first + self.written}) + "\n")
+                self.times.append(now)
+
+    @property
+    def written(self) -> int:
+        return len(self.times)
+
+    def rotate(self, rotate: Rotate) -> None:
+        with self._lock:
+            rotate(self.log)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            self._thread.join()
+
+
+class Windows:
+    """What a job has published."""
+
+    def __init__(self) -> None:
+        self.ids: Counter[int] = Counter()
+        self.late = 0
+        self.incomplete = 0
+        """Windows that name an agent as missing or partial."""
+
+    def add(self, window: Any) -> None:
+        for row in window.rows:
+            self.ids[int(row["id"])] += int(row["n"])
+        self.late += window.late
+        self.incomplete += bool(window.missing or window.partial)
+
+    def counted(self) -> int:
+        """The number of lines that are in windows, late, or written before the job's first window."""
+        return self.ids.total() + self.late + min(self.ids, default=0)
+
+
+def check(writer: Writer, windows: Windows) -> None:
+    """Nothing is lost, nothing counted twice: each line is in one window, or counted late."""
+    lost = set(range(min(windows.ids), writer.written)) - set(windows.ids)
+    print(f"{writer.written} written, {windows.late} late, {len(lost)} in no window")
+    assert max(windows.ids.values()) == 1, "nobody counts twice"
+    assert len(lost) == windows.late, "nothing is lost"
