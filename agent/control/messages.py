@@ -31,9 +31,38 @@ LOG_LINES_MAX = 1000
 DRAIN_PATIENCE_MAX_S = 3600.0
 TAPPED_PER_S_MAX = 1000
 BeyondGroups = Literal["other", "error"]
+PROTOCOL = 1
+"""The version of these messages. A request of a later one says so, in `protocol`."""
+NO_REQUEST = "this is no request"
 
 
-class QueryRequest(msgspec.Struct, frozen=True, tag="query", forbid_unknown_fields=True):
+class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Base of requests. What is as it is by default is not sent, so that an agent of the release before takes what it
+    knows; what an agent does not know is refused, as it may matter. Of answers, clients ignore what they do not know.
+    """
+
+
+class _Unknown(msgspec.Struct, frozen=True):
+    """A request of any version, of which this much can be read."""
+
+    protocol: int = 1
+
+
+def why_no_request(line: bytes, fault: Exception) -> str:
+    """One line for the client whose request cannot be read."""
+    try:
+        protocol = msgspec.json.decode(line, type=_Unknown).protocol
+    except (msgspec.DecodeError, RecursionError):
+        protocol = PROTOCOL
+    if protocol > PROTOCOL:
+        return (
+            f"{NO_REQUEST} for this agent: it is of version {protocol} of the control protocol, and the agent reads up"
+            f" to {PROTOCOL}: upgrade the agent, or ask it with the elf of its own release"
+        )
+    return f"{NO_REQUEST} of version {PROTOCOL} of the control protocol, which this agent reads: {fault}"
+
+
+class QueryRequest(_Request, frozen=True, tag="query"):
     """Run a query. `once`: over the present contents of the logs; `detach`: go on when this connection closes.
 
     A window keeps `max_groups` groups; all others become one group, or end the job.
@@ -47,14 +76,14 @@ class QueryRequest(msgspec.Struct, frozen=True, tag="query", forbid_unknown_fiel
     beyond_groups: BeyondGroups = "other"
 
 
-class FollowRequest(msgspec.Struct, frozen=True, tag="follow", forbid_unknown_fields=True):
+class FollowRequest(_Request, frozen=True, tag="follow"):
     """Attach to a running job; `after`: the pane of the last window seen, in epoch milliseconds."""
 
     app: Name
     after: int | None = None
 
 
-class StopRequest(msgspec.Struct, frozen=True, tag="stop", forbid_unknown_fields=True):
+class StopRequest(_Request, frozen=True, tag="stop"):
     """Stop a job. If it has a creator, `seal` is the creator's signature of the order, as msgpack, `app_id` its id."""
 
     app: Name
@@ -62,14 +91,14 @@ class StopRequest(msgspec.Struct, frozen=True, tag="stop", forbid_unknown_fields
     seal: bytes | None = None
 
 
-class AskRequest(msgspec.Struct, frozen=True, tag="ask", forbid_unknown_fields=True):
+class AskRequest(_Request, frozen=True, tag="ask"):
     """Send at most this number of the last windows of a running job."""
 
     app: Name
     windows: Annotated[int, msgspec.Meta(ge=1, le=ASKED_WINDOWS_MAX)] = 1
 
 
-class UpdateJob(msgspec.Struct, frozen=True, tag="update", forbid_unknown_fields=True):
+class UpdateJob(_Request, frozen=True, tag="update"):
     """Let a running job compute another query, from a window that has not begun anywhere yet.
 
     `reset`: drop the open windows, which otherwise end on the query with which they began.
@@ -82,7 +111,7 @@ class UpdateJob(msgspec.Struct, frozen=True, tag="update", forbid_unknown_fields
     beyond_groups: BeyondGroups = "other"
 
 
-class AnalyseRequest(msgspec.Struct, frozen=True, tag="analyse", forbid_unknown_fields=True):
+class AnalyseRequest(_Request, frozen=True, tag="analyse"):
     """Send the plan of a query, for its creator to sign. `mapped`: its columns are made by the job's code.
 
     `apps`: the fleet's names of the jobs that the query calls by other names, by these names.
@@ -95,7 +124,7 @@ class AnalyseRequest(msgspec.Struct, frozen=True, tag="analyse", forbid_unknown_
     beyond_groups: BeyondGroups = "other"
 
 
-class SubmitRequest(msgspec.Struct, frozen=True, tag="submit", forbid_unknown_fields=True):
+class SubmitRequest(_Request, frozen=True, tag="submit"):
     """Run a bundle that a creator has signed, as msgpack. `app_id`: the id of the name and their key, in hex."""
 
     app: Name
@@ -103,7 +132,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, tag="submit", forbid_unknown_fi
     bundle: bytes
 
 
-class UpdateBundle(msgspec.Struct, frozen=True, tag="update_bundle", forbid_unknown_fields=True):
+class UpdateBundle(_Request, frozen=True, tag="update_bundle"):
     """Let a running job of a creator run another bundle, from a window that has not begun anywhere yet."""
 
     app: Name
@@ -112,50 +141,50 @@ class UpdateBundle(msgspec.Struct, frozen=True, tag="update_bundle", forbid_unkn
     reset: bool = False
 
 
-class DrainRequest(msgspec.Struct, frozen=True, tag="drain", forbid_unknown_fields=True):
+class DrainRequest(_Request, frozen=True, tag="drain"):
     """Let the agent hand over all it has, leave the fleet and end; within `patience_s`, or else without the rest."""
 
     patience_s: Annotated[float, msgspec.Meta(ge=0.0, le=DRAIN_PATIENCE_MAX_S)]
 
 
-class ReloadRequest(msgspec.Struct, frozen=True, tag="reload", forbid_unknown_fields=True):
+class ReloadRequest(_Request, frozen=True, tag="reload"):
     """Read the agent's configuration again."""
 
 
-class GetLog(msgspec.Struct, frozen=True, tag="log", forbid_unknown_fields=True):
+class GetLog(_Request, frozen=True, tag="log"):
     """Send at most this number of the last lines of a job's log."""
 
     app: Name
     lines: Annotated[int, msgspec.Meta(ge=1, le=LOG_LINES_MAX)] = 100
 
 
-class DescribeRequest(msgspec.Struct, frozen=True, tag="describe", forbid_unknown_fields=True):
+class DescribeRequest(_Request, frozen=True, tag="describe"):
     """Send the columns that this agent has seen in one of its streams."""
 
     stream: Name
 
 
-class SurveyRequest(msgspec.Struct, frozen=True, tag="survey", forbid_unknown_fields=True):
+class SurveyRequest(_Request, frozen=True, tag="survey"):
     """Send the columns that all agents have seen in a stream, or in several by patterns as in FROM."""
 
     stream: Name
 
 
-class GetJobs(msgspec.Struct, frozen=True, tag="jobs", forbid_unknown_fields=True):
+class GetJobs(_Request, frozen=True, tag="jobs"):
     """List the fleet's jobs."""
 
 
-class GetFleet(msgspec.Struct, frozen=True, tag="fleet", forbid_unknown_fields=True):
+class GetFleet(_Request, frozen=True, tag="fleet"):
     """Describe all agents of the fleet."""
 
 
-class GetTree(msgspec.Struct, frozen=True, tag="tree", forbid_unknown_fields=True):
+class GetTree(_Request, frozen=True, tag="tree"):
     """Describe the trees of a job: the place of each agent in them."""
 
     app: Name
 
 
-class TapRequest(msgspec.Struct, frozen=True, tag="tap", forbid_unknown_fields=True):
+class TapRequest(_Request, frozen=True, tag="tap"):
     """Show new events of one of this agent's streams, or its `malformed` lines, at most `per_s` a second.
 
     `where`: only events that this condition of ELF QL keeps.
@@ -167,11 +196,11 @@ class TapRequest(msgspec.Struct, frozen=True, tag="tap", forbid_unknown_fields=T
     per_s: Annotated[int, msgspec.Meta(ge=1, le=TAPPED_PER_S_MAX)] = 20
 
 
-class GetStatus(msgspec.Struct, frozen=True, tag="status", forbid_unknown_fields=True):
+class GetStatus(_Request, frozen=True, tag="status"):
     """Describe this agent."""
 
 
-class GetRights(msgspec.Struct, frozen=True, tag="rights", forbid_unknown_fields=True):
+class GetRights(_Request, frozen=True, tag="rights"):
     """Say who this client is to the agent, and what it may do."""
 
 

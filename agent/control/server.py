@@ -29,6 +29,7 @@ from agent.control.messages import (
     Request,
     SubmitRequest,
     TapRequest,
+    why_no_request,
 )
 from agent.control.socket_file import bind_control_socket, no_longer_there
 from agent.control.socket_peers import SocketPeers
@@ -313,7 +314,7 @@ class RequestServer:
             try:
                 return _REQUEST.decode(line)
             except (msgspec.DecodeError, RecursionError) as error:
-                self._refuse(connection, "usage", f"this is no request: {error}")
+                self._refuse(connection, "usage", why_no_request(line, error))
         return None
 
     async def _answered(self, request: Request, connection: Connection) -> None:

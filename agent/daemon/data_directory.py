@@ -8,6 +8,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,6 +22,9 @@ from agent.errors import StartError
 from agent.runtime.fleet.ended_mandates import MARKS_BYTES_MAX
 
 DIRECTORY_MODE = 0o750
+FORMAT = 1
+"""The version of all that is in the folder. One without the file is of the first."""
+FORMAT_FILE = "format"
 INCARNATION_FILE = "incarnation"
 ENDED_MANDATES_FILE = "ended-mandates"
 LOCK_FILE = "lock"
@@ -47,7 +51,7 @@ SHOWN_MODE = 0o644
 class DataDirectory:
     """The folder, which this process owns: `with DataDirectory(path) as directory`.
 
-    StartError (one line) when it cannot be made or written, or another agent uses it.
+    StartError (one line) when it cannot be made or written, another agent uses it, or a later ELF has left it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,6 +70,11 @@ class DataDirectory:
         except OSError as error:
             self._release()
             raise self._unusable(error) from None
+        try:
+            self._check_format()
+        except StartError:
+            self._release()
+            raise
         return self
 
     def __exit__(
@@ -85,6 +94,24 @@ class DataDirectory:
         except OSError as error:
             raise self._unusable(error) from None
         return incarnation
+
+    def _check_format(self) -> None:
+        """Checks that this release reads what the folder holds, and notes what it writes."""
+        path = self.path / FORMAT_FILE
+        try:
+            with path.open("rb") as file:
+                text = file.read(_DIGITS_MAX + 1).strip()
+        except FileNotFoundError:
+            with suppress(OSError):  # on a full disk it is noted later
+                write_durably(path, f"{FORMAT}\n".encode())
+            return
+        except OSError as error:
+            raise self._unusable(error) from None
+        if text.isdigit() and int(text) > FORMAT:
+            raise StartError(
+                f"data_directory {self.path}: a later ELF has left it, in format {int(text)}; this one reads up to"
+                f" {FORMAT}: start that release again, or name another data_directory, without what this one keeps"
+            )
 
     def revocations(self) -> bytes:
         """The lists of revoked certificates saved here; empty if there are none."""

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from agent.enrolment.messages import (
     LINE_BYTES_MAX,
+    VERSION,
     Admitted,
     EnrolRequest,
     Greeting,
@@ -149,6 +150,10 @@ def _converse(
     greeting = _decoded(address, reader.readline(LINE_BYTES_MAX))
     if not isinstance(greeting, Greeting):
         raise EnrolmentError(f"{address}: is no authority's service")
+    if greeting.version > VERSION:
+        raise EnrolmentError(
+            f"{address}: speaks version {greeting.version} of enrolment, and this ELF {VERSION}: upgrade it, then again"
+        )
     presented = stream.getpeercert(binary_form=True) or b""
     if described := stream.getpeercert():
         _check_role(address, uris(described))

@@ -9,16 +9,19 @@ from typing import Annotated
 
 import msgspec
 
+VERSION = 1
 LINE_BYTES_MAX = 16 << 10
 Text = Annotated[str, msgspec.Meta(max_length=8192)]
 
 
 class Greeting(msgspec.Struct, frozen=True, tag="greeting"):
-    """The authority: its certificate (PEM), its fleet, and the time on its clock (epoch ms)."""
+    """The authority: its certificate (PEM), its fleet, and the time on its clock (epoch ms). `version`: that of these
+    messages; who does not say it speaks the first."""
 
     fleet: str
     authority: Text
     time_ms: int
+    version: int = VERSION
 
 
 class EnrolRequest(msgspec.Struct, frozen=True, tag="enrol", forbid_unknown_fields=True):

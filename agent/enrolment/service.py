@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from agent.enrolment.messages import (
     LINE_BYTES_MAX,
+    VERSION,
     Admitted,
     EnrolRequest,
     Greeting,
@@ -101,7 +102,7 @@ class EnrolmentService:
                 case RenewRequest() as request:
                     return self._renew(request, presented, where)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            message = "this is no request of an agent of this version of ELF"
+            message = f"this is no request of version {VERSION} of enrolment: use the elf of the authority's release"
         except (TokenRefusedError, AuthorityError, ValueError) as error:
             message = str(error)
         self._tell(f"refused {where}: {message}")

@@ -8,12 +8,15 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 import secrets
 import struct
 import zlib
 from dataclasses import dataclass, field
 
 PREFIX = "elf1-"
+"""The version of tokens is in it."""
+_LATER = re.compile(r"elf[0-9]+-")
 SECRET_BYTES = 16
 FINGERPRINT_BYTES = 16
 _BODY = struct.Struct(f">{SECRET_BYTES}s{FINGERPRINT_BYTES}sI")
@@ -58,6 +61,8 @@ def read_token(text: str) -> EnrolmentToken:
     """
     text = text.strip().lower()
     if not text.startswith(PREFIX):
+        if _LATER.match(text):
+            raise TokenError(f"is a token of a later ELF: this one reads those that begin with {PREFIX}; upgrade it")
         raise TokenError(f"is no token: one begins with {PREFIX}")
     encoded = text.removeprefix(PREFIX).upper()
     try:

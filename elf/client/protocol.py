@@ -17,6 +17,7 @@ import msgspec
 
 from agent.control.messages import (
     LINE_BYTES_MAX,
+    NO_REQUEST,
     REQUEST_BYTES_MAX,
     Accepted,
     Acknowledged,
@@ -66,6 +67,9 @@ from elf.client.errors import ConnectionLostError, ControlProtocolError, QueryRe
 from elf.terminal.terminal import printable
 
 EXCERPT_CHARACTERS = 60
+_OF_ANOTHER_RELEASE = (
+    "an agent of another release than this elf may not know all of it; elf top --output json has the agents' versions"
+)
 
 
 class ConnectionState(Enum):
@@ -208,10 +212,12 @@ class ControlConnection:
         if following is None or (is_first and type(answer) is not _FIRST_ANSWERS[type(self._request)]):
             raise self._complaint(f"answered out of turn ({type(answer).__name__})")
         self.state = following
+        if isinstance(answer, Refused) and answer.message.startswith(NO_REQUEST):
+            return Refused(answer.kind, f"{self._where}: {answer.message} ({_OF_ANOTHER_RELEASE})")
         return answer
 
     def _complaint(self, what: str) -> ControlProtocolError:
         return ControlProtocolError(
             f"{self._where}: what listens there {what}: "
-            "name the control socket of an agent of this version of ELF (--socket, ELF_SOCKET)"
+            "name the control socket of an agent (--socket, ELF_SOCKET), of this release of ELF or the one before"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -20,6 +21,7 @@ ROWS = 50
 LINES_AROUND = 10
 """Lines beside the rows: both heads, the summary, what is left out, and the cursor's own."""
 QUERY_CHARACTERS = 60
+RELEASES_SHOWN = 3
 
 
 def fleet_table(fleet: Fleet, jobs: Sequence[JobEntry], now_s: float, height: int | None) -> RenderableType:
@@ -53,7 +55,16 @@ def _one_line(table: Table, narrowed: str) -> Table:
 def _summary(fleet: Fleet, jobs: Sequence[JobEntry]) -> str:
     rate = sum(one.events_per_s for one in fleet.agents)
     silent = f", {fleet.silent} silent" if fleet.silent else ""
-    return f"{len(fleet.agents):,} agents{silent} · {rate:,.0f} events/s · {len(jobs):,} jobs"
+    return f"{len(fleet.agents):,} agents{silent}{_releases(fleet)} · {rate:,.0f} events/s · {len(jobs):,} jobs"
+
+
+def _releases(fleet: Fleet) -> str:
+    """The releases of ELF in a fleet that has several, as during an upgrade: of each, the number of its agents."""
+    found = Counter(one.version for one in fleet.agents)
+    if len(found) < 2:
+        return ""
+    shown = [f"{count:,} of {printable(name[:20])}" for name, count in sorted(found.items())[:RELEASES_SHOWN]]
+    return f" ({', '.join(shown)}{', …' if len(found) > len(shown) else ''})"
 
 
 def _rest(agents: int, jobs: int) -> str:

@@ -50,8 +50,9 @@ Buckets = Annotated[tuple[Digest, ...], msgspec.Meta(min_length=EDGE_BUCKETS, ma
 RootStates = Annotated[tuple[RootState, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
 
 
-class _Tagged(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """Base of all messages: encoded as an array that starts with the tag."""
+class _Tagged(msgspec.Struct, array_like=True, frozen=True):
+    """Base of all messages: encoded as an array that starts with the tag. Fields of a later release come last, and
+    are ignored."""
 
 
 class JoinRequest(_Tagged, frozen=True, tag=1):

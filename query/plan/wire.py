@@ -119,8 +119,9 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
 
 def read_message(data: object) -> PlanMessage:
     """The outer shape of a plan that a peer sent; raises PlanError."""
-    if isinstance(data, dict) and data.get("version") != WIRE_VERSION:
-        raise PlanError(f"not a plan that can run: its version is not {WIRE_VERSION}, the one that is known here")
+    if isinstance(data, dict) and (version := data.get("version")) != WIRE_VERSION:
+        found = f"of version {version}" if type(version) is int else "without a version"
+        raise PlanError(f"not a plan that can run: it is {found}, and plans of version {WIRE_VERSION} run here")
     try:
         message = msgspec.convert(data, PlanMessage, strict=True)
     except (msgspec.ValidationError, RecursionError) as error:

@@ -133,6 +133,21 @@ async def test_what_is_no_request_is_refused_and_the_next_client_served(path: Pa
 
 
 @pytest.mark.trio
+async def test_a_client_of_a_later_release_is_told_which_versions_are_read(path: Path) -> None:
+    async with serving(path):
+        (answer,) = await answers_to(path, b'{"type":"jobs","protocol":2,"of_this_host":true}')
+        assert isinstance(answer, Refused)
+        assert answer.message == (
+            "this is no request for this agent: it is of version 2 of the control protocol, and the agent reads up to 1"
+            ": upgrade the agent, or ask it with the elf of its own release"
+        )
+        (answer,) = await answers_to(path, b'{"type":"jobs","of_this_host":true}')
+        assert isinstance(answer, Refused)
+        assert "of version 1 of the control protocol, which this agent reads: Object contains" in answer.message
+        assert await answers_to(path, GetJobs()) == [Jobs([])]
+
+
+@pytest.mark.trio
 @pytest.mark.parametrize("more", ["\n", "\r\n", "0", " "])
 async def test_a_job_id_with_more_behind_it_is_none(path: Path, more: str, caplog: pytest.LogCaptureFixture) -> None:
     """A pattern whose end also matches before a last newline let such an id through, to fail inside the agent."""

@@ -35,6 +35,12 @@ def agent(number: int, rate: float = 1.0, lag_s: float | None = None, name: str 
     return AgentEntry(f"{name}-{number}", f"{number:032x}", "0.1.0", 90.0, 96 << 20, 1000, 3, rate, 20, 2, lag_s, False)
 
 
+def test_the_releases_of_a_fleet_that_is_being_upgraded() -> None:
+    agents = [msgspec.structs.replace(agent(n), version=f"0.{n}.0\x1b[2J") for n in (1, 1, 2, 3, 4)]
+    shown = drawn(fleet_table(Fleet(agents, 0), [], NOW_S, 30))
+    assert "5 agents (2 of 0.1.0\\x1b[2J, 1 of 0.2.0\\x1b[2J, 1 of 0.3.0\\x1b[2J, …)" in shown[0]
+
+
 def place(number: int, parent: int | None, **changes: object) -> TreePlaceEntry:
     parent_id = None if parent is None else f"{parent:032x}"
     choice = "root" if parent is None else "prefix"

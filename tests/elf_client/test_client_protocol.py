@@ -19,6 +19,7 @@ from agent.control.messages import (
     Jobs,
     JobStopped,
     QueryRequest,
+    Refused,
     StopRequest,
 )
 from elf.client import (
@@ -53,9 +54,25 @@ def test_a_request_is_one_line_of_json() -> None:
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
     assert json.loads(line) == {
-        "type": "query", "text": "SELECT a\nFROM web", "app": "shop", "once": False, "detach": True,
-        "max_groups": 1_000_000, "beyond_groups": "other",
-    }  # fmt: skip
+        "type": "query", "text": "SELECT a\nFROM web", "app": "shop", "detach": True
+    }, "and an agent of the release before knows all of it, where nothing new is asked for"  # fmt: skip
+
+
+def test_an_agent_that_does_not_know_a_request_may_be_of_another_release() -> None:
+    connection = asked()
+    connection.receive_data(b'{"type":"refused","kind":"usage","message":"this is no request: unknown field `x`"}\n')
+    (answer,) = answers(connection)
+    assert isinstance(answer, Refused)
+    assert answer.message == (
+        "control.sock: this is no request: unknown field `x` (an agent of another release than this elf may not know"
+        " all of it; elf top --output json has the agents' versions)"
+    )
+
+
+def test_of_answers_what_is_not_known_is_ignored() -> None:
+    connection = asked(GetJobs())
+    connection.receive_data(b'{"type":"jobs","jobs":[],"of_a_later_release":true}\n')
+    assert answers(connection) == [Jobs([])]
 
 
 def test_a_request_no_agent_would_read_is_refused_here() -> None:

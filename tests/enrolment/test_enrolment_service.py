@@ -82,6 +82,16 @@ async def test_a_wrong_clock_is_said_before_the_token_is_used_up(world: Authorit
         await asked(enrol, address, token, "web-5")
 
 
+async def test_an_authority_of_a_later_release_is_told(world: AuthorityWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = read_token(world.token())
+    async with world.serving() as address:
+        monkeypatch.setattr("agent.enrolment.client.VERSION", 0)
+        found = await complaint(enrol, address, token, "web-5")
+        assert found == f"{address}: speaks version 1 of enrolment, and this ELF 0: upgrade it, then again"
+        monkeypatch.undo()
+        await asked(enrol, address, token, "web-5")
+
+
 async def test_a_certificate_is_renewed_by_itself(world: AuthorityWorld) -> None:
     folder = world.agent("web-5", days=1.0)
     before, key = identity_in(folder), (folder / "agent.key").read_bytes()

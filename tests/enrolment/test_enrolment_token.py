@@ -31,7 +31,7 @@ def test_every_misread_letter_is_noticed(at: int) -> None:
     ("text", "words"),
     [
         ("", "is no token: one begins with elf1-"),
-        ("elf2-abc", "is no token"),
+        ("elf2-abc", "is a token of a later ELF: this one reads those that begin with elf1-"),
         (TOKEN.text[:-1], r"is misread: it has \d+ characters of \d+|is misread: a token has"),
         (TOKEN.text + "aaaaaaaa", "is misread: it has"),
         (TOKEN.text[:-1] + "1", "is misread: a token has the letters a to z and the digits 2 to 7"),

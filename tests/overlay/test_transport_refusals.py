@@ -250,7 +250,7 @@ async def test_older_tls_is_refused(fleet: Fleet) -> None:
         (header(HELLO_BYTES_MAX + 1, FrameKind.HELLO), "frame too long"),
         (header(0, FrameKind.HELLO), "frame too short"),
         (header(5, FrameKind.HELLO, fleet="zoo") + b"12345", "another fleet"),
-        (header(5, FrameKind.HELLO, version=VERSION + 1) + b"12345", "not our protocol"),
+        (header(5, FrameKind.HELLO, version=VERSION + 1) + b"12345", "another version of ELF"),
         (header(5, FrameKind.HELLO) + b"12345", "no hello"),
         (header(5, FrameKind.MESSAGE) + b"12345", "no hello"),
         (header(0, FrameKind.GOODBYE), "no hello"),

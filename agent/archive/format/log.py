@@ -93,7 +93,7 @@ def decode_info(data: bytes, store: str) -> StoreInfo:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ArchiveError(f"{store}: {STORE_FILE} is damaged ({error}): restore it from another copy") from None
     if info.version != VERSION:
-        raise ArchiveError(f"{store}: was written by another version of ELF (format {info.version}): use that one")
+        raise ArchiveError(f"{store}: {_other_format(info.version)}")
     return info
 
 
@@ -128,8 +128,12 @@ def decode_entry(data: bytes, name: str) -> LogEntry:
             " or move it away to go on without them"
         ) from None
     if entry.version != VERSION:
-        raise ArchiveError(f"{name}: was written by another version of ELF (format {entry.version}): use that one")
+        raise ArchiveError(f"{name}: {_other_format(entry.version)}")
     return entry
+
+
+def _other_format(version: int) -> str:
+    return f"is of format {version} of archives, and this ELF reads format {VERSION}: use the release that wrote it"
 
 
 def state_of(entries: Mapping[str, LogEntry]) -> StoreState:

@@ -18,7 +18,7 @@ MARKS_BYTES_MAX = 64 * MARKS_MAX
 """Upper bound on the encoded marks."""
 
 
-class _Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _Mark(msgspec.Struct, frozen=True, array_like=True):
     app: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
     expires_ms: Count
     counter: Count

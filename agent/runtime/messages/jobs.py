@@ -303,7 +303,7 @@ class Leap(Message, frozen=True, tag=True):
     upto: Time
 
 
-class MemberEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class MemberEntry(msgspec.Struct, frozen=True, array_like=True):
     """One agent of a roster. It is expected in panes from the first (None: not ready yet) to the last (None: open)."""
 
     number: Number

@@ -16,7 +16,7 @@ LOG_LINES_MAX = 1000
 """Upper bound on the lines a master keeps of its job's log."""
 
 
-class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Line(msgspec.Struct, frozen=True, array_like=True):
     """One line of a job's log, with its time (epoch ms) and the agent whose program has written it."""
 
     at_ms: Time

@@ -14,7 +14,7 @@ VERSIONS_MAX = 8
 """Upper bound on versions of a job that have open windows; no further one begins meanwhile."""
 
 
-class Version(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Version(msgspec.Struct, frozen=True, array_like=True):
     """One version of a job's function; `number` counts from 1 in the job's life.
 
     It computes the panes after `after`, the last pane of the version before, and has windows from `starts` on.

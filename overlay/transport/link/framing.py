@@ -1,8 +1,9 @@
 """Splits a connection's bytes into frames. No input or output.
 
 A frame is 4 bytes of body length (big-endian), 1 byte of version, 1 byte of kind, 8 bytes of fleet tag, and the body.
-Each kind has its own bounds on the length, checked before any of the body is kept. The first frame each way, and only
-the first, is a `Hello`.
+The version is that of all that agents send each other; these 14 bytes are the same in every version. Each kind has its
+own bounds on the length, checked before any of the body is kept. The first frame each way, and only the first, is a
+`Hello`.
 """
 
 import hashlib
@@ -83,6 +84,11 @@ def fleet_tag(fleet: str) -> bytes:
     return hashlib.blake2b(fleet.encode(), digest_size=8, person=b"elf fleet").digest()
 
 
+def _other_version(version: int) -> str:
+    elder = "this agent" if version > VERSION else "the other agent"
+    return f"the agents' protocol is of version {version} there, and {VERSION} here: upgrade {elder}"
+
+
 class Frame(NamedTuple):
     """A received frame."""
 
@@ -161,6 +167,8 @@ class FrameReader:
 
     def _read_header(self, data: bytes, position: int) -> tuple[int, int]:
         length, version, kind, tag = HEADER.unpack_from(data, position)
+        if version != VERSION and tag == self._tag:
+            raise FramingError("another version of ELF", _other_version(version))
         if version != VERSION:
             raise FramingError("not our protocol", f"frames of version {version}, not {VERSION}")
         if tag != self._tag:
