@@ -3,7 +3,8 @@
     run_tests.py          what `make test` runs
     run_tests.py --all    what `make test-all` runs: everything there is
 
-Steps that leave processors idle run beside others. Each line of a step's output begins with the step's name.
+Steps that leave processors idle run beside one that takes what they leave. Each line of a step's output begins with the
+step's name.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Step:
     """One run of pytest: the tests it selects, how it spreads them, and variables of its environment.
 
     `mark`: all of them have it, so that only files that name it need be loaded. `folders`: all of them are in these.
+    `yields`: it leaves the processors to whatever runs beside it.
     """
 
     name: str
@@ -37,10 +39,12 @@ class Step:
     options: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     folders: Sequence[str] = ()
+    yields: bool = False
 
     @property
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "pytest", "-m", self.selects, *self.options, *self.files]
+        priority = ["nice", "-n", "19"] if self.yields else []
+        return [*priority, sys.executable, "-m", "pytest", "-m", self.selects, *self.options, *self.files]
 
     @property
     def files(self) -> list[str]:
@@ -51,8 +55,10 @@ class Step:
         return [str(path) for path in sorted(found, key=lambda path: (path.name not in LONGEST, path))]
 
 
-Phase = Sequence[Step]
-"""Steps that run side by side."""
+Lane = Sequence[Step]
+"""Steps that run one after the other."""
+Phase = Sequence[Lane]
+"""Lanes that run side by side."""
 TESTS = Path(__file__).parents[1] / "tests"
 SPREAD = ("-n", "2", "--dist", "worksteal")
 FLEETS = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-v")
@@ -76,22 +82,38 @@ NATIVE = ("agent_parsing", "archive", "cbt", "cbt_native")
 NIGHTLY = {"HYPOTHESIS_PROFILE": "nightly"}
 DEFAULT: Sequence[Phase] = (
     [
-        Step("fast", QUICK, None, SPREAD, ONE_THREAD),
-        Step("spark", "spark and not slow and not net and not sidecar and not dashboard", "spark"),
+        [Step("fast", QUICK, None, SPREAD, ONE_THREAD, yields=True)],
+        [
+            Step("spark", "spark and not slow and not net and not sidecar and not dashboard", "spark"),
+            Step(
+                "live", "live and not slow and not net and not spark and not sidecar and not dashboard", "live", FLEETS
+            ),
+        ],
     ],
-    [Step("live", "live and not slow and not net and not spark and not sidecar and not dashboard", "live", FLEETS)],
 )
-"""Spark leaves processors idle while it plans and shuffles; what waits for real time has the machine to itself."""
+"""Spark leaves processors idle while it plans and shuffles, and so does what waits for real time."""
 EVERYTHING: Sequence[Phase] = (
     [
-        Step("fast", "not live and not net and not spark and not sidecar and not dashboard", None, SPREAD, NIGHTLY),
-        Step("spark", "spark", "spark", (), NIGHTLY),
+        [
+            Step(
+                "fast",
+                "not live and not net and not spark and not sidecar and not dashboard",
+                None,
+                SPREAD,
+                NIGHTLY,
+                yields=True,
+            )
+        ],
+        [Step("spark", "spark", "spark", (), NIGHTLY), Step("live", "live and not net and not spark", "live", FLEETS)],
     ],
-    [Step("live", "live and not net and not spark", "live", FLEETS)],
-    [Step("exact", QUICK, None, SPREAD, ONE_THREAD | {"ELF_NATIVE": "0"}, NATIVE)],
-    [Step("dashboard", "dashboard", "dashboard", ("-v",))],
-    [Step("net", "net", "net", ("-v",))],
-    [Step("sidecar", "sidecar", "sidecar", ("-v", "-x"))],
+    [
+        [
+            Step("exact", QUICK, None, SPREAD, ONE_THREAD | {"ELF_NATIVE": "0"}, NATIVE),
+            Step("dashboard", "dashboard", "dashboard", ("-v",)),
+            Step("net", "net", "net", ("-v",)),
+            Step("sidecar", "sidecar", "sidecar", ("-v", "-x")),
+        ]
+    ],
 )
 
 
@@ -100,7 +122,6 @@ class Outcome:
     """How a step has ended; `faults` names the tests that failed."""
 
     step: Step
-    seconds: float
     code: int
     summary: str
     faults: list[str]
@@ -116,7 +137,6 @@ class Outcome:
 
 def run(step: Step) -> Outcome:
     """Runs a step to its end and shows its output but for the last line, which belongs to the end of all."""
-    began = time.monotonic()
     summary, faults = "pytest printed no summary", []
     environment = os.environ | step.environment
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -128,17 +148,23 @@ def run(step: Step) -> Outcome:
             if FAULT.match(line):
                 faults.append(line)
             print(f"{step.name:5} | {line}\n", end="", flush=True)  # in one piece: others print beside
-    return Outcome(step, time.monotonic() - began, process.returncode, summary, faults)
+    return Outcome(step, process.returncode, summary, faults)
 
 
 def run_beside_each_other(phase: Phase) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-    threads = [threading.Thread(target=lambda step=step: outcomes.append(run(step))) for step in phase]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sorted(outcomes, key=lambda outcome: phase.index(outcome.step))
+    """Runs all lanes of a phase; returns how the steps ended, lane by lane."""
+    with ThreadPoolExecutor(len(phase)) as lanes:
+        return [
+            outcome for outcomes in lanes.map(lambda lane: [run(step) for step in lane], phase) for outcome in outcomes
+        ]
+
+
+def chosen(phases: Sequence[Phase], names: Sequence[str] | None) -> Iterator[Phase]:
+    """The phases with the steps of these names; None: with all of them."""
+    for phase in phases:
+        lanes = [[step for step in lane if names is None or step.name in names] for lane in phase]
+        if any(lanes):
+            yield [lane for lane in lanes if lane]
 
 
 def count(outcomes: Sequence[Outcome], word: str) -> int:
@@ -153,8 +179,8 @@ def main() -> int:
     arguments = parser.parse_args()
     began = time.monotonic()
     outcomes: list[Outcome] = []
-    for phase in EVERYTHING if arguments.all else DEFAULT:
-        outcomes += run_beside_each_other([step for step in phase if step.name in (arguments.step or [step.name])])
+    for phase in chosen(EVERYTHING if arguments.all else DEFAULT, arguments.step):
+        outcomes += run_beside_each_other(phase)
     failed = [outcome for outcome in outcomes if not outcome.is_good]
     print()
     for line in (*(fault for outcome in failed for fault in outcome.faults), *(one.line() for one in outcomes)):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,10 +25,16 @@ def mark_sets() -> Iterator[frozenset[str]]:
         yield from map(frozenset, combinations(MARKS, count))
 
 
+def steps(phases: object) -> Iterator[Any]:
+    for phase in phases:  # type: ignore[attr-defined]
+        for lane in phase:
+            yield from lane
+
+
 def steps_with(phases: object, marks: frozenset[str]) -> list[str]:
     """The steps that run a test with these marks."""
     values = {mark: mark in marks for mark in MARKS}
-    return [step.name for phase in phases for step in phase if eval_marks(step.selects, values)]  # type: ignore[attr-defined]
+    return [step.name for step in steps(phases) if eval_marks(step.selects, values)]
 
 
 def eval_marks(expression: str, values: dict[str, bool]) -> bool:
@@ -47,7 +54,7 @@ def test_every_test_is_in_a_step(marks: frozenset[str]) -> None:
 def test_steps_load_all_files_with_their_mark() -> None:
     from run_tests import EVERYTHING
 
-    live = next(step for phase in EVERYTHING for step in phase if step.name == "live")
+    live = next(step for step in steps(EVERYTHING) if step.name == "live")
     assert {Path(file).name for file in live.files} > {"test_agent_fleet.py", "test_fleet_kills.py"}
 
 
@@ -63,7 +70,7 @@ def test_all_steps_run_and_those_that_fail_are_named(
         alone = ("-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path))
         return run_tests.Step(name, "not slow", options=(*alone, f"{tmp_path}/test_{name}.py"))
 
-    monkeypatch.setattr(run_tests, "DEFAULT", [[step("bad"), step("gone")], [step("good")]])
+    monkeypatch.setattr(run_tests, "DEFAULT", [[[step("bad"), step("gone")], [step("good")]]])
     monkeypatch.setattr(sys, "argv", ["run_tests.py"])
     assert run_tests.main() == 1
     shown = capsys.readouterr().out.splitlines()

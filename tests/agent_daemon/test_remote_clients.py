@@ -82,7 +82,7 @@ class World:
 class Client:
     def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
         self.stream = stream
-        self._read = b""
+        self._read = bytearray()
 
     async def ask(self, request: Request) -> None:
         await self.stream.send_all(msgspec.json.encode(request) + b"\n")

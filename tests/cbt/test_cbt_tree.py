@@ -265,11 +265,11 @@ def test_a_leaf_with_few_hashes_is_split_between_them(monkeypatch: pytest.Monkey
 
 def test_reading_in_the_middle_changes_nothing() -> None:
     tree = counting(buffer_rows=8, fanout=2, leaf_rows=4)
-    for start in range(0, 200, 10):
+    for start in range(0, 100, 10):
         tree.insert(keys(start, start + 20))
         next(tree.flush())
         list(tree.flush())
-    assert sum(counts(tree).values()) == 400
+    assert sum(counts(tree).values()) == 200
 
 
 def test_a_tree_that_changes_ends_its_flushes() -> None:
@@ -285,14 +285,14 @@ def test_a_tree_that_changes_ends_its_flushes() -> None:
 
 def test_panes_come_and_go() -> None:
     tree = counting(buffer_rows=16, fanout=2, leaf_rows=8)
-    for pane in range(12):
+    for pane in range(8):
         tree.insert(keys(0, 100, pane))
         if pane >= 3:
             assert counts(tree, pane - 3) == dict.fromkeys(range(100), 1)
             tree.empty(pane - 3)
         tree.check()
     assert tree.statistics().nodes < 400
-    for pane in range(12):
+    for pane in range(8):
         tree.empty(pane)
     assert tree.memory_bytes == 0
     assert tree.statistics().nodes == 1
