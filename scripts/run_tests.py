@@ -22,6 +22,8 @@ from pathlib import Path
 
 SUMMARY = re.compile(r"^=+ (.*\b(?:passed|failed|errors?|skipped|deselected|no tests ran)\b.* in [\d.]+s.*?) =+$")
 """The last line of pytest's output."""
+YIELDING = 5
+"""Niceness of a step that yields: it gets a quarter of a processor that another wants, since some of it has patience in seconds."""
 FAULT = re.compile(r"^(?:FAILED|ERROR) \S+")
 
 
@@ -30,7 +32,7 @@ class Step:
     """One run of pytest: the tests it selects, how it spreads them, and variables of its environment.
 
     `mark`: all of them have it, so that only files that name it need be loaded. `folders`: all of them are in these.
-    `yields`: it leaves the processors to whatever runs beside it.
+    `yields`: what runs beside it goes first.
     """
 
     name: str
@@ -43,7 +45,7 @@ class Step:
 
     @property
     def command(self) -> list[str]:
-        priority = ["nice", "-n", "19"] if self.yields else []
+        priority = ["nice", "-n", str(YIELDING)] if self.yields else []
         return [*priority, sys.executable, "-m", "pytest", "-m", self.selects, *self.options, *self.files]
 
     @property

@@ -76,7 +76,7 @@ def test_an_agent_that_knows_the_job_no_more_at_first_is_asked_again(socket_path
 
 def test_a_follower_waits_for_an_agent_as_long_as_it_is_told_to(socket_path: Path) -> None:
     with ExitStack() as stack:
-        process = _with_two_windows(stack, socket_path, "--timeout", "3")
+        process = _with_two_windows(stack, socket_path, "--timeout", "6")
         assert process.code() == 124
         said = process.err.rest()
     assert "nobody listens" in said
