@@ -23,7 +23,7 @@ from pathlib import Path
 SUMMARY = re.compile(r"^=+ (.*\b(?:passed|failed|errors?|skipped|deselected|no tests ran)\b.* in [\d.]+s.*?) =+$")
 """The last line of pytest's output."""
 YIELDING = 5
-"""Niceness of a step that yields: it gets a quarter of a processor that another wants, since some of it has patience in seconds."""
+"""Niceness of a step that yields: it is left a quarter of a processor that others want."""
 FAULT = re.compile(r"^(?:FAILED|ERROR) \S+")
 
 
