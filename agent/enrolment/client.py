@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import BufferedReader
 from pathlib import Path
 
@@ -45,6 +45,7 @@ from overlay import (
 PATIENCE_S = 15.0
 SKEW_MS_MAX = 300_000
 """Difference of the clocks up to which an agent is admitted: certificates begin so much before they are made."""
+_CENTURY_S = 100 * 365.25 * 86_400
 ATTEMPTS = 3
 """Attempts with one key where the connection breaks before the answer came."""
 _ANSWER: msgspec.json.Decoder[ServiceAnswer] = msgspec.json.Decoder(ServiceAnswer)
@@ -202,12 +203,15 @@ def _check_role(address: str, names: list[str]) -> None:
 
 
 def _check_clock(address: str, time_ms: int) -> None:
-    ahead_s = (datetime.now(UTC).timestamp() * 1000 - time_ms) / 1000
+    here = datetime.now(UTC)
+    ahead_s = here.timestamp() - time_ms / 1000
     if abs(ahead_s) > SKEW_MS_MAX / 1000:
         way = "ahead of" if ahead_s > 0 else "behind"
+        there = here - timedelta(seconds=max(min(ahead_s, _CENTURY_S), -_CENTURY_S))
         raise EnrolmentError(
-            f"the clock of this machine is {_duration(abs(ahead_s))} {way} that of {address}: set it (timedatectl"
-            " set-ntp true), then enrol again; the token is not used up"
+            f"the clock of this machine ({here:%Y-%m-%d %H:%M} UTC) is {_duration(abs(ahead_s))} {way} that of"
+            f" {address} ({there:%Y-%m-%d %H:%M}): set the wrong one (timedatectl set-ntp true), then enrol again; the"
+            " token is not used up"
         )
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from agent_process import AgentProcess, eventually
+from elf_command import elf
 from test_agent_fleet import Conversation
 
 from agent.control.messages import GetJobs, GetStatus, Jobs, QueryRequest, Refused
+from benchmarks.chaos.hosts import SmallDisks, disks_unavailable
 from overlay import Authority
 
+NO_DISKS = disks_unavailable()
 FLEET = "shop"
 AUTHORITY = Authority.create(FLEET)
 
@@ -76,6 +80,17 @@ def test_a_faulty_configuration_is_told_line_by_line_with_exit_code_2(agent: Age
             f"{config}:10: streams[0].paths: is missing",
             f"{config}:12: streams[0].pathz: unknown key (did you mean paths?)",
         ]
+
+
+def test_a_configuration_that_is_broken_after_its_check_starts_no_agent(agent: AgentProcess) -> None:
+    config = agent.folder / "agent.toml"
+    config.write_text(agent.config)
+    assert elf(agent.folder, "config", "check", str(config))[0] == 0
+    config.write_text(agent.config + 'log_level = "info\n')
+    code, out, complaint = elf(agent.folder, "agent", "--config", str(config))
+    assert (code, out, complaint.count("\n")) == (2, "", 1)
+    assert complaint.startswith(f"{config}:13: illegal character")
+    assert not (agent.folder / "data").exists()
 
 
 def test_the_port_is_in_use(agent: AgentProcess) -> None:
@@ -153,6 +168,14 @@ def test_a_data_directory_that_cannot_be_written(agent: AgentProcess) -> None:
         assert agent.run() == f"data_directory {agent.folder}/file/data: cannot be used: not a directory"
 
 
+@pytest.mark.skipif(NO_DISKS is not None, reason=NO_DISKS or "")
+def test_a_data_directory_on_a_disk_that_is_read_only(agent: AgentProcess) -> None:
+    data = agent.folder / "data"
+    with SmallDisks({"a": data}), agent:
+        subprocess.run(["mount", "-o", "remount,ro", str(data)], check=True)
+        assert agent.run() == f"data_directory {data}: cannot be used: read-only file system ({data}/lock)"
+
+
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
 def test_a_data_directory_that_is_not_permitted(agent: AgentProcess) -> None:
     (agent.folder / "data").mkdir(mode=0o500)
@@ -177,6 +200,16 @@ def test_a_control_socket_another_agent_answers_at(agent: AgentProcess, tmp_path
 def test_a_control_socket_in_a_folder_that_is_not_there(agent: AgentProcess) -> None:
     with agent.change("[identity]", 'control_socket = "run/elf.sock"\n[identity]'):
         assert agent.run() == (f"control_socket {agent.folder}/run/elf.sock: there is no folder {agent.folder}/run")
+
+
+def test_an_agent_lives_on_though_its_log_takes_nothing(agent: AgentProcess) -> None:
+    agent.program = "import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 2); from elf.cli import main; main()"
+    with agent.start():
+        eventually(agent.control_socket.exists, "it listens")
+        assert agent.status().active
+        agent.tell(signal.SIGHUP)  # it says something about that
+        eventually(lambda: (config := agent.status().config) and config.generation == 2, "it lives on")
+        assert agent.stop() == 0
 
 
 def test_a_second_signal_ends_it_at_once(agent: AgentProcess, tmp_path: Path) -> None:

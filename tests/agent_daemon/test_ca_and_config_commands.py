@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import stat
 from pathlib import Path
 
@@ -91,6 +92,13 @@ def test_what_cannot_be_done_is_said_in_one_line(shop: Path, arguments: list[str
     found, out, complaint = elf(shop, *arguments)
     assert (found, out, complaint.count("\n")) == (code, "", 1)
     assert words in complaint
+
+
+def test_the_authority_is_served_where_nobody_else_listens(shop: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        served = elf(shop, "ca", "serve", "ca", "--listen", listen)
+        assert served == (1, "", f"elf: --listen {listen}: address already in use\n")
 
 
 def test_every_fault_of_a_configuration_is_a_line(shop: Path) -> None:

@@ -69,6 +69,13 @@ def test_what_is_no_request_is_refused(request_bytes: bytes, expected: int) -> N
     assert exchange.is_refused or expected == 405
 
 
+def test_of_several_requests_at_once_the_first_is_answered() -> None:
+    found = answer((b"GET /metrics HTTP/1.1\r\n" + HEAD) * 1000)
+    assert status(found) == 200
+    assert found is not None
+    assert (found.count(b"HTTP/1.1 "), b"Connection: close" in found) == (1, True)
+
+
 def test_a_slow_client_is_told_so() -> None:
     exchange = Exchange(page)
     assert exchange.receive(b"GET /metrics HT") is None

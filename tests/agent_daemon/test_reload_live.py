@@ -16,6 +16,7 @@ from agent_process import AgentProcess, eventually
 from elf_command import elf
 from test_agent_fleet import AUTHORITY, Conversation
 
+from agent.archive.format.log import read_info
 from agent.control.messages import ConfigStatus, PublishedWindow, QueryRequest
 
 pytestmark = pytest.mark.live
@@ -110,3 +111,30 @@ def test_a_new_configuration_is_in_force_without_a_restart(tmp_path: Path) -> No
     assert all(row["last"] - row["first"] + 1 == row["n"] for row in rows)
     assert [row["first"] for row in rows[1:]] == [row["last"] + 1 for row in rows[:-1]], "no line is lost or read twice"
     assert {(window["late"], window["dropped"], window["missing"] == []) for window in windows} == {(0, 0, True)}
+
+
+def test_an_archive_comes_and_goes_without_a_restart(tmp_path: Path) -> None:
+    agent = AgentProcess(tmp_path / "a", AUTHORITY)
+    more = agent.folder / "conf.d" / "archive.toml"
+    more.parent.mkdir()
+    (agent.folder / "web.log").write_text('{"time": "2026-01-01T00:00:00Z", "product": "a"}\n')
+    store, socket = agent.folder / "archive", ("--socket", str(agent.control_socket))
+    with agent.start().ready():
+        assert agent.status().archive is None
+        more.write_text('[archive]\ndirectory = "archive"\ndisk_free_min = "1 MiB"\n')
+        code, out, _ = elf(tmp_path, "reload", *socket)
+        assert (code, out.splitlines()[-1]) == (0, "configuration 2 is in force")
+        assert out.startswith("archive.directory: ")
+        pid = int(agent.event("archiver started")["pid"])
+        shown = eventually(lambda: agent.status().archive, "it archives")
+        assert shown.directory == str(store)
+        more.write_text('[archive]\ndirectory = "/proc/archive"\n')
+        assert elf(tmp_path, "reload", *socket)[0] == 0
+        eventually(lambda: (now := agent.status().archive) and "/proc/archive" in now.fault, "it says what is wrong")
+        more.unlink()
+        assert elf(tmp_path, "reload", *socket)[0] == 0
+        eventually(lambda: agent.status().archive is None, "there is none any more")
+        eventually(lambda: not Path(f"/proc/{pid}").exists(), "the first archiver is gone")
+        assert agent.stop() == 0
+    assert read_info(store).agent == agent.name
+    assert not [line for line in agent.events() if line["level"] == "error"]

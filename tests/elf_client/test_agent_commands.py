@@ -30,6 +30,8 @@ from agent.control.messages import (
     JobStatus,
     JobStopped,
     JobUpdated,
+    LogExcerpt,
+    LogLine,
     PublishedWindow,
     RevocationListStatus,
     Status,
@@ -68,7 +70,9 @@ STATUS = Status(
 
 
 @contextmanager
-def answering(path: Path, answer: Jobs | Status | JobStopped | JobUpdated | AskAnswer) -> Iterator[ScriptedAgent]:
+def answering(
+    path: Path, answer: Jobs | Status | JobStopped | JobUpdated | AskAnswer | LogExcerpt
+) -> Iterator[ScriptedAgent]:
     with ScriptedAgent(path, lambda conversation: conversation.send(answer)) as server:
         yield server
 
@@ -164,6 +168,16 @@ def test_stop_says_what_it_has_stopped(socket_path: Path) -> None:
         said = ask("stop", "shop", "--output", "json", "--socket", str(socket_path)).out
     assert json.loads(said) == {"type": "stopped", "app": "shop"}
     assert server.requests == [StopRequest("shop")] * 2
+
+
+def test_what_the_code_of_jobs_logs_is_made_safe(socket_path: Path) -> None:
+    evil = "\x1b[2J\u202egent\n\x9b"
+    with answering(socket_path, LogExcerpt(evil, [LogLine("2026-01-02T03:04:00Z", evil, evil)], 3)):
+        shown = ask("logs", "shop", "--socket", str(socket_path))
+    assert shown.code == 0
+    assert not {"\x1b", "\u202e", "\x9b"} & set(shown.out + shown.err)
+    assert shown.out.count("\n") == 1
+    assert shown.out.count("\\x1b[2J") == 2
 
 
 def test_update_says_from_when_on_and_who_is_behind(socket_path: Path) -> None:

@@ -16,6 +16,7 @@ from cryptography import x509
 
 from agent.enrolment.client import EnrolmentError, NewIdentity, enrol, renew
 from agent.enrolment.identity_files import put_identity
+from agent.enrolment.messages import LINE_BYTES_MAX
 from agent.enrolment.service import CONNECTIONS_MAX
 from agent.enrolment.token import read_token
 
@@ -73,11 +74,21 @@ async def test_used_expired_and_foreign_tokens_are_told_apart(world: AuthorityWo
     assert len(world.directory.issued()) == 1
 
 
-async def test_a_wrong_clock_is_said_before_the_token_is_used_up(world: AuthorityWorld) -> None:
+@pytest.mark.parametrize(
+    ("off", "words"), [(timedelta(hours=2), "2.0 h ahead of"), (timedelta(days=-40 * 365), "14600.0 d behind")]
+)
+async def test_a_wrong_clock_is_said_before_the_token_is_used_up(
+    world: AuthorityWorld, off: timedelta, words: str
+) -> None:
     token = read_token(world.token())
-    async with world.serving(now=lambda: utc_now() - timedelta(hours=2)) as address:
+    async with world.serving(now=lambda: utc_now() - off) as address:
         found = await complaint(enrol, address, token, "web-5")
-        assert f"the clock of this machine is 2.0 h ahead of that of {address}" in found
+        here, there = utc_now(), utc_now() - off
+        assert found.startswith(f"the clock of this machine ({here:%Y-%m-%d %H:}")
+        assert f"is {words} that of {address} ({there:%Y-%m-%d}" in found
+        assert found.endswith(
+            ": set the wrong one (timedatectl set-ntp true), then enrol again; the token is not used up"
+        )
     async with world.serving() as address:
         await asked(enrol, address, token, "web-5")
 
@@ -180,6 +191,30 @@ async def test_strangers_get_nothing_and_the_service_lives_on(world: AuthorityWo
             await trio.aclose_forcefully(stream)
         await asked(enrol, address, read_token(world.token()), "web-5")
     assert len(world.directory.issued()) == 1
+
+
+async def test_who_says_nothing_makes_room_in_a_while(world: AuthorityWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.enrolment.service.PATIENCE_S", 0.2)
+    async with world.serving() as address:
+        host, port = address.split(":")
+        with trio.fail_after(10):
+            idle = [await trio.open_tcp_stream(host, int(port)) for _ in range(CONNECTIONS_MAX)]
+            for stream in idle:
+                with ENDED:
+                    assert await stream.receive_some() == b""
+                await trio.aclose_forcefully(stream)
+            await asked(enrol, address, read_token(world.token()), "web-5")
+
+
+async def test_an_endless_line_ends_its_connection(world: AuthorityWorld) -> None:
+    async with world.serving() as address:
+        host, port = address.split(":")
+        stream = trio.SSLStream(await trio.open_tcp_stream(host, int(port)), plain_context(), https_compatible=True)
+        with trio.fail_after(10), ENDED:
+            while True:
+                await stream.send_all(b"x" * LINE_BYTES_MAX)
+        await trio.aclose_forcefully(stream)
+        await asked(enrol, address, read_token(world.token()), "web-5")
 
 
 async def test_too_many_connections_are_closed_at_once(world: AuthorityWorld) -> None:

@@ -9,7 +9,7 @@ import pytest
 from authority_world import AuthorityWorld, utc_now
 
 from agent.enrolment.token import read_token
-from agent.enrolment.token_register import TokenRefusedError, TokenRegister
+from agent.enrolment.token_register import REMEMBERED, TokenRefusedError, TokenRegister
 from overlay import AuthorityError
 
 KEY = b"public key"
@@ -64,3 +64,12 @@ def test_a_damaged_register_is_said_to_be_one(world: AuthorityWorld) -> None:
     (world.directory.path / "tokens.json").write_text("{broken")
     with pytest.raises(AuthorityError, match=r"tokens.json: cannot be read"):
         world.token()
+
+
+def test_so_many_tokens_are_registered(world: AuthorityWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.enrolment.token_register.TOKENS_MAX", 2)
+    world.token(ago=REMEMBERED + timedelta(days=1))
+    tokens = [world.token(), world.token()]
+    with pytest.raises(AuthorityError, match=r"tokens\.json: has 2 tokens: wait until some are over"):
+        world.token()
+    assert len(set(tokens)) == 2

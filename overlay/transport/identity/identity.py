@@ -232,7 +232,10 @@ def _check_times(certificate: Path, presented: Mapping[str, Any]) -> None:
         raise IdentityError("certificate", certificate, f"expired at {end:%Y-%m-%d %H:%M} UTC")
     if now < start:
         raise IdentityError(
-            "certificate", certificate, f"not valid before {start:%Y-%m-%d %H:%M} UTC; is the clock right?"
+            "certificate",
+            certificate,
+            f"not valid before {start:%Y-%m-%d %H:%M} UTC, and the clock of this machine says {now:%Y-%m-%d %H:%M}: set"
+            " it (timedatectl set-ntp true), or wait",
         )
 
 
