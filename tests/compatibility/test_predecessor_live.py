@@ -19,6 +19,7 @@ from predecessor import ROOT, unpack
 
 import elf
 from overlay import Authority, app_id
+from overlay.transport.link.framing import VERSION
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 AUTHORITY = Authority.create("shop")
@@ -137,3 +138,25 @@ async def followed(agent: AgentProcess, windows: Windows, body: Any) -> None:
             nursery.start_soon(take)
             await trio.to_thread.run_sync(body)
             nursery.cancel_scope.cancel()
+
+
+def test_an_agent_of_a_release_too_far_away_is_told_which_is_to_be_upgraded(tmp_path: Path) -> None:
+    """It stays alone, and the fleet as it is."""
+    with fleet(tmp_path, [None, None]) as agents:
+        later = AgentProcess(tmp_path / "later", AUTHORITY, "agent-3", (agents[0].address,))
+        later.program = (
+            "import overlay.transport.link.framing as framing; framing.VERSION += 1; from elf.cli import main; main()"
+        )
+        with later.start():
+            said = later.event("no seed lets this agent in, trying again")["failures"]
+            assert said == [
+                f"{agents[0].address}: another version of ELF (the agents' protocol is of version {VERSION} there, and"
+                f" {VERSION + 1} here: upgrade the other agent)"
+            ]
+            refused = agents[0].event("connection")
+            assert refused["reason"] == "another version of ELF"
+            assert refused["message"].endswith(
+                f"is of version {VERSION + 1} there, and {VERSION} here: upgrade this agent)"
+            )
+            assert later.stop() == 0
+        assert [len(agent.status().leaf_set) for agent in agents] == [1, 1]

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import trio
 from elf_process import elf_process
-from test_agents_remember import APP, MASTER, QUERY, Windows, Writer, follow, until
+from numbered_lines import Windows, Writer
+from test_agents_remember import APP, MASTER, QUERY, follow, until
 from watching import milliseconds
 
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles

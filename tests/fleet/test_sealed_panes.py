@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import trio
-from test_agents_remember import MASTER, Windows, Writer, follow, until
+from numbered_lines import Windows, Writer
+from test_agents_remember import MASTER, follow, until
 
 from agent.daemon.sealed_files import SealedFiles
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
