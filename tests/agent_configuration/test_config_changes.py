@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agent_toml import agent_toml
+
 from agent.configuration.changes import config_changes
 from agent.configuration.config import Config, load_config
 
-MAIN = """\
-fleet = "shop"
-name = "web-5"
-listen = "127.0.0.1:7705"
-data_directory = "data"
-sealed_disk = "1 GiB"
-[identity]
-ca = "ca.pem"
-certificate = "agent.pem"
-key = "agent.key"
-[[streams]]
-name = "web"
-paths = ["web.log"]
-[[streams]]
-name = "api"
-paths = ["api.log"]
-[tables.products]
-file = "products.csv"
-"""
+MAIN = (
+    'sealed_disk = "1 GiB"\n'
+    + agent_toml(streams={"web": "web.log", "api": "api.log"})
+    + '[tables.products]\nfile = "products.csv"\n'
+)
 
 
 def loaded(folder: Path, text: str) -> Config:

@@ -5,26 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from agent_toml import agent_toml
 
 from agent.configuration.config import Config, ConfigError, load_config
 from agent.configuration.effective import effective_values
 
-MAIN = """\
-fleet = "shop"
-name = "web-5"
-listen = "127.0.0.1:7705"
-data_directory = "data"
-copies = 1
-
-[identity]
-ca = "ca.pem"
-certificate = "agent.pem"
-key = "agent.key"
-
-[[streams]]
-name = "web"
-paths = ["web.log"]
-"""
+MAIN = "copies = 1\n" + agent_toml(streams={"web": "web.log"})
 
 
 def written(folder: Path, **files: str) -> Path:
@@ -78,7 +64,7 @@ def test_faults_name_the_file_and_line_they_are_in(tmp_path: Path) -> None:
     assert faults(path) == [
         "conf.d/a.toml:1: streams[0].paths: is missing",
         "conf.d/a.toml:3: streams[0].path: unknown key (did you mean paths?)",
-        f"conf.d/a.toml:6: streams[1].name: 'web' is the name of streams[0] in {tmp_path}/agent.toml:12 already",
+        f"conf.d/a.toml:6: streams[1].name: 'web' is the name of streams[0] in {tmp_path}/agent.toml:11 already",
         "conf.d/b.toml:3: job_memory: 'lots' is no amount of memory: write it like '256 MiB' or '1.5 GiB'",
         "conf.d/b.toml:4: tables.t.file: is missing",
     ]
@@ -131,7 +117,7 @@ def test_each_value_is_shown_with_where_it_comes_from(tmp_path: Path) -> None:
     origins = {one.key: (one.value, one.origin.removeprefix(f"{tmp_path}/")) for one in effective_values(layers)}
     assert origins["copies"] == (3, "conf.d/a.toml:1")
     assert origins["identity.ca"] == ("ca.pem", "agent.toml:8")
-    assert origins["streams[0].paths"] == (["web.log"], "agent.toml:14")
+    assert origins["streams[0].paths"] == (["web.log"], "agent.toml:13")
     assert origins["streams[1].name"] == ("api", "conf.d/a.toml:3")
     assert origins["log_level"] == ("debug", "ELF_AGENT_LOG_LEVEL")
     assert origins["job_memory"] == ("256 MiB", "default")

@@ -16,6 +16,7 @@ from typing import Any, Self
 from unittest import mock
 
 import msgspec
+from agent_toml import agent_toml
 from elf_process import elf
 
 from agent.control.messages import Answer, GetStatus, Request, Status
@@ -69,20 +70,9 @@ class AgentProcess:
         self.lines: list[str] = []
         self.program = "from elf.cli import main; main()"
         self.tree: Path | None = None
-        self.config = f"""\
-fleet = "{authority.fleet}"
-name = "{name}"
-listen = "{self.address}"
-seeds = {json.dumps(seeds)}
-data_directory = "data"
-[identity]
-ca = "ca.pem"
-certificate = "agent.pem"
-key = "agent.key"
-[[streams]]
-name = "web"
-paths = ["*.log"]
-"""
+        self.config = agent_toml(
+            name, fleet=authority.fleet, listen=self.address, seeds=seeds, streams={"web": "*.log"}
+        )
         (folder / "ca.pem").write_bytes(authority.certificate_pem)
         authority.issue(name, node_id=node_id).save(folder / "agent.pem", folder / "agent.key")
         self._process: subprocess.Popen[bytes] | None = None

@@ -7,20 +7,12 @@ import stat
 from pathlib import Path
 
 import pytest
+from agent_toml import agent_toml
 from elf_command import elf
 
 from agent import load_config, load_identity
 
-CONFIG = """\
-fleet = "shop"
-name = "web-5"
-listen = "127.0.0.1:7700"
-data_directory = "data"
-[identity]
-ca = "web-5/ca.pem"
-certificate = "web-5/agent.pem"
-key = "web-5/agent.key"
-"""
+CONFIG = agent_toml(identity="web-5/")
 
 
 @pytest.fixture(scope="module")
@@ -113,4 +105,4 @@ def test_every_fault_of_a_configuration_is_a_line(shop: Path) -> None:
     (shop / "other.toml").write_text(CONFIG.replace('"shop"', '"other"'))
     code, _, complaint = elf(shop, "config", "check", "other.toml")
     assert (code, complaint.count("\n")) == (2, 1)
-    assert complaint.startswith("other.toml:7: identity.certificate: ")
+    assert complaint.startswith("other.toml:8: identity.certificate: ")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_toml import agent_toml
 
 from agent import ConfigError, check_revocations, load_config, load_identity
 from agent.daemon.data_directory import DataDirectory
@@ -18,17 +19,7 @@ from overlay import Authority, Peer, Revocation, Revocations, Transport
 
 AUTHORITY = Authority.create("shop")
 OTHER = Authority.create("shop")
-CONFIG = """\
-fleet = "shop"
-name = "web-5"
-listen = "127.0.0.1:7700"
-data_directory = "data"
-[identity]
-ca = "ca.pem"
-certificate = "agent.pem"
-key = "agent.key"
-crl = "crl.pem"
-"""
+CONFIG = agent_toml() + 'crl = "crl.pem"\n'
 
 
 class Nobody:
@@ -120,7 +111,7 @@ def test_files_that_do_not_fit_together_yet_are_said_once_and_taken_when_they_do
     watched.write("agent.key", new.key_pem)
     (said,) = watched.look(3)
     assert said.startswith("new identity not taken: ")
-    assert "agent.toml:8: identity.key: " in said
+    assert "agent.toml:9: identity.key: " in said
     assert "does not belong to the certificate" in said
     assert watched.serial == before
     watched.write("agent.pem", new.certificate_pem)
@@ -245,4 +236,4 @@ def test_a_list_of_another_authority_is_told_before_the_agent_starts(tmp_path: P
             (tmp_path / "crl.pem").write_bytes(content)
         with pytest.raises(ConfigError) as caught:
             check_revocations(config, load_identity(config))
-        assert f"agent.toml:9: identity.crl: {tmp_path}/crl.pem: {words}" in str(caught.value)
+        assert f"agent.toml:10: identity.crl: {tmp_path}/crl.pem: {words}" in str(caught.value)

@@ -10,6 +10,7 @@ import msgspec
 import polars as pl
 import pytest
 import trio
+from agent_toml import agent_toml
 from test_feeds import DAY_MS, FakeAgent, bounded, live, make_feeds, until
 
 from agent.configuration.config import ConfigError, StreamConfig, load_config
@@ -19,14 +20,7 @@ from agent.sources import Block, Origin
 from agent.sources.reader import ReaderStatistics, ReadFrom, Recognise, SourceBlock, SourcePart
 from agent.sources.registry import SOURCES, SourceKind
 
-AGENT = """fleet = "shop"
-name = "web-1"
-listen = "127.0.0.1:7400"
-data_directory = "data"
-identity = { ca = "ca.pem", certificate = "web-1.pem", key = "web-1.key" }
-[[streams]]
-name = "web"
-"""
+AGENT = agent_toml() + '[[streams]]\nname = "web"\n'
 
 
 # A source that is sent its lines.
@@ -122,12 +116,12 @@ async def test_a_registered_source_feeds_an_agent(tmp_path: Path, nursery: trio.
 @pytest.mark.parametrize(
     ("keys", "fault"),
     [
-        ('source = "inbox"\n', ":6: streams[0].sender: is missing"),
-        ('source = "inbox"\nsender = "a"\nlines_max = 0\n', ":10: streams[0].lines_max: expected `int` >= 1"),
-        ('source = "inbox"\nsender = "a"\npaths = ["a"]\n', ":10: streams[0].paths: unknown key"),
-        ('source = "inbox"\nsendr = "a"\n', ":9: streams[0].sendr: unknown key (did you mean sender?)"),
-        ('source = "carrier pigeon"\n', ":8: streams[0].source: 'carrier pigeon' is none of file, inbox"),
-        ("source = 7\n", ":8: streams[0].source: must be text in quotes, not a whole number"),
+        ('source = "inbox"\n', ":10: streams[0].sender: is missing"),
+        ('source = "inbox"\nsender = "a"\nlines_max = 0\n', ":14: streams[0].lines_max: expected `int` >= 1"),
+        ('source = "inbox"\nsender = "a"\npaths = ["a"]\n', ":14: streams[0].paths: unknown key"),
+        ('source = "inbox"\nsendr = "a"\n', ":13: streams[0].sendr: unknown key (did you mean sender?)"),
+        ('source = "carrier pigeon"\n', ":12: streams[0].source: 'carrier pigeon' is none of file, inbox"),
+        ("source = 7\n", ":12: streams[0].source: must be text in quotes, not a whole number"),
     ],
 )
 def test_the_keys_of_a_stream_are_those_of_its_source(tmp_path: Path, keys: str, fault: str) -> None:

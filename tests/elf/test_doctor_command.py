@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_toml import agent_toml
 from elf_process import elf
 
 from elf.commands.doctor.files import may
@@ -33,22 +34,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "ca.pem").write_bytes(AUTHORITY.certificate_pem)
     AUTHORITY.issue("agent-1").save(tmp_path / "agent.pem", tmp_path / "agent.key")
     (tmp_path / "web.log").write_text("")
-    (tmp_path / "agent.toml").write_text(
-        f"""\
-fleet = "shop"
-name = "agent-1"
-listen = "127.0.0.1:{free_port()}"
-seeds = []
-data_directory = "data"
-[identity]
-ca = "ca.pem"
-certificate = "agent.pem"
-key = "agent.key"
-[[streams]]
-name = "web"
-paths = ["web.log"]
-"""
-    )
+    toml = agent_toml("agent-1", listen=f"127.0.0.1:{free_port()}", streams={"web": "web.log"})
+    (tmp_path / "agent.toml").write_text(toml)
     return tmp_path
 
 
