@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 import trio
 from agent_process import AgentProcess, eventually
-from numbered_lines import Windows, Writer, check
+from numbered_lines import Windows, Writer, check, count_while
 from predecessor import ROOT, unpack
 
-import elf
 from overlay import Authority, app_id
 from overlay.transport.link.framing import VERSION
 
@@ -68,15 +67,20 @@ def runs(agent: AgentProcess, tree: Path) -> bool:
     return Path(f"/proc/{agent.pid}/cwd").resolve() == tree.resolve()
 
 
-def asked(tree: Path, agent: AgentProcess, *arguments: str) -> Any:
-    """The one line of JSON that the `elf` of a tree prints of what it asks an agent."""
+def typed(tree: Path, agent: AgentProcess, *arguments: str) -> str:
+    """What the `elf` of a tree prints of what it asks an agent."""
     command = [sys.executable, "-c", "from elf.cli import main; main()", *arguments]
     finished = subprocess.run(
-        [*command, "--socket", str(agent.control_socket), "--output", "json"],
+        [*command, "--socket", str(agent.control_socket)],
         cwd=tree, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert finished.returncode == 0, finished.stderr
-    (line,) = finished.stdout.splitlines()
+    return finished.stdout
+
+
+def asked(tree: Path, agent: AgentProcess, *arguments: str) -> Any:
+    """The one object that it prints for programs."""
+    (line,) = typed(tree, agent, *arguments, "--output", "json").splitlines()
     return json.loads(line)
 
 
@@ -120,24 +124,37 @@ def test_an_agent_goes_on_from_the_state_of_the_release_before(
                     eventually(lambda: windows.counted() > reached + 100, "further windows", PATIENCE_S)  # noqa: B023
             eventually(lambda: windows.counted() >= writer.written, "the last window", PATIENCE_S)
 
-        trio.run(followed, agents[1], windows, upgrade)
+        trio.run(count_while, upgrade, agents[1].control_socket, len(agents), IDS, APP, windows)
         check(writer, windows)
 
 
-async def followed(agent: AgentProcess, windows: Windows, body: Any) -> None:
-    """Runs the job while a thread upgrades agents, until that is over."""
-    async with elf.connect(agent.control_socket) as client, client.query(IDS, app=APP, max_groups=10_000) as job:
-        while job.acknowledged is None or job.acknowledged.agents < 3:
-            await job.wait()
-        async with trio.open_nursery() as nursery:
+def test_old_and_new_agents_change_a_job_together(before: Path, tmp_path: Path) -> None:
+    """A new client runs a query in several trees, an old one changes it, and each sees what comes of it."""
+    with fleet(tmp_path, [before, None, None]) as agents, ExitStack() as writing:
+        for number, agent in enumerate(agents):
+            log = agent.folder / "web.log"
+            log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
+            writing.enter_context(Writer(log, 1_000_000 * number).writing())
+        text = "SELECT id, COUNT(*) AS n FROM web GROUP BY id WINDOWING 1 SECONDS TREES 3"
+        assert typed(ROOT, agents[0], "query", "--detach", "--app", APP, text) == f"{APP}\n"
+        for tree, agent in ((before, agents[1]), (ROOT, agents[2])):
+            job = asked(tree, agent, "jobs")
+            assert (job["app"], job["query"], job["version"]) == (APP, text, 1)
+        changed = text.replace("COUNT(*) AS n", "COUNT(*) AS n, MAX(id) AS m")
+        assert asked(before, agents[1], "update", APP, "--query", changed)["version"] == 2
+        for tree, agent in ((before, agents[1]), (ROOT, agents[0])):
+            eventually(
+                lambda tree=tree, agent=agent: is_whole(asked(tree, agent, "follow", "--windows", "1", APP)),
+                "a whole window",
+            )
+        assert asked(before, agents[2], "stop", APP)["app"] == APP
 
-            async def take() -> None:
-                async for window in job:
-                    windows.add(window)
 
-            nursery.start_soon(take)
-            await trio.to_thread.run_sync(body)
-            nursery.cancel_scope.cancel()
+def is_whole(window: Any) -> bool:
+    """Whether a window is of the changed query and has lines of all three agents."""
+    by_agent = {row["id"] // 1_000_000 for row in window["rows"]}
+    members = (window["contributors"], window["expected"], window["partial"], window["version"])
+    return members == (3, 3, [], 2) and by_agent == {0, 1, 2} and all(row["m"] == row["id"] for row in window["rows"])
 
 
 def test_an_agent_of_a_release_too_far_away_is_told_which_is_to_be_upgraded(tmp_path: Path) -> None:

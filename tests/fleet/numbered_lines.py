@@ -11,6 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import trio
+
+import elf
+
 PAUSE_S = 0.01
 Rotate = Callable[[Path], None]
 
@@ -70,6 +74,24 @@ class Windows:
     def counted(self) -> int:
         """The number of lines that are in windows, late, or written before the job's first window."""
         return self.ids.total() + self.late + min(self.ids, default=0)
+
+
+async def count_while(
+    body: Callable[[], None], socket: Path, agents: int, query: str, app: str, windows: Windows
+) -> None:
+    """Runs something in a thread once all agents run the query, and counts its windows meanwhile."""
+    async with elf.connect(socket) as client, client.query(query, app=app, max_groups=10_000) as job:
+        while job.acknowledged is None or job.acknowledged.agents < agents:
+            await job.wait()
+        async with trio.open_nursery() as nursery:
+
+            async def take() -> None:
+                async for window in job:
+                    windows.add(window)
+
+            nursery.start_soon(take)
+            await trio.to_thread.run_sync(body)
+            nursery.cancel_scope.cancel()
 
 
 def check(writer: Writer, windows: Windows) -> None:

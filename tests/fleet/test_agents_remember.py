@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 import trio
-from numbered_lines import Rotate, Windows, Writer, check
+from numbered_lines import Rotate, Windows, Writer, check, count_while
 
-import elf
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 from overlay import app_id
 
@@ -62,18 +61,7 @@ async def follow(
     fleet: AgentFleet, query: str, windows: Windows, body: Callable[[], None], through: str = "agent-1"
 ) -> None:
     """Runs what restarts agents in a thread, while the job is followed; then waits until all is counted."""
-    async with elf.connect(fleet.socket(through)) as client, client.query(query, app=APP, max_groups=10_000) as job:
-        while job.acknowledged is None or job.acknowledged.agents < len(fleet.names):
-            await job.wait()
-        async with trio.open_nursery() as nursery:
-
-            async def take() -> None:
-                async for window in job:
-                    windows.add(window)
-
-            nursery.start_soon(take)
-            await trio.to_thread.run_sync(body)
-            nursery.cancel_scope.cancel()
+    await count_while(body, fleet.socket(through), len(fleet.names), query, APP, windows)
 
 
 def until(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
