@@ -19,6 +19,7 @@ from predecessor import ROOT, unpack
 
 from overlay import Authority, app_id
 from overlay.transport.link.framing import VERSION
+from query.plan.wire import WIRE_VERSION
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 AUTHORITY = Authority.create("shop")
@@ -177,3 +178,21 @@ def test_an_agent_of_a_release_too_far_away_is_told_which_is_to_be_upgraded(tmp_
             )
             assert later.stop() == 0
         assert [len(agent.status().leaf_set) for agent in agents] == [1, 1]
+
+
+def test_an_agent_that_cannot_read_a_plan_is_missing_and_the_jobs_log_says_why(tmp_path: Path) -> None:
+    earlier = AgentProcess(tmp_path / "earlier", AUTHORITY, "agent-3")
+    earlier.program = "import query.plan.wire as wire; wire.WIRE_VERSION -= 1; from elf.cli import main; main()"
+    with fleet(tmp_path, [None, None]) as agents, earlier:
+        earlier.change("seeds = []", f"seeds = {json.dumps([agents[0].address])}").start().ready()
+        eventually(lambda: len(agents[0].status().leaf_set) == 2, "everyone knows everyone")
+        for agent in (*agents, earlier):
+            (agent.folder / "web.log").write_text('{"time": "2026-01-01T00:00:00Z", "id": 1, "product": "a"}\n')
+        result = asked(ROOT, agents[0], "query", "--once", "--app", APP, PER_PRODUCT)
+        assert (result["contributors"], result["expected"], result["missing"]) == (2, 3, ["agent-3"])
+        (line,) = typed(ROOT, agents[0], "logs", APP).splitlines()
+        assert line.endswith(
+            f"  agent-3  this agent cannot run the job: not a plan that can run: it is of version {WIRE_VERSION},"
+            f" and plans of version {WIRE_VERSION - 1} run here"
+        )
+        assert earlier.stop() == 0

@@ -104,8 +104,11 @@ class Deployments:
         if not job.is_installed:
             try:
                 job.install(message)
-            except query.PlanError:
-                return False
+            except query.PlanError as error:  # of a later release, say
+                self._report_unable(job, message, str(error), now, wall_ms)
+                self._jobs.work_no_more(job, now)
+                self.refused += 1
+                return True
             # Not earlier: parents would wait for an agent that sends nothing yet.
             self._jobs.join_trees(job, now)
         else:
