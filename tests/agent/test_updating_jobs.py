@@ -8,8 +8,10 @@ from recording_client import client_of
 
 import query
 from agent import Update, Updated, UpdateRefused, WindowResult
+from agent.runtime.job.local_job import LocalJob
 from agent.runtime.master import rollout
 from agent.runtime.master.rollout import BOUNDED, BUSY, FULL
+from agent.runtime.messages.jobs import Enrolled
 from query.model.timestamps import parse_timestamp
 
 GRACE_MS = 1000
@@ -230,17 +232,17 @@ def test_so_many_versions_are_in_force_at_a_time(monkeypatch: pytest.MonkeyPatch
 def test_where_one_agent_cannot_run_it_the_job_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent of an older make, say."""
     fleet = live()
-    parts = fleet.agents[2].jobs.get(KEY)
+    parts = fleet.agents[1].jobs.get(KEY)
     assert parts is not None
     assert parts.versions is not None
 
-    def cannot(_number: int, _plan: object) -> None:
+    def cannot(*_proposed: object) -> None:
         raise query.PlanError("unknown function median")
 
-    if fleet.agents[2].masters.state(KEY) is None:
-        monkeypatch.setattr(parts.versions, "propose", cannot)
-        update(fleet, FEW)
-        assert settle_update(fleet) == UpdateRefused(KEY, "agent-2 cannot run it: unknown function median", "usage")
+    assert fleet.agents[1].masters.state(KEY) is None, "it only works"
+    monkeypatch.setattr(parts.versions, "propose", cannot)
+    update(fleet, FEW)
+    assert settle_update(fleet) == UpdateRefused(KEY, "agent-1 cannot run it: unknown function median", "usage")
     assert {job.version for agent in fleet.agents for job in agent.status().jobs} == {1}
     assert all(
         part.pipeline is None or part.pipeline._proposed is None for agent in fleet.agents for part in agent.jobs
@@ -249,6 +251,28 @@ def test_where_one_agent_cannot_run_it_the_job_stays_as_it_is(monkeypatch: pytes
     log(fleet, 5.2, "a")
     fleet.work()
     assert shown(fleet.results) == [(1, 1, {"a": 3}, 3)]
+
+
+def test_an_agent_that_cannot_read_the_plan_of_a_job_is_missing_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet, install = Fleet(3), LocalJob.install
+    (earlier,) = [one for one in fleet.agents if one.name == "agent-1"]
+
+    def installed(job: LocalJob, message: Enrolled) -> None:
+        if job is earlier.jobs.get(KEY):
+            raise query.PlanError("a plan of a later release")
+        install(job, message)
+
+    monkeypatch.setattr(LocalJob, "install", installed)
+    fleet.wait(0.5)
+    fleet.submit(COUNT, bounded=False, grace_ms=GRACE_MS)
+    fleet.catch_up()
+    assert earlier.masters.state(KEY) is None, "it only works"
+    log(fleet, 1.2, "a")
+    log(fleet, 5.2, "a")
+    fleet.work()
+    assert shown(fleet.results) == [(1, 1, {"a": 2}, 2)]
+    assert (fleet.results[0].expected, fleet.results[0].missing) == (3, ["agent-1"])
+    assert sum(one.jobs.get(KEY) is not None for one in fleet.agents) == 2
 
 
 def test_an_announcement_from_before_a_request_to_prepare_withdraws_nothing() -> None:
