@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,8 @@ import msgspec
 import trio
 
 from agent import log
-from agent.access.rules import Principal
+from agent.access.rules import AccessRule, Principal
+from agent.access.socket_acl import open_to
 from agent.control.messages import (
     LINE_BYTES_MAX,
     REQUEST_BYTES_MAX,
@@ -166,7 +167,10 @@ async def accept(listener: trio.SocketListener, failures: Counter[str]) -> trio.
 
 
 class ControlServer:
-    """Serves the socket at `path`. `agent`: the agent's name. `counters`: see `RequestServer`."""
+    """Serves the socket at `path`. `agent`: the agent's name. `counters`: see `RequestServer`.
+
+    `rules` says whom the socket is open to, beside the agent's user and group: those whom the rules name.
+    """
 
     def __init__(
         self,
@@ -174,10 +178,12 @@ class ControlServer:
         answer: Answerer,
         *,
         agent: str = "",
+        rules: Callable[[], Sequence[AccessRule]] = tuple,
         clients_max: int = CLIENTS_MAX,
         request_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         self._path = path
+        self._rules, self._rules_changed = rules, trio.Event()
         self._peers = SocketPeers(agent)
         self._requests = RequestServer(answer, clients_max=clients_max, request_timeout_s=request_timeout_s)
         self.counters = self._requests.counters
@@ -195,10 +201,24 @@ class ControlServer:
         (listener, identity), self._bound = self._bound, None
         with no_longer_there(self._path, identity):
             async with listener, trio.open_nursery() as nursery:
+                nursery.start_soon(self._open_to_clients)
                 task_status.started()
                 while True:
                     stream = await accept(listener, self.counters)
                     nursery.start_soon(self._requests.serve_client, stream, partial(self._identify, stream))
+
+    def rules_changed(self) -> None:
+        """Opens the socket to those whom the rules name by now, and to nobody else."""
+        self._rules_changed.set()
+
+    async def _open_to_clients(self) -> None:
+        while True:
+            self._rules_changed = trio.Event()
+            try:
+                await trio.to_thread.run_sync(open_to, self._path, self._rules(), abandon_on_cancel=True)
+            except OSError as error:
+                log.warn("the control socket is open to its user and group alone", why=error.strerror or str(error))
+            await self._rules_changed.wait()
 
     async def _identify(self, stream: trio.SocketStream) -> Principal:
         try:

@@ -60,6 +60,7 @@ from agent.runtime.ingest.feed import StreamOptions
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.requests.events import AgentAsked, AgentObserver, Shown, StreamAsked
 from agent.runtime.requests.status import job_figures
+from agent.seeding.neighbours_file import NeighboursFile
 from agent.service_manager.life_signs import LifeSigns
 from agent.service_manager.notify_socket import own_notify_socket
 from cbt import DiskQuota
@@ -86,6 +87,9 @@ DESCRIPTORS_WANTED = 8192
 """Open files an agent may need: links to 1,024 peers, and files of a few streams."""
 SWEEP_S = 5.0
 """Interval at which the transport looks for idle and stuck links; long, so that an idle agent seldom wakes up."""
+NEIGHBOURS_FILE = "neighbours"
+NEIGHBOURS_S = 15.0
+"""Interval at which neighbours are stored, if they have changed."""
 SHOWN_PARTS = ("agent", "copies", "ingest", "sealed", "results", "jobs", "spill", "control", "clients", "node")
 """Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0
@@ -214,14 +218,19 @@ class Daemon(AgentObserver):
         self._reload = ConfigReload(config, self._put_in_force, self._life_signs.reloading, self._life_signs.reloaded)
         self._access = Access(config.name, standing_rules(os.geteuid(), os.getegid(), config.access))
         self._requests = self._new_requests()
-        self._control = ControlServer(config.control_socket, self._requests.answer, agent=config.name)
+        self._control = ControlServer(
+            config.control_socket, self._requests.answer, agent=config.name, rules=lambda: self._access.rules
+        )
         self._remote = self._remote_clients()
         self._positions = self._position_keeper()
         self._feeds = self._new_feeds(pump)
         self._tables = TableFiles(agent.tables, config.tables, pump=pump.settle)
         self._archiving, self._metrics = ArchiveSupervisor(config), MetricsServer(config.metrics, self)
         self._results = self._result_files()
-        self._seeds = Seeds(config.seeds, self._pump, self._transport.identify, chance)
+        self._neighbours = NeighboursFile(config.data_directory / NEIGHBOURS_FILE, self._warnings.warn)
+        self._remembers = not set(config.seeds) - {address}
+        seeds = (address, *self._neighbours.read()) if self._remembers else config.seeds
+        self._seeds = Seeds(seeds, self._pump, self._transport.identify, chance)
 
     async def run(self, signals: AsyncIterator[int], hangups: AsyncIterator[int]) -> int:
         """Runs until a signal or a failure; returns the exit code. StartError when it cannot begin."""
@@ -251,6 +260,7 @@ class Daemon(AgentObserver):
             nursery.start_soon(self._again_and_again, "positions", partial(self._positions.run, self._feeds))
             nursery.start_soon(self._again_and_again, "reload", partial(self._reload_on_signal, hangups))
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
+            nursery.start_soon(self._again_and_again, "neighbours", self._keep_neighbours)
             nursery.start_soon(self._again_and_again, "tables", self._tables.run)
             nursery.start_soon(self._again_and_again, "descriptions of streams", self._witness.run)
             nursery.start_soon(self._again_and_again, "archive", self._archiving.run)
@@ -456,6 +466,7 @@ class Daemon(AgentObserver):
         self._config = config
         log.set_level(config.log_level)
         self._access.rules = tuple(standing_rules(os.geteuid(), os.getegid(), config.access))
+        self._control.rules_changed()
         agent, ingest = self._agent, self._agent.ingest
         self._room.memory_bytes = config.job_memory_bytes
         self._quota.bytes_max = config.spill_disk_bytes
@@ -490,10 +501,21 @@ class Daemon(AgentObserver):
             self._exit_code = 128 + number
             everything.cancel()
 
+    async def _keep_neighbours(self) -> None:
+        """Has an agent without other seeds remember its neighbours."""
+        while self._remembers:
+            await trio.sleep(NEIGHBOURS_S)
+            self._store_neighbours()
+
+    def _store_neighbours(self) -> None:
+        if self._remembers:
+            self._neighbours.store(peer.address for peer in self._pump.node.leaf_set.members)
+
     async def _leave(self, everything: trio.CancelScope) -> None:
         """Once it is to leave, hands over masters and roots, takes leave of the fleet, and ends all tasks."""
         agent, pump, departure = self._agent, self._pump, self._departure
         await departure.asked()
+        self._store_neighbours()
         self._life_signs.leaving("hands over what it has, and leaves the fleet")
         await self._positions.pause(self._feeds, PAUSE_TIMEOUT_S)
         pump.do(agent.drain.begin)

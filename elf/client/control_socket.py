@@ -93,7 +93,8 @@ def _permitted_users(path: str) -> str:
         owner, group = socket_path.owner(), socket_path.group()
     except (OSError, KeyError, NotImplementedError):
         return "ask as the user of the agent, or join its group"
-    return f"only {owner}{f' and the group {group}' if group_may else ''} may ask this agent"
+    groups = f", the group {group}, and whom the rules of access name" if group_may else ""
+    return f"only {owner}{groups} may ask this agent"
 
 
 def _is_socket(path: str) -> bool:

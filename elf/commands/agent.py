@@ -6,11 +6,15 @@ import ctypes
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from elf.errors import ElfError
+from elf.errors import ElfError, UsageError
 from elf.options.configuration import read_config, read_identity
+
+if TYPE_CHECKING:
+    from elf.setup.enrolment import AgentPlace
 
 LIMITS = {
     "POLARS_MAX_THREADS": "1",
@@ -34,6 +38,7 @@ Examples:
 ENROL_EXAMPLES = """\b
 Examples:
   elf agent enroll elf1-...@10.0.0.2
+  elf agent enroll --ca /srv/web-ca
   elf agent enroll elf1-...@ca.example.com:7699 --name web-5 --out web-5 --config web-5/agent.toml
 """
 CONFIG_FILE = Path("/etc/elf/agent.toml")
@@ -77,21 +82,52 @@ def _run(file: Path) -> None:
 
 
 @agent.command(epilog=ENROL_EXAMPLES, short_help="Get this machine's agent a certificate, by a token.")
-@click.argument("token_at", metavar="TOKEN@HOST[:PORT]")
+@click.argument("token_at", metavar="[TOKEN@HOST[:PORT]]", required=False)
+@click.option("--ca", "directory", metavar="CA_DIR", type=click.Path(file_okay=False, path_type=Path),
+              help="The authority's folder, where it is on this machine: no token is needed.")  # fmt: skip
+@click.option("--password-file", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+              help="With --ca: a file whose first line is the password of its key; else it is asked for.")  # fmt: skip
 @click.option("--name", help="The agent's name; else this machine's.")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=IDENTITY_DIRECTORY, show_default=True,
               help="Where ca.pem, agent.pem and agent.key go: a folder that the agent may write.")  # fmt: skip
 @click.option("--config", "file", metavar="FILE", type=click.Path(path_type=Path), default=CONFIG_FILE,
               show_default=True, help="The agent's configuration, whose conf.d gets enrolled.toml.")  # fmt: skip
-def enroll(token_at: str, name: str | None, out: Path, file: Path) -> None:
+def enroll(
+    token_at: str | None, directory: Path | None, password_file: Path | None, name: str | None, out: Path, file: Path
+) -> None:
     """Make a key on this machine, and have the authority at HOST sign its certificate, by a token of `elf ca token`.
 
     `elf ca serve` has to run there. The key never leaves this machine. The token says which authority is trusted; it is
     good for one agent. The certificate is renewed by the agent itself, from the same service.
-    """
-    from elf.setup.enrolment import enrol_agent
 
-    enrol_agent(token_at, name, out, file)
+    On the machine with the authority's folder itself, --ca takes the place of the token; nothing has to run.
+    """
+    from elf.setup.enrolment import AgentPlace, enrol_by_token
+
+    place = AgentPlace(name, out, file)
+    if token_at is not None and directory is None:
+        enrol_by_token(token_at, place)
+    elif directory is not None and token_at is None:
+        _enrol_here(directory, password_file, place)
+    else:
+        raise UsageError("either TOKEN@HOST, or --ca CA_DIR where the authority's folder is on this machine")
+
+
+def _enrol_here(directory: Path, password_file: Path | None, place: AgentPlace) -> None:
+    """Enrols the agent by the authority's folder."""
+    from agent.enrolment.client import NewIdentity
+    from elf.commands.ca.options import AGENT_DAYS, authority_errors, unlocked
+    from elf.setup.enrolment import enrol_agent
+    from overlay import AuthorityDirectory
+
+    def identity_of(name: str) -> NewIdentity:
+        authority = unlocked(folder, password_file)
+        found = folder.issue(authority, name, days=AGENT_DAYS)
+        return NewIdentity(found.certificate_pem, found.key_pem, authority.certificate_pem, authority.fleet)
+
+    with authority_errors():
+        folder = AuthorityDirectory(directory)
+        enrol_agent(identity_of, place)
 
 
 def limit_heaps() -> None:

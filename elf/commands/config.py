@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from agent import described_keys, effective_values, key_table, shown_value
-from elf.errors import ElfError
+from elf.errors import UsageError
 from elf.options.configuration import FAULTY, read_config, read_identity
 from elf.options.fleet import output_option
 from elf.terminal.terminal import printable, tell
@@ -39,7 +39,7 @@ def check(file: Path) -> None:
     found = read_config(file)
     try:
         read_identity(found)
-    except ElfError as error:
+    except UsageError as error:
         tell(printable(str(error)))
         raise click.exceptions.Exit(FAULTY) from error
     click.echo("ok")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from agent import Config, ConfigError, check_revocations, load_config, load_identity
-from elf.errors import ElfError
+from elf.errors import UsageError
 from elf.terminal.terminal import printable, tell
 from overlay import Identity
 
@@ -25,10 +25,10 @@ def read_config(file: Path) -> Config:
 
 
 def read_identity(config: Config) -> Identity:
-    """The identity that a configuration names. Raises ElfError, one line."""
+    """The identity that a configuration names. Raises UsageError, one line."""
     try:
         identity = load_identity(config)
         check_revocations(config, identity)
     except ConfigError as error:
-        raise ElfError(str(error)) from error
+        raise UsageError(str(error)) from error
     return identity

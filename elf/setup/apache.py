@@ -15,9 +15,14 @@ LAYOUTS = (
     ("/etc/httpd", ("conf/httpd.conf", "conf.d/*.conf", "conf.modules.d/*.conf")),
 )
 """Folders of Debian and its kin, and of Red Hat's, with the files that are in force."""
+OF_VIRTUAL_HOSTS = (
+    "apache: lines that begin with their virtual host (vhost_combined) are left out: deploy/apache/elf.conf "
+    "(/usr/share/doc/elf-agent/examples/apache) adds a combined log for the hosts that have none of their own"
+)
 _EXPORT = re.compile(r"^\s*export\s+(\w+)=(\S*)", re.MULTILINE)
 _DEFINE = re.compile(r"\$\{(\w+)\}")
 _UNKNOWN = re.compile(r"\$\{?\w+\}?")
+_OF_VIRTUAL_HOSTS = re.compile(r"%[vV](:%p)? %h ")
 _COMBINED = re.compile(r"%h %l %u %t \"?%r\"? %>?s %[bBO]")
 
 
@@ -28,19 +33,21 @@ def apache_logs(root: Path = Path("/")) -> ServerLogs:
     for folder, patterns in LAYOUTS:
         paths = [path for pattern in patterns for path in matching(root, f"{folder}/{pattern}")]
         defined = _exported(read_text(below(root, f"{folder}/envvars")))
-        kinds: dict[str, str | None] = {}
+        forms: dict[str, str] = {}
         for words in (words for path in paths for words in directives(read_text(path), defined)):
             match words:
                 case ["logformat", form, nickname]:
-                    kinds[nickname] = _kind(form)
+                    forms[nickname] = form
                 case ["serverroot", place]:
                     folder = place
                 case ["customlog" | "transferlog", target, *_] if target.startswith(("|", "syslog:")):
                     notes.append(f"apache logs to {target[:200]}: an agent reads files, add their paths yourself")
                 case ["customlog" | "transferlog", target, *rest]:
                     named = rest[0] if rest else ""
-                    kind = kinds.get(named, _kind(named))
-                    logs.append(ServerLog(SERVER, str(Path(folder) / target), kind))
+                    form = forms.get(named, named)
+                    logs.append(ServerLog(SERVER, str(Path(folder) / target), _kind(form)))
+                    if _OF_VIRTUAL_HOSTS.match(form):
+                        notes.append(OF_VIRTUAL_HOSTS)
     return ServerLogs(tuple(unique(logs)), tuple(dict.fromkeys(notes)))
 
 

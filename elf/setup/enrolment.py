@@ -1,8 +1,12 @@
-"""Enrols the agent of this machine: asks for its certificate by a token, and writes what the agent needs to use it."""
+"""Enrols the agent of this machine: gets its certificate by a token, or from an authority whose folder is on this
+machine, and writes what the agent needs to use it.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -20,23 +24,39 @@ ENROLLED_FILE = "conf.d/enrolled.toml"
 FOLDER_MODE, FILE_MODE = 0o750, 0o640
 
 
-def enrol_agent(token_at: str, name: str | None, out: Path, config: Path) -> None:
-    """Enrols the agent; says what was written, and the next step. ElfError or UsageError, one line, if it is not."""
+@dataclass(frozen=True, slots=True)
+class AgentPlace:
+    """The agent to enrol: its name, the folder of its certificate and key, and its configuration."""
+
+    name: str | None
+    out: Path
+    config: Path
+
+
+def enrol_by_token(token_at: str, place: AgentPlace) -> None:
+    """Enrols the agent at a service. ElfError or UsageError, one line, if it is not."""
     token, address = _read(token_at)
-    chosen = own_name() if name is None else name
+    enrol_agent(lambda name: enrol(address, token, name), place, address)
+
+
+def enrol_agent(identity_of: Callable[[str], NewIdentity], place: AgentPlace, address: str | None = None) -> None:
+    """Enrols the agent with the identity made for its name; says what was written, and the next step. ElfError if it is
+    not. `address`: the service that renews the certificate, if there is one.
+    """
+    out, chosen = place.out, own_name() if place.name is None else place.name
     files = [out / "ca.pem", out / "agent.pem", out / "agent.key"]
     taken = next((path for path in files[1:] if path.exists()), None)
     if taken is not None:
         raise ElfError(f"{taken}: is already there and is not written over; move it away to enrol this agent anew")
     _make_folder(out)  # before the token is used up
     try:
-        found = enrol(address, token, chosen)
+        found = identity_of(chosen)
         put_identity(found, *files)
     except (EnrolmentError, AuthorityError) as error:
         raise ElfError(str(error)) from error
     own_like_folder(*files)
     click.echo(f"{out}: agent {chosen} of fleet {found.fleet}")
-    _name_files(config, found, chosen, files, address)
+    _name_files(place.config, found, chosen, files, address)
     tell("next: elf init writes agent.toml, if there is none; then start the agent (systemctl enable --now elf-agent)")
 
 
@@ -64,7 +84,7 @@ def _make_folder(out: Path) -> None:
         raise ElfError(f"{out}: {(error.strerror or str(error)).lower()}: --out names another folder") from error
 
 
-def _name_files(config: Path, found: NewIdentity, name: str, files: list[Path], address: str) -> None:
+def _name_files(config: Path, found: NewIdentity, name: str, files: list[Path], address: str | None) -> None:
     """Writes a file of the configuration that names the identity."""
     ca, certificate, key = (json.dumps(str(path.absolute()), ensure_ascii=False) for path in files)
     text = f"""\
@@ -76,8 +96,9 @@ name = {json.dumps(name)}
 ca = {ca}
 certificate = {certificate}
 key = {key}
-authority = {json.dumps(address)}
 """
+    if address is not None:
+        text += f"authority = {json.dumps(address)}\n"
     file = config.parent / ENROLLED_FILE
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

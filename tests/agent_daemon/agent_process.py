@@ -121,11 +121,11 @@ class AgentProcess:
         return self
 
     def start_here(self) -> str:
-        """The complaint of one that finds out before it runs that it cannot, in this process. Exit code 1."""
+        """The complaint of one that finds out before it runs that it cannot, in this process. Exit code 2."""
         (self.folder / "agent.toml").write_text(self.config)
         with mock.patch.dict(os.environ):  # which says how many threads an agent may have
             finished = elf("agent", "--config", str(self.folder / "agent.toml"))
-        assert finished.code == 1, finished.err
+        assert finished.code == 2, finished.err
         (line,) = finished.err.splitlines()
         assert line.startswith("elf: ")
         return line.removeprefix("elf: ")

@@ -55,6 +55,30 @@ def test_a_renewed_certificate_keeps_the_id(shop: Path) -> None:
     assert identity in elf(shop, "ca", "show", "new/agent.pem")[1]
 
 
+def test_a_renewed_key_stays_readable_for_the_group_that_could_read_the_old_one(shop: Path) -> None:
+    assert elf(shop, "ca", "issue", "ca", "web-6", "--out", "web-6")[0] == 0
+    key = shop / "web-6/agent.key"
+    key.chmod(0o640)
+    before = key.read_bytes()
+    assert elf(shop, "ca", "renew", "ca", "web-6")[0] == 0
+    assert key.read_bytes() != before
+    assert stat.S_IMODE(key.stat().st_mode) == 0o640
+
+
+def test_the_agent_of_the_authoritys_own_machine_enrols_without_a_token(shop: Path) -> None:
+    place = ("--name", "web-7", "--out", "id", "--config", "enrolled/agent.toml")
+    assert elf(shop, "agent", "enroll", "--ca", "ca", *place)[:2] == (
+        0,
+        "id: agent web-7 of fleet shop\nenrolled/conf.d/enrolled.toml: names these files in the configuration\n",
+    )
+    (shop / "enrolled/agent.toml").write_text('listen = "127.0.0.1:7700"\ndata_directory = "data"\n')
+    config = load_config(shop / "enrolled/agent.toml")
+    assert (load_identity(config).name, config.identity.authority) == ("web-7", None)
+    assert "web-7" in elf(shop, "ca", "show", "ca")[1]
+    code, _, complaint = elf(shop, "agent", "enroll", "--ca", "ca", *place)
+    assert (code, "is already there and is not written over" in complaint) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -75,6 +99,8 @@ def test_a_renewed_certificate_keeps_the_id(shop: Path) -> None:
         (["agent", "enroll", "elf1-abc"], 2, "TOKEN@HOST"),
         (["agent", "enroll", "abc@host"], 2, "the token is no token: one begins with elf1-"),
         (["agent", "enroll", "elf1-abc@host"], 2, "the token is misread: "),
+        (["agent", "enroll", "elf1-abc@host", "--ca", "ca"], 2, "either TOKEN@HOST, or --ca CA_DIR"),
+        (["agent", "enroll", "--ca", "nowhere", "--out", "nobody"], 1, "nowhere/ca.pem: "),
         (["config", "check", "nowhere"], 2, "nowhere: no such file or directory"),
         (["agent", "--config", "nowhere"], 2, "nowhere: no such file or directory"),
         (["agent"], 2, "Missing option '--config'"),

@@ -103,6 +103,7 @@ def test_apaches_logs_are_found_by_its_variables_and_formats(tmp_path: Path) -> 
     paths = ["/var/log/apache2/elf_access.log", "/var/log/apache2/a.log"]
     assert streams(tmp_path) == {"web": (paths, "combined")}
     assert "apache: /var/log/apache2/vhosts.log: left out" in told
+    assert told.count("(vhost_combined) are left out: deploy/apache/elf.conf") == 1
     assert "apache logs to |/usr/bin/rotatelogs" in told
 
 

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def event(number: int) -> str:
 def test_what_an_agent_reads_seals_and_publishes_is_counted(agent: Watched) -> None:
     assert agent.get("/readyz") == (200, "ready\n")
     assert agent.value("elf_agent_active") == 1
-    assert agent.value("elf_agent_info", agent="agent-1", fleet="shop", version="0.1.0") == 1
+    assert agent.value("elf_agent_info", agent="agent-1", fleet="shop", version=version("elf-stream")) == 1
     write(agent, event(0))
     text = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"
     with SyncClient(str(agent.control_socket), 20).query(text, app=APP) as job:

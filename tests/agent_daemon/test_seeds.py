@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 import trio
@@ -10,6 +11,7 @@ from pumped_fleet import MemoryFleet
 
 from agent.daemon.seeds import Seeds
 from agent.driver import CoreDriver
+from agent.seeding.neighbours_file import NEIGHBOURS_MAX, NeighboursFile
 
 pytestmark = pytest.mark.trio
 A, B, C = "a:1", "b:1", "c:1"
@@ -92,6 +94,41 @@ async def test_a_seed_that_nobody_answers_begins_after_two_seconds(autojump_cloc
         fleet = MemoryFleet(nursery)
         assert 1.9 < await active(seek(fleet, nursery, A, A, B), within_s=5) < 3
         nursery.cancel_scope.cancel()
+
+
+async def test_an_agent_without_seeds_finds_its_fleet_by_the_neighbours_that_it_had(
+    autojump_clock: trio.testing.MockClock,  # noqa: ARG001
+    tmp_path: Path,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        fleet = MemoryFleet(nursery)
+        other = seek(fleet, nursery, B)
+        NeighboursFile(tmp_path / "neighbours", pytest.fail).store([C, B])
+        remembered = NeighboursFile(tmp_path / "neighbours", pytest.fail).read()
+        again = seek(fleet, nursery, A, A, *remembered)
+        assert await active(other, again, within_s=1) < 0.5
+        assert ring(other, again)
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_agent_whose_neighbours_are_gone_begins_its_fleet(autojump_clock: trio.testing.MockClock) -> None:  # noqa: ARG001
+    async with trio.open_nursery() as nursery:
+        fleet = MemoryFleet(nursery)
+        assert await active(seek(fleet, nursery, A, A, B, C), within_s=4) >= 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_neighbours_that_are_no_addresses_are_nobody(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    file = NeighboursFile(tmp_path / "neighbours", lambda what, _why: warnings.append(what))
+    assert file.read() == ()
+    (tmp_path / "neighbours").write_bytes(b"a:1\nnobody\n\xff:\x1b[31m\nb:1\n" + b"c:1\n" * 100_000)
+    assert file.read()[:3] == (A, B, C)
+    assert len(file.read()) <= NEIGHBOURS_MAX
+    file.store([])
+    assert file.read()[:2] == (A, B)
+    NeighboursFile(tmp_path / "missing/neighbours", lambda what, _why: warnings.append(what)).store([A])
+    assert warnings == ["neighbours are not kept"]
 
 
 async def test_seeds_that_wait_for_each_other_become_one_ring(autojump_clock: trio.testing.MockClock) -> None:  # noqa: ARG001

@@ -1,29 +1,24 @@
-"""Three web servers with the package beside Debian's nginx; skipped, with one line, where there can be no machines.
+"""Web servers with the package beside Debian's nginx; skipped, with one line, where there can be no machines.
 
-`ELF_SIDECAR_FOLDER` names the folder of the Debian that they share (default: below the system's temporary folder).
-`ELF_SIDECAR_PACKAGE` names a package that is built already, and `ELF_SIDECAR_PREVIOUS` the one to upgrade from: else
-this one under a lower version.
+`ELF_SIDECAR_FOLDER` names the folder of the Debian that they share, and of the predecessor's package (default: below
+the system's temporary folder). `ELF_SIDECAR_PACKAGE` names a package that is built already.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from machines import Machine, Network, debian, unavailable
+from machines import FOLDER, ROOT, Machine, Network, debian, unavailable
+from predecessor import COMMIT, unpack
 from web_servers import WebServers
-
-ROOT = Path(__file__).parents[2]
-FOLDER = Path(os.environ.get("ELF_SIDECAR_FOLDER", Path(tempfile.gettempdir()) / "elf-sidecar"))
-NAMES = ("web-1", "web-2", "web-3")
-PREVIOUS_VERSION = "0.0.9"
 
 
 @pytest.fixture(scope="session")
@@ -31,38 +26,58 @@ def package() -> Path:
     """The package of this working tree."""
     if given := os.environ.get("ELF_SIDECAR_PACKAGE"):
         return Path(given)
-    command = [sys.executable, str(ROOT / "deploy/debian/build.py"), "--output", str(FOLDER / "packages")]
-    return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    return built(ROOT, FOLDER / "packages")
 
 
 @pytest.fixture(scope="session")
-def previous(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package that a fleet is upgraded from."""
-    if given := os.environ.get("ELF_SIDECAR_PREVIOUS"):
-        return Path(given)
-    stage = tmp_path_factory.mktemp("previous") / "stage"
-    subprocess.run(["dpkg-deb", "--raw-extract", str(package), str(stage)], check=True)
-    control = stage / "DEBIAN/control"
-    lines = control.read_text().splitlines(keepends=True)
-    control.write_text(
-        "".join(f"Version: {PREVIOUS_VERSION}\n" if one.startswith("Version:") else one for one in lines)
-    )
-    target = FOLDER / "packages" / f"elf-agent_{PREVIOUS_VERSION}.deb"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    pack = ["dpkg-deb", "--root-owner-group", "-Zzstd", "-z1", "--build", str(stage), str(target)]
-    subprocess.run(pack, check=True, capture_output=True)
-    shutil.rmtree(stage)
-    return target
+def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package that a fleet is upgraded from: what the release before this one builds of itself, made once."""
+    kept = FOLDER / "packages" / COMMIT
+    if not kept.exists():
+        made = built(unpack(tmp_path_factory.mktemp("predecessor")), FOLDER / f"packages/{COMMIT}.part")
+        made.parent.rename(kept)
+    return next(kept.glob("*.deb"))
 
 
-@pytest.fixture(scope="session")
+def built(tree: Path, output: Path) -> Path:
+    command = [sys.executable, str(tree / "deploy/debian/build.py"), "--output", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return Path(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
 def servers() -> Iterator[WebServers]:
     """Three machines, each with Debian's nginx, and nothing of ELF yet."""
+    with booted(("web-1", "web-2", "web-3")) as machines:
+        yield WebServers(machines)
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Iterator[WebServers]:
+    """One such machine."""
+    with booted(("fresh",)) as machines:
+        yield WebServers(machines)
+
+
+@contextmanager
+def booted(names: Sequence[str]) -> Iterator[list[Machine]]:
     if (reason := unavailable()) is not None:
         pytest.skip(reason)
     base = debian(FOLDER / "debian")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="machines-", dir=FOLDER)))
         stack.enter_context(Network())
-        machines = [Machine(base, folder / name, name, number) for number, name in enumerate(NAMES, 1)]
-        yield WebServers([stack.enter_context(machine) for machine in machines])
+        machines = [Machine(base, folder / name, name, number) for number, name in enumerate(names, 1)]
+        yield [stack.enter_context(machine) for machine in machines]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.TestReport]:
+    """Shows with a step that fails what the machines have in their journals."""
+    report: pytest.TestReport = yield
+    if report.failed and report.when == "call":
+        for found in getattr(item, "funcargs", {}).values():
+            for machine in found.machines if isinstance(found, WebServers) else ():
+                report.sections.append((f"journal of {machine.name}", machine.last_words()))
+    return report

@@ -12,13 +12,17 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(os.environ.get("ELF_SIDECAR_FOLDER", Path(tempfile.gettempdir()) / "elf-sidecar"))
+"""Folder of what is kept between runs."""
 SUITE = "bookworm"
 PACKAGES = (
     "adduser", "ca-certificates", "dbus", "init-system-helpers", "iproute2", "logrotate", "nginx-light", "procps",
@@ -32,7 +36,7 @@ HELD = '"$@" </dev/null & child=$!; read -r _; kill "$child" 2>/dev/null; wait "
 """Runs a command until standard input ends: a signal to nsenter would not reach it."""
 BOOT_S = 60.0
 COMMAND_S = 300.0
-TOOLS = ("debootstrap", "unshare", "systemd-nspawn", "nsenter", "ip", "dpkg-deb")
+TOOLS = ("debootstrap", "unshare", "systemd-nspawn", "nsenter", "ip", "dpkg-deb", "losetup", "mkfs.ext4")
 
 
 def unavailable() -> str | None:
@@ -40,7 +44,8 @@ def unavailable() -> str | None:
     if os.geteuid() != 0:
         return "machines with a systemd of their own need root"
     if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
-        return f"there is no {', '.join(missing)} here: apt-get install debootstrap systemd-container iproute2 dpkg"
+        packages = "debootstrap systemd-container iproute2 dpkg e2fsprogs"
+        return f"there is no {', '.join(missing)} here: apt-get install {packages}"
     return None
 
 
@@ -152,6 +157,36 @@ class Machine:
     def journal(self, unit: str = "elf-agent") -> str:
         """The log of a unit."""
         return self.output("journalctl", "--no-pager", "-o", "cat", "-u", unit)
+
+    @contextmanager
+    def small_disk(self, place: str) -> Iterator[Callable[[], object]]:
+        """Mounts a disk of 24 MiB at a folder, with what is in it, meanwhile; yields what makes the disk fail, as the
+        kernel sees it: it is read-only from then on.
+        """
+        image, kept = self._folder / "disk", f"/srv/{Path(place).name}"
+        subprocess.run(["truncate", "--size=24M", image], check=True)
+        subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", image], check=True)
+        command = ["losetup", "--find", "--show", str(image)]
+        device = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+        number = device.stat().st_rdev
+        try:
+            self.run("cp", "-a", place, kept)
+            self.run("mknod", "/dev/small", "b", str(os.major(number)), str(os.minor(number)))
+            self.run("mount", "-o", "errors=remount-ro", "/dev/small", place)
+            self.run("cp", "-a", f"{kept}/.", place)
+            yield lambda: Path(f"/sys/fs/ext4/{device.name}/trigger_fs_error").write_text("a test of faulty disks")
+            self.run("cp", "-a", f"{place}/.", kept)
+            self.run("umount", place)
+            self.run("cp", "-a", f"{kept}/.", place)
+        finally:
+            subprocess.run(["losetup", "--detach", device], check=False)
+
+    def last_words(self) -> str:
+        """The end of the journal, for whoever wonders why something failed here."""
+        units = ("-u", "elf-agent", "-u", "nginx", "-p", "info")
+        said = self.run("journalctl", "--no-pager", "-n", "80", "-o", "short-precise", *units, check=False)
+        states = self.run("systemctl", "--no-pager", "--failed", check=False)
+        return said.stdout + said.stderr + states.stdout
 
     def path(self, path: str) -> Path:
         """The place of a file of the machine here."""

@@ -1,4 +1,4 @@
-"""The life of an agent as a sidecar: installed, set up, asked, killed, stalled, reloaded, upgraded, removed.
+"""The life of an agent as a sidecar: installed, set up, asked, reloaded, killed, stalled, removed.
 
 Real machines (systemd, dpkg, Debian's nginx), real traffic; the answers are held against the servers' own logs. The
 steps build on each other: `make test-sidecar` stops at the first that fails.
@@ -9,23 +9,29 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import socket
 from pathlib import Path
 
 import pytest
 from machines import Machine, wait_until
-from web_servers import HOSTILE_AGENT, LiveQuery, WebServers, follow_each_other, rows
+from web_servers import (
+    CONFIGURATION,
+    HOSTILE_AGENT,
+    QUERY,
+    LiveQuery,
+    WebServers,
+    follow_each_other,
+    install,
+    is_active,
+    rows,
+)
 
 pytestmark = pytest.mark.sidecar
-QUERY = "SELECT status, COUNT(*) AS hits FROM web GROUP BY status WINDOWING 3 SECONDS GRACE 10 SECONDS"
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SNIPPETS = {
     "nginx/elf.conf": "/etc/nginx/conf.d/elf.conf",
     "rsyslog/30-elf-web.conf": "/etc/rsyslog.d/30-elf-web.conf",
     "logrotate/elf-web": "/etc/logrotate.d/elf-web",
 }
-ENROLMENT_PORT = 7699
-CONFIGURATION = "/etc/elf/agent.toml"
 JOB = """\
 import elf
 
@@ -41,29 +47,19 @@ class Counts(elf.Job):
 """
 
 
-def install(machine: Machine, package: Path) -> str:
-    """Installs a package as apt would once it has the file; returns what was said."""
-    shutil.copy(package, machine.path(f"/srv/{package.name}"))
-    return machine.run("dpkg", "--force-unsafe-io", "--install", f"/srv/{package.name}").stdout
-
-
-def listens(address: str, port: int) -> bool:
-    try:
-        socket.create_connection((address, port), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-def is_active(machine: Machine) -> bool:
-    return machine.unit("ActiveState") == "active"
+def failed_once(machine: Machine, fault: str) -> bool:
+    """Whether the unit has failed for good, with the fault in its journal once."""
+    wait_until(lambda: machine.unit("ActiveState") == "failed", "a failed unit", 20)
+    restarts, invocation = machine.unit("NRestarts"), machine.unit("InvocationID")
+    said = machine.output("journalctl", "--no-pager", "-o", "cat", f"_SYSTEMD_INVOCATION_ID={invocation}")
+    return restarts == "0" and len(re.findall(fault, said)) == 1
 
 
 def test_the_package_makes_user_folders_and_configuration_and_names_the_next_steps(
-    servers: WebServers, previous: Path
+    servers: WebServers, package: Path
 ) -> None:
     for machine in servers.machines:
-        said = install(machine, previous)
+        said = install(machine, package)
         assert re.search(r"1\. elf agent enroll .* && elf init .*2\. systemctl enable --now elf-agent", said, re.DOTALL)
     web = servers.first
     assert web.output("stat", "-c", "%U %G %a", "/etc/elf", "/var/lib/elf").split("\n") == [
@@ -88,26 +84,13 @@ def test_a_machine_without_certificate_says_what_is_missing(servers: WebServers)
     assert "nginx: /var/log/nginx/access.log: combined" in found.stderr
     assert "elf query" in found.stderr
     assert web.run("systemctl", "start", "elf-agent", check=False).returncode != 0
-    assert re.search(r"agent\.toml:\d+: identity\.ca: /etc/elf/ca\.pem: No such file", web.journal())
-    web.run("systemctl", "stop", "elf-agent")  # it would be started again
+    assert failed_once(web, r"agent\.toml:\d+: identity\.ca: /etc/elf/ca\.pem: No such file")
 
 
 def test_three_agents_make_a_fleet(servers: WebServers) -> None:
-    web = servers.first
-    web.run("elf", "ca", "init", "/srv/web-ca", "--fleet", "web", "--no-password")
-    with web.running("elf", "ca", "serve", "/srv/web-ca", "--listen", web.address):
-        wait_until(lambda: listens(web.address, ENROLMENT_PORT), "the authority admits agents")
-        for machine in servers.machines:
-            token = web.output("elf", "ca", "token", "/srv/web-ca")
-            machine.run("elf", "agent", "enroll", f"{token}@{web.address}")
+    servers.make_fleet()
     for machine in servers.machines:
-        seeds = [] if machine is web else ["--seed", f"{web.address}:7700"]
-        machine.run("elf", "init", "--force", "--listen", f"{machine.address}:7700", *seeds)
-        assert machine.output("elf", "config", "check", CONFIGURATION) == "ok"
-        machine.run("systemctl", "enable", "--now", "elf-agent")
-        assert is_active(machine)
         wait_until(lambda machine=machine: "in fleet web" in machine.unit("StatusText"), "the status of the unit")  # type: ignore[misc]
-    wait_until(lambda: len(web.status()["leaf_set"]) == 2, "three agents that know each other")
 
 
 def test_the_fleet_answers_under_traffic_as_the_servers_have_logged(servers: WebServers) -> None:
@@ -143,6 +126,86 @@ def test_a_reload_puts_a_new_stream_in_force_without_a_restart(servers: WebServe
     web.run("systemctl", "reload", "elf-agent")
     assert {stream["name"] for stream in web.status()["streams"]} == {"web"}
     assert (is_active(web), web.unit("MainPID")) == (True, before)
+
+
+def test_a_configuration_that_breaks_between_check_and_start_is_said_once(servers: WebServers) -> None:
+    web = servers.first
+    good = web.path(CONFIGURATION).read_text()
+    drop_in = web.path("/etc/systemd/system/elf-agent.service.d/breaks.conf")
+    drop_in.parent.mkdir(parents=True, exist_ok=True)
+    drop_in.write_text(f"[Service]\nExecStartPre=+/bin/sed -i s/streams/streamz/ {CONFIGURATION}\n")
+    web.run("systemctl", "daemon-reload")
+    assert web.run("systemctl", "restart", "elf-agent", check=False).returncode != 0
+    assert failed_once(web, r"agent\.toml:\d+: streamz: unknown key")
+    drop_in.unlink()
+    web.path(CONFIGURATION).write_text(good)
+    web.run("systemctl", "daemon-reload")
+    web.run("systemctl", "start", "elf-agent")
+    assert is_active(web)
+    assert '"first of the fleet"' not in web.journal().rpartition('"starting"')[2]  # without seeds, by its neighbours
+    wait_until(lambda: len(web.status()["leaf_set"]) == 2, "the fleet that it was in", 10)
+
+
+def test_a_member_of_elf_admin_operates_and_a_stranger_is_not_let_in(servers: WebServers) -> None:
+    web = servers.first
+    for command in (
+        ("useradd", "ann"),
+        ("usermod", "-aG", "elf-admin", "ann"),
+        ("useradd", "eve"),
+    ):
+        web.run(*command)
+    assert "operate" in web.output("runuser", "-u", "ann", "--", "elf", "rights")
+    web.run("runuser", "-u", "ann", "--", "elf", "reload")
+    refused = web.run("runuser", "-u", "eve", "--", "elf", "status", check=False)
+    assert refused.returncode != 0
+    assert "not permitted" in refused.stderr
+
+
+def test_a_stop_hands_over_and_leaves_no_window_out(servers: WebServers) -> None:
+    leaver = servers.machines[2]
+    with servers.traffic(), LiveQuery(servers.machines[1], QUERY) as query:
+        query.wait_for(2)
+        leaver.run("systemctl", "stop", "elf-agent")
+        wait_until(lambda: query.windows[-1]["expected"] == 2, "a window that does not expect it", 60)
+        windows = query.windows
+    assert follow_each_other(windows)
+    assert (leaver.unit("ActiveState"), leaver.unit("Result"), leaver.unit("ExecMainStatus")) == (
+        "inactive",
+        "success",
+        "0",
+    )
+    said = leaver.journal()
+    assert said.rindex('"leaving"') < said.rindex('"ended"')
+    assert "left before everything was handed over" not in said
+    leaver.run("systemctl", "start", "elf-agent")
+
+
+def test_an_agent_lives_on_while_its_disk_is_full_and_when_it_fails(servers: WebServers) -> None:
+    victim, state = servers.machines[2], "/var/lib/elf"
+    victim.run("systemctl", "stop", "elf-agent")
+    with victim.small_disk(state) as fail:
+        victim.run("systemctl", "start", "elf-agent")
+        before = victim.unit("MainPID")
+        with servers.traffic(), LiveQuery(servers.machines[1], QUERY) as query:
+            query.wait_for(2)
+            victim.run("dd", "if=/dev/zero", f"of={state}/filler", check=False)
+            query.wait_for(3)
+            doctor = victim.run("elf", "doctor", check=False).stdout
+            assert re.search(r"FAULT +disk of data_directory: 0\.0 GiB free", doctor), doctor
+            wait_until(lambda: "o space left on device" in victim.journal(), "a line about the full disk")
+            fail()
+            query.wait_for(3)
+            doctor = victim.run("elf", "doctor", check=False).stdout
+            assert f"FAULT  data_directory: {state} is read-only" in doctor, doctor
+            wait_until(lambda: "ead-only file system" in victim.journal(), "a line about the read-only disk")
+            windows = query.wait_for(3)
+        assert (is_active(victim), victim.unit("MainPID")) == (True, before)
+        victim.run("systemctl", "stop", "elf-agent")
+    assert follow_each_other(windows)
+    assert [window for window in windows[1:] if rows(window) != servers.truth(window)] == []
+    assert len(re.findall("o space left on device|ead-only file system", victim.journal())) < 40
+    victim.run("rm", f"{state}/filler")
+    victim.run("systemctl", "start", "elf-agent")
 
 
 def test_a_killed_agent_is_started_again_and_nothing_is_lost(servers: WebServers) -> None:
@@ -196,22 +259,6 @@ def test_programs_of_jobs_are_contained_under_the_unit(servers: WebServers) -> N
         web.run("elf", "submit", "/srv/counts.py")
         wait_until(lambda: "contained, " in web.output("elf", "logs", "counts"), "a line of the job", 60)
     web.run("elf", "stop", "counts")
-
-
-def test_an_upgrade_leaves_no_window_out(servers: WebServers, package: Path) -> None:
-    with servers.traffic(), LiveQuery(servers.machines[1], QUERY) as query:
-        query.wait_for(2)
-        for machine in (servers.machines[0], servers.machines[2]):
-            before = machine.unit("MainPID")
-            install(machine, package)
-            wait_until(lambda m=machine, b=before: is_active(m) and m.unit("MainPID") not in ("0", b), "the new agent")  # type: ignore[misc]
-            query.wait_for(2)
-        windows = query.wait_for(5)
-    assert follow_each_other(windows)
-    less = [window for window in windows[1:] if rows(window) != servers.truth(window)]
-    assert all(window["partial"] or window["missing"] or window["expected"] < 3 for window in less), less
-    assert windows[-1]["contributors"] == 3
-    assert rows(windows[-1]) == servers.truth(windows[-1])
 
 
 def test_snippets_for_servers_make_logs_that_agents_read(servers: WebServers) -> None:

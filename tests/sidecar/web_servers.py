@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import socket
 import subprocess
 import tempfile
 from collections import Counter
@@ -17,6 +19,9 @@ from typing import Any
 from machines import Machine, wait_until
 
 LOG = "/var/log/nginx/access.log"
+CONFIGURATION = "/etc/elf/agent.toml"
+ENROLMENT_PORT = 7699
+QUERY = "SELECT status, COUNT(*) AS hits FROM web GROUP BY status WINDOWING 3 SECONDS GRACE 10 SECONDS"
 HOSTILE_AGENT = 'hostile "\\x1b[31m agent'
 TRAFFIC = f"""\
 import http.client, random, time
@@ -38,6 +43,27 @@ class WebServers:
     def __init__(self, machines: Sequence[Machine]) -> None:
         self.machines = machines
         self.first = machines[0]
+
+    def make_fleet(self, seeds: int = 1) -> None:
+        """Enrols all by tokens of an authority on the first, and starts their agents: the package is installed.
+
+        Each has that many of the first machines as seeds: the first alone is then without any.
+        """
+        web = self.first
+        web.run("elf", "ca", "init", "/srv/web-ca", "--fleet", "web", "--no-password")
+        with web.running("elf", "ca", "serve", "/srv/web-ca", "--listen", web.address):
+            wait_until(lambda: _listens(web.address, ENROLMENT_PORT), "the authority admits agents")
+            for machine in self.machines:
+                token = web.output("elf", "ca", "token", "/srv/web-ca")
+                machine.run("elf", "agent", "enroll", f"{token}@{web.address}")
+        for machine in self.machines:
+            named = [] if seeds == 1 and machine is web else self.machines[:seeds]
+            options = [word for one in named for word in ("--seed", f"{one.address}:7700")]
+            machine.run("elf", "init", "--force", "--listen", f"{machine.address}:7700", *options)
+            assert machine.output("elf", "config", "check", CONFIGURATION) == "ok"
+            machine.run("systemctl", "enable", "--now", "elf-agent")
+            assert is_active(machine)
+        wait_until(lambda: len(web.status()["leaf_set"]) == len(self.machines) - 1, "agents that know each other")
 
     @contextmanager
     def traffic(self) -> Iterator[None]:
@@ -91,6 +117,16 @@ class LiveQuery:
         return self.windows
 
 
+def install(machine: Machine, package: Path) -> str:
+    """Installs a package as apt would once it has the file; returns what was said."""
+    shutil.copy(package, machine.path(f"/srv/{package.name}"))
+    return machine.run("dpkg", "--force-unsafe-io", "--install", f"/srv/{package.name}").stdout
+
+
+def is_active(machine: Machine) -> bool:
+    return machine.unit("ActiveState") == "active"
+
+
 def rows(window: Window) -> Counter[int]:
     """The rows of a window that groups by status."""
     return Counter({row["status"]: row["hits"] for row in window["rows"]})
@@ -99,6 +135,14 @@ def rows(window: Window) -> Counter[int]:
 def follow_each_other(windows: Sequence[Window]) -> bool:
     """Whether no window is missing between two others, and none is there twice."""
     return all(one["window_end"] == next_one["window_start"] for one, next_one in pairwise(windows))
+
+
+def _listens(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def _whole(file: Any) -> bytes:

@@ -14,6 +14,7 @@ from overlay import Authority, AuthorityDirectory, AuthorityError, SecretFileErr
 
 PASSWORD_CHARACTERS_MIN = 8
 DAYS_MAX = 36_500.0
+AGENT_DAYS = 365.0
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -27,7 +28,7 @@ key_password_option = click.option(
     help="Encrypt the agent's key with the first line of this file (identity.key_password_file in agent.toml).",
 )  # fmt: skip
 days_option = click.option(
-    "--days", type=click.FloatRange(0, DAYS_MAX, min_open=True), default=365.0, show_default=True,
+    "--days", type=click.FloatRange(0, DAYS_MAX, min_open=True), default=AGENT_DAYS, show_default=True,
     help="How long the certificate is valid.",
 )  # fmt: skip
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
 import shlex
 import shutil
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,10 +60,28 @@ def _folders(config: Config, user: pwd.struct_passwd) -> Iterator[Diagnosis]:
                 yield fine(key, f"{folder} will be made")
                 continue
             yield fault(key, f"{folder} is not there", f"sudo install -d -m 750 -o {user.pw_name} {quoted}")
+        elif _is_read_only(folder):
+            mend = f"dmesg | tail; sudo mount -o remount,rw {shlex.quote(_mount(folder))}"
+            yield fault(key, f"{folder} is read-only, as a disk is that has failed", mend)
         elif not may(folder, user, os.R_OK | os.W_OK | os.X_OK):
             yield fault(key, f"{user.pw_name} may not write to {folder}", f"sudo chown {user.pw_name} {quoted}")
         else:
             yield fine(key, f"{folder} can be written by {user.pw_name}")
+
+
+def _is_read_only(folder: Path) -> bool:
+    """Whether no file can be made there by anybody: a disk that has failed does not say so otherwise."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        return error.errno == errno.EROFS
+    return False
+
+
+def _mount(folder: Path) -> str:
+    """The place where the file system of a folder is mounted."""
+    folder = folder.absolute()
+    return str(next(place for place in (folder, *folder.parents) if place.is_mount()))
 
 
 def _nearest_folder(path: Path) -> Path:

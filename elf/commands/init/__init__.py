@@ -72,7 +72,7 @@ def init(
         click.echo(text, nl=False)
     else:
         _write(file, text)
-    for line in (*_told(found), *_next_steps(file, streams)):
+    for line in (*_told(found), *_next_steps(file, held_name is not None, streams)):
         tell(printable(line))
 
 
@@ -138,11 +138,15 @@ def _told(found: FoundLogs) -> Iterator[str]:
         yield "no access log of nginx or Apache is found: name the paths of your logs in [[streams]]"
 
 
-def _next_steps(file: Path, streams: Mapping[str, Sequence[FoundLog]]) -> Iterator[str]:
+def _next_steps(file: Path, is_enrolled: bool, streams: Mapping[str, Sequence[FoundLog]]) -> Iterator[str]:
     if str(file) != "-":
         yield f"written: {file}; `elf config check {file}` says whether an agent can start with it"
-    for name, logs in streams.items():
-        if any(log.files for log in logs):
-            yield f'try now:            elf local "{local_query(logs[0])}" {logs[0].path}'
+    name, logs = next(((name, logs) for name, logs in streams.items() if any(log.files for log in logs)), ("", []))
+    if logs:
+        yield f'try now:             elf local "{local_query(logs[0])}" {logs[0].path}'
+    if not is_enrolled:
+        yield "next:                elf agent enroll TOKEN@HOST (the authority's folder is here: --ca CA_DIR)"
+    if file == DEFAULT_FILE:
+        yield f"{'next' if is_enrolled else 'then'}:                systemctl enable --now elf-agent"
+    if logs:
         yield f'once the agent runs: elf query "{fleet_query(name, logs)}"'
-        return

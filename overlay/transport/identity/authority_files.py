@@ -1,6 +1,8 @@
 """Reads and writes an authority's files: atomically, and without overwriting what must stay."""
 
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 FILE_BYTES_MAX = 64 << 20
@@ -38,17 +40,28 @@ def write_new(path: Path, data: bytes, mode: int) -> None:
 
 
 def replace(path: Path, data: bytes, mode: int) -> None:
-    """Write a file atomically, whether it exists or not: readers see the old content or the new, never a mixture."""
+    """Write a file atomically, whether it exists or not: readers see the old content or the new, never a mixture.
+
+    A file that exists keeps its owner, and its group the right to read it: an agent's key stays one that it can read.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
             file.flush()
+            _keep_readers(path, file.fileno(), mode)
             os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise AuthorityError(f"{path}: {error.strerror}") from error
+
+
+def _keep_readers(path: Path, descriptor: int, mode: int) -> None:
+    with suppress(FileNotFoundError, PermissionError):
+        before = path.lstat()
+        os.fchown(descriptor, before.st_uid, before.st_gid)
+        os.fchmod(descriptor, mode | before.st_mode & stat.S_IRGRP)
 
 
 def append_line(path: Path, line: bytes) -> None:
