@@ -168,6 +168,7 @@ def test_a_data_directory_that_cannot_be_written(agent: AgentProcess) -> None:
         assert agent.run() == f"data_directory {agent.folder}/file/data: cannot be used: not a directory"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(NO_DISKS is not None, reason=NO_DISKS or "")
 def test_a_data_directory_on_a_disk_that_is_read_only(agent: AgentProcess) -> None:
     data = agent.folder / "data"
@@ -202,6 +203,7 @@ def test_a_control_socket_in_a_folder_that_is_not_there(agent: AgentProcess) -> 
         assert agent.run() == (f"control_socket {agent.folder}/run/elf.sock: there is no folder {agent.folder}/run")
 
 
+@pytest.mark.slow
 def test_an_agent_lives_on_though_its_log_takes_nothing(agent: AgentProcess) -> None:
     agent.program = "import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 2); from elf.cli import main; main()"
     with agent.start():

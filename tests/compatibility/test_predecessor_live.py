@@ -17,7 +17,7 @@ from agent_process import AgentProcess, eventually
 from numbered_lines import Windows, Writer, check, count_while
 from predecessor import ROOT, unpack
 
-from overlay import Authority, app_id
+from overlay import Authority, CreatorFiles, app_id, read_public_key
 from overlay.transport.link.framing import VERSION
 from query.plan.wire import WIRE_VERSION
 
@@ -156,6 +156,51 @@ def is_whole(window: Any) -> bool:
     by_agent = {row["id"] // 1_000_000 for row in window["rows"]}
     members = (window["contributors"], window["expected"], window["partial"], window["version"])
     return members == (3, 3, [], 2) and by_agent == {0, 1, 2} and all(row["m"] == row["id"] for row in window["rows"])
+
+
+CODE = """
+from dataclasses import dataclass
+
+import elf
+
+@elf.message
+@dataclass(frozen=True)
+class Whole:
+    agents: int
+
+class Counts(elf.Job):
+    query = "SELECT COUNT(*) AS n FROM web WINDOWING 1 SECOND"
+
+    def on_result(self, window):
+        if window.contributors == 3:
+            self.multicast(Whole(3))
+
+    def on_multicast(self, app, message):
+        self.log(f"all {message.agents}")
+"""
+
+
+@pytest.mark.parametrize("of", ["the release before", "this release"])
+def test_code_that_is_signed_by_either_runs_beside_all_agents(before: Path, tmp_path: Path, of: str) -> None:
+    """The bundle, its signature, and what programs say to each other."""
+    maria = CreatorFiles(tmp_path / "maria")
+    maria.create("maria", None)
+    maria.certificate_file.write_bytes(AUTHORITY.trust("maria", read_public_key(maria.public_file)))
+    (tmp_path / "counts.py").write_text(CODE)
+    with fleet(tmp_path, [before, None, before]) as agents, ExitStack() as writing:
+        for agent in agents:
+            log = agent.folder / "web.log"
+            log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
+            writing.enter_context(Writer(log).writing())
+        tree, creator = before if of == "the release before" else ROOT, ("--creator", str(tmp_path / "maria"))
+        typed(tree, agents[1], "submit", str(tmp_path / "counts.py"), "--app", "counts", *creator)
+
+        def all_have_said_it() -> bool:
+            said = [line.split(maxsplit=2)[1:] for line in typed(ROOT, agents[0], "logs", "counts").splitlines()]
+            return all([agent.name, "all 3"] in said for agent in agents)
+
+        eventually(all_have_said_it, "each agent's program has heard of a window of all three", PATIENCE_S)
+        typed(tree, agents[2], "stop", "counts", *creator)
 
 
 def test_an_agent_of_a_release_too_far_away_is_told_which_is_to_be_upgraded(tmp_path: Path) -> None:
