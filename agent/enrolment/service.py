@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -78,7 +79,7 @@ class EnrolmentService:
                 await stream.aclose()
         except Exception as error:  # whatever a stranger does: the others are served
             if not isinstance(error, trio.BrokenResourceError | trio.ClosedResourceError | OSError | ValueError):
-                self._tell(f"a connection failed: {error!r}"[:500])
+                self._say(f"a connection failed: {error!r}"[:500])
         finally:
             self._room.release()
             await trio.aclose_forcefully(plain)
@@ -105,14 +106,14 @@ class EnrolmentService:
             message = f"this is no request of version {VERSION} of enrolment: use the elf of the authority's release"
         except (TokenRefusedError, AuthorityError, ValueError) as error:
             message = str(error)
-        self._tell(f"refused {where}: {message}")
+        self._say(f"refused {where}: {message}")
         return NotAdmitted(message[:1000])
 
     def _enrol(self, request: EnrolRequest, where: str) -> Admitted:
         key = requested_key(request.request.encode())
         self._register.use(bytes.fromhex(request.secret), request.name, _public(key), self._now())
         admitted, node_id = self._admit(request.name, request.request, None)
-        self._tell(f"admitted {request.name} from {where}, id {format_id(node_id)}")
+        self._say(f"admitted {request.name} from {where}, id {format_id(node_id)}")
         return admitted
 
     def _renew(self, request: RenewRequest, presented: bytes | None, where: str) -> Admitted:
@@ -121,7 +122,7 @@ class EnrolmentService:
         certificate = x509.load_der_x509_certificate(presented)
         name, node_id = self._directory.check_renewable(certificate, Path(f"the certificate from {where}"))
         admitted, _ = self._admit(name, request.request, node_id)
-        self._tell(f"renewed the certificate of {name} from {where}, id {format_id(node_id)}")
+        self._say(f"renewed the certificate of {name} from {where}, id {format_id(node_id)}")
         return admitted
 
     def _admit(self, name: str, request: str, node_id: int | None) -> tuple[Admitted, int]:
@@ -129,6 +130,10 @@ class EnrolmentService:
             self._authority, name, request.encode(), node_id=node_id, days=self._days
         )
         return Admitted(pem.decode(), self._authority.certificate_pem.decode()), identifier
+
+    def _say(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # that nobody reads it, or the disk is full, is no reason to admit nobody
+            self._tell(line)
 
 
 def _public(key: object) -> bytes:

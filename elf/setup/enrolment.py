@@ -22,6 +22,8 @@ from overlay import AuthorityError, replace_file
 
 ENROLLED_FILE = "conf.d/enrolled.toml"
 FOLDER_MODE, FILE_MODE = 0o750, 0o640
+PROBE_BYTES = 32 << 10
+"""More than a certificate, its key and that of the authority take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,17 @@ def _make_folder(out: Path) -> None:
         if not out.is_dir():
             out.mkdir(mode=FOLDER_MODE, parents=True)
             own_like_folder(out)
-        probe = out / ".probe"
-        probe.touch()
-        probe.unlink()
+        _try_to_write(out / ".probe")
     except OSError as error:
         raise ElfError(f"{out}: {(error.strerror or str(error)).lower()}: --out names another folder") from error
+
+
+def _try_to_write(probe: Path) -> None:
+    """Writes and removes a file as large as what is to be kept. OSError if the disk does not take it."""
+    try:
+        probe.write_bytes(bytes(PROBE_BYTES))
+    finally:
+        probe.unlink(missing_ok=True)
 
 
 def _name_files(config: Path, found: NewIdentity, name: str, files: list[Path], address: str | None) -> None:

@@ -11,7 +11,9 @@ from agent_toml import agent_toml
 from elf_command import elf
 
 from agent import load_config, load_identity
+from benchmarks.chaos.hosts import SmallDisks, disks_unavailable
 
+NO_DISKS = disks_unavailable()
 CONFIG = agent_toml(identity="web-5/")
 
 
@@ -117,6 +119,20 @@ def test_the_authority_is_served_where_nobody_else_listens(shop: Path) -> None:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         served = elf(shop, "ca", "serve", "ca", "--listen", listen)
         assert served == (1, "", f"elf: --listen {listen}: address already in use\n")
+
+
+@pytest.mark.skipif(NO_DISKS is not None, reason=NO_DISKS or "")
+def test_no_token_is_used_up_where_the_disk_is_full(shop: Path) -> None:
+    out = shop / "full"
+    _, token, _ = elf(shop, "ca", "token", "ca")
+    with SmallDisks({"": out}) as disks:
+        disks.fill("")
+        arguments = ("agent", "enroll", f"{token.strip()}@127.0.0.1:1", "--out", "full", "--config", "agent.toml")
+        code, told, complaint = elf(shop, *arguments)
+        assert (code, told) == (1, ""), "nobody is asked"
+        assert complaint == "elf: full: no space left on device: --out names another folder\n"
+        disks.free("")
+        assert "is elf ca serve running there?" in elf(shop, *arguments)[2]
 
 
 def test_every_fault_of_a_configuration_is_a_line(shop: Path) -> None:

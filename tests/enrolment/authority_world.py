@@ -28,6 +28,7 @@ class AuthorityWorld:
         self.authority = Authority.create(fleet)
         self.directory = AuthorityDirectory.create(folder / "ca", self.authority, None)
         self.lines: list[str] = []
+        self.tell: Callable[[str], None] = self.lines.append
 
     def token(self, minutes: float = 60.0, name: str | None = None, *, ago: timedelta = timedelta()) -> str:
         der = self.directory.certificate.public_bytes(Encoding.DER)
@@ -36,7 +37,7 @@ class AuthorityWorld:
     @asynccontextmanager
     async def serving(self, now: Callable[[], datetime] = utc_now, days: float = 30.0) -> AsyncIterator[str]:
         """Runs the service; its address."""
-        service = EnrolmentService(self.directory, self.authority, days=days, now=now, tell=self.lines.append)
+        service = EnrolmentService(self.directory, self.authority, days=days, now=now, tell=self.tell)
         async with trio.open_nursery() as nursery:
             listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
             nursery.start_soon(service.serve, listeners)

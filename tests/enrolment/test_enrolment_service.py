@@ -206,6 +206,18 @@ async def test_who_says_nothing_makes_room_in_a_while(world: AuthorityWorld, mon
             await asked(enrol, address, read_token(world.token()), "web-5")
 
 
+async def test_a_service_whose_output_nobody_takes_goes_on(world: AuthorityWorld) -> None:
+    def tell(_line: str) -> None:
+        raise BrokenPipeError("nobody reads")
+
+    world.tell = tell
+    async with world.serving() as address:
+        token = read_token(world.token())
+        await asked(enrol, address, token, "web-5")
+        assert "was used already" in await complaint(enrol, address, token, "web-6")
+        await asked(enrol, address, read_token(world.token()), "web-6")
+
+
 async def test_an_endless_line_ends_its_connection(world: AuthorityWorld) -> None:
     async with world.serving() as address:
         host, port = address.split(":")
