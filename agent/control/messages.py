@@ -308,7 +308,8 @@ class JobEntry(msgspec.Struct, frozen=True):
     """One of the fleet's jobs. `mandate`: the digest of its creator's last mandate, number `counter`.
 
     `part_of`: the job of which it is a stage, "" if it is none. `owner`: who has submitted it, USER@AGENT or
-    CREATOR/KEY; "" if that is not known. `query` is "" where the client has no right to read the job.
+    CREATOR/KEY; "" if that is not known. `query` is "" where the client has no right to read the job. `events`: those
+    in the results so far. `contributors`: the number of agents in the newest results; None where none are live.
     """
 
     app: str
@@ -327,6 +328,8 @@ class JobEntry(msgspec.Struct, frozen=True):
     mandate: str = ""
     part_of: str = ""
     owner: str = ""
+    events: int = 0
+    contributors: int | None = None
 
 
 class Jobs(msgspec.Struct, frozen=True, tag="jobs"):

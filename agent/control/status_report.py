@@ -14,6 +14,7 @@ from agent.control import messages as control
 from agent.feeding.statistics import StreamStatistics
 from agent.parsing import native_status
 from agent.runtime.messages.jobs import Announce
+from agent.runtime.model import contributors as bitmaps
 from agent.runtime.model.panes import END, FIRST_PANE
 from agent.runtime.requests.status import AgentStatus, LocalJobStatus
 from overlay import Node, Peer, TransportStatistics, Trust, format_id
@@ -48,7 +49,19 @@ def described_job(announce: Announce) -> control.JobEntry:
         mandate=announce.mandate.hex(),
         part_of=announce.part_of,
         owner=announce.owner,
+        events=announce.events,
+        contributors=_contributors(announce),
     )
+
+
+def _contributors(announce: Announce) -> int | None:
+    """The number of agents in the last published pane, of those on the roster."""
+    if announce.bounded or not FIRST_PANE < announce.frontier < END:
+        return None
+    _, upto, agents = announce.incomplete[-1] if announce.incomplete else (0, FIRST_PANE, b"")
+    if upto < announce.frontier:
+        return announce.expected
+    return (bitmaps.from_bytes(agents) & bitmaps.from_bytes(announce.members)).bit_count()
 
 
 def described_local_job(job: LocalJobStatus, names: Mapping[int, str]) -> control.JobStatus:

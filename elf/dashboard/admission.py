@@ -20,7 +20,7 @@ FORM_BYTES_MAX = 8192
 SAFE_METHODS = ("GET", "HEAD")
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
 """Nothing from elsewhere. The toolkit compiles its templates in the browser, so scripts in the page must be allowed."""
@@ -129,7 +129,7 @@ def _with_headers(send: Send) -> Send:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
-                headers[name] = value
+                headers.setdefault(name, value)
             if "cache-control" not in headers:
                 headers["Cache-Control"] = "no-store"
         await send(message)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.access.owners import is_same_owner
 from agent.control.messages import AgentEntry, JobEntry, Rights
 from elf.client.sync_client import SyncClient
+from elf.dashboard.job_rates import JobRates
 from elf.errors import ElfError
 
 FRESH_S = 2.5
@@ -33,11 +34,13 @@ class SeenAgent:
 class FleetLook:
     """The fleet at one moment. `fault`: why there is no newer one. `agents_left`, `jobs_left`: more than are here.
 
-    `unknown`: the number of agents that do not answer and have not done so before.
+    `rates`: events a second of jobs, by their ids. `unknown`: the number of agents that do not answer and have not done
+    so before.
     """
 
     agents: Sequence[SeenAgent] = ()
     jobs: Sequence[JobEntry] = ()
+    rates: Mapping[str, float] = field(default_factory=dict)
     rights: Rights = field(default_factory=lambda: Rights("", "", []))
     asked: str = ""
     fleet: str = ""
@@ -68,6 +71,7 @@ class FleetWatch:
         self._look = FleetLook()
         self._looked_at = -FRESH_S
         self._answered: dict[str, tuple[float, AgentEntry]] = {}
+        self._rates = JobRates()
 
     async def look(self) -> FleetLook:
         """The fleet now, or a moment ago; where the agent cannot be asked, what was last known, and why."""
@@ -91,6 +95,7 @@ class FleetWatch:
         return FleetLook(
             agents=agents[:AGENTS_MAX],
             jobs=jobs[:JOBS_MAX],
+            rates=self._rates.of(jobs[:JOBS_MAX]),
             rights=rights,
             asked=status.name,
             fleet=status.fleet,

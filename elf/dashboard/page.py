@@ -9,10 +9,13 @@ from nicegui import ui
 
 from elf.client.sync_client import SyncClient, SyncJob
 from elf.dashboard.fleet_watch import FleetLook, FleetWatch
+from elf.dashboard.query_completion import QueryCompletion
+from elf.dashboard.reports import ReportFolder
 from elf.dashboard.sections.fleet import FleetSection
 from elf.dashboard.sections.jobs import JobsSection
 from elf.dashboard.sections.parts import button
 from elf.dashboard.sections.query import QuerySection, QueryToRun
+from elf.dashboard.sections.reports import ReportsSection
 from elf.dashboard.sections.result import ResultSection
 from elf.dashboard.watched_job import WatchedJob
 from elf.errors import ElfError
@@ -32,7 +35,9 @@ THEMES: dict[bool | None, tuple[str, bool | None]] = {
 class DashboardPage:
     """Builds the page for one browser and keeps it up to date while that is connected."""
 
-    def __init__(self, client: SyncClient, watch: FleetWatch) -> None:
+    def __init__(
+        self, client: SyncClient, watch: FleetWatch, completion: QueryCompletion, reports: ReportFolder | None
+    ) -> None:
         self._client = client
         self._watch = watch
         self._look = FleetLook()
@@ -41,10 +46,11 @@ class DashboardPage:
         self._build_header()
         with ui.element("div").classes("elf-page"):
             with ui.element("div"):
-                self._query = QuerySection(self._run)
+                self._query = QuerySection(self._run, completion)
             self._result = ResultSection(self._stop)
             self._fleet = FleetSection()
             self._jobs = JobsSection(client, self._follow, self._stop)
+            self._reports = None if reports is None else ReportsSection(reports)
         ui.timer(LOOK_EVERY_S, self._look_around)
         ui.timer(RESULT_EVERY_S, self._show_result)
         ui.context.client.on_delete(self._leave)
@@ -69,6 +75,8 @@ class DashboardPage:
         self._fleet.show(look)
         self._jobs.show(look)
         self._query.show(look)
+        if self._reports is not None:
+            await self._reports.look()
 
     def _show_result(self) -> None:
         if self._live is None or (seen := self._live.seen(self._change)) is None:

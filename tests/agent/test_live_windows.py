@@ -8,6 +8,7 @@ import pytest
 from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 
 from agent import Agent, StreamOptions
+from agent.control.status_report import described_job
 from agent.parsing import Parsed
 from agent.runtime.ingest import operator, operator_pool, pane_log
 from agent.runtime.ingest.event_clock import FUTURE_MS
@@ -372,3 +373,24 @@ def test_the_window_in_which_an_agent_leaves_says_that_it_has_a_part_of_it() -> 
     whole, cut = fleet.results
     assert whole.partial == []
     assert cut.partial == [agent.name]
+
+
+def test_the_announcement_counts_the_events_of_published_windows() -> None:
+    fleet = live()
+    fleet.insert(0, events("a", "b", at_ms=WALL_MS + 1500))
+    fleet.insert(0, events("c", at_ms=WALL_MS + 4000))
+    fleet.work()
+    fleet.wait_long(10.0)
+    fleet.catch_up()
+    fleet.wait_long(10.0)
+    announced = fleet.agents[0].directory.get(KEY)
+    assert announced is not None
+    assert [(r.events, r.contributors) for r in fleet.results] == [(2, 1), (1, 1)]
+    assert announced.events == 3
+    assert described_job(announced).contributors == 1
+    without = msgspec.structs.replace(
+        announced, incomplete=((announced.frontier - 1000, announced.frontier, b"\x02"),), members=b"\x03", expected=2
+    )
+    assert described_job(without).contributors == 1, "one of two is not in the newest window"
+    older = ((0, announced.frontier - 1000, b"\x02"),)
+    assert described_job(msgspec.structs.replace(without, incomplete=older)).contributors == 2

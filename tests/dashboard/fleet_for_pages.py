@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -55,10 +56,11 @@ def _write(logs: list[Path], done: threading.Event) -> None:
 
 
 @contextmanager
-def dashboard(*options: str, socket: Path) -> Iterator[Dashboard]:
-    """`elf dashboard` on any free port; ended with the block."""
-    command = [sys.executable, "-m", "elf", "dashboard", "--listen", "127.0.0.1:0", "--socket", str(socket), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def dashboard(*options: str | Path, **variables: str | Path) -> Iterator[Dashboard]:
+    """`elf dashboard` on any free port, with these variables of its environment; ended with the block."""
+    command = [sys.executable, "-m", "elf", "dashboard", "--listen", "127.0.0.1:0", *map(str, options)]
+    environment = os.environ | {name: str(value) for name, value in variables.items()}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stdout is not None
             yield Dashboard(process, process.stdout.readline().strip())

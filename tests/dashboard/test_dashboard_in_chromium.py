@@ -9,80 +9,40 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from fleet_for_pages import AGENTS, Dashboard, dashboard, writing_fleet
+from fleet_for_pages import AGENTS, Dashboard
+from opened_page import QUERY, button, opened_page, region
 
 from elf.demo.agents.agents import AgentFleet
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.dashboard,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),
-    pytest.mark.filterwarnings("default"),
-]
-PATIENCE_MS = 60_000
-QUERY = """SELECT product, COUNT(*) AS n FROM web
-GROUP BY product
-WINDOWING 1 SECOND GRACE 1 SECOND"""
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
 
-
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentFleet]:
-    with writing_fleet(tmp_path_factory.mktemp("fleet")) as agents:
-        yield agents
-
-
-@pytest.fixture(scope="module")
-def served(fleet: AgentFleet) -> Iterator[Dashboard]:
-    with dashboard(socket=fleet.socket("agent-1")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[playwright.Browser]:
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+pytestmark = [pytest.mark.slow, pytest.mark.dashboard, pytest.mark.filterwarnings("default")]
 
 
 @pytest.fixture
-def page(browser: playwright.Browser, served: Dashboard) -> Iterator[playwright.Page]:
-    """The page after the printed link; nothing may be loaded from elsewhere, and no script may fail."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    opened = context.new_page()
-    opened.set_default_timeout(PATIENCE_MS)
-    faults: list[str] = []
-    asked: list[str] = []
-    opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("console", lambda line: faults.append(line.text) if line.type == "error" else None)
-    opened.on("request", lambda request: asked.append(request.url))
-    opened.goto(served.link)
-    yield opened
-    context.close()
-    assert faults == []
-    origin = served.link.partition("login")[0]
-    assert [url for url in asked if not url.startswith((origin, "data:", origin.replace("http", "ws")))] == []
+def page(browser: Browser, served: Dashboard) -> Iterator[Page]:
+    with opened_page(browser, served) as opened:
+        yield opened
 
 
-def picture(page: playwright.Page, name: str) -> None:
+def picture(page: Page, name: str) -> None:
     if folder := os.environ.get("ELF_SCREENSHOTS"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=str(Path(folder, name)), full_page=True)
 
 
-def result(page: playwright.Page) -> playwright.Locator:
-    return page.get_by_role("region", name="Result", exact=True)
+def result(page: Page) -> Locator:
+    return region(page, "Result")
 
 
-def test_a_query_its_live_chart_a_killed_agent_explain_and_stop(page: playwright.Page, fleet: AgentFleet) -> None:
+def test_a_query_its_live_chart_a_killed_agent_explain_and_stop(page: Page, fleet: AgentFleet) -> None:
     """The way of a user, by keyboard alone."""
     page.get_by_text(f"{AGENTS} of {AGENTS} agents are well").wait_for()
     editor = page.get_by_label("Query in ELF QL")
@@ -101,6 +61,10 @@ def test_a_query_its_live_chart_a_killed_agent_explain_and_stop(page: playwright
     fleet.kill("agent-5")
     result(page).get_by_text(f"{AGENTS - 1} of {AGENTS} agents · missing agent-5").wait_for()
     page.get_by_text("agent-5 is silent").wait_for()
+    job = region(page, "Jobs").get_by_role("row").filter(has_text="GROUP BY product")
+    job.get_by_role("cell", name=f"{AGENTS - 1} of {AGENTS}").first.wait_for()
+    events_per_s = job.get_by_role("cell").nth(1)
+    assert 10 < float(events_per_s.inner_text()) < 60, "an event each 20 ms"
 
     button(page, "Explain").focus()
     page.keyboard.press("Enter")
@@ -120,7 +84,32 @@ def test_a_query_its_live_chart_a_killed_agent_explain_and_stop(page: playwright
     fleet.restart("agent-5")
 
 
-def test_an_error_is_shown_at_its_place_and_nothing_is_run(page: playwright.Page) -> None:
+def test_words_are_completed_by_keys_alone(page: Page) -> None:
+    editor = page.get_by_label("Query in ELF QL")
+    editor.focus()
+    page.keyboard.type("SELECT COUNT(*) FROM we")
+    completions = page.get_by_role("group", name="Completions")
+    completions.get_by_role("button", name="web", exact=True).wait_for()
+    page.keyboard.press("Control+Space")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.getElementById('elf-query').value == 'SELECT COUNT(*) FROM web'")
+    page.keyboard.type(" WHERE prod")
+    completions.get_by_role("button", name="product", exact=True).click()
+    page.wait_for_function("document.getElementById('elf-query').value.endsWith(' FROM web WHERE product')")
+    page.keyboard.type(" = 'hats'")
+    button(page, "Explain").click()
+    page.locator("#explanation").get_by_text("product = 'hats'").first.wait_for()
+
+
+def test_a_report_is_shown_in_a_frame_in_which_nothing_runs(page: Page) -> None:
+    reports = region(page, "Reports")
+    reports.get_by_text("1 report", exact=True).wait_for()
+    reports.get_by_role("combobox", name="Report").select_option("errors.html")
+    page.frame_locator("#reports iframe").get_by_text("3 of 3 windows agree").wait_for()
+    assert page.evaluate("document.title") == "ELF dashboard"
+
+
+def test_an_error_is_shown_at_its_place_and_nothing_is_run(page: Page) -> None:
     page.get_by_label("Query in ELF QL").fill("SELECT product, COUNT(*)\nFROM web GRUP BY product")
     button(page, "Run").click()
     page.get_by_role("alert").get_by_text("line 2, column 10").wait_for()
@@ -128,14 +117,14 @@ def test_an_error_is_shown_at_its_place_and_nothing_is_run(page: playwright.Page
     assert "Run a query" in result(page).inner_text()
 
 
-def test_a_query_ends_with_its_page_unless_it_goes_on(page: playwright.Page, served: Dashboard) -> None:
+def test_a_query_ends_with_its_page_unless_it_goes_on(page: Page, served: Dashboard) -> None:
     page.get_by_label("Query in ELF QL").fill(QUERY)
     page.get_by_label("Name (optional)").fill("stays")
     page.get_by_role("checkbox", name="Goes on when this page is closed").click()
     button(page, "Run").click()
     result(page).get_by_text("stays: ").wait_for()
     page.goto(served.link.partition("login")[0])
-    page.get_by_role("region", name="Jobs", exact=True).get_by_text("stays").first.click()
+    region(page, "Jobs").get_by_text("stays").first.click()
     button(page, "Follow").click()
     result(page).get_by_text(re.compile(r"stays: \d+ windows?")).wait_for()
     button(page, "Tree").click()
@@ -165,7 +154,3 @@ def test_nobody_comes_in_without_the_token_nor_from_another_site(served: Dashboa
         assert user.get(f"/_nicegui_ws/{socket}", headers={"origin": address.rstrip("/")}).status_code != 403
         foreign = {"origin": "http://127.0.0.1:1"}
         assert user.post(f"/_nicegui_ws/{socket}", headers=foreign).status_code == 403
-
-
-def button(page: playwright.Page, name: str) -> playwright.Locator:
-    return page.get_by_role("button", name=name, exact=True)

@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from agent.control.messages import AgentEntry, LogExcerpt, LogLine, Tree, TreePlaceEntry
 from elf.dashboard.drawing.chart import chart_options
-from elf.dashboard.drawing.ring import ring
-from elf.dashboard.drawing.tables import table
+from elf.dashboard.drawing.ring import ring, summary
+from elf.dashboard.drawing.tables import definitions, table
+from elf.dashboard.drawing.tree import drawn_tree
+from elf.dashboard.fleet_watch import SeenAgent
 from elf.dashboard.listening import bound_socket, listening
+from elf.dashboard.sections.details import drawn_log
 from elf.dashboard.watched_job import ChartPoint
 from elf.errors import ElfError, UsageError
 
@@ -66,6 +70,22 @@ def test_a_taken_port_is_one_line() -> None:
 
 def test_names_from_logs_are_no_markup_and_no_names_of_options() -> None:
     hostile = ":alert(1)<script>\x1b[31m\u202e"
+    agent = AgentEntry(hostile, "ab" * 16, hostile, 1.0, 1, 1, 0, 1.0, 1, 1, None, False)
+    place = TreePlaceEntry(hostile, "ab", 0, [hostile], None, hostile, 0, [hostile], 0, None, None, 1)
+    drawn = [
+        table(hostile, [hostile], [[hostile]]),
+        ring([SeenAgent(agent, "ok")], hostile),
+        summary([SeenAgent(agent, "silent")]),
+        drawn_tree(Tree(hostile, "ab", hostile, hostile, 1, 1, None, [place], 0)),
+        drawn_log(LogExcerpt(hostile, [LogLine(hostile, hostile, hostile)], 0)),
+        definitions([(hostile, [hostile])]),
+    ]
+    for markup in drawn:
+        assert "\x1b" not in markup
+        assert "\u202e" not in markup
+        assert "\\x1b[31m" in markup, "it is spelled out"
+    for markup in (*drawn[:2], *drawn[3:]):
+        assert "<script>" not in markup
     assert "<script>" not in table(hostile, [hostile], [[hostile]], keys=[hostile])
     options = chart_options([ChartPoint("2026-01-01T00:00:00Z", {hostile: 1.0}, 0)], hostile)
 

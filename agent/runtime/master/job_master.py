@@ -128,6 +128,7 @@ class Announcing:
             members=contributors.to_bytes(state.roster.present()),
             incomplete=state.told_incomplete(self._subscribers.frontier),
             owner=job.owner,
+            events=self._subscribers.events,
         )
 
 
@@ -168,6 +169,7 @@ class _Outcome:
     json: tuple[tuple[int, bytes], ...]
     membership: Mapping[int, WindowMembership]
     release_at: float
+    events: int
 
 
 class JobMaster:
@@ -201,7 +203,7 @@ class JobMaster:
         self._records = ResultRecords(state)
         self.ended: Reason | None = None
         self.subscribers = Subscribers(state, log, sender, name)
-        self.subscribers.frontier = state.published_upto
+        self.subscribers.frontier, self.subscribers.events = state.published_upto, state.totals.events
         self._recorder = recorder
         self._piece_bytes = piece_bytes
         self._meter = meter
@@ -626,7 +628,10 @@ class JobMaster:
             json = [(pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results]
         revision = self._replication.publish(json, now)
         kept = () if self._record is None and self.on_result is None else tuple(results)
-        outcome = _Outcome(revision, self.state.published_upto, kept, tuple(json), membership, now + REPLICATION_S)
+        outcome = _Outcome(
+            revision, self.state.published_upto, kept, tuple(json), membership, now + REPLICATION_S,
+            self.state.totals.events,
+        )  # fmt: skip
         self._outcomes.append(outcome)
 
     def _release(self, now: float) -> None:
@@ -637,7 +642,7 @@ class JobMaster:
             if now < self._silent_until or (not is_held and now < outcome.release_at):
                 return
             self._outcomes.popleft()
-            self.subscribers.frontier = outcome.frontier
+            self.subscribers.frontier, self.subscribers.events = outcome.frontier, outcome.events
             self.subscribers.publish(outcome.json, now)
             self._count(outcome)
             self._archive(outcome)

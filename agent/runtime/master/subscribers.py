@@ -35,6 +35,8 @@ class Subscribers:
         self.refused = 0
         self.frontier = FIRST_PANE
         """The last pane whose results are published."""
+        self.events = 0
+        """The number of events in what is published."""
         self._state = state
         self._sender = sender
         self._name = name

@@ -109,7 +109,7 @@ class Announce(Message, frozen=True, tag=True):
     `creator`: the job's creator, "" if it has none; `mandate`: the digest of the creator's last mandate, number
     `counter`. `part_of`: the job of which it is a stage, "" if it is none. `trees`: the number of its trees.
     `members`: the numbers on the roster that have not left. A worker whose number is not among them is to enrol anew.
-    `incomplete`: as in `Commit`. `owner`: as in `Submit`.
+    `incomplete`: as in `Commit`. `owner`: as in `Submit`. `events`: the number of events in what is published.
     """
 
     epoch: JobEpoch
@@ -132,6 +132,7 @@ class Announce(Message, frozen=True, tag=True):
     members: Bitmap = b""
     incomplete: Incomplete = ()
     owner: Owner = ""
+    events: Count = 0
 
 
 class AnnouncementBatch(Message, frozen=True, tag=True):

@@ -32,6 +32,8 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option("--key", metavar="FILE", type=_file, help="The certificate's key.")
 @click.option("--browser-authority", "browsers", metavar="FILE", type=_file,
               help="Let in browsers with a certificate of this authority, instead of a token.")  # fmt: skip
+@click.option("--reports", "reports_folder", metavar="DIR", type=click.Path(path_type=Path),
+              help="Show the reports that elf batch reconcile --html has written there.")  # fmt: skip
 @socket_option
 def dashboard(
     address: str,
@@ -39,6 +41,7 @@ def dashboard(
     certificate: Path | None,
     key: Path | None,
     browsers: Path | None,
+    reports_folder: Path | None,
     socket: Path | None,
 ) -> None:
     """Serve a page that shows the fleet, its jobs and their results, and runs queries as far as you may.
@@ -46,8 +49,10 @@ def dashboard(
     The page asks the agent as elf query does. Nothing is loaded from elsewhere. Needs the extra elf-stream[web].
     """
     from elf.dashboard.listening import bound_socket, listening
+    from elf.dashboard.reports import ReportFolder
 
     place = listening(address, token_file, certificate, key, browsers)
+    reports = None if reports_folder is None else ReportFolder(reports_folder)
     client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
     with client:  # raises where no agent listens
         pass
@@ -59,4 +64,4 @@ def dashboard(
     url = place.url(bound.getsockname()[1])
     is_printed = place.token is not None and token_file is None
     click.echo(f"{url}login?token={place.token}" if is_printed else url)
-    serve(client, place, bound)
+    serve(client, place, bound, reports)

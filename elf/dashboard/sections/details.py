@@ -30,7 +30,7 @@ class JobDetails:
         await self._show(f"Tree of {app}", lambda: drawn_tree(self._client.tree(app)))
 
     async def show_log(self, app: str) -> None:
-        await self._show(f"Log of {app}", lambda: _log(self._client.log(app, lines=LOG_LINES)))
+        await self._show(f"Log of {app}", lambda: drawn_log(self._client.log(app, lines=LOG_LINES)))
 
     async def _show(self, what: str, asked: Callable[[], str]) -> None:
         try:
@@ -40,7 +40,8 @@ class JobDetails:
             self._content.content, self._note.text = "", printable(str(error))
 
 
-def _log(found: LogExcerpt) -> str:
+def drawn_log(found: LogExcerpt) -> str:
+    """The lines that a job's code has logged, as a table."""
     dropped = f"; {found.dropped:,} earlier lines are not shown" if found.dropped else ""
     rows = [(line.time, line.agent, line.text) for line in found.lines]
     return table(f"Last lines of {found.app}{dropped}", ("Time", "Agent", "Line"), rows)

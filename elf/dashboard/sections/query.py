@@ -11,7 +11,9 @@ from nicegui import ui
 
 from elf.dashboard.drawing.tables import definitions
 from elf.dashboard.fleet_watch import FleetLook
+from elf.dashboard.query_completion import QueryCompletion
 from elf.dashboard.sections.parts import button, section
+from elf.dashboard.sections.suggestions import Suggestions
 from elf.errors import ElfError, UsageError
 from elf.statements.statements import ExplainStatement, SelectStatement, read_statement
 from elf.terminal.terminal import printable
@@ -37,7 +39,7 @@ class QueryToRun:
 class QuerySection:
     """Edits one query at a time; `run` starts it."""
 
-    def __init__(self, run: Callable[[QueryToRun], None]) -> None:
+    def __init__(self, run: Callable[[QueryToRun], None], completion: QueryCompletion) -> None:
         self._start = run
         self._checked = ""
         with section("Query", "query"):
@@ -48,6 +50,7 @@ class QuerySection:
                 .style("width: 100%")
                 .on("keydown.ctrl.enter", self._on_run)
             )
+            Suggestions(self._text, completion, QUERY_CHARACTERS_MAX)
             self._fault = ui.label("").classes("elf-text elf-column elf-fault").props("role=alert")
             with ui.element("div").classes("elf-row"):
                 self._run_button = button("Run", self._on_run, is_first=True).props('aria-keyshortcuts="Control+Enter"')
@@ -70,6 +73,7 @@ class QuerySection:
     def show_fault(self, message: str) -> None:
         """Shows what is wrong with the query, and selects the place where it says one."""
         self._fault.text = "\n".join(printable(line) for line in message.split("\n"))
+        self._fault.props("tabindex=0")  # it scrolls, so keys must reach it
         place = _PLACE.search(message)
         if place:
             start, end = _units(self._checked, int(place[1]), int(place[2]), message.count("^"))
@@ -103,6 +107,7 @@ class QuerySection:
     def _taken(self) -> str:
         """The text as it is now, without the `;` that ends it; what was said of an earlier one is taken back."""
         self._fault.text = self._explanation.content = ""
+        self._fault.props(remove="tabindex")
         self._checked = (self._text.value or "")[:QUERY_CHARACTERS_MAX].rstrip().removesuffix(";")
         return self._checked
 

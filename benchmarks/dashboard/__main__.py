@@ -1,0 +1,31 @@
+"""The command line: `python -m benchmarks.dashboard [--minutes 30] [--jobs 50] [--json FILE]`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks.race import BenchmarkError
+from benchmarks.report import print_table, write_json
+
+from .open_page import JOBS, MINUTES, run
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.dashboard")
+    parser.add_argument("--minutes", type=int, default=MINUTES, help="time for which the page stays open")
+    parser.add_argument("--jobs", type=int, default=JOBS)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there, an object a line")
+    options = parser.parse_args()
+    try:
+        report = run(options.jobs, max(3, options.minutes))
+        if options.json:
+            write_json(report, options.json)
+    except (BenchmarkError, OSError) as error:
+        print(f"benchmarks.dashboard: {error}", file=sys.stderr)
+        return 1
+    print_table(report)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
