@@ -37,6 +37,9 @@ class JobRates:
             points, until_s = self._points[job.app_id], published_until_s(job)
             if until_s is None:
                 continue
+            if not job.events:
+                rates[job.app_id] = 0.0
+                continue  # a job that begins is published until some moment within a window
             if points and (until_s < points[-1][0] or job.events < points[-1][1]):
                 points.clear()  # another job, by the same name
             if not points or until_s > points[-1][0]:

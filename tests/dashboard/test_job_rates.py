@@ -20,6 +20,7 @@ def job(after_s: float | None, events: int, *, bounded: bool = False, app_id: st
 def test_a_rate_is_that_of_the_time_that_was_published_between_looks() -> None:
     rates = JobRates()
     assert rates.of([job(None, 0)]) == {}
+    assert rates.of([job(-0.001, 0)]) == {"ab": 0.0}
     assert rates.of([job(0, 1000)]) == {}, "nobody knows since when"
     assert rates.of([job(0, 1000)]) == {}
     assert rates.of([job(10, 2000)]) == {"ab": 100.0}
