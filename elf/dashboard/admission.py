@@ -80,10 +80,7 @@ class PageAdmission:
         return PlainTextResponse("sign in first, at /login", 401)
 
     async def _login(self, scope: Scope, receive: Receive) -> Response:
-        if scope["method"] == "POST":
-            given = _token(await _body(receive))
-        else:
-            given = _token(scope["query_string"])
+        given = _token(await _body(receive)) if scope["method"] == "POST" else _token(scope["query_string"])
         assert self._token is not None
         if not _is_same(given.strip(), self._token):
             fault = "This is not the token." if given else ""

@@ -13,8 +13,10 @@ from elf.client.sync_client import SyncClient
 from elf.dashboard.job_rates import JobRates
 from elf.errors import ElfError
 
-FRESH_S = 2.5
+FRESH_S = 4.5
 """Age up to which a look serves the next page that asks."""
+INTRODUCTION_S = 30.0
+"""Time between questions about the agent itself, and the rights that it grants: both change seldom."""
 AGENTS_MAX = 1000
 """Upper bound on agents that are shown, and on those remembered."""
 JOBS_MAX = 500
@@ -70,6 +72,7 @@ class FleetWatch:
         self._lock = asyncio.Lock()
         self._look = FleetLook()
         self._looked_at = -FRESH_S
+        self._introduced_at = -INTRODUCTION_S
         self._answered: dict[str, tuple[float, AgentEntry]] = {}
         self._rates = JobRates()
 
@@ -83,26 +86,32 @@ class FleetWatch:
 
     def _ask(self) -> FleetLook:
         try:
-            status = self._client.status()
+            known = self._introduced()
             fleet = self._client.fleet()
             jobs = sorted(self._client.jobs(), key=lambda job: job.app)
-            rights = self._client.rights()
         except ElfError as error:
+            self._introduced_at = -INTRODUCTION_S
             return replace(self._look, fault=str(error))
         silent = self._remember(fleet.agents)
         seen = [SeenAgent(entry, "leaving" if entry.leaving else "ok") for entry in fleet.agents]
         agents = sorted([*seen, *silent], key=lambda one: one.entry.node_id)
-        return FleetLook(
+        return replace(
+            known,
             agents=agents[:AGENTS_MAX],
             jobs=jobs[:JOBS_MAX],
             rates=self._rates.of(jobs[:JOBS_MAX]),
-            rights=rights,
-            asked=status.name,
-            fleet=status.fleet,
             unknown=max(0, fleet.silent - len(silent)),
             agents_left=max(0, len(agents) - AGENTS_MAX),
             jobs_left=max(0, len(jobs) - JOBS_MAX),
         )
+
+    def _introduced(self) -> FleetLook:
+        """The agent's name, its fleet, and the rights that it grants."""
+        if self._clock() - self._introduced_at < INTRODUCTION_S:
+            return replace(self._look, fault="")
+        status, rights = self._client.status(), self._client.rights()
+        self._introduced_at = self._clock()
+        return FleetLook(rights=rights, asked=status.name, fleet=status.fleet)
 
     def _remember(self, answered: Sequence[AgentEntry]) -> list[SeenAgent]:
         """Keeps those that have answered; returns others that have done so in the last hour."""

@@ -22,7 +22,7 @@ from elf.errors import ElfError
 from elf.output.measures import measures_of
 from elf.terminal.terminal import printable
 
-LOOK_EVERY_S = 3.0
+LOOK_EVERY_S = 5.0
 RESULT_EVERY_S = 0.5
 THEMES: dict[bool | None, tuple[str, bool | None]] = {
     None: ("Theme: as the system", True),
