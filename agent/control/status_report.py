@@ -43,7 +43,7 @@ def described_job(announce: Announce) -> control.JobEntry:
         agents=announce.agents,
         expected=announce.expected,
         bounded=announce.bounded,
-        frontier=_moment(announce.frontier),
+        frontier=_moment(max(announce.frontier, announce.closed)),
         creator=announce.creator,
         counter=announce.counter,
         mandate=announce.mandate.hex(),

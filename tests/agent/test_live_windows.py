@@ -387,7 +387,9 @@ def test_the_announcement_counts_the_events_of_published_windows() -> None:
     assert announced is not None
     assert [(r.events, r.contributors) for r in fleet.results] == [(2, 1), (1, 1)]
     assert announced.events == 3
-    assert described_job(announced).contributors == 1
+    described = described_job(announced)
+    assert described.contributors == 1
+    assert described.frontier == "2023-11-14T22:13:28Z", "the end of a window, not its first instant"
     without = msgspec.structs.replace(
         announced, incomplete=((announced.frontier - 1000, announced.frontier, b"\x02"),), members=b"\x03", expected=2
     )

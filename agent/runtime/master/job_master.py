@@ -129,6 +129,7 @@ class Announcing:
             incomplete=state.told_incomplete(self._subscribers.frontier),
             owner=job.owner,
             events=self._subscribers.events,
+            closed=self._subscribers.closed_ms,
         )
 
 

@@ -114,6 +114,11 @@ class Subscribers:
         for key in gone:
             del self._subscribers[key]
 
+    @property
+    def closed_ms(self) -> int:
+        """The last instant (epoch ms) of the published panes."""
+        return closed_ms(self.frontier, self._state.versions.at(self.frontier).function.plan.pane_ms)
+
     def _window(self, subscriber: _Subscriber, pane: int, json: bytes) -> WindowMessage:
         return WindowMessage(self._state.job.app_id, self._state.epoch, subscriber.sent, pane, json, subscriber.reader)
 
@@ -124,8 +129,7 @@ class Subscribers:
     def _acknowledgement(self, subscriber: _Subscriber) -> Acknowledgement:
         agents, expected, version = self._counts()
         job, epoch = self._state.job, self._state.epoch
-        function = self._state.versions.at(self.frontier).function
-        closed = closed_ms(self.frontier, function.plan.pane_ms)
+        function, closed = self._state.versions.at(self.frontier).function, self.closed_ms
         # Windows that may still change are not out for those who take last results only.
         closed = closed if closed in (FIRST_PANE, END) else closed - function.grace.amends_ms
         return Acknowledgement(

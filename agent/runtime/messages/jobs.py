@@ -44,7 +44,7 @@ from agent.runtime.model.bundle import Bundle, Signature
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Bitmap, Count, Message, Name, Number, Reason, Text, Time
 from agent.runtime.model.incomplete import SPANS_MAX
-from agent.runtime.model.panes import COUNTS_BYTES, LOSSES_MAX
+from agent.runtime.model.panes import COUNTS_BYTES, FIRST_PANE, LOSSES_MAX
 from overlay import Codec, Id, Peer
 
 Owner = Annotated[str, msgspec.Meta(max_length=255)]
@@ -110,6 +110,7 @@ class Announce(Message, frozen=True, tag=True):
     `counter`. `part_of`: the job of which it is a stage, "" if it is none. `trees`: the number of its trees.
     `members`: the numbers on the roster that have not left. A worker whose number is not among them is to enrol anew.
     `incomplete`: as in `Commit`. `owner`: as in `Submit`. `events`: the number of events in what is published.
+    `closed`: the last instant of the published panes; that of `frontier` is within one.
     """
 
     epoch: JobEpoch
@@ -133,6 +134,7 @@ class Announce(Message, frozen=True, tag=True):
     incomplete: Incomplete = ()
     owner: Owner = ""
     events: Count = 0
+    closed: Time = FIRST_PANE
 
 
 class AnnouncementBatch(Message, frozen=True, tag=True):
