@@ -11,7 +11,7 @@ from fleet_for_pages import Dashboard
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Locator, Page
 
-PATIENCE_MS = 60_000
+PATIENCE_MS = 30_000
 QUERY = """SELECT product, COUNT(*) AS n FROM web
 GROUP BY product
 WINDOWING 1 SECOND GRACE 1 SECOND"""

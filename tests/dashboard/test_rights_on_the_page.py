@@ -149,8 +149,7 @@ def run(page: Page, role: str, word: str) -> None:
     page.get_by_label("Name (optional)").fill(f"of-{role}")
     press(page, "Run", word)
     if word == "allowed":
-        region(page, "Result").get_by_text(f"of-{role}: ").wait_for()
-        region(page, "Result").get_by_text("1 of 1 agents", exact=True).wait_for()
+        region(page, "Result").get_by_text(f"of-{role}: no windows, 1 of 1 agents run it").wait_for()
     elif word == "refused":
         until_refused(page, role, "query web", "query over stream web")
     else:
