@@ -102,12 +102,17 @@ def test_old_and_new_agents_answer_old_and_new_clients(before: Path, tmp_path: P
                 assert all(abs(row["d"] - 90) <= 5 for row in result["rows"])
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
-def test_an_agent_goes_on_from_the_state_of_the_release_before(
-    before: Path, tmp_path: Path, how: signal.Signals
+@pytest.mark.parametrize(
+    ("how", "is_back"),
+    [(signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGTERM, True)],
+    ids=["ended and upgraded", "killed and upgraded", "ended and taken back to the release before"],
+)
+def test_an_agent_goes_on_from_the_state_of_the_other_release(
+    before: Path, tmp_path: Path, how: signal.Signals, is_back: bool
 ) -> None:
     """Its positions, what it has sealed, its number and its jobs: nothing is lost, nothing counted twice."""
-    with fleet(tmp_path, [before, None, before]) as agents:
+    first, then = (None, before) if is_back else (before, None)
+    with fleet(tmp_path, [first, None, first]) as agents:
         windows, upgraded = Windows(), agents[2]
         log = upgraded.folder / "web.log"
         log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
@@ -118,9 +123,9 @@ def test_an_agent_goes_on_from_the_state_of_the_release_before(
                 eventually(lambda: windows.counted() > 0, "a first window", PATIENCE_S)
                 for agent in (upgraded, agents[0]):  # the second is the job's master
                     agent.stop(how)
-                    agent.tree = None
+                    agent.tree = then
                     agent.start().ready()
-                    assert runs(agent, ROOT)
+                    assert runs(agent, then or ROOT)
                     reached = windows.counted()
                     eventually(lambda: windows.counted() > reached + 100, "further windows", PATIENCE_S)  # noqa: B023
             eventually(lambda: windows.counted() >= writer.written, "the last window", PATIENCE_S)
