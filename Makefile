@@ -31,7 +31,7 @@ test-net: $(READY_TO_TEST)
 	@$(BIN)/python -m pytest -m net
 
 test-sidecar: $(READY_TO_TEST)
-	@$(BIN)/python -m pytest -m sidecar -v -x tests/sidecar
+	@$(BIN)/python -m pytest -m sidecar -v -x -rPs --durations=10 tests/sidecar
 
 test-dashboard: $(READY_TO_TEST)
 	@$(BIN)/python -m pytest -m dashboard -v -x tests/dashboard
