@@ -194,7 +194,7 @@ def test_who_is_slow_itself_judges_nobody() -> None:
     assert [timer.look(now) for now in looks] == [now >= looks[0] + SETTLED_S for now in looks]
     timer.leap(7, 10.0)
     assert (timer.gives_up(10.25), timer.gives_up(10.0 + LEAP_PATIENCE_S)) == (None, 7)
-    assert not timer.look(13.0), "it has stood still"
+    assert not timer.look(13.0, is_slow=True), "it has stood still"
     assert timer.gives_up(13.0) is None, "what others have sent waits here"
     assert [timer.look(13.0 + 0.25 * step) for step in range(1, 6)] == [False, False, False, True, True]
 

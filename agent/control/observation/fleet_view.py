@@ -12,7 +12,7 @@ from agent.runtime.messages.descriptions import AgentDescription, TreePlace
 from agent.runtime.messages.jobs import Announce
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.requests.events import AgentAsked, AgentsDescribed
-from agent.runtime.requests.status import tree_places
+from agent.runtime.requests.status import lag_s, tree_places
 from overlay import Id, format_id
 
 
@@ -26,7 +26,7 @@ def own_description(
 ) -> AgentDescription:
     """This agent's answer to another one. O(jobs)."""
     job = None if asked.job is None else agent.jobs.get(asked.job)
-    lags = [lag_s for one in agent.jobs if (lag_s := one.lag_s(wall_ms)) is not None]
+    lags = [seconds for one in agent.jobs if (seconds := lag_s(one, one.committed, wall_ms)) is not None]
     return AgentDescription(
         app_id=FLEET_GROUP,
         question=asked.question,

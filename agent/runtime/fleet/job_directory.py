@@ -39,6 +39,7 @@ class JobDirectory:
 
     def __init__(self) -> None:
         self._known: dict[Id, _Entry] = {}
+        self._oldest_at = float("-inf")
         self._ended: dict[Id, JobEpoch] = {}
         self._past: dict[Id, Announce] = {}
         self._on_announced: tuple[Callable[[Announce, float], object], ...] = ()
@@ -81,7 +82,7 @@ class JobDirectory:
             return False
         if known is None or epoch > known.epoch:
             return (known is not None or len(self._known) < JOBS_MAX) and self._on_claimed(announce, now)
-        return _is_of_master(announce, known) and self.believe(announce, now)
+        return (announce == known or _is_of_master(announce, known)) and self.believe(announce, now)
 
     def believe(self, announce: Announce, now: float) -> bool:
         """Takes what a job's master announces; False if it is out of date, or there is no room."""
@@ -165,10 +166,14 @@ class JobDirectory:
             entry.at += seconds
 
     def tick(self, now: float) -> None:
-        """Drops the jobs that have not been announced for too long."""
+        """Drops the jobs that have not been announced for too long. None is before the oldest announcement at the last
+        look."""
+        if now - self._oldest_at <= SILENCE_S:
+            return
         for app_id in [app_id for app_id, entry in self._known.items() if now - entry.at > SILENCE_S]:
             del self._known[app_id]
             self._notify_gone(app_id, now)
+        self._oldest_at = min((entry.at for entry in self._known.values()), default=now)
 
     def app_of(self, name: str) -> Id:
         """The app that people mean by NAME or NAME@CREATOR. Raises AmbiguousNameError."""

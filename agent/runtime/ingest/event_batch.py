@@ -16,6 +16,11 @@ from agent.runtime.model.panes import Counted, Counts
 _STRETCHES_MAX = 256
 """Stretches of events of one pane up to which counting them costs less than grouping all events."""
 
+ROWS_PER_BATCH = 1 << 16
+"""Number of events that are filtered and aggregated at once."""
+WAITING_ROWS_MAX = 1 << 19
+"""Upper bound on events that wait for a sealing under way; past it the sealing is finished in one go."""
+
 
 @dataclass(frozen=True)
 class EventBatch:
@@ -80,3 +85,8 @@ class EventBatches:
 
     def clear(self) -> None:
         self._made.clear()
+
+
+def rows_of(frames: list[pl.DataFrame]) -> int:
+    """The number of rows in some frames."""
+    return sum(frame.height for frame in frames)

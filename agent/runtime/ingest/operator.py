@@ -26,7 +26,7 @@ from agent.runtime.durable.records import Chain, Place, Places, RestoredChain
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.amendments import Amendments
-from agent.runtime.ingest.event_batch import EventBatch, EventBatches
+from agent.runtime.ingest.event_batch import ROWS_PER_BATCH, WAITING_ROWS_MAX, EventBatch, EventBatches, rows_of
 from agent.runtime.ingest.feed import ColumnNames, FeedKey, OperatorKey, renamed
 from agent.runtime.ingest.own_counts import OwnCounts
 from agent.runtime.ingest.pane_log import PaneLog
@@ -237,12 +237,6 @@ class PaneConsumer:
         return shared + self.log.memory_bytes
 
 
-ROWS_PER_BATCH = 1 << 16
-"""Number of events that are filtered and aggregated at once."""
-WAITING_ROWS_MAX = 1 << 19
-"""Upper bound on events that wait for a sealing under way; past it the sealing is finished in one go."""
-
-
 class Operator:
     """One store of open panes, and the consumers it seals them for.
 
@@ -250,6 +244,8 @@ class Operator:
     panes or, where a job is `bounded`, the end of its feeds. A run of more than `run_rows` rows is cut at the next pane
     boundary. `on_sealing` is called when there is something to seal.
     """
+
+    is_blocked, idle_until_ms = False, FIRST_PANE  # could not begin to seal; its feed may rest until then
 
     def __init__(
         self,
@@ -265,13 +261,13 @@ class Operator:
         unshared: int | None,
         run_rows: int,
         on_sealing: Callable[[Operator], None],
+        on_idle: Callable[[Operator], None],
     ) -> None:
         self.function, self.pane_ms = function, function.pane_ms  # None: there is only one pane
         self.names, self.watermark = names, watermark
         self.key = OperatorKey(function.operator, tuple(sorted(names.items())), grace_ms, unshared)
-        self.read_before = read_before
-        self._run_rows = run_rows
-        self._on_sealing = on_sealing
+        self.read_before, self._run_rows = read_before, run_rows
+        self._on_sealing, self._on_idle = on_sealing, on_idle
         self.consumers: list[PaneConsumer] = []
         self.is_reading = True
         """Whether it takes what its feeds bring; otherwise its job has to be ready first, or maps the events."""
@@ -526,8 +522,16 @@ class Operator:
 
     def start_sealing(self) -> None:
         """Closes what the watermark allows, if anything, and begins to seal it for all with room in their logs."""
-        if not self.has_to_seal:
-            return
+        self.watermark.wake()
+        if self.has_to_seal:
+            self._close_panes()
+        self.is_blocked, self.idle_until_ms = self.has_to_seal, FIRST_PANE
+        waits = self.is_blocked or self.is_sealing or self._progress.is_inside or self.unseen or self._early is not None
+        if self.pane_ms and self.is_reading and not (waits or self.is_bounded):
+            self.idle_until_ms = self.watermark.rest(self.closed, self.pane_ms, self._grace_ms)
+        self._on_idle(self)
+
+    def _close_panes(self) -> None:
         upto = self._sealable_upto()
         behind = [consumer for consumer in self.consumers if consumer.is_behind(upto)]
         if not behind or not all(consumer.is_begun for consumer in self.consumers):
@@ -644,13 +648,13 @@ class Operator:
                 return
             held.append(frame)
             newest = frame["pane"][-1]
-            if _rows(held) > self._run_rows and held[0]["pane"][0] < newest:
+            if rows_of(held) > self._run_rows and held[0]["pane"][0] < newest:
                 state = self.function.gather(held)
                 older = pl.col("pane") < newest
                 yield self._run(newest - 1, state.filter(older))
                 held = [state.filter(~older)]
             held = self._folded(held)
-            if _rows(held) > self._run_rows:
+            if rows_of(held) > self._run_rows:
                 yield None
         yield self._run(upto, self.function.gather(held))
 
@@ -676,7 +680,7 @@ class Operator:
         return self.function.gather(held), True
 
     def _folded(self, held: list[pl.DataFrame]) -> list[pl.DataFrame]:
-        crowded = len(held) > 1 and _rows(held) > max(self._run_rows, 2 * self.function.plan.max_groups)
+        crowded = len(held) > 1 and rows_of(held) > max(self._run_rows, 2 * self.function.plan.max_groups)
         return [self.function.gather(held)] if crowded else held
 
     def _run(self, upto: int, state: pl.DataFrame, *, is_partial: bool = False) -> Run:
@@ -694,7 +698,3 @@ class Operator:
 
 def _ignore(consumer: PaneConsumer, run: Run) -> None:
     """Replaces the callback of a consumer that is closed."""
-
-
-def _rows(frames: list[pl.DataFrame]) -> int:
-    return sum(frame.height for frame in frames)

@@ -27,6 +27,7 @@ from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS
 from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
+from agent.runtime.model.schedule import ANY_TIME, Schedule
 from overlay import Id
 
 ROWS_PER_RUN = 1 << 14
@@ -100,6 +101,12 @@ class OperatorPool:
         self._newest: dict[FeedKey, int] = {}
         self._incomplete: set[FeedKey] = set()
         """Feeds some of whose files cannot be read."""
+        self._ends: dict[FeedKey, int] = {}
+        """The last time (epoch ms) at which each feed was at its end."""
+        self._idle: dict[FeedKey, Schedule[Operator]] = {}
+        """The operators of each feed by the time up to which they need not hear of that."""
+        self._blocked: dict[Operator, None] = {}
+        """The operators that may have something to seal, whatever their feeds bring."""
         self._sealing: dict[Operator, None] = {}
         self._ahead = 0
 
@@ -137,7 +144,7 @@ class OperatorPool:
         operator = Operator(
             function,
             names,
-            Watermark(names) if watermark is None else watermark.copy(names),
+            Watermark(names, self._ends) if watermark is None else watermark.copy(names),
             self.area,
             self._batches,
             grace_ms=grace_ms,
@@ -146,11 +153,13 @@ class OperatorPool:
             unshared=None if function.is_shareable else next(self._unshared),
             run_rows=self.run_rows,
             on_sealing=self._begin_sealing,
+            on_idle=self._note_idle,
         )
         operator.is_partial = not self._incomplete.isdisjoint(names)
         self._alike.setdefault(operator.key, []).append(operator)
         for key in names:
             self._reading.setdefault(key, []).append(operator)
+            self._idle.setdefault(key, Schedule()).set(operator, ANY_TIME)
         return operator
 
     def read_also(self, consumer: PaneConsumer, names: ColumnNames, after: int) -> None:
@@ -199,10 +208,22 @@ class OperatorPool:
             if not self._alike[operator.key]:
                 del self._alike[operator.key]
             operator.drop_feed(key, wall_ms)
+            self._blocked[operator] = None
             self._alike.setdefault(operator.key, []).append(operator)
             operator.is_partial = not self._incomplete.isdisjoint(operator.names)
-        self._newest.pop(key, None)
+        for found in (self._newest, self._idle, self._ends):
+            found.pop(key, None)
         self._incomplete.discard(key)
+
+    def _note_idle(self, operator: Operator) -> None:
+        """Notes when an operator has to hear again that its feeds are at their ends."""
+        for key in operator.names:
+            if (idle := self._idle.get(key)) is not None:
+                idle.set(operator, ANY_TIME if operator.idle_until_ms == FIRST_PANE else operator.idle_until_ms)
+        if operator.is_blocked:
+            self._blocked[operator] = None
+        else:
+            self._blocked.pop(operator, None)
 
     def _begin_sealing(self, operator: Operator) -> None:
         self._sealing[operator] = None
@@ -232,10 +253,13 @@ class OperatorPool:
         if not alike:
             del self._alike[operator.key]
         self._sealing.pop(operator, None)
+        self._blocked.pop(operator, None)
         for key in operator.names:
             self._reading[key].remove(operator)
+            self._idle[key].forget(operator)
             if not self._reading[key]:
-                del self._reading[key]
+                del self._reading[key], self._idle[key]
+                self._ends.pop(key, None)
                 if key[1] is not None:  # nobody else will read this feed
                     self._newest.pop(key, None)
                     self._incomplete.discard(key)
@@ -352,9 +376,12 @@ class OperatorPool:
         """
         wall_ms = self.clock.not_later(now, wall_ms)
         self._opened(key, now, wall_ms)
-        for operator in self._reading_now(key):
-            with self._evaluating(operator, 0, now):
-                operator.caught_up(key, wall_ms)
+        self._ends[key] = wall_ms
+        idle = self._idle.get(key)
+        for operator in idle.due(wall_ms) if idle is not None else ():
+            if operator.is_reading:
+                with self._evaluating(operator, 0, now):
+                    operator.caught_up(key, wall_ms)
         for consumer in self._consumers_of(key):
             with self._containment.evaluating((consumer.app_id,), 0, now):
                 consumer.caught_up(key, wall_ms)
@@ -400,7 +427,7 @@ class OperatorPool:
 
     def start_sealing(self, now: float) -> None:
         """Begins to seal panes that had to wait because logs were full."""
-        for operator in [operator for operator in self if operator.has_to_seal]:
+        for operator in list(self._blocked):
             with self._evaluating(operator, 0, now):
                 operator.start_sealing()
 
@@ -408,6 +435,7 @@ class OperatorPool:
         """The operator whose turn it is to seal a run, if any can."""
         while (operator := next(iter(self._sealing), None)) is not None and not operator.is_sealing:
             del self._sealing[operator]
+            self._blocked[operator] = None
         return next((operator for operator in self._sealing if operator.can_seal), None)
 
     def seal_next(self, now: float) -> None:

@@ -7,19 +7,28 @@ stream still closes its windows. It never runs backwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import polars as pl
 
 from agent.parsing import NO_WATERMARK_MS
 from agent.runtime.ingest.feed import FeedKey
-from agent.runtime.model.panes import END
+from agent.runtime.model.panes import END, FIRST_PANE
+
+NO_ENDS: Mapping[FeedKey, int] = MappingProxyType({})
 
 
 class Watermark:
-    """The watermark of one operator, which reads all of `feeds`. A copy goes on by itself."""
+    """The watermark of one operator, which reads all of `feeds`. A copy goes on by itself.
 
-    def __init__(self, feeds: Iterable[FeedKey]) -> None:
+    `ends`: the last time (epoch ms) at which each feed was at its end. One that rests is not told of them.
+    """
+
+    def __init__(self, feeds: Iterable[FeedKey], ends: Mapping[FeedKey, int] = NO_ENDS) -> None:
+        self._ends = ends
+        self._rests_since: int | None = None
+        """The end of its only feed that it was told of last, while it rests."""
         self._value: int | None = None
         self._at_end: dict[FeedKey, int | None] = dict.fromkeys(feeds)
         self._unopened = set(self._at_end)
@@ -28,7 +37,30 @@ class Watermark:
     @property
     def value(self) -> int | None:
         """Epoch ms; None before anything is known."""
+        self._look_up()
         return None if self._unopened else self._value
+
+    def rest(self, closed: int, pane_ms: int, grace_ms: int) -> int:
+        """Looks up from now on when its only feed is at its end; returns the time before which that lets no pane after
+        `closed` be sealed. FIRST_PANE: it has to be told."""
+        if len(self._at_end) != 1 or self.value is None or closed in (FIRST_PANE, END):
+            return FIRST_PANE
+        (feed,) = self._at_end
+        self._rests_since = self._ends.get(feed)
+        return FIRST_PANE if self._rests_since is None else closed // pane_ms * pane_ms + 2 * pane_ms + grace_ms
+
+    def wake(self) -> None:
+        """Is told again of what its feeds come to."""
+        self._look_up()
+        self._rests_since = None
+
+    def _look_up(self) -> None:
+        if self._rests_since is not None:
+            (feed,) = self._at_end
+            ended = self._ends.get(feed, self._rests_since)
+            if ended != self._rests_since:
+                self._rests_since = self._at_end[feed] = ended
+                self._advance(ended)
 
     @property
     def has_ended(self) -> bool:
@@ -37,7 +69,8 @@ class Watermark:
 
     def copy(self, feeds: Iterable[FeedKey] | None = None) -> Watermark:
         """A watermark that goes on from here; with `feeds`, it waits for those that this one does not know to open."""
-        copy = Watermark(self._at_end if feeds is None else feeds)
+        self._look_up()
+        copy = Watermark(self._at_end if feeds is None else feeds, self._ends)
         new = copy._at_end.keys() - self._at_end.keys()
         copy._value = self._value
         copy._at_end |= {feed: self._at_end[feed] for feed in copy._at_end if feed not in new}
@@ -46,12 +79,14 @@ class Watermark:
 
     def drop(self, feed: FeedKey) -> None:
         """Waits no more for a feed that is not read any more."""
+        self.wake()
         self._at_end.pop(feed, None)
         self._unopened.discard(feed)
         self._unfinished.discard(feed)
 
     def saw(self, feed: FeedKey, newest_ms: int | None) -> None:
         """Notes events of a feed; the newest is not later than `EventClock.limit_ms`."""
+        self.wake()
         self._unopened.discard(feed)
         self._at_end[feed] = None
         if newest_ms is not None:

@@ -17,11 +17,11 @@ from agent.runtime.ingest.pipelines import AnyPipeline, columns_read, new_pipeli
 from agent.runtime.job.lifecycle import INSTALLED_STATES, LocalJobEvent, LocalJobState, next_state
 from agent.runtime.job.program_table import Program
 from agent.runtime.keyed.placement import KeyPlacement
-from agent.runtime.messages.jobs import PANES_COUNTED_MAX, Enrolled, Lagging, Leap, Ready, Snapshot
+from agent.runtime.messages.jobs import PANES_COUNTED_MAX, Announce, Enrolled, Lagging, Leap, Ready, Snapshot
 from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.incomplete import Publication, WireSpan, from_wire
-from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run, closed_ms, total
+from agent.runtime.model.panes import FIRST_PANE, Counts, Run, total
 from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from agent.runtime.reduce.retransmit import AckLatency
 from agent.runtime.reduce.snapshot import (
@@ -74,6 +74,7 @@ class LocalJob:
     """Whether this agent has no events of the job any more, and is taking leave of its master."""
     encoder: StateEncoder | None = None
     """Keeps states encoded while copies of them are made."""
+    heard: Announce | None = None  # the last announcement, if all agents run the job
     _doubted: int | None = None
     """The version that is being prepared, if the last announcement did not know of it."""
 
@@ -401,16 +402,10 @@ class LocalJob:
         if self.on_leaving is not None:
             self.on_leaving(self, pieces)
 
-    def lag_s(self, wall_ms: int) -> float | None:
-        """Time since the end of the last published pane; None where none is published, or panes have no end."""
-        return self.pane_lag_s(self.committed, wall_ms)
-
-    def pane_lag_s(self, frontier: int, wall_ms: int) -> float | None:
-        """Time since the end of a pane; None where panes have no end, or none has come."""
-        pane_ms = self.versions.newest.function.pane_ms if self._is_live and self.versions is not None else None
-        if pane_ms is None or frontier in (FIRST_PANE, END):
-            return None
-        return max(0, wall_ms - closed_ms(frontier, pane_ms) - 1) / 1000
+    @property
+    def live_pane_ms(self) -> int | None:
+        """Milliseconds that a pane of a live job lasts; None where panes have no end."""
+        return self.versions.newest.function.pane_ms if self._is_live and self.versions is not None else None
 
     @property
     def is_copied(self) -> bool:
@@ -624,9 +619,18 @@ class LocalJob:
             self._policy = StragglerPolicy.of_sources(versions)
         return self._policy
 
-    def lagging(self, now: float) -> Lagging | None:
-        """The report of stragglers that the master is to have now, if there are any."""
-        if not self._leaps.look(now) or not self._leaps_over:
+    @property
+    def is_quiet(self) -> bool:
+        """Whether a look at it changes nothing until something happens to it: nobody is waited for, parents have all
+        that was sent, and its panes are not cut by code at its own pace."""
+        cut_by_code = self.versions is not None and self.versions.newest.function.self_paced
+        leaped_upto = self._leaps.upto if self.epoch is not None and not len(self._ahead) else None
+        return leaped_upto is not None and not cut_by_code and self.nodes.is_quiet(leaped_upto)
+
+    def lagging(self, now: float, *, is_slow: bool = False) -> Lagging | None:
+        """The report of stragglers that the master is to have now, if there are any. `is_slow`: the agent has looked
+        too rarely."""
+        if not self._leaps.look(now, is_slow=is_slow) or not self._leaps_over:
             return None
         assert self.versions is not None
         assert self.epoch is not None

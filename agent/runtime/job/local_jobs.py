@@ -37,13 +37,17 @@ from agent.runtime.model.containment import JobContainment, reason_of
 from agent.runtime.model.epoch import JobEpoch, JobTerm
 from agent.runtime.model.fields import Message
 from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.model.schedule import ANY_TIME, Schedule
 from agent.runtime.model.work_budget import OverBudgetError
 from agent.runtime.reduce.parts import RunAssembler
 from agent.runtime.reduce.retransmit import AckLatency
+from agent.runtime.reduce.straggler import SLOW_LOOK_S
 from overlay import Id, Node, Peer, WireError
 
 AGENT_REGEX_SIZE_MAX = 50_000
 """Upper bound on the compiled size of all queries' regular expressions, as of `REGEX_SIZE_MAX`, on one agent."""
+LOOK_AGAIN_S = 10.0
+"""Time after which a job is looked at to which nothing has happened."""
 JOBS_AT_ONCE = 4
 """Number of jobs that combine and send before the rest of the agent gets its turn."""
 
@@ -90,6 +94,8 @@ class LocalJobs:
         """Jobs with runs to combine or to send, in the order in which they got them."""
         self._unannounced: dict[Id, float] = {}
         self._withdrawing: set[Id] = set()
+        self._looks: Schedule[Id] = Schedule()
+        self._looked_at: float | None = None
         self._unable: dict[Id, JobEpoch] = {}
         """Jobs whose code cannot run here, in this epoch."""
         self.on_leaving: OnLeaving | None = None
@@ -127,6 +133,8 @@ class LocalJobs:
     def announced(self, announce: Announce, now: float) -> None:
         """Acts on a master's announcement: joins the job, follows a new master, repeats messages that were lost."""
         job = self._jobs.get(announce.app_id)
+        if job is not None and self.takes_work and self._has_done(job, announce, now):
+            return
         streams = self.streams_of(announce.stream)
         has_events = bool(streams) or (job is not None and (job.reads_app or self._ends_later(job, announce)))
         works = has_events and (self.takes_work or (job is not None and job.pipeline is not None))
@@ -157,6 +165,16 @@ class LocalJobs:
             self.await_feeds(job)
         if job.is_on_roster and announce.agents < announce.expected:
             self._sender.send(announce.master, job.ready_message(), now)
+        job.heard = announce if job.is_on_roster and announce.agents == announce.expected else None
+
+    def _has_done(self, job: LocalJob, announce: Announce, now: float) -> bool:
+        """Whether a job does all that an announcement asks for, and has since it was heard first."""
+        works = job.works and job.is_on_roster and not (job.has_departed or job.withdraws)
+        prepares = job.versions is not None and job.versions.proposed is not None
+        is_quiet = works and not (prepares or self._looks.is_due(job.app_id, now))
+        if not is_quiet or announce.version != job.version or announce != job.heard:
+            return False
+        return not job.streams or job.streams == self.streams_of(announce.stream).keys()
 
     # Streams that come and go.
 
@@ -166,6 +184,8 @@ class LocalJobs:
         self._streams = dict(streams)
         for announce in self._directory.all():
             job = self._jobs.get(announce.app_id)
+            if job is not None:
+                job.heard = None
             if job is None or job.epoch is None or announce.epoch >= job.epoch:
                 self.announced(announce, now)
 
@@ -195,6 +215,7 @@ class LocalJobs:
         if trees != len(job.nodes):
             self._trees.leave(job, now)
         job.begin_epoch(epoch, master, trees)
+        self._looks.set(job.app_id, ANY_TIME)
         self._trees.watch(job)
 
     def lead(self, app_id: Id, epoch: JobEpoch, trees: int, now: float) -> LocalJob:
@@ -244,6 +265,7 @@ class LocalJobs:
         """Ends this agent's part in a job."""
         self._unannounced.pop(app_id, None)
         if (job := self._jobs.pop(app_id, None)) is not None:
+            self._looks.forget(app_id)
             self._code.keep(job, ())
             job.close()
             self.assembler.forget(app_id)
@@ -268,6 +290,7 @@ class LocalJobs:
             return None
         shared = (self.ingest, self.functions, self._latency, self.has_work)
         job = self._jobs[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared, self.assembler.limits)
+        self._looks.set(app_id, ANY_TIME)
         job.map_events = mapper(job, self._programs)
         job.on_leaving = self.on_leaving
         self._trees.watch(job)
@@ -458,6 +481,7 @@ class LocalJobs:
             job, tree = place
             job.nodes.add_child(child.node_id, tree)
             job.forwards = True
+            self._looks.set(job.app_id, ANY_TIME)
             self._enrol(job, now)
 
     def child_removed(self, group: Id, child: Peer, now: float) -> None:
@@ -467,6 +491,7 @@ class LocalJobs:
         job, tree = place
         with self._containment.around(job.app_id, now):
             job.take_ahead(at_once=True)  # while it is a source
+        self._looks.set(job.app_id, ANY_TIME)
         job.nodes.remove_child(child.node_id, tree)
         job.forwards = job.nodes.has_children
         with self._containment.around(job.app_id, now):
@@ -486,6 +511,7 @@ class LocalJobs:
 
     def advance(self, job: LocalJob, now: float) -> None:
         """Combines and sends complete runs; at the root, lets the master publish them."""
+        self._looks.set(job.app_id, ANY_TIME)
         if job.pipeline is not None:
             job.pipeline.advance()
         for node in job.nodes:
@@ -498,6 +524,7 @@ class LocalJobs:
 
     def send_up(self, job: LocalJob, now: float) -> None:
         """Sends the snapshots that are due, without combining more."""
+        self._looks.set(job.app_id, ANY_TIME)
         for node in job.nodes:
             if (parent := self.uplink(job, node.tree)) is not None:
                 self._send(job, node.tree, parent, node.buffer.due(now), now)
@@ -546,6 +573,7 @@ class LocalJobs:
 
     def has_work(self, job: LocalJob) -> None:
         """Notes that a job has something to combine, to send, or to publish."""
+        self._looks.set(job.app_id, ANY_TIME)
         self._working[job.app_id] = None
 
     def sealed_upto(self) -> int | None:
@@ -565,22 +593,41 @@ class LocalJobs:
                     self.advance(job, now)
 
     def tick(self, now: float) -> None:
-        """Retransmits unacknowledged snapshots, skips stragglers, and seals blocked runs."""
+        """Retransmits unacknowledged snapshots, skips stragglers, and seals blocked runs. Costs next to nothing for a
+        job to which nothing happens."""
         self.ingest.memory.tick(now)
         self.ingest.journal.tick(now)
         self.ingest.start_sealing(now)
         self.assembler.expire(now)
-        for job in self:
-            if job.epoch is None:
-                self._doubt(job, now)
-                continue
-            with self._containment.around(job.app_id, now):
-                if job.skip_stragglers(now) or job.take_ahead():
-                    self.advance(job, now)
-                elif not job.nodes.is_acknowledged:
-                    self.send_up(job, now)
-                if (lagging := job.lagging(now)) is not None:
-                    self.send_to_master(job, lagging, now)
+        is_slow = self._looked_at is not None and now - self._looked_at > SLOW_LOOK_S
+        self._looked_at = now
+        for job in list(self) if is_slow else self._due(now):
+            self._look(job, now, is_slow=is_slow)
+
+    def _due(self, now: float) -> list[LocalJob]:
+        due = [(app_id, self._jobs.get(app_id)) for app_id in self._looks.due(now)]
+        for app_id, job in due:
+            if job is None:
+                self._looks.forget(app_id)
+        return [job for _, job in due if job is not None]
+
+    def active(self) -> list[LocalJob]:
+        """The jobs to which something may have happened: all others wait for nobody."""
+        return self._due(self._looked_at or 0.0)
+
+    def _look(self, job: LocalJob, now: float, *, is_slow: bool) -> None:
+        if job.epoch is None:
+            self._doubt(job, now)
+            return
+        with self._containment.around(job.app_id, now):
+            if job.skip_stragglers(now) or job.take_ahead():
+                self.advance(job, now)
+            elif not job.nodes.is_acknowledged:
+                self.send_up(job, now)
+            if (lagging := job.lagging(now, is_slow=is_slow)) is not None:
+                self.send_to_master(job, lagging, now)
+            if job.is_quiet:
+                self._looks.set(job.app_id, now + LOOK_AGAIN_S)
 
     def _doubt(self, job: LocalJob, now: float) -> None:
         """Drops a job for which a child sends snapshots but no master announcements, after a while: it may be new."""

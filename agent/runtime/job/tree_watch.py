@@ -56,7 +56,9 @@ class TreeWatch:
     def tick(self, now: float) -> None:
         """Has the neighbours pinged that were waited for at the last look already."""
         self._lost.clear()
-        waits = {(job.app_id, tree, peer): pane for job in self._jobs for tree, peer, pane in self._waits_of(job)}
+        waits = {
+            (job.app_id, tree, peer): pane for job in self._jobs.active() for tree, peer, pane in self._waits_of(job)
+        }
         for wait, pane in waits.items():
             if wait in self._waits and self._asked.get(wait) != pane:
                 self._asked[wait] = pane

@@ -191,6 +191,8 @@ class _Held:
     """Whether a disk has had it, here or elsewhere, and no master of the job has been heard since."""
     lines: tuple[Line, ...] = ()
     behind_since: float | None = None
+    look_at: float = 0.0
+    """Time before which its master is not missed, unless something is heard."""
 
     def heard(self, now: float) -> None:
         """Notes a sign of life of the job's master."""
@@ -202,7 +204,7 @@ class _Held:
         if epoch.born_ms >= announce.epoch.born_ms and self.replica.frontier >= announce.frontier:
             self.behind_since = None
         elif self.behind_since is None:
-            self.behind_since = now
+            self.behind_since, self.look_at = now, 0.0
 
     def is_stale(self, now: float) -> bool:
         """Whether nothing has been heard of the master for long, or it has replicated to others instead for long."""
@@ -359,7 +361,7 @@ class Failover:
             heard_at = now - (SILENCE_S - FORWARDED_S if is_forwarded else 0.0)
             held = self._held[app_id] = _Held(replica, ResultLog(replica.results), heard_at, restored=replica.restored)
         elif (replica.epoch, replica.revision) >= (held.replica.epoch, held.replica.revision):
-            held.replica = replica
+            held.replica, held.look_at = replica, 0.0
             for pane, json in replica.results:
                 held.log.append(pane, json)
         if sender.node_id == replica.epoch.master and not replica.restored:
@@ -409,6 +411,7 @@ class Failover:
             return
         if held.restored:
             self._offer(held, announce, now)
+        held.look_at = 0.0
         if announce.epoch >= held.replica.epoch and not self._is_dead(announce.epoch.master):
             held.heard(now)
             self.search.forget(announce.app_id)
@@ -440,16 +443,23 @@ class Failover:
         if not self.takes_over:
             return
         takeovers: list[Takeover] = []
+        has_failed = any(now - at <= FORGET_S for at in self._failed.values())
         for app_id, held in list(self._held.items()):
+            if now < held.look_at and not has_failed:
+                continue
             if held.is_stale(now):
                 self.forget(app_id, now)
-            elif not self._masters.leads(app_id) and self._is_orphaned(app_id, held, now):
+            elif self._masters.leads(app_id):
+                continue
+            elif self._is_orphaned(app_id, held, now):
                 if held.doubted_at is None:
                     held.doubted_at = now
                 if not self._node.is_root(app_id):
                     self._forward(app_id, held, now)
                 elif now - held.doubted_at >= CANVASS_S:
                     takeovers.append(self._take_over(app_id, is_orphaned=True))
+            elif self._node.is_active and not held.restored and held.behind_since is None:
+                held.look_at = held.heard_at + SILENCE_S
         for takeover in takeovers:
             self._masters.take_over(takeover, now)
 

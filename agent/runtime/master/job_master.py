@@ -24,7 +24,7 @@ from agent.runtime.master.job_log import JobLog
 from agent.runtime.master.job_recorder import JobRecorder
 from agent.runtime.master.result_archive import ResultRecord, ResultRecords
 from agent.runtime.master.result_log import ResultLog
-from agent.runtime.master.rollout import Rollout
+from agent.runtime.master.rollout import Announcing, Rollout
 from agent.runtime.master.state import JobState
 from agent.runtime.master.subscribers import Subscribers
 from agent.runtime.messages.jobs import (
@@ -44,6 +44,7 @@ from agent.runtime.messages.jobs import (
     Replicated,
     Snapshot,
     Stopped,
+    Unfollow,
     Update,
 )
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, ProgramFailed
@@ -55,6 +56,7 @@ from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Run, holds_panes, in_pieces
+from agent.runtime.model.schedule import ANY_TIME
 from agent.runtime.reduce.combiner import PaneSpan
 from agent.runtime.reduce.straggler import (
     LEAP_AGAIN_S,
@@ -67,72 +69,6 @@ from agent.runtime.reduce.straggler import (
 )
 from overlay import Id, Node, Peer
 
-ANNOUNCE_S = 3.0
-"""Interval of announcements."""
-FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0, 1.0, 1.0)
-"""Delays of the first announcements: trees are being repaired when a master takes over."""
-
-
-class Announcing:
-    """Times the announcements of one master: at once for a new job or version, and again every few seconds."""
-
-    def __init__(
-        self, state: JobState, rollout: Rollout, subscribers: Subscribers, peer: Peer, name: str, now: float
-    ) -> None:
-        self._state = state
-        self._rollout = rollout
-        self._subscribers = subscribers
-        self._peer = peer
-        self._name = name
-        self._sent = self._version = 0
-        self._next_at = now
-
-    def is_due(self, now: float, ahead_s: float = 0.0) -> bool:
-        """Whether an announcement is due now, or within `ahead_s` if the first ones are over."""
-        ahead_s = ahead_s if self._sent >= len(FIRST_ANNOUNCEMENTS_S) else 0.0
-        return now >= self._next_at - ahead_s or self._version != self._rollout.begun()[-1].number
-
-    def next(self, now: float) -> Announce:
-        """The announcement to send now; sets the time of the next one."""
-        pauses, announce = FIRST_ANNOUNCEMENTS_S, self.announcement()
-        # Masters of different jobs should not announce in the same instant: their intervals depend on the job.
-        jitter = 0.9 + 0.2 * (hash((announce.app_id, self._sent)) % 1000) / 1000
-        self._sent, self._version = self._sent + 1, announce.version
-        pause = pauses[self._sent] if self._sent < len(pauses) else ANNOUNCE_S
-        self._next_at = now + pause * jitter
-        return announce
-
-    def announcement(self) -> Announce:
-        """The announcement, as of now."""
-        state, job, newest = self._state, self._state.job, self._rollout.begun()[-1]
-        bundle = newest.bundle
-        return Announce(
-            app_id=job.app_id,
-            epoch=state.epoch,
-            master=self._peer,
-            master_name=self._name,
-            name=job.name,
-            stream=job.stream,
-            text=newest.text,
-            bounded=job.bounded,
-            version=newest.number,
-            frontier=self._subscribers.frontier,
-            agents=state.ready.bit_count(),
-            expected=state.roster.present().bit_count(),
-            proposed=self._rollout.proposed,
-            creator=state.creator,
-            counter=bundle.seal.counter if bundle is not None else 0,
-            mandate=bundle.digest(job.app_id) if bundle is not None else b"",
-            part_of=state.part_of,
-            trees=state.trees,
-            members=contributors.to_bytes(state.roster.present()),
-            incomplete=state.told_incomplete(self._subscribers.frontier),
-            owner=job.owner,
-            events=self._subscribers.events,
-            closed=self._subscribers.closed_ms,
-        )
-
-
 SETTLE_S = 1.0
 """Least age of a master that publishes bounded input, which may be read before all agents have enrolled."""
 PAST_S = 3.0
@@ -142,6 +78,8 @@ NOBODY_S = 5.0
 """Time after which a bounded job ends if no agent with its stream has enrolled."""
 UNFOLLOWED_S = 30.0
 """Time after which an attached job stops if nobody has followed it."""
+LOOK_AGAIN_S = 10.0
+"""Time after which a master is looked at to which nothing has happened."""
 LINGER_S = 30.0
 """Time for which a job that is over can still be followed, for its last results."""
 REPLICATION_S = 0.5
@@ -178,7 +116,7 @@ class JobMaster:
 
     `log` holds the last results; `replicas` agents are to hold the master's descriptor. `on_result` is called with each
     published result, and the listener of `record` with each result of a live job as a line of a log. Runs of about
-    `piece_bytes` are published at a stroke.
+    `piece_bytes` are published at a stroke. `wake` is called when something happens that a look may have to follow.
     """
 
     def __init__(
@@ -196,9 +134,13 @@ class JobMaster:
         recorder: JobRecorder,
         piece_bytes: int,
         meter: JobMeter,
+        wake: Callable[[], None],
     ) -> None:
         self.state = state
         self.local = local
+        self._wake = wake
+        self.is_closest = False
+        """Whether this agent is known to be the one closest to the appId, with the agents around as they are."""
         self.on_result: Callable[[WindowResult], None] | None = None
         self._record: Callable[[ResultRecord], None] | None = None
         self._records = ResultRecords(state)
@@ -267,6 +209,7 @@ class JobMaster:
 
     def update(self, sender: Peer, message: Update, now: float) -> None:
         """Starts an update of the job, and answers the requester once it is settled."""
+        self._wake()
         if self.ended is not None:
             self._sender.send(sender, NoJob(self._app_id), now)
         else:
@@ -357,6 +300,12 @@ class JobMaster:
         if self.ended is not None:
             self.subscribers.finish(self.ended, now)
 
+    def unfollow(self, sender: Peer, message: Unfollow, now: float) -> None:
+        """Sends an agent's reader no more results."""
+        self._followed_at = now
+        self._wake()
+        self.subscribers.unfollow(sender, message.reader)
+
     def answer(self, message: Ask) -> Answer:
         """The last published results."""
         job, log = self.state.job, self.subscribers.log
@@ -369,6 +318,7 @@ class JobMaster:
         """Ends the job everywhere; `seal` is the creator's signature of it, if there is one."""
         if self.ended is None:
             self.ended, self._ended_at = reason, now
+            self._wake()
             self.subscribers.finish(reason, now)
             self._replication.pack(self.subscribers.log.pack())
             self._sender.multicast(FLEET_GROUP, Stopped(self._app_id, self.state.epoch, reason, seal), now)
@@ -397,11 +347,31 @@ class JobMaster:
         self.subscribers.extend_leases(seconds)
 
     def tick(self, now: float) -> None:
-        """Does what is due; to be called a few times a second."""
+        """Does what is due; to be called a few times a second, but not before `next_look` if nothing happens."""
+        self._do_what_is_due(now)
+        self.announcing.look()
+
+    def next_look(self, now: float) -> float:
+        """The time at which anything is due next unless something happens, which `wake` reports; ANY_TIME where
+        something is under way."""
+        is_under_way = bool(self._complete or self._outcomes) or self.rollout.is_under_way or self.state.healing.is_due
+        if self.ended is not None or self._resigns or is_under_way or not self.local.nodes.is_at_rest:
+            return ANY_TIME
+        ends = [now + LOOK_AGAIN_S if self.is_closest else max(now, self._hand_over_at)]
+        if (expires_at := self.subscribers.expires_at) is not None:
+            ends.append(expires_at)
+        elif self.state.job.attached:
+            ends.append(self._followed_at + UNFOLLOWED_S)
+        if self.state.job.bounded and not len(self.state.roster):
+            ends.append(self._began_at + NOBODY_S)
+        return min(ends)
+
+    def _do_what_is_due(self, now: float) -> None:
+        is_followed = len(self.subscribers) > 0
         self.subscribers.expire(now)
         if self.ended is not None:
             return
-        if len(self.subscribers):
+        if is_followed:
             self._followed_at = now
         elif self.state.job.attached and now - self._followed_at > UNFOLLOWED_S:
             self.stop(now)
@@ -432,6 +402,7 @@ class JobMaster:
         """Hands over to the agent that is closest to the appId or, if this one leaves, to one of the nearest."""
         self._hand_over_at = now + HAND_OVER_S
         successor = self._replication.successor() if self._resigns else self._node.closest(self._app_id)
+        self.is_closest = successor is not None and successor.node_id == self._node.peer.node_id
         if successor is not None and successor.node_id != self._node.peer.node_id:
             self._attempts += 1
             self._appointed[self._attempts] = successor.node_id
@@ -476,6 +447,7 @@ class JobMaster:
 
     def on_complete(self, now: float) -> None:
         """Publishes the runs that every source has reached, unless they are held back for missing agents."""
+        self._wake()
         if self._makes_more():
             if not self._complete:
                 self._take_complete(now)

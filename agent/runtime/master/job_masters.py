@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 import msgspec
 
@@ -54,12 +55,13 @@ from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
 from agent.runtime.model.containment import JobContainment, reason_of
 from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.schedule import ANY_TIME, Schedule
 from overlay import Id, Node, Peer, Requested
 
 PIECE_BYTES = 1 << 20
 """Memory of runs that are published at a stroke, or a single pane's. Peers would miss a sign of life meanwhile."""
-TOGETHER_S = 1.5
-"""Announcements due within this time join the one being sent: a message costs more than its payload."""
+TOGETHER_S, TOGETHER_MAX = 1.5, 16
+"""Announcements due within this time join the ones being sent, up to so many: a message costs more than its payload."""
 BATCH_CHARACTERS = 1 << 16
 """Characters of queries past which a batch of announcements takes no further job."""
 RUNNING = "a job named {name} is running already: follow it, stop it, or give this one another name"
@@ -128,6 +130,10 @@ class JobMasters:
         self._beginning: dict[Id, JobState] = {}
         self._bases: dict[Id, _Base] = {}
         self._healed_at: dict[Id, float] = {}
+        self._around: tuple[object, ...] = ()
+        """The agents near this one at the last tick: where they change, masters replicate and hand over."""
+        self._looks: Schedule[Id] = Schedule()
+        self._announcements: Schedule[Id] = Schedule()
 
     def handlers(self) -> Handlers:
         anyhow = Via.ROUTED | Via.DIRECT
@@ -321,13 +327,15 @@ class JobMasters:
         job.root = master = JobMaster(
             state, job, log, self._sender, self._node, self._name, self._programs, now,
             replicas=self._replicas, recorder=self._recorder, piece_bytes=self.piece_bytes,
-            meter=self._jobs.ingest.meter,
+            meter=self._jobs.ingest.meter, wake=partial(self._looks.set, state.job.app_id, ANY_TIME),
         )  # fmt: skip
         master.log.add(lines)
         master.on_result = self.on_result
         if self.record is not None:
             master.record(self.record)
         self._masters[state.job.app_id] = master
+        self._looks.set(state.job.app_id, ANY_TIME)
+        self._announcements.set(state.job.app_id, ANY_TIME)
         self._logs.pop(state.job.app_id, None)
         announcement = master.announcing.announcement()
         self._directory.add(announcement, now)
@@ -345,7 +353,7 @@ class JobMasters:
     def _depose(self, master: JobMaster, announce: Announce | None, now: float) -> None:
         app_id = master.state.job.app_id
         master.depose(announce, now)
-        del self._masters[app_id]
+        self._remove(app_id)
         self._bases.pop(app_id, None)
         self._jobs.depose(app_id)
 
@@ -382,17 +390,34 @@ class JobMasters:
 
     def _announce(self, now: float) -> None:
         """Announces to the fleet the jobs whose announcements are due, together with those that are due soon."""
-        living = [master for master in self._masters.values() if master.ended is None]
-        if not any(master.announcing.is_due(now) for master in living):
+        due = self._to_announce(now)
+        if not due:
             return
         jobs: list[Announce] = []
-        for master in living:
-            if master.announcing.is_due(now, TOGETHER_S):
-                jobs.append(master.announcing.next(now))
-                if len(jobs) == ANNOUNCEMENTS_MAX or sum(len(job.text) for job in jobs) > BATCH_CHARACTERS:
-                    self._publish(jobs, now)
-                    jobs = []
+        characters = 0
+        if len(due) < TOGETHER_MAX:
+            soon = (master for master in self._masters.values() if master not in due and master.ended is None)
+            due += islice((one for one in soon if one.announcing.is_due(now, TOGETHER_S)), TOGETHER_MAX - len(due))
+        for master in due:
+            app_id = master.state.job.app_id
+            jobs.append(master.announcing.next(now, is_unchanged=not self._looks.is_due(app_id, now)))
+            self._announcements.set(app_id, master.announcing.next_at)
+            characters += len(jobs[-1].text)
+            if len(jobs) == ANNOUNCEMENTS_MAX or characters > BATCH_CHARACTERS:
+                self._publish(jobs, now)
+                jobs, characters = [], 0
         self._publish(jobs, now)
+
+    def _to_announce(self, now: float) -> list[JobMaster]:
+        """The masters whose announcements are due, or that have a version to announce."""
+        found: dict[Id, JobMaster] = {}
+        for app_id in (*self._announcements.due(now), *self._looks.due(now)):
+            master = self._masters.get(app_id)
+            if master is None or master.ended is not None:
+                self._announcements.forget(app_id)
+            elif now >= master.announcing.next_at or master.announcing.is_due(now):
+                found[app_id] = master
+        return list(found.values())
 
     def _publish(self, jobs: list[Announce], now: float) -> None:
         if len(jobs) == 1:
@@ -407,7 +432,13 @@ class JobMasters:
 
     def tick(self, now: float) -> None:
         self._announce(now)
-        for app_id, master in list(self._masters.items()):
+        around = (self._node.is_active, *self._node.leaf_set.members)
+        has_moved, self._around = around != self._around, around
+        for app_id in list(self._masters) if has_moved else self._looks.due(now):
+            if (master := self._masters.get(app_id)) is None:
+                self._looks.forget(app_id)
+                continue
+            master.is_closest &= not has_moved
             with self._containment.around(app_id, now):
                 master.tick(now)
             if master.has_more:
@@ -419,7 +450,14 @@ class JobMasters:
                 self.outdo(app_id, master.state.epoch, now)
             if master.has_lingered(now) and self._masters.get(app_id) is master:
                 self._keep_log(master)
-                del self._masters[app_id]
+                self._remove(app_id)
+            elif self._masters.get(app_id) is master:
+                self._looks.set(app_id, master.next_look(now))
+
+    def _remove(self, app_id: Id) -> None:
+        del self._masters[app_id]
+        self._looks.forget(app_id)
+        self._announcements.forget(app_id)
 
     def _keep_log(self, master: JobMaster) -> None:
         """Keeps the log of a job that is over, to be read for a while."""
@@ -439,6 +477,7 @@ class JobMasters:
         master = self._masters.get(message.app_id)
         if master is None or master.state.epoch != message.epoch or master.ended is not None:
             return False
+        self._looks.set(message.app_id, ANY_TIME)
         match message:
             case Enrol():
                 return master.enrol(sender, message, now)
@@ -495,6 +534,7 @@ class JobMasters:
         master = self._masters.get(message.app_id)
         if master is None or master.state.epoch != message.epoch:
             return False
+        self._looks.set(message.app_id, ANY_TIME)
         match message:
             case LogLines():
                 return master.add_log_lines(sender, message)
@@ -522,9 +562,9 @@ class JobMasters:
         if master is not None and message.refusal is not None:
             master.note(f"update: {message.refusal}")
 
-    def unfollow(self, message: Unfollow, sender: Peer, _now: float) -> None:
+    def unfollow(self, message: Unfollow, sender: Peer, now: float) -> None:
         if (master := self._masters.get(message.app_id)) is not None:
-            master.subscribers.unfollow(sender, message.reader)
+            master.unfollow(sender, message, now)
 
     def update(self, message: Update, sender: Peer, now: float) -> None:
         """Updates a job, if the requester is authorized."""

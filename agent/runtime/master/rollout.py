@@ -1,4 +1,4 @@
-"""Rolls out a further version of a job's function, at its master (DESIGN §4.4; paper §2.4).
+"""Announces a job, and rolls out further versions of its function, at its master (DESIGN §4.4; paper §2.4).
 
     PREPARING ── all are ready, or the time is up ──▶ DECIDED ── replicas hold it ──▶ BEGUN ── all run it ──▶ over
         └── an agent cannot run it ──▶ over, refused
@@ -18,7 +18,8 @@ from enum import Enum, auto
 import query
 from agent.runtime.ingest.event_clock import FUTURE_MS
 from agent.runtime.master.state import JobState, window_of
-from agent.runtime.messages.jobs import LAGGARDS_MAX, Update, Updated
+from agent.runtime.master.subscribers import Subscribers
+from agent.runtime.messages.jobs import LAGGARDS_MAX, Announce, Update, Updated
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.messages.versions import (
     VERSIONS_MAX,
@@ -28,6 +29,7 @@ from agent.runtime.messages.versions import (
     Version,
     VersionPrepared,
 )
+from agent.runtime.model import contributors
 from agent.runtime.model.panes import FIRST_PANE, closed_ms
 from overlay import Id, Peer
 
@@ -93,6 +95,11 @@ class Rollout:
         """The version that is being prepared, or is not replicated yet; 0 if there is none."""
         change = self._change
         return change.number if change is not None and change.stage is not _Stage.BEGUN else 0
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether an update is not settled."""
+        return self._change is not None
 
     def begun(self) -> list[Version]:
         """The versions in force that agents may know, which are the ones that a successor would know too."""
@@ -242,3 +249,79 @@ class Rollout:
     @property
     def _app_id(self) -> Id:
         return self.state.job.app_id
+
+
+ANNOUNCE_S = 3.0
+"""Interval of announcements."""
+FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0, 1.0, 1.0)
+"""Delays of the first announcements: trees are being repaired when a master takes over."""
+
+
+class Announcing:
+    """Times the announcements of one master: at once for a new job or version, and again every few seconds."""
+
+    def __init__(
+        self, state: JobState, rollout: Rollout, subscribers: Subscribers, peer: Peer, name: str, now: float
+    ) -> None:
+        self._state = state
+        self._rollout = rollout
+        self._subscribers = subscribers
+        self._peer = peer
+        self._name = name
+        self._sent = self._version = 0
+        self._made: Announce | None = None
+        self.next_at = now
+        """Time of the next announcement, unless a version is to be announced before."""
+
+    def is_due(self, now: float, ahead_s: float = 0.0) -> bool:
+        """Whether an announcement is due now, or within `ahead_s` if the first ones are over."""
+        ahead_s = ahead_s if self._sent >= len(FIRST_ANNOUNCEMENTS_S) else 0.0
+        return now >= self.next_at - ahead_s or self._version != self._rollout.begun()[-1].number
+
+    def next(self, now: float, *, is_unchanged: bool = False) -> Announce:
+        """The announcement to send now; sets the time of the next one. `is_unchanged`: nothing has happened since the
+        last look at the master, so the last one after it may be sent again."""
+        pauses = FIRST_ANNOUNCEMENTS_S
+        if self._made is None or not is_unchanged:
+            self._made = self.announcement()
+        announce = self._made
+        # Masters of different jobs should not announce in the same instant: their intervals depend on the job.
+        jitter = 0.9 + 0.2 * (hash((announce.app_id, self._sent)) % 1000) / 1000
+        self._sent, self._version = self._sent + 1, announce.version
+        pause = pauses[self._sent] if self._sent < len(pauses) else ANNOUNCE_S
+        self.next_at = now + pause * jitter
+        return announce
+
+    def look(self) -> None:
+        """Notes a look at the master, which may have changed anything."""
+        self._made = None
+
+    def announcement(self) -> Announce:
+        """The announcement, as of now."""
+        state, job, newest = self._state, self._state.job, self._rollout.begun()[-1]
+        bundle = newest.bundle
+        return Announce(
+            app_id=job.app_id,
+            epoch=state.epoch,
+            master=self._peer,
+            master_name=self._name,
+            name=job.name,
+            stream=job.stream,
+            text=newest.text,
+            bounded=job.bounded,
+            version=newest.number,
+            frontier=self._subscribers.frontier,
+            agents=state.ready.bit_count(),
+            expected=state.roster.present().bit_count(),
+            proposed=self._rollout.proposed,
+            creator=state.creator,
+            counter=bundle.seal.counter if bundle is not None else 0,
+            mandate=bundle.digest(job.app_id) if bundle is not None else b"",
+            part_of=state.part_of,
+            trees=state.trees,
+            members=contributors.to_bytes(state.roster.present()),
+            incomplete=state.told_incomplete(self._subscribers.frontier),
+            owner=job.owner,
+            events=self._subscribers.events,
+            closed=self._subscribers.closed_ms,
+        )

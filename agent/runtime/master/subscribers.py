@@ -108,6 +108,12 @@ class Subscribers:
         for subscriber in self._subscribers.values():
             subscriber.heard_at += seconds
 
+    @property
+    def expires_at(self) -> float | None:
+        """The time at which the next lease is over, unless it is renewed; None without a subscriber."""
+        leases = [subscriber.heard_at for subscriber in self._subscribers.values()]
+        return min(leases) + LEASE_S if leases else None
+
     def expire(self, now: float) -> None:
         """Drops subscribers whose lease is over."""
         gone = [key for key, subscriber in self._subscribers.items() if now - subscriber.heard_at > LEASE_S]

@@ -63,7 +63,7 @@ class Stages:
         self._look_at = now + LOOK_S
         before, self._bonds = self._bonds, {}
         for app_id, master in self._masters.held.items():
-            if master.ended is None:
+            if master.ended is None and master.state.creator:  # only a creator's jobs have stages
                 with self._containment.around(app_id, now):
                     self._follow_stages(master, before, now)
                     self._end_with_job(master, before, now)

@@ -161,6 +161,11 @@ class Combiner:
         most = max(self._progress.values(), default=self.frontier)
         return most if most > self._limit() else None
 
+    def is_level(self, upto: int) -> bool:
+        """Whether no source is ahead of another, and nobody is waited for up to a pane."""
+        limit = self._limit()
+        return max(self._progress.values(), default=limit) <= limit and self.frontier >= upto
+
     def lacks(self, source: Hashable, pane: int) -> bool:
         """Whether a source has not delivered a pane; also one that is not known."""
         return self._progress.get(source, FIRST_PANE) < pane
@@ -184,6 +189,11 @@ class Combiner:
                 self.refused += 1
             else:
                 self._detached.append(beyond)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every source has reached a pane that is not taken yet."""
+        return self._limit() > self.frontier
 
     def due(self) -> list[PaneSpan]:
         """The spans that `ready` would combine now, with their contributors. Touches no column."""

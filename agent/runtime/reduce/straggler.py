@@ -162,19 +162,23 @@ class LeapTimer:
     """
 
     def __init__(self) -> None:
-        self._looked_at: float | None = None
-        self._trusted_from = 0.0
+        self._trusted_from: float | None = None
         self._reported: tuple[int, float] = (FIRST_PANE, 0.0)
         self._leap: tuple[int, float] = (FIRST_PANE, 0.0)
 
-    def look(self, now: float) -> bool:
-        """Notes that the agent has its turn; returns whether it may judge others."""
-        if self._looked_at is None:
+    def look(self, now: float, *, is_slow: bool = False) -> bool:
+        """Notes that the agent has its turn, which may have come late (`is_slow`); returns whether it may judge
+        others."""
+        if self._trusted_from is None:
             self._trusted_from = now + SETTLED_S
-        elif now - self._looked_at > SLOW_LOOK_S:
+        elif is_slow:
             self._trusted_from = max(self._trusted_from, now + SLOW_LOOK_S)
-        self._looked_at = now
         return now >= self._trusted_from
+
+    @property
+    def upto(self) -> int | None:
+        """The pane up to which silent sources are no longer waited for; None before the first look of the epoch."""
+        return None if self._trusted_from is None else self._leap[0]
 
     def reports(self, most: int, now: float) -> bool:
         """Whether to report stragglers to the master now, or again."""
@@ -192,7 +196,7 @@ class LeapTimer:
     def gives_up(self, now: float) -> int | None:
         """The pane up to which silent sources are no longer waited for, once they had time to pass over it."""
         upto, at = self._leap
-        return upto if upto > FIRST_PANE and now - max(at, self._trusted_from) >= LEAP_PATIENCE_S else None
+        return upto if upto > FIRST_PANE and now - max(at, self._trusted_from or 0.0) >= LEAP_PATIENCE_S else None
 
 
 class SourceWatch:

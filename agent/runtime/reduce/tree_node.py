@@ -167,6 +167,15 @@ class TreeNodes:
         """Runs that wait here for runs of other sources."""
         return sum(combiner.waiting_runs for combiner in self._combiners())
 
+    def is_quiet(self, upto: int) -> bool:
+        """Whether no source is ahead of another, nobody is waited for up to a pane, and parents have all snapshots."""
+        return self.is_acknowledged and all(combiner.is_level(upto) for combiner in self._combiners())
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no pane is complete that is not taken, and no run waits."""
+        return not self.waiting_runs and not (self.is_installed and self.combiner().is_ready)
+
     # Publication, at the master.
 
     def complete_spans(self) -> Sequence[PaneSpan]:

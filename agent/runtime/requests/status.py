@@ -13,7 +13,7 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.topology import groups_of
 from agent.runtime.messages.descriptions import PLACES_MAX, ParentChoice, Role, TreePlace
 from agent.runtime.messages.jobs import Announce
-from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
 from agent.runtime.reduce.tree_node import TreeNode
 from overlay import Id, Node, Peer, distance, shared_prefix_length
 
@@ -105,6 +105,13 @@ class JobFigures:
     depth: int
 
 
+def lag_s(job: LocalJob, frontier: int, wall_ms: int) -> float | None:
+    """Time since the end of a pane of a job; None where panes have no end, or none has come."""
+    if job.live_pane_ms is None or frontier in (FIRST_PANE, END):
+        return None
+    return max(0, wall_ms - closed_ms(frontier, job.live_pane_ms) - 1) / 1000
+
+
 def job_figures(jobs: Iterable[LocalJob], directory: JobDirectory, node: Node, wall_ms: int) -> JobFigures:
     """Counts the local jobs. O(jobs)."""
     states = Counter({state.name.lower(): 0 for state in LocalJobState})
@@ -114,9 +121,9 @@ def job_figures(jobs: Iterable[LocalJob], directory: JobDirectory, node: Node, w
         states[job.state.name.lower()] += 1
         children += (len(one.children) for one in job.nodes)
         depth = max(depth, node.depth(job.app_id) or 0)
-        if (lag_s := job.lag_s(wall_ms)) is not None:
+        if (seconds := lag_s(job, job.committed, wall_ms)) is not None:
             known = directory.get(job.app_id)
-            lags.append(JobLag(job.app_id, known.name if known else "", lag_s))
+            lags.append(JobLag(job.app_id, known.name if known else "", seconds))
     longest = tuple(nlargest(LAGS_MAX, lags, key=lambda lag: lag.seconds))
     return JobFigures(states, longest, sum(children), max(children), depth)
 
@@ -144,7 +151,7 @@ def _place(job: LocalJob, one: TreeNode, group: Id, node: Node, wall_ms: int) ->
         awaited=awaited[:AWAITED_MAX],
         depth=node.depth(group),
         round_trip_s=None if parent is None else node.round_trip_s(parent.node_id),
-        lag_s=None if combiner is None else job.pane_lag_s(combiner.frontier, wall_ms),
+        lag_s=None if combiner is None else lag_s(job, combiner.frontier, wall_ms),
         waiting=0 if combiner is None else combiner.waiting_runs,
     )
 
