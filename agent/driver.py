@@ -22,7 +22,7 @@ from agent.turns import Turns
 from overlay import Node, Peer
 
 Action = Callable[[float], object]
-BUSY_GRID_S, IDLE_GRID_S = 0.01, 0.25
+BUSY_GRID_S, IDLE_GRID_S = 0.01, 0.2
 """Grid on the wall clock at which timers are handled, busy and idle. Timers close to each other cost one wake-up, and
 idle agents probe each other at the same moments: a few wake-ups a second, not a dozen."""
 STUCK_TIMER_S = 0.05
@@ -42,6 +42,12 @@ class DrivenCore(Protocol):
     def orders(self) -> list[ProgramCommand]: ...
     def next_timer(self) -> float | None: ...
     def handle_timer(self, now: float, wall_ms: int) -> None: ...
+
+
+def on_grid(due: float, grid_s: float, wall_ms: int) -> float:
+    """The first time from `due` on (of trio's clock) at which the wall clock, now at `wall_ms`, is on a grid."""
+    wall_s = wall_ms / 1000 - trio.current_time()
+    return math.ceil((due + wall_s) / grid_s) * grid_s - wall_s
 
 
 class CoreDriver:
@@ -198,8 +204,6 @@ class CoreDriver:
         timers = (self.node.next_timer(), self.core.next_timer())
         due = min((timer for timer in timers if timer is not None), default=math.inf)
         if due < math.inf:
-            grid_s = IDLE_GRID_S if self._is_idle() else BUSY_GRID_S
-            wall_s = self._wall_ms() / 1000 - trio.current_time()
-            due = math.ceil((due + wall_s) / grid_s) * grid_s - wall_s
+            due = on_grid(due, IDLE_GRID_S if self._is_idle() else BUSY_GRID_S, self._wall_ms())
         if due != self._timer_at:
             self._timer_at = self._timer.deadline = due

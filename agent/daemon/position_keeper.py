@@ -21,6 +21,8 @@ from agent.sources.file.source import FileSource
 
 STORE_S = 0.5
 """Interval at which positions are stored, if they have changed; sealed runs are stored at once."""
+UNCHANGED_S = 5.0
+"""Interval at which they are looked at although nothing was read, and nothing has happened to a job."""
 UNREAD_S = 3600.0
 """Time for which positions are kept of jobs that this agent has not taken part in again."""
 
@@ -29,6 +31,7 @@ class PositionedFeeds(Protocol):
     """The feeds whose positions are kept: see `agent.feeding.Feeds`."""
 
     async def pause(self) -> None: ...
+    def take_news(self) -> bool: ...
     def positions(self) -> list[FeedPosition]: ...
     def last_positions(self) -> list[FeedPosition]: ...
 
@@ -69,6 +72,8 @@ class PositionKeeper:
         self._began = trio.current_time()
         self._writing = trio.Lock()
         self._is_urgent = trio.Event()
+        self._is_changed, self._look_at = True, self._began
+        """Whether the core has done anything since the last look, and the time of the next one if it does not."""
         replayable = {stream.name for stream in streams if isinstance(stream.source, FileSource)}
         self.remembered: Mapping[str, FeedPosition] = {
             stream: position for stream, position in remembered(files).items() if stream in replayable
@@ -77,8 +82,9 @@ class PositionKeeper:
         memory.remember({stream: position.memories() for stream, position in self.remembered.items()}, sealed)
         self._end(sealed.keys() - set(memory.jobs))
 
-    def settled(self) -> None:
-        """A step of the core is over: what it has sealed is stored."""
+    def settled(self, *, is_idle: bool = False) -> None:
+        """A step of the core is over: what it has sealed is stored. `is_idle`: nothing happens to any job."""
+        self._is_changed |= not is_idle
         if self._journal.is_urgent:
             self._is_urgent.set()
 
@@ -86,10 +92,18 @@ class PositionKeeper:
         """Stores what changes, until it is cancelled. When the agent leaves, only what it seals."""
         while True:
             self._is_urgent = trio.Event()
-            await self._store(None if self._leaves else self._with_unread(feeds.positions()))
-            self.settled()
+            await self._store(self._with_unread(feeds.positions()) if self._is_due(feeds) else None)
+            self.settled(is_idle=True)
             with trio.move_on_after(STORE_S):
                 await self._is_urgent.wait()
+
+    def _is_due(self, feeds: PositionedFeeds) -> bool:
+        """Whether to look at the positions of feeds, which is O(jobs)."""
+        now, is_changed = trio.current_time(), feeds.take_news() or self._is_changed
+        if self._leaves or not (is_changed or now >= self._look_at):
+            return False
+        self._is_changed, self._look_at = False, now + UNCHANGED_S
+        return True
 
     async def pause(self, feeds: PositionedFeeds, patience_s: float) -> None:
         """Has the feeds stop before the agent leaves, and notes what they have reached, if they stop in time."""

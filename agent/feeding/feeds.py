@@ -95,6 +95,7 @@ class Feeds:
         self._meters = {name: StreamMeter() for name in self._streams}
         self._readings: dict[FeedKey, _FeedTask] = {}
         self._reconciled: tuple[Feed, ...] | None = None
+        self._has_news = False
         self._threads = trio.CapacityLimiter(THREADS)
         self._nursery: trio.Nursery | None = None
 
@@ -150,6 +151,11 @@ class Feeds:
         self._is_paused = True
         for reading in list(self._readings.values()):
             await reading.ended.wait()
+
+    def take_news(self) -> bool:
+        """Whether anything was read since the last call."""
+        has_news, self._has_news = self._has_news, False
+        return has_news
 
     def positions(self) -> list[FeedPosition]:
         """The positions from which live feeds have to be read after a restart."""
@@ -248,9 +254,10 @@ class Feeds:
         reading.replace_reader(self._reader(reading.feed, reading.stream, known))
 
     async def _until_next_poll(self, polls: int) -> None:
-        """Waits for the next poll, at a moment common to all feeds: a wake-up costs as much as a poll."""
-        period = polls * self._poll_s
-        await trio.sleep_until((trio.current_time() // period + 1) * period)
+        """Waits for the next poll, at a moment common to all feeds and the core's timers (`CoreDriver`) where the agent
+        is idle: a wake-up costs as much as a poll."""
+        period_ms = round(1000 * polls * self._poll_s)
+        await trio.sleep((period_ms - self._wall_ms() % period_ms) / 1000)
 
     async def _insert_batches(self, reading: _FeedTask, receive: trio.MemoryReceiveChannel[ReadBatch]) -> None:
         feed = reading.feed
@@ -266,6 +273,7 @@ class Feeds:
             if reading.has_lost(statistics):
                 self._sink.lost(feed.key, self._wall_ms())
             self._sink.lacks(feed.key, statistics.unreadable > 0 or (feed.bounded and statistics.broken > 0))
+            self._has_news |= bool(found.blocks) or found.files is not None or found.began is not None
             for parsed in found.blocks:
                 await self._insert(reading, parsed)
             if found.files is not None:

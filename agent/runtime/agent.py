@@ -251,9 +251,17 @@ class Agent:
 
     def _is_busy(self) -> bool:
         has_jobs = len(self.jobs) or self.masters.held or self.failover.jobs or self.following.jobs
-        waiting = (self.commands, self.questions, self.discovery, self.claims)
-        waits = not all(service.is_empty for service in waiting)
-        return bool(has_jobs) or waits or self.drain.has_begun
+        return bool(has_jobs) or self._is_asking or self.drain.has_begun
+
+    @property
+    def _is_asking(self) -> bool:
+        return not all(one.is_empty for one in (self.commands, self.questions, self.discovery, self.claims))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether this agent is in the fleet, and nothing happens to any job here. O(1)."""
+        is_active = self.jobs.is_active or self.masters.is_active or self._is_asking or self.drain.has_begun
+        return self.node.is_active and not is_active
 
     def handle_timer(self, now: float, wall_ms: int) -> None:
         """Does what is due."""

@@ -39,6 +39,9 @@ class FakeFeeds:
         if not self._pauses:
             await trio.sleep_forever()
 
+    def take_news(self) -> bool:
+        return True
+
     def positions(self) -> list[FeedPosition]:
         return self.now
 

@@ -400,6 +400,8 @@ class OperatorPool:
 
     def lacks(self, key: FeedKey, some: bool) -> None:
         """Notes whether some of a feed's files are unreadable: panes sealed meanwhile are partial."""
+        if not some and key not in self._incomplete:
+            return
         (self._incomplete.add if some else self._incomplete.discard)(key)
         for operator in self._reading.get(key, ()):
             operator.is_partial = not self._incomplete.isdisjoint(operator.names)

@@ -358,6 +358,7 @@ class LocalJobs:
         """Frees published panes; False if the message is of another epoch."""
         if (job := self._of_epoch(message)) is None:
             return message.app_id not in self._jobs
+        self._looks.set(job.app_id, ANY_TIME)
         job.commit(message.frontier, message.incomplete)
         return True
 
@@ -610,6 +611,11 @@ class LocalJobs:
             if job is None:
                 self._looks.forget(app_id)
         return [job for _, job in due if job is not None]
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anything may happen in some job before its next look. O(1)."""
+        return self._looks.has_due or bool(self._working)
 
     def active(self) -> list[LocalJob]:
         """The jobs to which something may have happened: all others wait for nobody."""

@@ -60,7 +60,7 @@ from overlay import Id, Node, Peer, Requested
 
 PIECE_BYTES = 1 << 20
 """Memory of runs that are published at a stroke, or a single pane's. Peers would miss a sign of life meanwhile."""
-TOGETHER_S, TOGETHER_MAX = 1.5, 16
+TOGETHER_S, TOGETHER_MAX = 1.5, 64
 """Announcements due within this time join the ones being sent, up to so many: a message costs more than its payload."""
 BATCH_CHARACTERS = 1 << 16
 """Characters of queries past which a batch of announcements takes no further job."""
@@ -424,6 +424,11 @@ class JobMasters:
             self._sender.multicast(FLEET_GROUP, jobs[0], now)
         elif jobs:
             self._sender.multicast(FLEET_GROUP, AnnouncementBatch(FLEET_GROUP, jobs), now)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anything may happen to some master before its next look. O(1)."""
+        return self._looks.has_due
 
     def extend_deadlines(self, seconds: float) -> None:
         """Makes up for a standstill of this agent: followers may have repeated their requests meanwhile."""

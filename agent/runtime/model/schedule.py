@@ -57,6 +57,11 @@ class Schedule(Generic[Key]):
         """Whether to look at a key now; one that is not known is always due."""
         return self._at.get(key, ANY_TIME) <= now
 
+    @property
+    def has_due(self) -> bool:
+        """Whether anything is to be looked at any time, or was due when that was asked for last. O(1)."""
+        return bool(self._due)
+
     def due(self, now: float) -> list[Key]:
         """The keys to look at now, in the order in which they first came. O(those that are due · log n)."""
         while self._later and self._later[0][0] <= now:

@@ -159,9 +159,12 @@ class TailReader(Generic[F]):
         return pieces + self._close_gone(now)
 
     def is_quiet(self, now: float) -> bool:
-        if now >= self._next_look or len(self._files) > _LOOKED_AT_MAX:
+        looked_at = [file for file in self.files if self._is_looked_at(file, now)]
+        if now >= self._next_look or len(looked_at) > _LOOKED_AT_MAX or self._watch.has_news():
             return False
-        return not self._watch.has_news() and all(file.is_unchanged(now) for file in self._files.values())
+        if any(file.is_due(now) for file in self.files):
+            return False
+        return not self._between and all(file.is_unchanged(now) for file in looked_at)
 
     def faults(self) -> list[str]:
         return self._faults.drain()
@@ -204,12 +207,15 @@ class TailReader(Generic[F]):
             is_first, self._next_look = self._next_look == _EARLIEST, now + LOOK_S
             self._look_at_names(now, is_first)
 
+    def _is_looked_at(self, file: FollowedFile[F], now: float) -> bool:
+        """Whether a file is looked at in every poll, and not only where names are."""
+        return len(self._files) <= _LOOKED_AT_MAX or now < file.changed_at + _QUIET_S
+
     def _any_moved(self, now: float) -> bool:
         """Notices changes of files, in the first place; whether a name was lost or taken by a file not known yet."""
-        everyone = len(self._files) <= _LOOKED_AT_MAX
         moved = False
         for file in self.files:
-            if not everyone and now >= file.changed_at + _QUIET_S:
+            if not self._is_looked_at(file, now):
                 continue
             named = file.stat_name()
             if named is not None and identity_of(named) == file.identity:
