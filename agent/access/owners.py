@@ -40,11 +40,21 @@ def is_same_owner(one: str, other: str) -> bool:
     return keys[0] == keys[1] if len(keys) == 2 else one == other
 
 
+def creator_of(owner: str) -> tuple[str, str] | None:
+    """The name of a creator and the id of their key; None for a user of an agent's machine.
+
+    >>> creator_of("maria/" + "0" * 32), creator_of("alice@web-1")
+    (('maria', '00000000000000000000000000000000'), None)
+    """
+    match = _CREATOR.fullmatch(owner)
+    return (match[1], match[2]) if match else None
+
+
 def shown_owner(owner: str) -> str:
     """An owner as people read it.
 
     >>> shown_owner("alice@web-1"), shown_owner("maria/" + "0" * 32), shown_owner("")
     ('alice@web-1', 'maria', 'nobody')
     """
-    match = _CREATOR.fullmatch(owner)
-    return match[1] if match else owner or "nobody"
+    creator = creator_of(owner)
+    return creator[0] if creator else owner or "nobody"

@@ -16,6 +16,7 @@ from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
 from agent.control.departure import Departure
+from agent.control.observation.fleet_tap import FleetTap
 from agent.control.observation.fleet_view import described_fleet, described_tree
 from agent.control.observation.stream_tap import tap
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
@@ -132,6 +133,8 @@ class ControlService:
                 connection.send(await self._fleet())
             case control.GetTree():
                 connection.send(await self._tree(request))
+            case control.TapRequest(everywhere=True):
+                connection.send(await FleetTap(self._driver, self._agent, request).run(connection))
             case control.TapRequest():
                 connection.send(await tap(self._config.config.streams, request, connection, self._wall_ms))
 

@@ -187,13 +187,15 @@ class GetTree(_Request, frozen=True, tag="tree"):
 class TapRequest(_Request, frozen=True, tag="tap"):
     """Show new events of one of this agent's streams, or its `malformed` lines, at most `per_s` a second.
 
-    `where`: only events that this condition of ELF QL keeps.
+    `where`: only events that this condition of ELF QL keeps. `everywhere`: of all agents that have the stream, at most
+    `per_s` a second of each.
     """
 
     stream: Name
     malformed: bool = False
     where: Annotated[str, msgspec.Meta(min_length=1, max_length=65536)] | None = None
     per_s: Annotated[int, msgspec.Meta(ge=1, le=TAPPED_PER_S_MAX)] = 20
+    everywhere: bool = False
 
 
 class GetStatus(_Request, frozen=True, tag="status"):
@@ -512,20 +514,29 @@ class Tree(msgspec.Struct, frozen=True, tag="tree"):
 
 
 class TappedLine(msgspec.Struct, frozen=True):
-    """An event as its columns or, where it is malformed, the line as text; `place` is the file it is from."""
+    """An event as its columns or, where it is malformed, the line as text; `place` is the file it is from, `agent` the
+    agent where all are asked."""
 
     place: str
     event: dict[str, Any] | None = None
     line: str | None = None
+    agent: str = ""
 
 
 class Tapped(msgspec.Struct, frozen=True, tag="tapped"):
-    """New lines of a stream; `skipped` more of that kind are not shown, and `read` were read in all, since the last."""
+    """New lines of a stream; `skipped` more of that kind are not shown, and `read` were read in all, since the last.
+
+    Of all agents: `skipped_by` agent, at most 20 of them; `refused` tells why these agents show nothing, and `silent`
+    ones have not answered.
+    """
 
     stream: str
     lines: list[TappedLine]
     skipped: int
     read: int
+    skipped_by: dict[str, int] = {}
+    refused: dict[str, str] = {}
+    silent: int = 0
 
 
 Answer = (

@@ -27,6 +27,7 @@ from agent.configuration.config import Config
 from agent.control import messages as control_messages
 from agent.control.control_service import ControlService
 from agent.control.departure import Departure
+from agent.control.observation.fleet_tap import RemoteTaps
 from agent.control.observation.fleet_view import own_description
 from agent.control.reload.config_reload import ConfigReload
 from agent.control.remote_clients import RemoteClients
@@ -57,6 +58,7 @@ from agent.runtime.agent import Agent
 from agent.runtime.copies.service import CopyOptions
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
+from agent.runtime.messages.descriptions import SampleStream
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.requests.events import AgentAsked, AgentObserver, Shown, StreamAsked
 from agent.runtime.requests.status import job_figures
@@ -204,7 +206,7 @@ class Daemon(AgentObserver):
             wall_ms=wall_ms,
             send=self._send,
             order=self._programs.order,
-            is_idle=self._is_idle,
+            is_idle=lambda: self._agent.is_idle,
             settled=self._settled,
         )
         self._life_signs = LifeSigns(own_notify_socket(), pump, self._described)
@@ -217,6 +219,7 @@ class Daemon(AgentObserver):
         self._departure = Departure(agent.drain)
         self._reload = ConfigReload(config, self._put_in_force, self._life_signs.reloading, self._life_signs.reloaded)
         self._access = Access(config.name, standing_rules(os.geteuid(), os.getegid(), config.access))
+        self._taps = RemoteTaps(pump, agent, self._access, lambda: self._reload.config.streams, wall_ms)
         self._requests = self._new_requests()
         self._control = ControlServer(
             config.control_socket, self._requests.answer, agent=config.name, rules=lambda: self._access.rules
@@ -263,6 +266,7 @@ class Daemon(AgentObserver):
             nursery.start_soon(self._again_and_again, "neighbours", self._keep_neighbours)
             nursery.start_soon(self._again_and_again, "tables", self._tables.run)
             nursery.start_soon(self._again_and_again, "descriptions of streams", self._witness.run)
+            nursery.start_soon(self._again_and_again, "taps of other agents", self._taps.run)
             nursery.start_soon(self._again_and_again, "archive", self._archiving.run)
             nursery.start_soon(self._again_and_again, "results", self._results.run)
             nursery.start_soon(self._again_and_again, "jobs on disk", self._journal.run)
@@ -379,6 +383,9 @@ class Daemon(AgentObserver):
         )  # fmt: skip
         self._pump.do(partial(self._agent.discovery.describe, asked, described))
 
+    def sample_asked(self, asked: SampleStream) -> None:
+        self._taps.ask(asked)
+
     def rows_unjoinable(self, rows: str, why: str) -> None:
         log.warn("not joined with", rows=rows, why=why)
 
@@ -425,12 +432,8 @@ class Daemon(AgentObserver):
     def _repeat_jobs(self) -> None:
         self._pump.do(self._agent.recorder.repeat)
 
-    def _is_idle(self) -> bool:
-        """Whether this agent is in the fleet, and the fleet has no jobs."""
-        return self._pump.node.is_active and not self._agent.ingest.feeds() and not self._agent.directory.all()
-
     def _settled(self) -> None:
-        self._positions.settled()
+        self._positions.settled(is_idle=self._agent.is_idle)
         self._feeds.reconcile()
         self._clock_file.keep(self._agent.ingest.clock.lead_ms)
 

@@ -42,7 +42,8 @@ def _drawn(number: int, places: Sequence[TreePlaceEntry]) -> RenderableType:
     below: dict[str | None, list[TreePlaceEntry]] = {}
     for place in places:
         below.setdefault(place.parent if place.parent in known else None, []).append(place)
-    drawing = DrawnTree(Text(f"tree {number}: {len(places):,} agents"), highlight=False)
+    depth = max((place.depth for place in places if place.depth is not None), default=0)
+    drawing = DrawnTree(Text(f"tree {number}: {len(places):,} agents, depth {depth}"), highlight=False)
     drawn: set[str] = set()
     for top in below.get(None, []):
         _draw(drawing, top, below, drawn)

@@ -10,8 +10,9 @@ import shutil
 import socket
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,32 @@ def test_new_lines_of_a_stream_are_shown_as_events_or_as_they_are(agent: Watched
     assert "line 1, column" in elf("tap", "web", "--where", "nonsense(", *socket).err
     refused = elf("tap", "web", "--where", "product = 'x' GROUP BY product", *socket)
     assert refused.code == 2
+
+
+def test_new_lines_of_all_agents_are_shown_with_their_agents(agent: Watched) -> None:
+    other = agent.folder.parent / "b" / "web.log"
+    write(agent, event(0))
+    client = SyncClient(str(agent.control_socket), 20)
+    with closing(client.tap(TapRequest("web", where="product = 'x'", everywhere=True))) as tapped:
+        assert next(tapped).refused.keys() <= {"agent-2"}, "a stream without a line has no columns"
+        with other.open("a") as log:
+            log.write(event(0) + "\n")
+        assert next(one for one in tapped if not one.refused)
+        lines = [json.dumps({"product": "xy"[n % 2], "time": time.time()}) for n in range(60)]
+        write(agent, *lines)
+        with other.open("a") as log:
+            log.write("".join(f"{line}\n" for line in lines))
+        shown: Counter[str] = Counter()
+        skipped: Counter[str] = Counter()
+        while min(shown["agent-1"] + skipped["agent-1"], shown["agent-2"] + skipped["agent-2"]) < 30:
+            sample = next(tapped)
+            assert {line.event["product"] for line in sample.lines if line.event} <= {"x"}
+            shown.update(line.agent for line in sample.lines)
+            skipped.update(sample.skipped_by)
+        assert (shown + skipped) == {"agent-1": 30, "agent-2": 30}
+        assert min(skipped.values()) >= 10, "of each agent no more than a share of the rate"
+    absent = elf("tap", "logs", "--all", "--socket", str(agent.control_socket))
+    assert "there is no stream logs: none of the 2 agents that have answered has it" in absent.err
 
 
 def test_a_thousand_connections_and_hostile_heads_do_no_harm(agent: Watched) -> None:

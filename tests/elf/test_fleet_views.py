@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from agent.control.messages import AgentEntry, Fleet, JobEntry, Tapped, TappedLine, Tree, TreePlaceEntry
-from elf.commands.tap import _print
+from elf.commands.tap import Told, _print
 from elf.output.fleet_table import fleet_table
 from elf.output.tree_drawing import drawn_tree
 
@@ -110,9 +110,23 @@ def test_circles_and_long_chains_of_agents_end() -> None:
 
 def test_tapped_lines_are_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
     tapped = Tapped("web", [TappedLine("a.log", {"agent": HOSTILE}), TappedLine(HOSTILE, line=HOSTILE)], 7, 9)
-    assert _print(tapped, "table", 5) == 3
-    assert _print(tapped, "json", 1) == 0
+    assert _print(tapped, "table", 5, Told()) == 3
+    assert _print(tapped, "json", 1, Told()) == 0
     shown = capsys.readouterr()
     assert not {"\x1b", "\x07", "\u202e"} & set(shown.out + shown.err)
     assert shown.out.count("\n") == 3
     assert "7 more were not shown" in shown.err
+
+
+def test_lines_of_all_agents_say_whose_they_are_and_what_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [TappedLine("a.log", {"n": 1}, agent="web-1"), TappedLine("b.log", line="no event", agent=HOSTILE)]
+    tapped = Tapped("web", lines, 1_007, 2_000, {"web-1": 1_000, HOSTILE: 7}, {"web-3": "no right"}, 1)
+    told = Told()
+    for _ in range(2):
+        _print(tapped, "table", None, told)
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[0] == 'web-1: {"n":1}'
+    assert "b.log: no event" in shown.out.splitlines()[1]
+    assert shown.err.count("1,007 more were not shown (web-1 1,000, ") == 2
+    assert shown.err.count("web-3 shows nothing: no right") == shown.err.count("1 agents do not answer") == 1
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown.out + shown.err)

@@ -30,8 +30,16 @@ WAITING_BYTES_MAX = 1 << 20
 """Bytes that wait for a client from which on it gets no more: a sample need not be whole."""
 
 
+class NoLineError(Exception):
+    """A stream has no line that tells its columns."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(f"stream {stream} has no line yet that tells its columns: try again when it has one")
+
+
 class StreamTap:
-    """One tap. Raises `query.QueryError` for a condition that does not fit the stream. Its methods block."""
+    """One tap. Raises `query.QueryError` for a condition that does not fit the stream, NoLineError where nothing tells
+    its columns. Its methods block."""
 
     def __init__(self, stream: StreamConfig, request: control.TapRequest) -> None:
         self._request = request
@@ -43,9 +51,8 @@ class StreamTap:
             self._events, self._results = ql.EventStage(self._plan), ql.ResultStage(self._plan)
             self._columns = [SourceColumn(one.name, one.path, one.type) for one in self._plan.columns]
 
-    def look(self, now: float, wall_ms: int) -> control.Tapped:
-        """The new lines, and how many there were."""
-        most = max(1, round(self._request.per_s * LOOK_S))
+    def look(self, now: float, wall_ms: int, most: int) -> control.Tapped:
+        """The new lines, at most `most`, and how many there were."""
         shown: list[control.TappedLine] = []
         found = read = 0
         for piece in self._reader.poll(now):
@@ -93,9 +100,11 @@ class StreamTap:
 def _plan(stream: StreamConfig, where: str | None) -> ql.Plan:
     """The plan that selects the stream's columns where the condition holds."""
     schema = schema_of_stream(stream)
+    if not schema.columns:
+        raise NoLineError(stream.name)
     columns = ", ".join(_spelled(name, schema) for name in list(schema.columns)[:COLUMNS_MAX])
     condition = "" if where is None else f" WHERE {where}"
-    parsed = ql.parse(f"SELECT {columns or '*'} FROM {_quoted(stream.name)}{condition}")
+    parsed = ql.parse(f"SELECT {columns} FROM {_quoted(stream.name)}{condition}")
     plan = ql.analyze(parsed, {stream.name: schema}, {})
     if plan.kind != "rows" or plan.windowing is not None or plan.reads_rows or plan.branches or plan.outer is not None:
         raise ql.QueryError("where takes a condition and nothing behind it, as in status >= 500", parsed.text)
@@ -121,12 +130,12 @@ async def tap(
         return control.Refused("usage", f"this agent has no stream {request.stream}; its streams: {has}")
     try:
         one = await trio.to_thread.run_sync(StreamTap, stream, request)
-    except ql.QueryError as error:
+    except (ql.QueryError, NoLineError) as error:
         return control.Refused("usage", str(error))
     try:
-        is_first = True
+        is_first, most = True, max(1, round(request.per_s * LOOK_S))
         while True:
-            tapped = await trio.to_thread.run_sync(one.look, trio.current_time(), wall_ms())
+            tapped = await trio.to_thread.run_sync(one.look, trio.current_time(), wall_ms(), most)
             # What it has not read yet is not in the way of what comes.
             if (tapped.read or is_first) and connection.waiting_bytes < WAITING_BYTES_MAX:
                 connection.send(tapped)

@@ -94,3 +94,43 @@ class AgentDescription(Message, frozen=True, tag=True):
     lag_s: Seconds | None
     is_leaving: bool
     places: Annotated[list[TreePlace], msgspec.Meta(max_length=PLACES_MAX)] = []  # noqa: RUF012
+
+
+SAMPLE_LINES_MAX = 100
+"""Upper bound on the lines of a sample."""
+SAMPLE_BYTES_MAX = 1 << 16
+"""Upper bound on the bytes of a sample's lines."""
+SampleLine = Annotated[bytes, msgspec.Meta(max_length=SAMPLE_BYTES_MAX)]
+Condition = Annotated[str, msgspec.Meta(min_length=1, max_length=1 << 16)]
+Refusal = Annotated[str, msgspec.Meta(max_length=2000)]
+
+
+class SampleStream(Message, frozen=True, tag=True):
+    """Agent → every agent, multicast to the fleet's group: send the `asker` at most `most` of the lines that have come
+    into this stream since its last question of this `tap`; the first one opens the tap.
+
+    `malformed`: lines that are no event; else events that `where` keeps. `owner`: the client who asks, as owners of
+    jobs are spelled.
+    """
+
+    asker: Peer
+    question: Count
+    tap: Count
+    stream: Name
+    malformed: bool
+    where: Condition | None
+    most: Annotated[int, msgspec.Meta(ge=1, le=SAMPLE_LINES_MAX)]
+    owner: str
+
+
+class StreamSample(Message, frozen=True, tag=True):
+    """Agent → asker: lines as clients get them, in JSON; `skipped` more were left out, of `read` ones. `refusal`: the
+    reason for there being none. An agent without the stream says so (`has_stream`)."""
+
+    question: Count
+    agent: Name
+    has_stream: bool
+    lines: Annotated[list[SampleLine], msgspec.Meta(max_length=SAMPLE_LINES_MAX)] = []  # noqa: RUF012
+    skipped: Count = 0
+    read: Count = 0
+    refusal: Refusal = ""

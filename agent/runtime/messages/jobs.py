@@ -21,7 +21,14 @@ from agent.runtime.messages.copies import (
     HoldersNote,
     RackAnnouncement,
 )
-from agent.runtime.messages.descriptions import AgentDescription, DescribeAgent, DescribeStream, StreamDescription
+from agent.runtime.messages.descriptions import (
+    AgentDescription,
+    DescribeAgent,
+    DescribeStream,
+    SampleStream,
+    StreamDescription,
+    StreamSample,
+)
 from agent.runtime.messages.mastership import (
     FollowAnswer,
     FollowQuestion,
@@ -532,7 +539,7 @@ CODEC: Codec[Message] = Codec(
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed
-    | DescribeStream | StreamDescription | DescribeAgent | AgentDescription
+    | DescribeStream | StreamDescription | DescribeAgent | AgentDescription | SampleStream | StreamSample
     | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
     | OverRequest | OverAnswer
     | MasterRequest | FollowQuestion | FollowAnswer | MasterQuestion | MasterAnswer

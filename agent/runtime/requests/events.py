@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.runtime.messages.client_events import Accepted
-from agent.runtime.messages.descriptions import AgentDescription, StreamDescription
+from agent.runtime.messages.descriptions import AgentDescription, SampleStream, StreamDescription, StreamSample
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.messages.jobs import Answer, StopAnswer, Updated
 from agent.runtime.messages.programs import Log
@@ -87,6 +87,14 @@ class AgentsDescribed:
     silent: int
 
 
+@dataclass(frozen=True, slots=True)
+class StreamSampled:
+    """The samples of a stream that came in time, by node id; `silent` agents have not answered."""
+
+    answers: Mapping[Id, StreamSample]
+    silent: int
+
+
 class AgentObserver:
     """Receives events that no client has requested; the shell around a core overrides the methods it needs."""
 
@@ -123,3 +131,6 @@ class AgentObserver:
 
     def agent_asked(self, asked: AgentAsked) -> None:
         """An agent asks for a description of this one."""
+
+    def sample_asked(self, asked: SampleStream) -> None:
+        """An agent asks for a sample of a stream on this agent, which `StreamDiscovery.give_sample` sends."""

@@ -1,4 +1,5 @@
-"""Asks all agents of the fleet: for the columns of a stream, for which each looks into its files, and for what they do.
+"""Asks all agents of the fleet: for the columns of a stream, for which each looks into its files, for what they do, and
+for new lines of a stream.
 
 The question is an acknowledged multicast, so the asker knows how many agents there are and which have not answered. It
 waits until all have, at most DEADLINE_S, and replies with the answers that have arrived.
@@ -9,16 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from agent.runtime.messages.descriptions import AgentDescription, DescribeAgent, DescribeStream, StreamDescription
+from agent.runtime.messages.descriptions import (
+    AgentDescription,
+    DescribeAgent,
+    DescribeStream,
+    SampleStream,
+    StreamDescription,
+    StreamSample,
+)
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
-from agent.runtime.requests.events import AgentAsked, AgentObserver, AgentsDescribed, StreamAsked, StreamSurveyed
+from agent.runtime.requests.events import (
+    AgentAsked,
+    AgentObserver,
+    AgentsDescribed,
+    StreamAsked,
+    StreamSampled,
+    StreamSurveyed,
+)
 from overlay import Id, MulticastAcknowledged, Peer
 
 DEADLINE_S = 3.0
 OPEN_MAX = 16
 ANSWERS_MAX = 20_000
-Answer = StreamDescription | AgentDescription
+Question = DescribeStream | DescribeAgent | SampleStream
+Answer = StreamDescription | AgentDescription | StreamSample
 
 
 @dataclass(slots=True)
@@ -28,7 +44,7 @@ class _Question:
     reply: Callable[[dict[Id, Answer], int], None]
     deadline: float
     message_id: int
-    kind: type[StreamDescription | AgentDescription]
+    kind: type[Answer]
     answers: dict[Id, Answer] = field(default_factory=dict)
     received: frozenset[Id] | None = None
     missing: frozenset[Id] = frozenset()
@@ -55,7 +71,8 @@ class StreamDiscovery:
         return {
             DescribeStream: Handler(Via.FLEET, self._asked),
             DescribeAgent: Handler(Via.FLEET, self._agent_asked),
-            **dict.fromkeys((StreamDescription, AgentDescription), Handler(Via.DIRECT, self._described)),
+            SampleStream: Handler(Via.FLEET, self._sample_asked),
+            **dict.fromkeys((StreamDescription, AgentDescription, StreamSample), Handler(Via.DIRECT, self._described)),
         }
 
     @property
@@ -81,9 +98,20 @@ class StreamDiscovery:
 
         self._ask(lambda number: DescribeAgent(FLEET_GROUP, self._own, number, job), AgentDescription, described, now)
 
+    def ask_samples(
+        self, question: Callable[[Peer, int], SampleStream], reply: Callable[[StreamSampled], None], now: float
+    ) -> None:
+        """Asks all agents for new lines of a stream; `question` is made from this agent and the question's number."""
+
+        def sampled(answers: dict[Id, Answer], silent: int) -> None:
+            found = {node_id: one for node_id, one in answers.items() if isinstance(one, StreamSample)}
+            reply(StreamSampled(found, silent))
+
+        self._ask(lambda number: question(self._own, number), StreamSample, sampled, now)
+
     def _ask(
         self,
-        question: Callable[[int], DescribeStream | DescribeAgent],
+        question: Callable[[int], Question],
         kind: type[Answer],
         reply: Callable[[dict[Id, Answer], int], None],
         now: float,
@@ -109,6 +137,13 @@ class StreamDiscovery:
 
     def _agent_asked(self, message: DescribeAgent, _now: float) -> None:
         self._observer.agent_asked(AgentAsked(message.asker, message.question, message.job))
+
+    def give_sample(self, asked: SampleStream, sample: StreamSample, now: float) -> None:
+        """Sends an agent the lines that it has asked for."""
+        self._sender.send(asked.asker, sample, now)
+
+    def _sample_asked(self, message: SampleStream, _now: float) -> None:
+        self._observer.sample_asked(message)
 
     def _described(self, message: Answer, sender: Peer, _now: float) -> bool:
         """Takes an answer; False if its question is not open, or another one."""
