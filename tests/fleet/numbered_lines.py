@@ -22,8 +22,9 @@ Rotate = Callable[[Path], None]
 class Writer:
     """A web server that writes lines with ids, from the `first` on, and reopens its log when it is told to."""
 
-    def __init__(self, log: Path, first: int = 0) -> None:
+    def __init__(self, log: Path, first: int = 0, *, has_times: bool = True) -> None:
         self.first = first
+        self._has_times = has_times
         self.times: list[float] = []
         """The time of each line, which it has."""
         self.log = log
@@ -35,7 +36,8 @@ class Writer:
         while not self._over.wait(PAUSE_S):
             with self._lock, self.log.open("a") as file:
                 now = time.time()
-                file.write(json.dumps({"time": now, "id": self.first + self.written}) + "\n")
+                event = {"time": now} if self._has_times else {}
+                file.write(json.dumps({**event, "id": self.first + self.written}) + "\n")
                 self.times.append(now)
 
     @property

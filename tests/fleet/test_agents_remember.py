@@ -12,6 +12,7 @@ import pytest
 import trio
 from numbered_lines import Rotate, Windows, Writer, check, count_while
 
+import elf
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 from overlay import app_id
 
@@ -43,17 +44,17 @@ def truncate(log: Path) -> None:
 
 
 @contextmanager
-def remembering(folder: Path) -> Iterator[tuple[AgentFleet, Writer]]:
+def remembering(folder: Path, *, has_times: bool = True) -> Iterator[tuple[AgentFleet, Writer]]:
     """Two agents; the job's master is on the first, and the second's server writes."""
     log = folder / "web.json"
-    log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
+    log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n' if has_times else '{"id": -1}\n')
     (folder / "quiet.json").write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
     specs = [
         AgentSpec("agent-1", (StreamFiles("web", (str(folder / "quiet.json"),)),), MASTER),
         AgentSpec("agent-2", (StreamFiles("web", (str(log),)),), MASTER ^ (1 << 127)),
     ]
     with AgentFleet(folder / "agents", specs) as fleet:
-        yield fleet, Writer(log)
+        yield fleet, Writer(log, has_times=has_times)
         assert fleet.faults() == []
 
 
@@ -70,12 +71,21 @@ def until(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> None
         time.sleep(0.05)
 
 
-def lived(folder: Path, rounds: list[tuple[str, Rotate]], query: str = QUERY) -> tuple[Writer, Windows]:
+def lived(
+    folder: Path, rounds: list[tuple[str, Rotate]], query: str = QUERY, *, has_times: bool = True, beside: str = ""
+) -> tuple[Writer, Windows]:
     chance, windows = random.Random(len(rounds)), Windows()
     has_lost = any(rotate is truncate for _, rotate in rounds)
-    with remembering(folder) as (fleet, writer):
+    with remembering(folder, has_times=has_times) as (fleet, writer):
 
         def restarts() -> None:
+            if beside:
+                socket = fleet.socket("agent-1")
+                with (
+                    elf.connect_sync(socket) as client,
+                    client.query(beside, app="beside", detach=True, max_groups=10_000),
+                ):
+                    pass
             with writer.writing():
                 until(lambda: windows.counted() > 0)
                 for how, rotate in rounds:
@@ -99,6 +109,17 @@ def test_what_was_written_while_an_agent_was_killed_is_in_its_windows(tmp_path: 
     writer, windows = lived(tmp_path, [("SIGKILL", rename)], LONG)
     check(writer, windows)
     assert windows.late == 0 or windows.incomplete
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", pytest.param("SIGTERM", marks=pytest.mark.slow)])
+def test_lines_without_a_time_count_at_least_once(tmp_path: Path, how: str) -> None:
+    """Another job needs older lines than this one, which are read again with the time of that: see guarantees.md."""
+    writer, windows = lived(tmp_path, [(how, nothing)], has_times=False, beside=LONG)
+    lost = set(range(min(windows.ids), writer.written)) - set(windows.ids)
+    again = sum(count - 1 for count in windows.ids.values())
+    print(f"{writer.written} written, {windows.late} late, {len(lost)} in no window, {again} counted again")
+    assert len(lost) <= windows.late, "nothing is lost"
+    assert again == 0 or how == "SIGKILL", "nothing is read again after an orderly end"
 
 
 @pytest.mark.slow
