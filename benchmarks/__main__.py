@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from . import batch, cbt, fleet, jobs, local, overlay, query, recovery
+from . import batch, cbt, fleet, idle, jobs, local, overlay, query, recovery
 from .chart import write_chart
 from .environment import ROOT
 from .race import BenchmarkError
@@ -14,6 +14,7 @@ BENCHMARKS = {
     "cbt": cbt.run,
     "overlay": overlay.run,
     "fleet": fleet.run,
+    "idle": idle.run,
     "jobs": jobs.run,
     "query": query.run,
     "batch": batch.run,
