@@ -550,7 +550,7 @@ class Daemon(AgentObserver):
         node = self._pump.node.statistics()
         streams = {f"stream.{name}": asdict(read) for name, read in self._feeds.statistics().items()}
         return {
-            "agent": {"refused": self._agent.status().refused},
+            "agent": {"refused": self._agent.refused},
             "claims": self._agent.claims.statistics(),
             "copies": self._agent.copies.statistics(),
             "ingest": self._agent.ingest.statistics(),

@@ -170,11 +170,10 @@ class TailReader(Generic[F]):
         return self._faults.drain()
 
     def statistics(self) -> ReaderStatistics:
-        statistics = self._done
-        for file in self._files.values():
-            statistics = _with(statistics, file)
+        followed = self._files.values()
         return replace(
-            statistics, files=len(self._files), unreadable=len(self._faults), gone=len(self._known) + self._gone,
+            self._done, bytes_read=self._done.bytes_read + sum(file.consumed for file in followed),
+            truncated=self._done.truncated + sum(file.truncated for file in followed), files=len(self._files), unreadable=len(self._faults), gone=len(self._known) + self._gone,
             missed=self._missed, losses=len(self._known) + self._gone + self._missed + self._lost,
         )  # fmt: skip
 
