@@ -170,11 +170,12 @@ class TailReader(Generic[F]):
         return self._faults.drain()
 
     def statistics(self) -> ReaderStatistics:
-        followed = self._files.values()
+        files, done = self._files.values(), self._done
         return replace(
-            self._done, bytes_read=self._done.bytes_read + sum(file.consumed for file in followed),
-            truncated=self._done.truncated + sum(file.truncated for file in followed), files=len(self._files), unreadable=len(self._faults), gone=len(self._known) + self._gone,
-            missed=self._missed, losses=len(self._known) + self._gone + self._missed + self._lost,
+            done, bytes_read=done.bytes_read + sum(file.consumed for file in files),
+            truncated=done.truncated + sum(file.truncated for file in files), files=len(files),
+            unreadable=len(self._faults), gone=len(self._known) + self._gone, missed=self._missed,
+            losses=len(self._known) + self._gone + self._missed + self._lost,
         )  # fmt: skip
 
     def close(self) -> None:
