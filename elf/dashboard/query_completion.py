@@ -19,10 +19,10 @@ SUGGESTIONS_MAX = 12
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A text that replaces the word that ends at the cursor, of which `typed` units are there already."""
+    """A text that replaces what stands from `start` (in UTF-16 units) to the cursor: people may have typed on."""
 
     text: str
-    typed: int
+    start: int
 
 
 class QueryCompletion:
@@ -40,7 +40,7 @@ class QueryCompletion:
             return []
         with self._lock:
             found = islice(self._completer.get_completions(document, CompleteEvent()), SUGGESTIONS_MAX)
-            return [Suggestion(one.text, _units(text[position + one.start_position : position])) for one in found]
+            return [Suggestion(one.text, _units(text[: position + one.start_position])) for one in found]
 
 
 def _units(text: str) -> int:

@@ -91,6 +91,7 @@ def test_words_are_completed_by_keys_alone(page: Page) -> None:
     page.keyboard.type("SELECT COUNT(*) FROM we")
     completions = page.get_by_role("group", name="Completions")
     completions.get_by_role("button", name="web", exact=True).wait_for()
+    page.get_by_role("status").get_by_text("1 completion", exact=True).wait_for()
     page.keyboard.press("Control+Space")
     page.keyboard.press("Enter")
     page.wait_for_function("document.getElementById('elf-query').value == 'SELECT COUNT(*) FROM web'")

@@ -23,10 +23,10 @@ def completion(tmp_path: Path) -> QueryCompletion:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("SELECT pro|", [Suggestion("product", 3)]),
-        ("SELECT COUNT(*) FROM |", [Suggestion("web", 0), Suggestion("app('", 0)]),
-        ("SELECT pro| FROM web", [Suggestion("product", 3)]),
-        ("SELECT '𝄞', pro| FROM web", [Suggestion("product", 3)]),
+        ("SELECT pro|", [Suggestion("product", 7)]),
+        ("SELECT COUNT(*) FROM |", [Suggestion("web", 21), Suggestion("app('", 21)]),
+        ("SELECT pro| FROM web", [Suggestion("product", 7)]),
+        ("SELECT '𝄞', pro| FROM web", [Suggestion("product", 13)]),
         ("SELECT zz| FROM web", []),
         ("|", []),
         ("   |", []),

@@ -19,7 +19,7 @@ _FOCUS_FIRST = "document.querySelector('#suggestions button')?.focus()"
 _INSERT = """
 const box = document.getElementById('elf-query');
 box.focus();
-box.setRangeText({text}, Math.max(0, box.selectionStart - {typed}), box.selectionStart, 'end');
+box.setRangeText({text}, Math.min({start}, box.selectionStart), box.selectionStart, 'end');
 box.dispatchEvent(new Event('input'));
 """
 
@@ -59,4 +59,4 @@ class Suggestions:
 
     def _take(self, taken: Suggestion) -> None:
         self._show([])
-        ui.run_javascript(_INSERT.format(text=json.dumps(taken.text), typed=taken.typed))
+        ui.run_javascript(_INSERT.format(text=json.dumps(taken.text), start=taken.start))
