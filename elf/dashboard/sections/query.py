@@ -50,7 +50,7 @@ class QuerySection:
                 .style("width: 100%")
                 .on("keydown.ctrl.enter", self._on_run)
             )
-            Suggestions(self._text, completion, QUERY_CHARACTERS_MAX)
+            self._suggestions = Suggestions(self._text, completion, QUERY_CHARACTERS_MAX)
             self._fault = ui.label("").classes("elf-text elf-column elf-fault").props("role=alert")
             with ui.element("div").classes("elf-row"):
                 self._run_button = button("Run", self._on_run, is_first=True).props('aria-keyshortcuts="Control+Enter"')
@@ -108,6 +108,7 @@ class QuerySection:
         """The text as it is now, without the `;` that ends it; what was said of an earlier one is taken back."""
         self._fault.text = self._explanation.content = ""
         self._fault.props(remove="tabindex")
+        self._suggestions.clear()
         self._checked = (self._text.value or "")[:QUERY_CHARACTERS_MAX].rstrip().removesuffix(";")
         return self._checked
 

@@ -14,7 +14,10 @@ from elf.dashboard.query_completion import QueryCompletion, Suggestion
 from elf.dashboard.sections.parts import button
 
 KEYS_EVERY_S = 0.2
-TEXT_AND_CURSOR = "(e) => emit(e.target.value, e.target.selectionStart)"
+TEXT_AND_CURSOR = """(e) => {
+    const types = e.key.length === 1 || e.key === 'Backspace';
+    if (types && !e.ctrlKey && !e.metaKey) emit(e.target.value, e.target.selectionStart);
+}"""
 _FOCUS_FIRST = "document.querySelector('#suggestions button')?.focus()"
 _INSERT = """
 const box = document.getElementById('elf-query');
@@ -38,6 +41,11 @@ class Suggestions:
         editor.on("keyup", self._on_key, js_handler=TEXT_AND_CURSOR, throttle=KEYS_EVERY_S, leading_events=False)
         editor.on("keydown.ctrl.space.prevent", js_handler=f"() => {{ {_FOCUS_FIRST} }}")
 
+    def clear(self) -> None:
+        """Takes them away: the text is complete."""
+        self._asked += 1
+        self._show([])
+
     async def _on_key(self, event: events.GenericEventArguments) -> None:
         text, cursor = event.args
         if not isinstance(text, str) or not isinstance(cursor, int) or len(text) > self._characters_max:
@@ -58,5 +66,5 @@ class Suggestions:
                 button(one.text, partial(self._take, one))
 
     def _take(self, taken: Suggestion) -> None:
-        self._show([])
+        self.clear()
         ui.run_javascript(_INSERT.format(text=json.dumps(taken.text), start=taken.start))
