@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks.dashboard [--minutes 30] [--jobs 50] [--json FILE]`."""
+"""The command line: `python -m benchmarks.dashboard [--minutes 30] [--jobs 50] [--json FILE] [FIGURE ...]`."""
 
 import argparse
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.race import BenchmarkError
 from benchmarks.report import print_table, write_json
 
-from .open_page import JOBS, MINUTES, run
+from .open_page import FIGURES, JOBS, MINUTES, run
 
 
 def main() -> int:
@@ -15,9 +15,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=int, default=MINUTES, help="time for which the page stays open")
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there, an object a line")
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"all, or some of: {', '.join(FIGURES)}")
     options = parser.parse_args()
     try:
-        report = run(options.jobs, max(3, options.minutes))
+        report = run(options.jobs, max(3, options.minutes), options.figures or FIGURES)
         if options.json:
             write_json(report, options.json)
     except (BenchmarkError, OSError) as error:

@@ -25,6 +25,7 @@ from elf.demo.agents.agents import AgentFleet
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+FIGURES = ("cost", "growth")
 AGENTS = 8
 JOBS = 50
 MINUTES = 30
@@ -55,7 +56,7 @@ class _Sample:
     server_mb: float
 
 
-def run(jobs: int, minutes: int) -> list[Comparison]:
+def run(jobs: int, minutes: int, figures: Sequence[str]) -> list[Comparison]:
     """Raises BenchmarkError where the fleet, its page or Chromium does not work."""
     use_two_cores()
     try:
@@ -63,8 +64,9 @@ def run(jobs: int, minutes: int) -> list[Comparison]:
             with elf.connect_sync(fleet.socket("agent-1")) as client:
                 _start(client, jobs)
             with _served(fleet) as (server, link), _chromium() as browser:
-                report = _cost(fleet, browser, link, jobs, 1 if minutes < QUICK_MINUTES else PAIRS)
-                return report + _growth(browser, link, server, jobs, minutes)
+                pairs = 1 if minutes < QUICK_MINUTES else PAIRS
+                report = _cost(fleet, browser, link, jobs, pairs) if "cost" in figures else []
+                return report + (_growth(browser, link, server, jobs, minutes) if "growth" in figures else [])
     except (ClientError, DemoError) as error:
         raise BenchmarkError(str(error)) from error
 

@@ -15,7 +15,7 @@ from elf.dashboard.sections.parts import button
 
 KEYS_EVERY_S = 0.2
 TEXT_AND_CURSOR = """(e) => {
-    const types = e.key.length === 1 || e.key === 'Backspace';
+    const types = e.key.length === 1 || e.key === 'Backspace' || e.key === 'Unidentified';
     if (types && !e.ctrlKey && !e.metaKey) emit(e.target.value, e.target.selectionStart);
 }"""
 _FOCUS_FIRST = "document.querySelector('#suggestions button')?.focus()"
