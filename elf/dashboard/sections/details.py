@@ -24,7 +24,7 @@ class JobDetails:
     def __init__(self, client: SyncClient) -> None:
         self._client = client
         self._note = ui.label("").props("role=status")
-        self._content = scrolled_html("Details of a job")
+        self._content = scrolled_html("Details of a job").classes("elf-wide")
 
     async def show_tree(self, app: str) -> None:
         await self._show(f"Tree of {app}", lambda: drawn_tree(self._client.tree(app)))
