@@ -143,8 +143,10 @@ def _cost(fleet: AgentFleet, browser: "Browser", link: str, jobs: int, pairs: in
     place = f"{jobs} jobs, {AGENTS} agents, median of {pairs} pairs of {INTERVAL_S:g} s"
     asked = statistics.median(one[0] for one in more)
     others = statistics.median(statistics.mean(one[1:]) for one in more)
+    beyond = statistics.median(one[0] - statistics.mean(one[1:]) for one in more)
     return [
         _line(f"CPU of the asked agent, more with the page: {place}", asked, "% of a core", CPU_MAX_PERCENT),
+        _line(f"the same beyond what other agents take more: {place}", beyond, "% of a core", CPU_MAX_PERCENT),
         _line(f"CPU of another agent, more with the page: {place}", others, "% of a core", CPU_MAX_PERCENT),
     ]
 
