@@ -15,9 +15,9 @@ from simulated_fleet import PANE_MS, Server, key_of, published
 from window_checks import check_windows
 
 from agent import Ended, PublishedWindow
+from agent.runtime.fleet.job_directory import SILENCE_S
 from agent.runtime.master import result_log
 from agent.runtime.model.panes import FIRST_PANE
-from agent.runtime.requests.following import LOST_S
 
 TOP = "top"
 SIZE_MS = 3 * PANE_MS
@@ -195,7 +195,7 @@ def test_a_job_that_is_gone_without_a_word_ends_its_readers(seed: int) -> None:
     client_of(life.follower.agent).follow(key_of(TOP), FIRST_PANE, fleet.now)
     for one in knowing:
         fleet.crash(one)
-    fleet.run(fleet.now + 3 * LOST_S + 10.0)
+    fleet.run(fleet.now + 2 * SILENCE_S)
     assert fleet.masters(JOB) == []
     assert fleet.masters(TOP) == []
     assert Ended("finished") in life.follower.followed[key_of(TOP)]
