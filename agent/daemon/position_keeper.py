@@ -4,6 +4,7 @@ feeds, what they have reached is stored.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -20,7 +21,7 @@ from agent.runtime.model.epoch import JobTerm
 from agent.sources.file.source import FileSource
 
 STORE_S = 0.5
-"""Interval at which positions are stored, if they have changed; sealed runs are stored at once."""
+"""Interval at which positions are stored, at most, if they have changed; sealed runs are stored at once."""
 UNCHANGED_S = 5.0
 """Interval at which they are looked at although nothing was read, and nothing has happened to a job."""
 UNREAD_S = 3600.0
@@ -72,8 +73,8 @@ class PositionKeeper:
         self._began = trio.current_time()
         self._writing = trio.Lock()
         self._is_urgent = trio.Event()
-        self._is_changed, self._look_at = True, self._began
-        """Whether the core has done anything since the last look, and the time of the next one if it does not."""
+        self._is_changed, self._looked_at = True, -math.inf
+        """Whether the core or a feed has done anything since the last look, and the time of that look."""
         replayable = {stream.name for stream in streams if isinstance(stream.source, FileSource)}
         self.remembered: Mapping[str, FeedPosition] = {
             stream: position for stream, position in remembered(files).items() if stream in replayable
@@ -99,10 +100,11 @@ class PositionKeeper:
 
     def _is_due(self, feeds: PositionedFeeds) -> bool:
         """Whether to look at the positions of feeds, which is O(jobs)."""
-        now, is_changed = trio.current_time(), feeds.take_news() or self._is_changed
-        if self._leaves or not (is_changed or now >= self._look_at):
+        now = trio.current_time()
+        self._is_changed |= feeds.take_news()
+        if self._leaves or now < self._looked_at + (STORE_S if self._is_changed else UNCHANGED_S):
             return False
-        self._is_changed, self._look_at = False, now + UNCHANGED_S
+        self._is_changed, self._looked_at = False, now
         return True
 
     async def pause(self, feeds: PositionedFeeds, patience_s: float) -> None:

@@ -33,6 +33,7 @@ class FakeFeeds:
 
     def __init__(self, *positions: FeedPosition, pauses: bool = True) -> None:
         self.now = list(positions)
+        self.looks = 0
         self._pauses = pauses
 
     async def pause(self) -> None:
@@ -43,6 +44,7 @@ class FakeFeeds:
         return True
 
     def positions(self) -> list[FeedPosition]:
+        self.looks += 1
         return self.now
 
     def last_positions(self) -> list[FeedPosition]:
@@ -105,6 +107,25 @@ async def test_an_agent_that_is_killed_before_its_jobs_are_back_still_knows_thei
     fourth = Start(tmp_path, 4)
     assert fourth.keeper.remembered["web"].files[0].offset == 5, "one of them has not read on"
     assert fourth.keeper.remembered["web"].jobs == {FIRST: 500, SECOND: 500}
+
+
+async def test_jobs_that_seal_often_do_not_have_all_places_looked_at_each_time(
+    tmp_path: Path,
+    autojump_clock: MockClock,  # noqa: ARG001
+) -> None:
+    start, seals = Start(tmp_path, 1, position(5, FIRST)), 100
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(start.keeper.run, start.feeds)
+        for number in range(seals):
+            await trio.sleep(STORE_S / 10)
+            start.journal.end(JobTerm(number, 30))
+            start.keeper.settled()
+            while sum(count for count, _ in start.stored) <= number:
+                await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    looks_max = (trio.current_time() - began) / STORE_S + 1
+    assert 5 <= start.feeds.looks <= looks_max
 
 
 async def test_jobs_that_are_over_or_never_come_back_are_forgotten(tmp_path: Path, autojump_clock: MockClock) -> None:
