@@ -400,7 +400,8 @@ class JobMasters:
             due += islice((one for one in soon if one.announcing.is_due(now, TOGETHER_S)), TOGETHER_MAX - len(due))
         for master in due:
             app_id = master.state.job.app_id
-            jobs.append(master.announcing.next(now, is_unchanged=not self._looks.is_due(app_id, now)))
+            is_unchanged = not self._looks.is_due(app_id, now)
+            jobs.append(master.announcing.next(now, len(self._masters), is_unchanged=is_unchanged))
             self._announcements.set(app_id, master.announcing.next_at)
             characters += len(jobs[-1].text)
             if len(jobs) == ANNOUNCEMENTS_MAX or characters > BATCH_CHARACTERS:

@@ -251,10 +251,21 @@ class Rollout:
         return self.state.job.app_id
 
 
-ANNOUNCE_S = 3.0
-"""Interval of announcements."""
+ANNOUNCE_S, ANNOUNCE_MAX_S = 3.0, 8.0
+"""Interval of announcements, and of those of an agent that leads many jobs: below the age at which they are doubted."""
+UNHURRIED_JOBS = 64
+"""Number of jobs beyond which an agent announces each of them more seldom, so that it announces no more in sum."""
 FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0, 1.0, 1.0)
 """Delays of the first announcements: trees are being repaired when a master takes over."""
+
+
+def interval_s(jobs: int) -> float:
+    """The interval at which an agent that leads so many jobs announces each.
+
+    >>> interval_s(1), interval_s(64), interval_s(128), interval_s(1000)
+    (3.0, 3.0, 6.0, 8.0)
+    """
+    return min(ANNOUNCE_MAX_S, ANNOUNCE_S * max(1.0, jobs / UNHURRIED_JOBS))
 
 
 class Announcing:
@@ -278,9 +289,10 @@ class Announcing:
         ahead_s = ahead_s if self._sent >= len(FIRST_ANNOUNCEMENTS_S) else 0.0
         return now >= self.next_at - ahead_s or self._version != self._rollout.begun()[-1].number
 
-    def next(self, now: float, *, is_unchanged: bool = False) -> Announce:
-        """The announcement to send now; sets the time of the next one. `is_unchanged`: nothing has happened since the
-        last look at the master, so the last one after it may be sent again."""
+    def next(self, now: float, jobs: int = 1, *, is_unchanged: bool = False) -> Announce:
+        """The announcement to send now; sets the time of the next one. `jobs`: the number of them that this agent
+        leads. `is_unchanged`: nothing has happened since the last look at the master, so the last one after it may be
+        sent again."""
         pauses = FIRST_ANNOUNCEMENTS_S
         if self._made is None or not is_unchanged:
             self._made = self.announcement()
@@ -288,7 +300,7 @@ class Announcing:
         # Masters of different jobs should not announce in the same instant: their intervals depend on the job.
         jitter = 0.9 + 0.2 * (hash((announce.app_id, self._sent)) % 1000) / 1000
         self._sent, self._version = self._sent + 1, announce.version
-        pause = pauses[self._sent] if self._sent < len(pauses) else ANNOUNCE_S
+        pause = pauses[self._sent] if self._sent < len(pauses) else interval_s(jobs)
         self.next_at = now + pause * jitter
         return announce
 
