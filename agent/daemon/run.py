@@ -9,7 +9,6 @@ import faulthandler
 import gc
 import os
 import random
-import resource
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -52,6 +51,7 @@ from agent.feeding.feeds import Feeds
 from agent.feeding.table_files import TableFiles
 from agent.metrics.figures import AgentFigures
 from agent.metrics.server import MetricsServer
+from agent.open_files import allow_open_files
 from agent.programs.commands import ProgramEnded, ProgramLimits, ProgramSaid
 from agent.programs.program_supervisor import ProgramSupervisor
 from agent.runtime.agent import Agent
@@ -127,7 +127,7 @@ def run_agent(config: Config, identity: Identity, program: Sequence[str]) -> int
     """
     started = time.monotonic()
     faulthandler.enable()  # the service manager ends an agent that stands still with SIGABRT: the journal says where
-    _raise_descriptor_limit()
+    allow_open_files(DESCRIPTORS_WANTED)
     gc.collect()
     gc.freeze()  # what is loaded by now stays: no need to look through it ever again
     give_back()
@@ -157,14 +157,6 @@ async def _run(
 def _version() -> str:
     """The version of ELF, which is read from disk when somebody first asks for it."""
     return version("elf-stream")
-
-
-def _raise_descriptor_limit() -> None:
-    """Asks for as many open files as an agent may need, as far as that is permitted."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(DESCRIPTORS_WANTED, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def wall_ms() -> int:

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from agent.control.messages import JobEntry
+from elf.output.job_lag import published_until_s
 
 OVER_S = 60.0
 """Time that a rate covers, or two windows where those are longer."""
 POINTS_MAX = 64
-
-
-def published_until_s(job: JobEntry) -> float | None:
-    """The end of the job's last window, in epoch seconds; None of a job that ends, or has no window out."""
-    if job.frontier is None or job.bounded:
-        return None
-    try:
-        return datetime.fromisoformat(job.frontier).timestamp()
-    except ValueError:
-        return None
 
 
 class JobRates:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import resource
 import socket
 from importlib.resources import files
 
@@ -13,6 +12,7 @@ from nicegui import Client, ui
 from nicegui import app as toolkit
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
+from agent.open_files import allow_open_files
 from elf.client.sync_client import SyncClient
 from elf.dashboard.admission import PageAdmission
 from elf.dashboard.connection import BoundedConnection
@@ -63,17 +63,10 @@ def serve(client: SyncClient, place: Listening, bound: socket.socket, reports: R
         app, dark=None, tailwind=False, language="en-US", reconnect_timeout=RECONNECTION_S,
         message_history_length=MESSAGES_KEPT, show_welcome_message=False,
     )  # fmt: skip
-    _allow_descriptors()
+    allow_open_files(DESCRIPTORS)
     logging.getLogger("nicegui").setLevel(logging.ERROR)
     server = uvicorn.Server(_config(PageAdmission(app, place.token, is_https=place.certificate is not None), place))
     server.run(sockets=[bound])
-
-
-def _allow_descriptors() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _report(reports: ReportFolder, name: str) -> Response:

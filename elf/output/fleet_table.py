@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from agent.control.messages import AgentEntry, Fleet, JobEntry
+from elf.output.job_lag import lag_s
 from elf.output.listing import Cell, plain_table
 from elf.terminal.terminal import printable
 
@@ -30,7 +30,7 @@ def fleet_table(fleet: Fleet, jobs: Sequence[JobEntry], now_s: float, height: in
     agents_shown = min(len(fleet.agents), max(1, room - min(len(jobs), room // 2)))
     jobs_shown = min(len(jobs), max(1, room - agents_shown))
     busiest = sorted(fleet.agents, key=lambda one: -one.events_per_s)[:agents_shown]
-    lags = {id(job): _lag_s(job, now_s) for job in jobs}
+    lags = {id(job): lag_s(job, now_s) for job in jobs}
     slowest = sorted(jobs, key=lambda job: -(lags[id(job)] or 0.0))[:jobs_shown]
     parts: list[RenderableType] = [Text(_summary(fleet, jobs), no_wrap=True, overflow="ellipsis")]
     if busiest:
@@ -79,21 +79,11 @@ def _agent(one: AgentEntry) -> list[Cell]:
             _seconds(one.uptime_s)]  # fmt: skip
 
 
-def _job(job: JobEntry, lag_s: float | None) -> list[Cell]:
+def _job(job: JobEntry, lag: float | None) -> list[Cell]:
     query = " ".join(job.query.split())
     query = query if len(query) <= QUERY_CHARACTERS else f"{query[: QUERY_CHARACTERS - 1]}…"
     agents = f"{job.agents} of {job.expected}"
-    return [printable(job.app), job.stream, agents, _seconds(lag_s), job.version, job.master, query]
-
-
-def _lag_s(job: JobEntry, now_s: float) -> float | None:
-    """Time since the end of the job's last window; None of a job that ends, or has no window out."""
-    if job.frontier is None or job.bounded:
-        return None
-    try:
-        return max(0.0, now_s - datetime.fromisoformat(job.frontier.replace("Z", "+00:00")).timestamp())
-    except ValueError:
-        return None
+    return [printable(job.app), job.stream, agents, _seconds(lag), job.version, job.master, query]
 
 
 def _seconds(seconds: float | None) -> str | None:

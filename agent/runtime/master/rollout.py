@@ -289,7 +289,7 @@ class Announcing:
         ahead_s = ahead_s if self._sent >= len(FIRST_ANNOUNCEMENTS_S) else 0.0
         return now >= self.next_at - ahead_s or self._version != self._rollout.begun()[-1].number
 
-    def next(self, now: float, jobs: int = 1, *, is_unchanged: bool = False) -> Announce:
+    def next(self, now: float, jobs: int, *, is_unchanged: bool = False) -> Announce:
         """The announcement to send now; sets the time of the next one. `jobs`: the number of them that this agent
         leads. `is_unchanged`: nothing has happened since the last look at the master, so the last one after it may be
         sent again."""

@@ -12,10 +12,10 @@ from agent.control.messages import JobEntry
 from elf.client.sync_client import SyncClient
 from elf.dashboard.drawing.tables import counted, duration, table
 from elf.dashboard.fleet_watch import FleetLook
-from elf.dashboard.job_rates import published_until_s
 from elf.dashboard.sections.choice import Choice
 from elf.dashboard.sections.details import JobDetails
 from elf.dashboard.sections.parts import button, scrolled_html, section
+from elf.output.job_lag import lag_s
 
 TITLES = ("Job", "Stream", "Events/s", "Lag", "Complete", "Agents", "Version", "Master", "Owner", "Query")
 QUERY_CHARACTERS = 160
@@ -84,8 +84,7 @@ class JobsSection:
 def _row(job: JobEntry, rate: float | None) -> list[object]:
     query = " ".join(job.query.split())
     query = query if len(query) <= QUERY_CHARACTERS else f"{query[: QUERY_CHARACTERS - 1]}…"
-    until_s = published_until_s(job)
-    lag = None if until_s is None else duration(max(0.0, time.time() - until_s))
+    lag = duration(lag_s(job, time.time()))
     complete = None if job.contributors is None else f"{job.contributors} of {job.expected}"
     return [
         job.app, job.stream, None if rate is None else f"{rate:,.1f}", lag, complete, f"{job.agents} of {job.expected}",
