@@ -5,10 +5,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import cycle
 from pathlib import Path
 
 from agent.control.messages import Acknowledged
-from elf.client import SyncJob
+from elf.client import SyncClient, SyncJob
 from elf.demo.agents.agent_process import Settings
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
@@ -46,6 +47,29 @@ def _spec(folder: Path, name: str, settings: Settings) -> AgentSpec:
     live = StreamFiles(LIVE, (str(_log(folder, name, LIVE)),))
     backlog = StreamFiles(BACKLOG, (str(_log(folder, name, BACKLOG)),), read_from="beginning")
     return AgentSpec(name, (live, backlog), settings=settings)
+
+
+def start_jobs(clients: Sequence[SyncClient], queries: Sequence[str], agents: int, timeout_s: float) -> float:
+    """Submits queries through all clients in turn, as job-0, job-1, ...; the seconds until all agents run all of them.
+
+    Raises BenchmarkError when that takes too long.
+    """
+    began = time.monotonic()
+    for number, (query, client) in enumerate(zip(queries, cycle(clients), strict=False)):
+        with client.query(query, app=job_name(number), detach=True):
+            pass
+    running = 0
+    while time.monotonic() - began < timeout_s:
+        running = sum(job.agents == job.expected == agents for job in clients[0].jobs())
+        if running == len(queries):
+            return time.monotonic() - began
+        time.sleep(0.5)
+    raise BenchmarkError(f"{running} of {len(queries)} jobs run on all agents after {timeout_s:g} s")
+
+
+def job_name(number: int) -> str:
+    """The app of one of the queries of `start_jobs`."""
+    return f"job-{number}"
 
 
 def until_all_run(job: SyncJob, agents: int, timeout_s: float) -> None:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from itertools import cycle
 from pathlib import Path
 
 import elf
@@ -19,7 +18,7 @@ from elf.client import ClientError
 from elf.demo import DemoError
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles, free_port
 
-from .agents import LIVE
+from .agents import LIVE, start_jobs
 from .environment import use_two_cores
 from .events import write_shop_events
 from .processes import usage
@@ -120,20 +119,12 @@ def _fleet(files: int, *, is_scraped: bool) -> Iterator[tuple[AgentFleet, list[i
 
 
 def _start(fleet: AgentFleet, jobs: int) -> None:
-    """Submits different queries through all agents in turn, and waits until all run all of them."""
+    """Submits different queries through all agents in turn, and waits until all run all of them, at rest."""
+    wanted = f"SELECT product, COUNT(*) AS n FROM {LIVE} WHERE clicks_count > "
+    queries = [f"{wanted}{number} GROUP BY product WINDOWING 1 MINUTE" for number in range(jobs)]
     with ExitStack() as connections:
         clients = [connections.enter_context(elf.connect_sync(fleet.socket(name))) for name in fleet.names]
-        began = time.monotonic()
-        for number, client in zip(range(jobs), cycle(clients)):
-            query = f"SELECT product, COUNT(*) AS n FROM {LIVE} WHERE clicks_count > {number} GROUP BY product"
-            with client.query(f"{query} WINDOWING 1 MINUTE", app=f"job-{number}", detach=True):
-                pass
-        running = 0
-        while running < jobs:
-            if time.monotonic() - began > START_TIMEOUT_S:
-                raise BenchmarkError(f"{running} of {jobs} jobs run on all agents after {START_TIMEOUT_S:g} s")
-            time.sleep(0.5)
-            running = sum(job.agents == job.expected == len(clients) for job in clients[0].jobs())
+        start_jobs(clients, queries, AGENTS, START_TIMEOUT_S)
     time.sleep(SETTLE_S)
 
 

@@ -109,17 +109,28 @@ def main(name: str, run: Callable[..., list[Comparison]], figures: Sequence[str]
         parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"all, or some of: {', '.join(figures)}")
     options = parser.parse_args()
     wanted = options.figures if figures else []
+    check_figures(parser, wanted, figures)
+    return 1 if reported(name, lambda: run(options.quick, *wanted), options.json) is None else 0
+
+
+def check_figures(parser: argparse.ArgumentParser, wanted: Sequence[str], figures: Sequence[str]) -> None:
+    """Ends the program with a usage error where a figure is wanted that there is not."""
     if unknown := set(wanted) - set(figures):
         parser.error(f"there is no figure {', '.join(map(repr, unknown))}; there are {', '.join(map(repr, figures))}")
+
+
+def reported(name: str, run: Callable[[], list[Comparison]], json_file: Path | None) -> list[Comparison] | None:
+    """Runs a benchmark, writes its results to the file if there is one, and prints them; None, and the reason on
+    standard error, where nothing could be measured."""
     try:
-        comparisons = run(options.quick, *wanted)
-        if options.json:
-            write_json(comparisons, options.json)
+        comparisons = run()
+        if json_file:
+            write_json(comparisons, json_file)
     except (BenchmarkError, OSError) as error:
         print(f"benchmarks.{name}: {error}", file=sys.stderr)
-        return 1
+        return None
     print_table(comparisons)
-    return 0
+    return comparisons
 
 
 def _number(value: float | None, unit: str) -> str:

@@ -5,8 +5,7 @@ import random
 import sys
 from pathlib import Path
 
-from benchmarks.race import BenchmarkError
-from benchmarks.report import print_table, write_json
+from benchmarks.report import reported
 
 from . import Extent, run
 
@@ -22,15 +21,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the schedule of faults")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there, an object a line")
     options = parser.parse_args()
-    try:
-        lines = run(Extent(options.agents, 60 * options.minutes, options.seed))
-        if options.json:
-            write_json(lines, options.json)
-    except (BenchmarkError, OSError) as error:
-        print(f"benchmarks.chaos: {error}", file=sys.stderr)
-        return 1
-    print_table(lines)
-    return int(any(line.met is False for line in lines))
+    extent = Extent(options.agents, 60 * options.minutes, options.seed)
+    lines = reported("chaos", lambda: run(extent), options.json)
+    return int(lines is None or any(line.met is False for line in lines))
 
 
 if __name__ == "__main__":

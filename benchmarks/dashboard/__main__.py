@@ -4,8 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.race import BenchmarkError
-from benchmarks.report import print_table, write_json
+from benchmarks.report import check_figures, reported
 
 from .open_page import FIGURES, JOBS, MINUTES, run
 
@@ -17,15 +16,9 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there, an object a line")
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"all, or some of: {', '.join(FIGURES)}")
     options = parser.parse_args()
-    try:
-        report = run(options.jobs, max(3, options.minutes), options.figures or FIGURES)
-        if options.json:
-            write_json(report, options.json)
-    except (BenchmarkError, OSError) as error:
-        print(f"benchmarks.dashboard: {error}", file=sys.stderr)
-        return 1
-    print_table(report)
-    return 0
+    check_figures(parser, options.figures, FIGURES)
+    jobs, minutes, figures = options.jobs, max(3, options.minutes), options.figures or FIGURES
+    return 1 if reported("dashboard", lambda: run(jobs, minutes, figures), options.json) is None else 0
 
 
 if __name__ == "__main__":

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import elf
-from benchmarks.agents import LIVE, live_logs, running_agents
+from benchmarks.agents import LIVE, live_logs, running_agents, start_jobs
 from benchmarks.environment import use_two_cores
 from benchmarks.overlay.population import progress
 from benchmarks.processes import cpu_s, usage
 from benchmarks.race import BenchmarkError
 from benchmarks.replay import Replay
 from benchmarks.report import Comparison, within
-from elf.client import ClientError, SyncClient
+from elf.client import ClientError
 from elf.demo import DemoError
 from elf.demo.agents.agents import AgentFleet
 
@@ -62,7 +62,8 @@ def run(jobs: int, minutes: int, figures: Sequence[str]) -> list[Comparison]:
     try:
         with running_agents(AGENTS) as (fleet, folder, _), Replay(folder / "sample", live_logs(fleet, folder), RATE):
             with elf.connect_sync(fleet.socket("agent-1")) as client:
-                _start(client, jobs)
+                start_jobs([client], [_query(number) for number in range(1, jobs + 1)], AGENTS, START_TIMEOUT_S)
+                progress(f"{jobs} jobs run on {AGENTS} agents")
             with _served(fleet) as (server, link), _chromium() as browser:
                 pairs = 1 if minutes < QUICK_MINUTES else PAIRS
                 report = _cost(fleet, browser, link, jobs, pairs) if "cost" in figures else []
@@ -71,19 +72,10 @@ def run(jobs: int, minutes: int, figures: Sequence[str]) -> list[Comparison]:
         raise BenchmarkError(str(error)) from error
 
 
-def _start(client: SyncClient, jobs: int) -> None:
-    """Submits them; waits until all agents run all."""
-    for number in range(jobs):
-        query = f"SELECT store, SUM(clicks_count) AS clicks FROM {LIVE} WHERE clicks_count > {number - jobs}"
-        with client.query(f"{query} GROUP BY store WINDOWING {WINDOW_S} SECONDS", app=f"job-{number}", detach=True):
-            pass
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
-        if sum(job.agents == job.expected == AGENTS for job in client.jobs()) == jobs:
-            progress(f"{jobs} jobs run on {AGENTS} agents")
-            return
-        time.sleep(0.5)
-    raise BenchmarkError(f"not all of {jobs} jobs run on all agents after {START_TIMEOUT_S:g} s")
+def _query(number: int) -> str:
+    """A query that keeps everything, and is different from all others."""
+    wanted = f"SELECT store, SUM(clicks_count) AS clicks FROM {LIVE} WHERE clicks_count > {-number}"
+    return f"{wanted} GROUP BY store WINDOWING {WINDOW_S} SECONDS"
 
 
 @contextmanager

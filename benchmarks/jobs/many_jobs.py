@@ -8,14 +8,13 @@ from itertools import cycle
 from pathlib import Path
 
 import elf
-from benchmarks.agents import LIVE, live_logs, running_agents
+from benchmarks.agents import LIVE, job_name, live_logs, running_agents, start_jobs
 from benchmarks.environment import use_two_cores
 from benchmarks.overlay.population import progress
 from benchmarks.processes import cpu_s, usage
-from benchmarks.race import BenchmarkError
 from benchmarks.replay import Replay
 from benchmarks.report import Comparison
-from elf.client import ClientError, Result, SyncClient
+from elf.client import ClientError, Result
 from elf.demo.agents.agents import AgentFleet
 
 from .lines import at_least, at_most
@@ -51,7 +50,7 @@ def run(agents: int, jobs: int, seconds: float) -> list[Comparison]:
         clients = [elf.connect_sync(fleet.socket(name)) for name in fleet.names]
         time.sleep(SETTLE_S)
         before = _rest(fleet)
-        started_s = _start(clients, jobs)
+        started_s = start_jobs(clients, [_query(number) for number in range(jobs)], agents, START_TIMEOUT_S)
         progress(f"{jobs} jobs run on {agents} agents after {started_s:.1f} s")
         time.sleep(SETTLE_S)
         after = _rest(fleet)
@@ -88,23 +87,9 @@ def _rest(fleet: AgentFleet) -> _Rest:
     return _Rest(100 * (cpu_s(pids) - used_s) / REST_S, sum(usage(pid).memory_mb for pid in pids))
 
 
-def _start(clients: list[SyncClient], jobs: int) -> float:
-    """Submits them through all agents in turn; how long it took until all agents ran all."""
-    began = time.monotonic()
-    for number, client in zip(range(jobs), cycle(clients)):
-        query = f"SELECT store, SUM(clicks_count) AS clicks FROM {LIVE} WHERE clicks_count > {number % QUERIES - 15}"
-        with client.query(f"{query} GROUP BY store WINDOWING {WINDOW_S} SECONDS", app=_app(number), detach=True):
-            pass
-    while time.monotonic() - began < START_TIMEOUT_S:
-        running = sum(job.agents == job.expected == len(clients) for job in clients[0].jobs())
-        if running == jobs:
-            return time.monotonic() - began
-        time.sleep(0.5)
-    raise BenchmarkError(f"{running} of {jobs} jobs run on all agents after {START_TIMEOUT_S:g} s")
-
-
-def _app(number: int) -> str:
-    return f"job-{number}"
+def _query(number: int) -> str:
+    wanted = f"SELECT store, SUM(clicks_count) AS clicks FROM {LIVE} WHERE clicks_count > {number % QUERIES - 15}"
+    return f"{wanted} GROUP BY store WINDOWING {WINDOW_S} SECONDS"
 
 
 def _windows(fleet: AgentFleet, jobs: int, began: float, ended: float) -> tuple[int, int]:
@@ -113,7 +98,7 @@ def _windows(fleet: AgentFleet, jobs: int, began: float, ended: float) -> tuple[
     wanted = {_instant(window * WINDOW_S) for window in range(first, last)}
     found = 0
     for number, name in zip(range(jobs), cycle(fleet.names)):
-        windows = _last_windows(fleet.socket(name), _app(number))
+        windows = _last_windows(fleet.socket(name), job_name(number))
         whole = (one for one in windows if one.contributors == one.expected == len(fleet.names))
         found += len(wanted & {_start_of(one) for one in whole})
     return found, jobs * len(wanted)
