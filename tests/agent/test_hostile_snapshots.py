@@ -18,12 +18,12 @@ from agent.parsing import Parsed
 from agent.runtime.fleet import job_directory as announcements
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.result import OtherGroups
+from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import FunctionCache
 from agent.runtime.ingest.feed import Feed
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import columns_of
 from agent.runtime.job.local_job import LocalJob
-from agent.runtime.keyed.placement import KeyPlacement
 from agent.runtime.messages.jobs import CODEC, PANES_COUNTED_MAX, Announce, Enrolled, Snapshot
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.model.containment import JobContainment
@@ -361,6 +361,6 @@ def test_states_of_nothing_are_one_and_travel_as_such(sql: str) -> None:
     idle = Run(FIRST_PANE, END, 2, function.empty_state)
     message = snapshot_of(idle, versions, APP, EPOCH, detached=False)
     assert message.state == cbt.encode_frame(function.empty_state)
-    read = run_of(message, versions, KeyPlacement(1), None)
+    read = run_of(message, versions, TreePlacement(1), None)
     assert read is not None
     assert (read.state.height, read.state.schema, read.contributors) == (0, root.schema, 2)

@@ -18,8 +18,8 @@ from agent import WindowResult
 from agent.runtime.function.changing_windows import AMENDED_AT_ONCE, ChangingWindows
 from agent.runtime.function.grace import AMENDED_MAX, grace_of
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import FunctionCache, Versions, first_version
-from agent.runtime.keyed.placement import KeyPlacement
 from agent.runtime.messages.jobs import Submit, Update
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import COUNT_MAX, Counts, Patch, Run
@@ -216,7 +216,7 @@ def as_received(text: str, patch: Patch) -> Run | None:
     job = Submit(KEY, "shop", plan.stream, plan.to_wire(), text, bounded=False)
     versions, epoch = Versions([first_version(job)], job, FunctionCache()), JobEpoch(1, 1, KEY)
     run = Run(START, START + 1000, 0b11, versions.newest.function.empty_state, patches=(patch,))
-    return run_of(snapshot_of(run, versions, KEY, epoch, detached=False), versions, KeyPlacement(1), None)
+    return run_of(snapshot_of(run, versions, KEY, epoch, detached=False), versions, TreePlacement(1), None)
 
 
 def test_a_parent_takes_late_events_of_jobs_that_show_changes_only() -> None:
@@ -246,7 +246,7 @@ def test_a_state_of_late_events_that_is_none_is_refused(state: bytes) -> None:
     sound = snapshot_of(run, versions, KEY, epoch, detached=False)
     entry = (START - 1000, 1, 1, 0, 0, 0, 0, b"\x01")
     forged = msgspec.structs.replace(sound, patches=[(START + 1000, state, [entry], b"")])
-    assert run_of(forged, versions, KeyPlacement(1), None) is None
+    assert run_of(forged, versions, TreePlacement(1), None) is None
 
 
 @pytest.mark.parametrize("more", [0, 1, 9 * AMENDED_AT_ONCE])

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Protocol
 
 import query
+from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import FunctionCache, Versions
 from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, feeds_of_job
 from agent.runtime.ingest.mapped import Send
@@ -16,7 +17,6 @@ from agent.runtime.ingest.pao_handles import PaoHandle, PaoHandles
 from agent.runtime.ingest.pipelines import AnyPipeline, columns_read, new_pipeline
 from agent.runtime.job.lifecycle import INSTALLED_STATES, LocalJobEvent, LocalJobState, next_state
 from agent.runtime.job.program_table import Program
-from agent.runtime.keyed.placement import KeyPlacement
 from agent.runtime.messages.jobs import PANES_COUNTED_MAX, Announce, Enrolled, Lagging, Leap, Ready, Snapshot
 from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
 from agent.runtime.model.epoch import JobEpoch
@@ -204,8 +204,8 @@ class LocalJob:
         return self.versions.newest.version.number if self.versions is not None else 0
 
     @property
-    def _placement(self) -> KeyPlacement:
-        return KeyPlacement(len(self.nodes))
+    def _placement(self) -> TreePlacement:
+        return TreePlacement(len(self.nodes))
 
     def await_code(self, message: Enrolled, sender: Peer) -> None:
         """Keeps the master's answer until its code is loaded."""

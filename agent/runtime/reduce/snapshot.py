@@ -9,8 +9,8 @@ import polars as pl
 
 import cbt
 import query
+from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import InForce, Versions
-from agent.runtime.keyed.placement import KeyPlacement
 from agent.runtime.messages.jobs import Snapshot, WirePatch
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
@@ -146,7 +146,7 @@ def _state_of(run: Run, encode: Callable[[pl.DataFrame], bytes]) -> bytes:
 def run_of(
     message: Snapshot,
     versions: Versions,
-    placement: KeyPlacement,
+    placement: TreePlacement,
     known: int | None,
     limits: RunLimits = PRODUCTION,
 ) -> Run | None:

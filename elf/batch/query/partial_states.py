@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import cbt
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.keyed.placement import KeyPlacement
+from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.model.panes import Counted, Counts, add_counted
 
 SCHEMA = pa.schema([("tree", pa.int32()), ("state", pa.binary()), ("counted", pa.binary())])
@@ -55,7 +55,7 @@ def encoded(
     function: JobFunction, states: Iterable[pl.DataFrame], counted: Counted, trees: int
 ) -> Iterator[pa.RecordBatch]:
     """States in order of panes, and their counts, as rows."""
-    placement = KeyPlacement(trees)
+    placement = TreePlacement(trees)
     rows: list[tuple[int, bytes | None, bytes | None]] = [(0, None, _pack(counted))]
     for state in states:
         for tree, piece in enumerate(placement.cut(function, state)):

@@ -12,7 +12,7 @@ from cbt.algebra import partitions
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPlacement:
+class TreePlacement:
     """Tree k has the keys in the k-th range of hashes. A state without keys is all on tree 0."""
 
     trees: int
