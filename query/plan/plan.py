@@ -8,7 +8,7 @@ A *rows* plan has neither keys nor aggregates: agents evaluate `output` and `ord
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from query.functions.aggregates import AGGREGATES, WIDE_MAX, ParameterError, aggregate_type
 from query.model.expression import encode_expression
@@ -197,7 +197,8 @@ class Plan:
 
     `branches`: the columns are computed from events, by an expression of its own for each of several streams.
 
-    `stragglers`: the patience of a live job with agents that are late.
+    `stragglers`: the patience of a live job with agents that are late. `elements`: the keyed elements of the job, as
+    plain data that means nothing here: whoever runs them checks it.
 
     `outer` reads the rows of each window, once it is finished, as events: its columns are the names of `output`.
     """
@@ -223,6 +224,7 @@ class Plan:
     outer: Plan | None = None
     branches: tuple[PlanBranch, ...] = ()
     stragglers: Stragglers = UNSTATED
+    elements: Mapping[str, Any] | None = None
 
     @property
     def shown(self) -> Plan:
@@ -290,6 +292,7 @@ class Plan:
             trees_stated=False,
             outer=None,
             stragglers=UNSTATED,
+            elements=None,
         )
         if self.windowing is not None and self.windowing.session is None:
             part = replace(part, windowing=tumbling(self.windowing.pane_ms))
@@ -335,6 +338,8 @@ class Plan:
             plan["stragglers"] = StragglersMessage.of(self.stragglers)
         if self.outer is not None:
             plan["outer"] = self.outer.to_wire()
+        if self.elements is not None:
+            plan["elements"] = self.elements
         return plan
 
     @staticmethod
@@ -405,6 +410,7 @@ class _PlanReader:
             outer=self._outer(output),
             branches=self._branches(columns),
             stragglers=UNSTATED if message.stragglers is None else message.stragglers.read(),
+            elements=message.elements,
         )
         leaps = plan.stragglers.leap_panes is not None
         _require(not (plan.stragglers.waits and leaps), "it waits for stragglers and leaps")
@@ -443,6 +449,7 @@ class _PlanReader:
         _require(all(column.path in names for column in plan.columns), "it reads a column of a row that is not there")
         _require(not (plan.apps or plan.join or plan.branches), "the rows of a sub-query are not joined")
         _require(plan.window_ms == self._message.window_ms, "a sub-query has other windows")
+        _require(plan.elements is None, "a sub-query has elements")
         return plan
 
     def _read(self, data: object, scope: dict[str, str]) -> Expression:

@@ -7,7 +7,7 @@ without a type error on any frame that suits its columns.
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from typing import Literal as OneOf
 
 import msgspec
@@ -115,6 +115,7 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     nulls_first: Annotated[list[int], Meta(max_length=KEYS_MAX)] = []
     windows: WindowsMessage | None = None
     stragglers: StragglersMessage | None = None
+    elements: dict[str, Any] | None = None
 
 
 def read_message(data: object) -> PlanMessage:

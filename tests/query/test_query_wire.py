@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import msgpack
 import polars as pl
@@ -42,9 +43,21 @@ def test_plans_come_back_as_they_were_sent(plan):
     assert len(packed) < 1_000
 
 
+def test_a_plan_carries_the_elements_of_its_job_and_one_without_any_is_written_as_ever():
+    plan = PLANS[0]
+    assert "elements" not in plan.to_wire()
+    keyed = replace(plan, elements={"sources": [], "types": [{"name": "Word"}], "elements": []})
+    packed = msgpack.unpackb(msgpack.packb(keyed.to_wire()))
+    assert packed == plan.to_wire() | {"elements": keyed.elements}
+    assert Plan.from_wire(packed) == keyed
+    # What is computed of a pane is the same, whatever brings the events.
+    assert keyed.shared_part() == plan.shared_part()
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        {"elements": [1]},
         {"version": 6},
         {"version": True},
         {"stream": 5},
