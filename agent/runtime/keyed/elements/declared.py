@@ -1,0 +1,109 @@
+"""Declared elements: aggregates, joins and tops, which are computed on columns without any Python per event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agent.programs.element_graph import Element, EventType
+from agent.runtime.function.spill import SpillArea
+from agent.runtime.keyed.elements.outputs import (
+    event_type,
+    field_type,
+    join_keys,
+    output_fields,
+    plan_of,
+    refusal,
+)
+from agent.runtime.keyed.elements.runtime import Compact, ElementRuntime
+from query import Plan
+
+RUNNING = ("count", "sum", "min", "max", "avg")
+"""The aggregates whose value after each event can be told on columns."""
+TOP_MAX = 10_000
+WITHIN_MS_MAX = 366 * 86_400_000
+
+
+def check(element: Element, types: Mapping[str, EventType]) -> None:
+    """Raises `query.PlanError` unless a declared element can run on these types of events."""
+    kinds = {"aggregate": _check_aggregate, "join": _check_join, "top": _check_top}
+    for read in element.inputs:
+        of = event_type(element, types, read.type)
+        if read.key is None:
+            raise refusal(element, f"is of kind {element.kind}, which needs a key: give one for {read.type}")
+        for name in read.key:
+            field_type(element, of, name)
+    if element.kind not in kinds:
+        raise refusal(element, f"is {element.kind}, which is not declared")
+    kinds[element.kind](element, types)
+    output_fields(element, types)
+
+
+def lag_ms(element: Element) -> int:
+    """The time (ms) by which what an element emits may lie behind the watermark of what it reads."""
+    return int(element.options["within_ms"]) if element.kind == "join" else 0
+
+
+def runtime_of(element: Element, types: Mapping[str, EventType], room: SpillArea | None) -> ElementRuntime:
+    """Computes a declared element that `check` has accepted; what does not fit memory goes to a `room`."""
+    raise refusal(element, f"cannot run on {len(types)} types{room or ''} yet")
+
+
+def compact(element: Element) -> Compact:
+    """Puts the frames of a declared element's tables into one: the whole state first, then its changes."""
+    raise refusal(element, "cannot run yet")
+
+
+def _check_aggregate(element: Element, types: Mapping[str, EventType]) -> None:
+    if len(element.inputs) != 1:
+        raise refusal(element, "aggregates several types: it takes one")
+    plan, read = plan_of(element), element.inputs[0]
+    if plan.kind != "aggregate" or plan.reads_rows or plan.outer is not None or plan.branches:
+        raise refusal(element, "is no plain SELECT key, aggregate FROM type GROUP BY key")
+    keys = [key.expression.name for key in plan.keys if hasattr(key.expression, "name")]
+    if keys != list(read.key or []):
+        raise refusal(element, f"groups by {', '.join(keys) or 'nothing'}, and its key is {', '.join(read.key or [])}")
+    for column in plan.columns:
+        if field_type(element, types[read.type], column.path[0]) != column.type or len(column.path) != 1:
+            raise refusal(element, f"reads {'.'.join(column.path)} as {column.type}, which {read.type} has not")
+    if plan.windowing is None:
+        _check_running(element, plan)
+    elif plan.windowing.session is not None or plan.windowing.changes or len(plan.windowing.sizes) != 1:
+        raise refusal(element, "has windows of one size each: no sessions, EMIT CHANGES or several sizes")
+
+
+def _check_running(element: Element, plan: Plan) -> None:
+    if plan.having is not None or plan.order or plan.limit is not None:
+        raise refusal(element, "has no window: HAVING, ORDER BY and LIMIT are of windows")
+    for one in plan.aggregates:
+        if one.function not in RUNNING or one.type == "any":
+            text = f"{one.function.upper()} of {one.type}" if one.type == "any" else one.function.upper()
+            known = ", ".join(name.upper() for name in RUNNING)
+            raise refusal(element, f"has no window and {text}: after each event it can tell {known}; give it a window")
+
+
+def _check_join(element: Element, types: Mapping[str, EventType]) -> None:
+    options = element.options
+    if [read.type for read in element.inputs] not in ([options.get("left"), options.get("right")],):
+        raise refusal(element, "joins two types, its left and its right one, in this order")
+    left, right = (event_type(element, types, options[side]) for side in ("left", "right"))
+    for names in zip(*join_keys(element), strict=True):
+        ours, theirs = (field_type(element, of, name) for of, name in zip((left, right), names, strict=True))
+        if ours != theirs:
+            raise refusal(element, f"compares {names[0]}, which is {ours}, with {names[1]}, which is {theirs}")
+    within = options.get("within_ms")
+    if type(within) is not int or not 0 <= within <= WITHIN_MS_MAX:
+        raise refusal(element, "has no `within_ms` from 0 ms to 366 days")
+    if options.get("mode", "first") not in ("first", "all"):
+        raise refusal(element, f"has the mode {options['mode']!r}: it is first or all")
+
+
+def _check_top(element: Element, types: Mapping[str, EventType]) -> None:
+    options, read = element.options, element.inputs[0]
+    if len(element.inputs) != 1:
+        raise refusal(element, "takes several types: it takes one")
+    if field_type(element, types[read.type], options.get("by")) not in ("integer", "number", "timestamp"):
+        raise refusal(element, f"orders by {options['by']}, which is no number")
+    if type(options.get("k")) is not int or not 1 <= options["k"] <= TOP_MAX:
+        raise refusal(element, f"has no `k` from 1 to {TOP_MAX:,}")
+    if element.every_s is None:
+        raise refusal(element, "has no `every_s`: how often shall it be shown?")
