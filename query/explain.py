@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import TYPE_CHECKING, cast
 
-from query.binder.analysis import CASTS_TO
 from query.execution.event_stage import cheap_and_costly, shared_calls
-from query.functions import FUNCTIONS
 from query.functions.aggregates import AGGREGATES
 from query.model.expression import Constant, Operation, Reference, references
 from query.model.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
-from query.model.timestamps import format_timestamp
 from query.plan.plan import Plan
+from query.plan.spelling import Spelling
 from query.plan.walk import event_expressions
 from query.plan.windows import tumbling
 from query.syntax import ast
-from query.syntax.printer import format_expression, format_name, format_source, format_streams
+from query.syntax.printer import format_name, format_source, format_streams
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -143,7 +140,6 @@ def _size(size: PlanWindowSize) -> str:
     return f"{duration(size.size_ms)}{every}"
 
 
-_CASTS = {operator: type_ for type_, operator in CASTS_TO.items()}
 READ_BY_ONE = "nothing: what is read is with the master already"
 
 
@@ -180,7 +176,7 @@ def explain(plan: Plan, rules: Sequence[Rule] = (), *, live: bool = True) -> Exp
     >>> explained.agent
     ('read store, hits', 'keep events WHERE hits > 0', 'aggregate per window and store: SUM(hits)')
     """
-    events = _Spelling(_event_columns(plan))
+    events = Spelling(_event_columns(plan))
     groups = _groups(plan, events)
     keys = tuple(events(key.expression) for key in plan.keys)
     aggregates = tuple(aggregate_texts(plan).values())
@@ -218,7 +214,7 @@ def explain(plan: Plan, rules: Sequence[Rule] = (), *, live: bool = True) -> Exp
     )
 
 
-def _shown_steps(plan: Plan, shown: _Spelling, groups: _Spelling, order: list[str]) -> Iterator[str]:
+def _shown_steps(plan: Plan, shown: Spelling, groups: Spelling, order: list[str]) -> Iterator[str]:
     yield f"SELECT {', '.join(_outputs(plan, shown))}"
     if plan.having is not None:
         yield f"keep groups HAVING {groups(plan.having)}"
@@ -247,7 +243,7 @@ def aggregate_texts(plan: Plan) -> dict[str, str]:
     >>> aggregate_texts(plan)
     {'a0': 'COUNT(DISTINCT user)'}
     """
-    groups = _groups(plan, _Spelling(_event_columns(plan)))
+    groups = _groups(plan, Spelling(_event_columns(plan)))
     return {one.name: groups(Reference(one.name, one.type)) for one in plan.aggregates}
 
 
@@ -262,7 +258,7 @@ def _reading_steps(plan: Plan) -> Iterator[str]:
     if not plan.branches:
         yield _reading_step(plan)
     for branch in plan.branches:
-        spelled = _Spelling({column.name: _column(column.path) for column in branch.columns})
+        spelled = Spelling({column.name: _column(column.path) for column in branch.columns})
         made = zip(plan.columns, branch.outputs, strict=True)
         shown = ", ".join(f"{spelled(output)} AS {format_name(column.name)}" for column, output in made)
         kept = "" if branch.where is None else f" of events WHERE {spelled(branch.where)}"
@@ -277,7 +273,7 @@ def _reading_step(plan: Plan) -> str:
     return f"only beside this job's master, which {plan.stream} sends {what}: read {columns}"
 
 
-def _join_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
+def _join_steps(plan: Plan, events: Spelling) -> tuple[str, ...]:
     join = plan.join
     if join is None:
         return ()
@@ -296,7 +292,7 @@ def _join_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
     )
 
 
-def _where_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
+def _where_steps(plan: Plan, events: Spelling) -> tuple[str, ...]:
     if plan.where is None:
         return ()
     cheap, costly = cheap_and_costly(plan.where)
@@ -305,7 +301,7 @@ def _where_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
     return (f"keep events WHERE {events(cheap)}", f"of those that are left, where they are few, AND {events(costly)}")
 
 
-def _sharing_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
+def _sharing_steps(plan: Plan, events: Spelling) -> tuple[str, ...]:
     shared = sorted(events(call) for call in shared_calls(event_expressions(plan)))
     return (f"compute once for each event: {', '.join(shared)}",) if shared else ()
 
@@ -344,7 +340,7 @@ def _rows_steps(plan: Plan, order: list[str]) -> tuple[str, str]:
     return f"keep {most} {by}", f"keep {most} of all agents below"
 
 
-def _outputs(plan: Plan, spelled: _Spelling) -> list[str]:
+def _outputs(plan: Plan, spelled: Spelling) -> list[str]:
     texts = [(spelled(output.expression), output.name) for output in plan.output]
     return [text if name in (text, text.strip('"')) else f"{text} AS {format_name(name)}" for text, name in texts]
 
@@ -357,16 +353,16 @@ def _column(path: tuple[str, ...]) -> ast.Expression | ast.Star:
     return ast.Star() if path == ("*",) else ast.ColumnRef(path)
 
 
-def _groups(plan: Plan, events: _Spelling) -> _Spelling:
+def _groups(plan: Plan, events: Spelling) -> Spelling:
     """The ELF QL expressions of keys and aggregates, by their names in the plan."""
     names: dict[str, ast.Expression | ast.Star] = {key.name: events.tree(key.expression) for key in plan.keys}
     arguments = {argument.name: argument.expression for argument in plan.arguments}
     for one in plan.aggregates:
         names[one.name] = _aggregate_call(one, None if one.argument is None else arguments[one.argument], events)
-    return _Spelling(names)
+    return Spelling(names)
 
 
-def _aggregate_call(one: PlanAggregate, argument: Expression | None, events: _Spelling) -> ast.AggregateCall:
+def _aggregate_call(one: PlanAggregate, argument: Expression | None, events: Spelling) -> ast.AggregateCall:
     function, where = AGGREGATES[one.function.upper()], None
     if isinstance(argument, Operation) and argument.operator == "filter":
         condition, argument = argument.operands
@@ -379,67 +375,3 @@ def _aggregate_call(one: PlanAggregate, argument: Expression | None, events: _Sp
     constants = [ast.Literal(value, "integer" if isinstance(value, int) else "number") for value in given]
     first = ast.Star() if argument is None else events.tree(argument)
     return ast.AggregateCall(function.name, (first, *constants), function.distinct, where)
-
-
-class _Spelling:
-    """Turns expressions of a plan back into ELF QL; names that are not given are the bounds of a window."""
-
-    def __init__(self, names: Mapping[str, ast.Expression | ast.Star]) -> None:
-        self._names = names
-
-    def __call__(self, expression: Expression) -> str:
-        return format_expression(self.tree(expression))
-
-    def tree(self, expression: Expression) -> ast.Expression | ast.Star:
-        match expression:
-            case Constant():
-                return _literal(expression)
-            case Reference(name=name):
-                return self._names.get(name) or ast.ColumnRef((name,))
-            case Operation(operator=operator, operands=operands):
-                return _operation(operator, tuple(cast("ast.Expression", self.tree(one)) for one in operands))
-
-
-def _literal(literal: Constant) -> ast.Expression:
-    if literal.type == "timestamp" and isinstance(literal.value, int):
-        return ast.Literal(format_timestamp(literal.value) or str(literal.value), "string")
-    return ast.Literal(literal.value, "null" if literal.value is None else literal.type)
-
-
-def _operation(operator: str, operands: tuple[ast.Expression, ...]) -> ast.Expression:
-    match operator, operands:
-        case "and" | "or", _:
-            return ast.Logical(operator.upper(), operands)
-        case "not", (ast.In() | ast.Between() | ast.Like() | ast.IsNull() as predicate,):
-            return replace(predicate, negated=not predicate.negated)
-        case "not", (operand,):
-            return ast.Unary("NOT", operand)
-        case "negate", (operand,):
-            return ast.Unary("-", operand)
-        case "in", (operand, *items):
-            return ast.In(operand, tuple(items))
-        case "||", (first, *others):
-            return reduce(lambda left, right: ast.Binary("||", left, right), others, first)
-        case "between", (operand, low, high):
-            return ast.Between(operand, low, high)
-        case "like" | "ilike" | "rlike", (operand, pattern):
-            return ast.Like(operand, pattern, operator=operator.upper())
-        case "case", (*branches, otherwise):
-            return _case(None, branches, otherwise)
-        case "switch", (operand, *branches, otherwise):
-            return _case(operand, branches, otherwise)
-        case _, (operand,) if operator in _CASTS:
-            return ast.Cast(operand, _CASTS[operator])
-        case _, _ if operator in FUNCTIONS:
-            return ast.FunctionCall(operator, operands)
-        case "is_null", (operand,):
-            return ast.IsNull(operand)
-        case _:
-            left, right = operands
-            return ast.Binary(operator, left, right)
-
-
-def _case(subject: ast.Expression | None, branches: list[ast.Expression], otherwise: ast.Expression) -> ast.Case:
-    pairs = tuple(zip(branches[::2], branches[1::2], strict=True))
-    is_left_out = isinstance(otherwise, ast.Literal) and otherwise.value is None
-    return ast.Case(subject, pairs, None if is_left_out else otherwise)

@@ -5,15 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from query.binder.clauses import aggregate_of, check_windows, join_keys, parameters_of, stragglers_of, windowing_of
+from query.binder.clauses import (
+    aggregate_of,
+    check_windows,
+    join_keys,
+    parameters_of,
+    stragglers_of,
+    windowing_of,
+    within_ms_of,
+)
 from query.binder.inference import Inference
 from query.functions import FUNCTIONS, ConstantError
 from query.functions.aggregates import AGGREGATES, WIDE_MAX, AggregateFunction, Parameters
 from query.model.errors import QueryError, SourceSpan
 from query.model.expression import Constant, Expression, Operation, Reference
-from query.model.limits import INTEGER_MAX, ROWS_MAX, TREES_MAX
+from query.model.limits import INTEGER_MAX, JOINED_COLUMNS_MAX, ROWS_MAX, TREES_MAX
 from query.model.timestamps import parse_timestamp
-from query.model.types import BRANCHES_MAX, TypeMismatchError
+from query.model.types import BRANCHES_MAX, CASTS_TO, TypeMismatchError
 from query.plan.operations import REGEXES_MAX, is_regex, operation
 from query.plan.plan import Argument, Output, Plan, PlanAggregate, PlanColumn, PlanJoin, PlanKey, PlanOrder
 from query.syntax import ast
@@ -26,14 +34,6 @@ if TYPE_CHECKING:
     from query.binder.scope import Scope
 
 ROWS_DEFAULT = 1_000
-CASTS_TO = {
-    "VARCHAR": "to_string",
-    "BIGINT": "to_integer",
-    "DOUBLE": "to_number",
-    "BOOLEAN": "to_boolean",
-    "TIMESTAMP": "to_timestamp",
-}
-"""The types of CAST, and the operators of plans that make them."""
 _KINDS = {"BIGINT": "number", "DOUBLE": "number", "BOOLEAN": "boolean", "TIMESTAMP": "time", "VARCHAR": "text"}
 
 
@@ -117,9 +117,18 @@ class Analysis:
             return None
         pairs = join_keys(join, self._scope, self._query.text)
         keys = tuple((self._scope.resolve(ours).name, self._scope.resolve(theirs).name) for ours, theirs in pairs)
-        name, is_app = join.source.name, isinstance(join.source, ast.App)
-        app, table = (name, None) if is_app else (None, name)
-        return PlanJoin(app, join.source.qualifier, join.outer, columns, keys, table)
+        name, alias = join.source.name, join.source.qualifier
+        match join.source:
+            case ast.App():
+                return PlanJoin(name, alias, join.outer, columns, keys)
+            case ast.TableRef():
+                return PlanJoin(None, alias, join.outer, columns, keys, name)
+        if len(self._columns) > JOINED_COLUMNS_MAX:
+            message = f"a join of streams reads at most {JOINED_COLUMNS_MAX} columns: here are {len(self._columns):,}"
+            raise self._error(message, join.span)
+        within_ms, events = within_ms_of(join, self._query.text), self._query.source
+        assert isinstance(events, ast.Stream)
+        return PlanJoin(None, alias, join.outer, columns, keys, None, name, within_ms, events.qualifier)
 
     def _limit(self, *, grouped: bool) -> int | None:
         limit = self._query.limit

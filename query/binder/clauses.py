@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from query.functions import FUNCTIONS
 from query.functions.aggregates import AGGREGATES, AggregateFunction, ParameterError, Parameters
 from query.model.errors import QueryError, SourceSpan, listed, nearest
-from query.model.limits import DAY_MS, KEYS_MAX
+from query.model.limits import DAY_MS, KEYS_MAX, WITHIN_MS_MAX
 from query.plan.stragglers import LEAP_PANES_MAX, LEAP_PANES_MIN, RECOVER_MS_MAX, Stragglers
 from query.plan.windows import PlanWindowSize, Windowing, WindowsError, session
 from query.syntax import ast
@@ -84,6 +84,17 @@ def join_keys(join: ast.Join, scope: Scope, text: str) -> list[tuple[ast.ColumnR
     if len(keys) > KEYS_MAX:
         raise QueryError(f"ON may compare at most {KEYS_MAX} pairs of columns", text, join.on.span)
     return keys
+
+
+def within_ms_of(join: ast.Join, text: str) -> int:
+    """The greatest difference between the times of two joined events, 0 for a JOIN with rows; raises QueryError."""
+    if join.within is None:
+        return 0
+    within_ms = _ms(join.within)
+    if not 1 <= within_ms <= WITHIN_MS_MAX:
+        hint = "events of the joined stream are kept for so long: as in WITHIN 30 MINUTES"
+        raise QueryError("WITHIN takes 1 millisecond to 1 day", text, join.within.span, hint=hint)
+    return within_ms
 
 
 def _conjuncts(condition: ast.Expression) -> Iterator[ast.Expression]:

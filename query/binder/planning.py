@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def bind(query: ast.Query, known: Known) -> Plan:
     """The plan of a query as it is written; raises QueryError for a query that cannot run."""
     plan = _bind(resolved(query, known), known)
-    if len(plan.stream) > STREAMS_CHARACTERS_MAX and query.source is not None:
+    joined = "" if plan.join is None else plan.join.stream or ""
+    if max(len(plan.stream), len(joined)) > STREAMS_CHARACTERS_MAX and query.source is not None:
         hint = 'a pattern names several, as in FROM "web-*"'
         message = f"a query names at most {STREAMS_CHARACTERS_MAX} characters of streams"
         raise QueryError(message, query.text, query.source.span, hint=hint)

@@ -25,12 +25,13 @@ _ROWS = Schema({}, open=True)
 @dataclass(frozen=True, slots=True)
 class QuerySource:
     """A source of a query. `name` is its name in a plan, `shown` its name for people; `qualifier` addresses its
-    columns."""
+    columns. `is_joined_stream`: its events are joined with those of FROM's stream, neither side comes first."""
 
     name: str
     shown: str
     qualifier: str | None
     schema: Schema
+    is_joined_stream: bool = False
 
     def has(self, node: ast.ColumnRef) -> bool:
         """Whether this column is known; `*` among the known columns means that the columns are unknown."""
@@ -53,10 +54,16 @@ def sources_of(query: ast.Query, known: Known) -> tuple[QuerySource, ...]:
 
 
 def joined_source(query: ast.Query, first: QuerySource, known: Known) -> QuerySource:
-    """The joined source; raises QueryError if it has the name of FROM's source."""
+    """The joined source; raises QueryError if it has the name of FROM's source, or is a stream that is not there."""
     assert query.join is not None
     table = query.join.source
-    joined = _app(table) if isinstance(table, ast.App) else _table(table, known)
+    match table:
+        case ast.App():
+            joined = _app(table)
+        case ast.TableRef():
+            joined = _table(table, known)
+        case ast.Stream():
+            joined = _joined_stream(query, table, known)
     if joined.qualifier == first.qualifier:
         hint = f"give one another name with AS, as in {format_source(replace(table, alias='other'))}"
         message = f"both sides of JOIN are called {format_name(joined.qualifier or '')}"
@@ -71,6 +78,21 @@ def _app(app: ast.App) -> QuerySource:
 def _table(table: ast.TableRef, known: Known) -> QuerySource:
     schema = known.tables.get(table.name, _ROWS)
     return QuerySource(table.name, format_source(ast.TableRef(table.name)), table.qualifier, schema)
+
+
+def _joined_stream(query: ast.Query, stream: ast.Stream, known: Known) -> QuerySource:
+    source = query.source
+    if isinstance(source, ast.App) or (isinstance(source, ast.Subquery) and len(source.branches) > 1):
+        what = "results of another job" if isinstance(source, ast.App) else "events of UNION ALL"
+        hint = "FROM names a stream, or several as one, where a stream is joined"
+        raise QueryError(f"{what} are not joined with a stream", query.text, stream.span, hint=hint)
+    for one in (source, stream):
+        if isinstance(one, ast.Stream) and one.alias is None and is_pattern(one.name):
+            hint = f"as in {format_source(replace(one, alias='other'))}"
+            message = "several streams that are joined need one name for all, given with AS"
+            raise QueryError(message, query.text, one.span, hint=hint)
+    name, schema = _selected(stream, query.text, known.streams)
+    return QuerySource(name, format_streams(name), stream.qualifier, schema, is_joined_stream=True)
 
 
 def _stream(query: ast.Query, catalog: Mapping[str, Schema]) -> QuerySource:
@@ -91,18 +113,22 @@ def stream_schema(query: ast.Query, catalog: Mapping[str, Schema]) -> tuple[str,
             return next(iter(catalog.items()))
         raise _stream_left_out(query, catalog)
     assert not isinstance(query.source, ast.Subquery)
-    name, span = query.source.name, query.source.span
+    return _selected(query.source, query.text, catalog)
+
+
+def _selected(source: ast.Stream | ast.App, text: str, catalog: Mapping[str, Schema]) -> tuple[str, Schema]:
+    name, span = source.name, source.span
     if name in catalog:
         return name, catalog[name]
     if not catalog:
-        raise QueryError("there is no stream to read", query.text, span)
+        raise QueryError("there is no stream to read", text, span)
     found: dict[str, Schema] = {}
     for pattern in patterns(name):
         selected = {stream: schema for stream, schema in catalog.items() if selects(pattern, stream)}
         if not selected:
             guess = None if is_pattern(pattern) else nearest(pattern, catalog)
             hint = f"did you mean {guess}?" if guess else f"the streams are {listed(sorted(catalog))}"
-            raise QueryError(f"there is no stream {format_name(pattern)}", query.text, span, hint=hint)
+            raise QueryError(f"there is no stream {format_name(pattern)}", text, span, hint=hint)
         found |= selected
     return name, _merged(list(found.values()))
 
@@ -180,9 +206,16 @@ class Scope:
             if len(node.parts) > 1 and node.parts[0] == source.qualifier:
                 return side, node.parts[1:]
         first, *joined = self._sources
-        if not joined or first.has(node):
+        if not joined:
             return 0, node.parts
-        if not first.schema.open:
+        if joined[0].is_joined_stream:
+            has = [source.has(node) for source in self._sources]
+            sides = has if any(has) else [source.schema.open for source in self._sources]
+            if not all(sides):
+                return int(sides[1]), node.parts
+        elif first.has(node):
+            return 0, node.parts
+        elif not first.schema.open:
             return 1, node.parts
         shown = ".".join(map(format_name, node.parts))
         hint = f"say whose it is, as in {format_name(joined[0].qualifier or '')}.{shown}"
@@ -194,7 +227,8 @@ class Scope:
             message = f"the query uses more than {COLUMNS_MAX:,} columns"
             raise QueryError(message, self._text, node.span)
         source = self._sources[side]
-        named = (source.qualifier or source.name, *path) if side else path
+        is_qualified = side or self._sources[-1].is_joined_stream
+        named = (source.qualifier or source.name, *path) if is_qualified else path
         column = PlanColumn(self._free_name(named), path, self._type(source, path, node))
         self._by_path[side, path] = self._by_name[column.name] = column
 

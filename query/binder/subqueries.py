@@ -51,8 +51,10 @@ def _columns(query: ast.Query, star: ast.SelectItem, scope: Scope) -> list[ast.S
     names = scope.every_name()
     if names is None:
         hint = "name the columns to show"
-        is_table = query.join is not None and isinstance(query.join.source, ast.TableRef)
-        rows = "the rows of a table" if is_table else "another job's results"
+        joined = None if query.join is None else query.join.source
+        rows = "the rows of a table" if isinstance(joined, ast.TableRef) else "another job's results"
+        if isinstance(joined, ast.Stream):
+            rows = "the events of two streams"
         raise QueryError(f"what columns {rows} have is not known before", query.text, star.span, hint=hint)
     if not names:
         hint = "name the columns to show"

@@ -20,6 +20,9 @@ TREES_MAX = 64
 TABLE_ROWS_MAX = 100_000
 TABLE_BYTES_MAX = 8 << 20
 WINDOW_DAYS_MAX = 36_500
+# Upper bounds on a join of two streams: on its WITHIN, and on the columns it reads of both.
+WITHIN_MS_MAX = 86_400_000
+JOINED_COLUMNS_MAX = 128
 SUBQUERIES_MAX = 8
 BRANCHES_OF_UNION_MAX = 16
 # Upper bound on the text of a selection of streams, as jobs carry it.

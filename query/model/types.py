@@ -20,6 +20,14 @@ CASTS = {
     "to_timestamp": "timestamp",
 }
 """Operators that cast, with the type of their result."""
+CASTS_TO = {
+    "VARCHAR": "to_string",
+    "BIGINT": "to_integer",
+    "DOUBLE": "to_number",
+    "BOOLEAN": "to_boolean",
+    "TIMESTAMP": "to_timestamp",
+}
+"""The types of CAST, and the operators of plans that make them."""
 BRANCHES_MAX = 200
 WINDOW_BOUNDS = ("window_start", "window_end")
 # What event frames carry beside the columns.

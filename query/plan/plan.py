@@ -99,10 +99,13 @@ class PlanColumn:
 @dataclass(frozen=True, slots=True)
 class PlanJoin:
     """A look-up of each event in rows, before `where`: rows of another job's latest result (`app`), or of a file that
-    every agent has (`table`); one of the two is None.
+    every agent has (`table`), or events of a `stream`; two of the three are None.
 
     `alias` is for people. `columns` are the columns needed of the rows; of each pair of `keys`, the first is a column
     of the events, the second a column of the rows. `outer` keeps events without a row, with NULL for these columns.
+
+    Events of a stream are met where their times differ by `within_ms` at most; `events` is the alias of those they
+    meet. Such a join never travels: the planner turns it into keyed elements.
     """
 
     app: str | None
@@ -111,6 +114,9 @@ class PlanJoin:
     columns: tuple[PlanColumn, ...]
     keys: tuple[tuple[str, str], ...]
     table: str | None = None
+    stream: str | None = None
+    within_ms: int = 0
+    events: str = ""
 
 
 @dataclass(frozen=True, slots=True)

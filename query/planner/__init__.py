@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from query.planner.stream_joins import lower_join
+
 if TYPE_CHECKING:
     from query.plan.plan import Plan
 
@@ -20,7 +22,8 @@ TREES_CHOSEN_MAX = 16
 
 
 def plan_execution(plan: Plan) -> Plan:
-    """The plan with each setting of its execution that the query leaves open."""
+    """The plan with each setting of its execution that the query leaves open, and a join of streams as elements."""
+    plan = lower_join(plan)
     return plan if plan.trees_stated else replace(plan, trees=_trees(plan))
 
 

@@ -234,11 +234,16 @@ class OrderItem:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The streams that FROM names: see `query.model.streams`."""
+    """The streams that FROM, or JOIN, names: see `query.model.streams`."""
 
     name: str
     alias: str | None = None
     span: SourceSpan = field(default=SourceSpan(), compare=False)
+
+    @property
+    def qualifier(self) -> str:
+        """The name that qualifies its columns in a JOIN."""
+        return self.name if self.alias is None else self.alias
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,12 +291,16 @@ class Subquery:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`[LEFT] JOIN source ON condition`; `outer` is a LEFT one, which keeps events without a match."""
+    """`[LEFT] JOIN source [WITHIN within] ON condition`; `outer` is a LEFT one, which keeps events without a match.
 
-    source: App | TableRef
+    Events of a stream are joined WITHIN a time, rows are not.
+    """
+
+    source: App | TableRef | Stream
     on: Expression
     outer: bool = False
     span: SourceSpan = field(default=SourceSpan(), compare=False)
+    within: Duration | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ _KEYWORDS = {
     "_FROM": "FROM",
     "_JOIN": "JOIN",
     "LEFT_OUTER": "LEFT JOIN",
+    "_WITHIN": "WITHIN",
     "_ON": "ON",
     "_WHERE": "WHERE",
     "_GROUP": "GROUP BY",
@@ -144,6 +145,8 @@ class _Unexpected:
             return self._error("TREES needs a whole number, as in TREES 4", "")
         if before == "AFTER" and self._accepted == {"INTEGER"}:
             return self._error("AFTER needs a whole number of panes, as in AFTER 2 PANES", "")
+        if "_WITHIN" in self._accepted and (token.upper() == "WITHIN" or before == "WITHIN"):
+            return self._error("WITHIN needs a length of time, as in WITHIN 30 MINUTES", "")
         if before == "WINDOWING":
             return self._error("WINDOWING needs a whole number, as in WINDOWING 30 SECONDS", "")
         if self._accepted == {"INTEGER"} and before in ("EVERY", "SIZE", "GRACE", "SESSION", "FOR"):

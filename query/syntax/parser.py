@@ -51,6 +51,7 @@ from query.syntax.ast import (
 )
 from query.syntax.error_messages import syntax_error
 from query.syntax.grammar import grammar, grammar_text
+from query.syntax.printer import format_source
 from query.syntax.size import check_size
 
 if TYPE_CHECKING:
@@ -252,12 +253,22 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return found
 
     def join(self, meta: Meta, parts: list[Any]) -> Join:
-        kind, source, on = parts
-        if not isinstance(source, App | TableRef):
-            what, name = ("stream", source.name) if isinstance(source, Stream) else ("sub-query", "products")
-            hint = f"JOIN takes the results of a job, as in JOIN app('{name}'), or rows of a file, as table('{name}')"
-            raise QueryError(f"a {what} cannot be joined", self._text, source.span, hint=hint)
-        return Join(source, on, kind is not None and kind.type == "LEFT_OUTER", _span(meta))
+        kind, source, within, on = parts
+        if isinstance(source, Subquery):
+            hint = "JOIN takes a stream, the results of a job, as JOIN app('NAME'), or rows of a file, as table('NAME')"
+            raise QueryError("a sub-query cannot be joined", self._text, source.span, hint=hint)
+        if isinstance(source, Stream) and within is None:
+            rows = "the results of a job are app('NAME'), rows of a file table('NAME')"
+            hint = f"as in JOIN {format_source(source)} WITHIN 30 MINUTES ON ...; {rows}"
+            message = "a stream is joined within a time: what of it may meet an event has to end"
+            raise QueryError(message, self._text, source.span, hint=hint)
+        if not isinstance(source, Stream) and within is not None:
+            message = "WITHIN is for two streams: these are rows, which have no time of their own"
+            raise QueryError(message, self._text, within.span, hint="leave WITHIN out")
+        return Join(source, on, kind is not None and kind.type == "LEFT_OUTER", _span(meta), within)
+
+    def within(self, _: Meta, parts: list[Duration]) -> Duration:
+        return parts[0]
 
     def where_clause(self, _: Meta, parts: list[Expression]) -> Expression:
         return parts[0]

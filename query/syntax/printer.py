@@ -110,7 +110,8 @@ def format_streams(name: str) -> str:
 
 def format_join(join: Join) -> str:
     """The JOIN clause."""
-    return f"{'LEFT ' if join.outer else ''}JOIN {format_source(join.source)} ON {format_expression(join.on)}"
+    within = "" if join.within is None else f" WITHIN {_duration(join.within)}"
+    return f"{'LEFT ' * join.outer}JOIN {format_source(join.source)}{within} ON {format_expression(join.on)}"
 
 
 def format_window(window: WindowClause) -> str:

@@ -115,12 +115,12 @@ name the columns to show""",
 line 1, column 36: b cannot stand here
   SELECT path FROM web JOIN app('b') b ON path = b.path
                                      ^
-expected ON or AS; another name is given with AS, as in AS b""",
+expected WITHIN, ON or AS; another name is given with AS, as in AS b""",
     "SELECT path FROM web JOIN shop ON path = shop.path": """
-line 1, column 27: a stream cannot be joined
+line 1, column 27: a stream is joined within a time: what of it may meet an event has to end
   SELECT path FROM web JOIN shop ON path = shop.path
                             ^^^^
-JOIN takes the results of a job, as in JOIN app('shop'), or rows of a file, as table('shop')""",
+as in JOIN shop WITHIN 30 MINUTES ON ...; the results of a job are app('NAME'), rows of a file table('NAME')""",
     "SELECT path FROM web RIGHT JOIN app('b') ON path = b.path": """
 line 1, column 22: ELF QL has no RIGHT
   SELECT path FROM web RIGHT JOIN app('b') ON path = b.path
@@ -135,7 +135,7 @@ expected JOIN""",
 line 1, column 36: WHERE cannot stand here
   SELECT path FROM web JOIN app('b') WHERE status = 1
                                      ^^^^^
-expected ON""",
+expected WITHIN or ON""",
     "SELECT path FROM web WHERE status = 1 JOIN app('b') ON path = b.path": """
 line 1, column 39: JOIN cannot stand here
   SELECT path FROM web WHERE status = 1 JOIN app('b') ON path = b.path

@@ -24,10 +24,10 @@ from query import (
     format_query,
     parse,
 )
-from query.binder.analysis import CASTS_TO
 from query.functions import FUNCTIONS
 from query.functions.function import TEXT_BYTES_MAX, ConstantError
 from query.functions.regexes import SIZE_MAX, check_regex, compiled_size
+from query.model.types import CASTS_TO
 from query.syntax import ast
 from query.syntax.printer import format_expression
 

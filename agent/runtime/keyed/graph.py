@@ -311,5 +311,10 @@ def _with_fields(graph: ElementGraph, source: CheckedSource) -> EventType:
     if type_ is None:
         raise PlanError(f"source {source.type}: is no type of the job")
     fields = [(output.name, output.type) for output in source.plan.output]
-    _require(type_.fields in ([], fields), f"source {source.type}: its fields are not the columns of its plan")
-    return msgspec.structs.replace(type_, fields=fields)
+    given = type_.fields or fields
+    # Values of any type travel as texts: so may others, which then stay what they are, integers among numbers too.
+    alike = [name for name, _ in given] == [name for name, _ in fields] and all(
+        kind in ("any", own) for (_, kind), (_, own) in zip(given, fields, strict=True)
+    )
+    _require(alike, f"source {source.type}: its fields are not the columns of its plan")
+    return msgspec.structs.replace(type_, fields=given)
