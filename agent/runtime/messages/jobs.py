@@ -29,6 +29,23 @@ from agent.runtime.messages.descriptions import (
     StreamDescription,
     StreamSample,
 )
+from agent.runtime.messages.elements import (
+    CommitHeld,
+    CommitRecord,
+    ElementCredit,
+    ElementLoad,
+    ElementReset,
+    ElementRows,
+    ElementTimeReport,
+    ElementTimes,
+    FindHosts,
+    MoveNodes,
+    NodeBallots,
+    NodeHosts,
+    NodesMoved,
+    RoutedRows,
+    RoutedTaken,
+)
 from agent.runtime.messages.mastership import (
     FollowAnswer,
     FollowQuestion,
@@ -544,4 +561,6 @@ CODEC: Codec[Message] = Codec(
     | OverRequest | OverAnswer
     | MasterRequest | FollowQuestion | FollowAnswer | MasterQuestion | MasterAnswer
     | RackAnnouncement | HoldersNote | Copies | CopyAck | CopyRequest | CopyResponse | CopyPart | CopyPartAck
+    | ElementRows | RoutedRows | RoutedTaken | ElementCredit | ElementReset | FindHosts | NodeHosts | NodeBallots
+    | CommitRecord | CommitHeld | MoveNodes | NodesMoved | ElementLoad | ElementTimeReport | ElementTimes
 )  # fmt: skip

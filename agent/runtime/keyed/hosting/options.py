@@ -1,0 +1,65 @@
+"""The face of the core towards the agent around it: what it needs of the ring, and its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agent.runtime.keyed.elements.runtime import Compact
+from agent.runtime.model.fields import Message
+from overlay import Id, Peer
+
+
+class Ring(Protocol):
+    """The overlay as the core of one job sees it. Messages to this agent itself are never sent through it."""
+
+    @property
+    def me(self) -> Peer: ...
+
+    def is_root(self, key: Id) -> bool:
+        """Whether this agent is, as far as it knows, the live one closest to a key."""
+        ...
+
+    def nearest(self, key: Id, count: int) -> tuple[Peer, ...]:
+        """The live agents closest to a key, the closest first, as far as this agent knows; it may be among them."""
+        ...
+
+    def send(self, peer: Peer, message: Message, now: float) -> None:
+        """Sends to one agent. What is sent to an agent arrives in order, or not at all."""
+        ...
+
+    def route(self, key: Id, message: Message, now: float) -> None:
+        """Sends to the root of a key, which may be this agent."""
+        ...
+
+    def multicast(self, message: Message, now: float) -> None:
+        """Sends to every member of the job's group, this agent included or not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedOptions:
+    """Settings of one job on one agent.
+
+    `incarnation`: a number that is higher after each start of the agent. `standbys`: copies of guaranteed state.
+    `weight`: share of the load this agent takes; 0 makes it an idle standby. `bounded`: the input ends, and elements
+    take events in their order. `direct_hosts_max`: with more hosts than that, rows go by the ring. `compact`: by the
+    name of an element, puts the frames that a standby holds into one.
+    """
+
+    incarnation: int = 0
+    standbys: int = 2
+    weight: float = 1.0
+    bounded: bool = False
+    memory_bytes: int = 1 << 30
+    pending_rows_max: int = 1 << 18
+    pending_bytes_max: int = 256 << 20
+    direct_hosts_max: int = 256
+    commit_s: float = 0.1
+    cut_s: float = 0.02
+    batch_rows: int = 8192
+    resend_s: float = 2.0
+    lost_s: float = 30.0
+    stuck_s: float = 30.0
+    compact: Mapping[str, Compact] = field(default_factory=dict)

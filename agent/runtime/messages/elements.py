@@ -1,0 +1,194 @@
+"""Messages between the agents that host the keyed elements of one job.
+
+Rows and states travel as the bytes of `cbt.encode_frame`. Logical nodes are numbers below 1,024; arrays of them, and
+their epochs, are little-endian bytes. Places in lists stand for types and elements, as the job's graph has them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from agent.runtime.model.fields import Count, Message, Name, Number, Time
+from overlay import Peer
+
+NODES_MAX = 1024
+"""Upper bound on the logical nodes in one message; their number in a job."""
+PARTS_MAX = 4096
+"""Upper bound on the frames in one record."""
+HOPS_MAX = 8
+"""Upper bound on the times that rows are passed on."""
+LogicalNode = Annotated[int, msgspec.Meta(ge=0, lt=NODES_MAX)]
+Nodes = Annotated[list[LogicalNode], msgspec.Meta(max_length=NODES_MAX)]
+Packed = Annotated[bytes, msgspec.Meta(max_length=8 * NODES_MAX)]
+Peers = Annotated[list[Peer], msgspec.Meta(max_length=4 * NODES_MAX)]
+Members = Annotated[list[Number], msgspec.Meta(min_length=1, max_length=8)]
+Columns = Annotated[list[tuple[Annotated[str, msgspec.Meta(max_length=255)], Name]], msgspec.Meta(max_length=512)]
+Part = tuple[Literal["state", "held", "emitted", "positions"], Number, Name, Columns, bytes]
+"""A frame of a record: its kind, the element, the name of a table or type, the columns and the bytes."""
+
+
+class ElementRows(Message, frozen=True, tag=True):
+    """Emitter → host: rows of a type (its `place` in the graph), batch `number` of their session, which had `rows_before` rows before."""
+
+    place: Number
+    session: Count
+    number: Count
+    rows_before: Count
+    rows: bytes
+
+
+class RoutedRows(Message, frozen=True, tag=True):
+    """Emitter → root, by the key of `node`, and on to the host: rows of a type that is not guaranteed. `ticket` comes
+    back from the host."""
+
+    place: Number
+    origin: Peer
+    ticket: Count
+    node: LogicalNode
+    hops: Annotated[int, msgspec.Meta(ge=0, le=HOPS_MAX)]
+    rows: bytes
+
+
+class RoutedTaken(Message, frozen=True, tag=True):
+    """Host → emitter: these routed rows have come."""
+
+    tickets: Annotated[list[Count], msgspec.Meta(max_length=PARTS_MAX)]
+
+
+class ElementCredit(Message, frozen=True, tag=True):
+    """Host → emitter: batches before `received` have come, those before `done` are safe; `share` of what may be shed is
+    taken."""
+
+    place: Number
+    session: Count
+    received: Count
+    done: Count
+    share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+
+
+class ElementReset(Message, frozen=True, tag=True):
+    """Host → emitter: this session is over, begin another with what is not `done`; `elsewhere` is not hosted here."""
+
+    place: Number
+    session: Count
+    done: Count
+    elsewhere: Nodes = []  # noqa: RUF012
+
+
+class FindHosts(Message, frozen=True, tag=True):
+    """Emitter → root, by the key of the first node: answer with the hosts of these nodes. `denied`: for each the epoch
+    whose host has said that it is none, else 0."""
+
+    asker: Peer
+    nodes: Nodes
+    denied: Annotated[list[Count], msgspec.Meta(max_length=NODES_MAX)]
+
+
+class NodeHosts(Message, frozen=True, tag=True):
+    """Root → emitter: the place of the host among `peers`, and the epoch, of each node."""
+
+    peers: Peers
+    hosts: Annotated[list[tuple[LogicalNode, Count, Number]], msgspec.Meta(max_length=NODES_MAX)]
+
+
+class BallotEntry(msgspec.Struct, frozen=True, array_like=True):
+    """One logical node in a ballot about its configuration `epoch`. `members`: host first, places among the peers.
+
+    In promises `accepted` is the ballot under which the members were accepted, and the copy is that of the sender.
+    """
+
+    node: LogicalNode
+    epoch: Count
+    ballot: Count
+    members: Annotated[list[Number], msgspec.Meta(max_length=8)] = []
+    accepted: Count = 0
+    copy_epoch: Count = 0
+    copy_number: Count = 0
+
+
+class NodeBallots(Message, frozen=True, tag=True):
+    """A step of agreement on configurations: proposer → members and back, then to all that they concern.
+
+    prepare, promise, accept, accepted: as in Paxos, with one instance for each epoch of each node. chosen: is in force.
+    unknown: the sender knows nothing of the configuration before.
+    """
+
+    phase: Literal["prepare", "promise", "unknown", "accept", "accepted", "chosen"]
+    peers: Peers
+    entries: Annotated[list[BallotEntry], msgspec.Meta(max_length=NODES_MAX)]
+
+
+class CommitRecord(Message, frozen=True, tag=True):
+    """Host → standby: a part of record `number` of this session. Nodes in `whole` are there with their whole state.
+
+    `nodes`: those it concerns, as UInt16; `epochs`: their epochs, as Int64. `commit`: number of the commit at its host.
+    `is_move`: nothing is kept for the host; the state goes to where it will be hosted.
+    """
+
+    session: Count
+    number: Count
+    commit: Count
+    nodes: Packed
+    epochs: Packed
+    whole: Packed
+    watermarks: Annotated[list[Time], msgspec.Meta(max_length=64)]
+    parts: Annotated[list[Part], msgspec.Meta(max_length=PARTS_MAX)]
+    safe_commit: Count = 0
+    is_last: bool = True
+
+
+class CommitHeld(Message, frozen=True, tag=True):
+    """Standby → host: all records before `upto` of the session are held. `begin`: send the session anew from its
+    beginning; something is missing."""
+
+    session: Count
+    upto: Count
+    begin: bool = False
+
+
+class MoveNodes(Message, frozen=True, tag=True):
+    """Root → host: give these nodes, at these epochs, to another agent."""
+
+    nodes: Nodes
+    epochs: Annotated[list[Count], msgspec.Meta(max_length=NODES_MAX)]
+    to: Peer
+
+
+class NodesMoved(Message, frozen=True, tag=True):
+    """Host → root: the other agent holds the state of these nodes, which are frozen here until a new epoch."""
+
+    nodes: Nodes
+    epochs: Annotated[list[Count], msgspec.Meta(max_length=NODES_MAX)]
+    to: Peer
+
+
+class ElementLoad(Message, frozen=True, tag=True):
+    """Agent → all of the job: the number of nodes hosted here, and the weight of this agent; it may be leaving."""
+
+    peer: Peer
+    hosted: Count
+    weight: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+    is_leaving: bool = False
+
+
+class ElementTimeReport(Message, frozen=True, tag=True):
+    """Agent → master: for each type the lowest time that may still be sent here; `hosted`: a bitmap of nodes.
+    `activity` rises with all that is done here."""
+
+    serial: Count
+    lowest: Annotated[list[Time], msgspec.Meta(max_length=64)]
+    hosted: Annotated[bytes, msgspec.Meta(max_length=NODES_MAX // 8)]
+    activity: Count
+    is_idle: bool
+    seen: Count
+
+
+class ElementTimes(Message, frozen=True, tag=True):
+    """Master → all of the job: for each type the time before which no more rows of it come. `is_quiet`: nothing is left
+    to be done anywhere."""
+
+    serial: Count
+    times: Annotated[list[Time], msgspec.Meta(max_length=64)]
+    is_quiet: bool
