@@ -26,6 +26,7 @@ COMMANDS = (
     "demo",
     "doctor",
     "drain",
+    "elements",
     "follow",
     "init",
     "jobs",

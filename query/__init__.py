@@ -11,7 +11,7 @@ from query.functions import signatures
 from query.model.errors import QueryError, listed, nearest
 from query.model.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TREES_MAX
 from query.model.streams import covers, patterns, selects
-from query.model.timestamps import format_timestamp
+from query.model.timestamps import format_timestamp, parse_timestamp
 from query.model.types import Schema
 from query.optimizer import Rewriting
 from query.plan.column_tests import where_clauses
@@ -63,6 +63,7 @@ __all__ = [
     "nearest",
     "output_names",
     "parse",
+    "parse_timestamp",
     "patterns",
     "regex_size",
     "relative_error",

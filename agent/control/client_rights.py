@@ -69,6 +69,10 @@ class ClientRights:
             entries.append(msgspec.structs.replace(entry, query="") if is_hidden else entry)
         return entries
 
+    def may_read(self, who: Principal, app_id: Id) -> bool:
+        """Whether the client may read this job."""
+        return self.access.refusal(who, (Need(AccessRole.READ, "", jobs=(self.job(app_id),)),)) is None
+
     def submitted(self, job: Submit) -> None:
         """Remembers a job that was submitted here and accepted, until it is announced."""
         self._submitted.pop(job.app_id, None)

@@ -16,6 +16,7 @@ from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
 from agent.control.departure import Departure
+from agent.control.observation.element_view import asked_elements, described_elements
 from agent.control.observation.fleet_tap import FleetTap
 from agent.control.observation.fleet_view import described_fleet, described_tree
 from agent.control.observation.stream_tap import tap
@@ -36,6 +37,7 @@ from agent.runtime.requests.events import (
     AgentsDescribed,
     AskRefused,
     AskReply,
+    ElementsDescribed,
     StopReply,
     StreamSurveyed,
     UpdateRefused,
@@ -133,6 +135,8 @@ class ControlService:
                 connection.send(await self._fleet())
             case control.GetTree():
                 connection.send(await self._tree(request))
+            case control.GetElements():
+                connection.send(await self._elements(request, connection.principal))
             case control.TapRequest(everywhere=True):
                 connection.send(await FleetTap(self._driver, self._agent, request).run(connection))
             case control.TapRequest():
@@ -258,6 +262,22 @@ class ControlService:
             return control.Refused("unknown", no_job(request.app))
         found = await self._described(app_id)
         return found if isinstance(found, control.Refused) else described_tree(known, found)
+
+    async def _elements(self, request: control.GetElements, who: Principal) -> control.Elements | control.Refused:
+        if not self._driver.node.is_active:
+            return control.Refused("unavailable", NOT_JOINED)
+        known = None if request.app is None else self._agent.directory.get(self._agent.directory.app_of(request.app))
+        if request.app is not None and known is None:
+            return control.Refused("unknown", no_job(request.app))
+        pending: PendingReply[ElementsDescribed] = PendingReply()
+        self._driver.do(
+            partial(self._agent.discovery.ask_elements, partial(asked_elements, request, known), pending.resolve)
+        )
+        found = await pending.wait()
+        if found is None:
+            return control.Refused("unavailable", NO_ANSWER)
+        names = {one.app_id: one.name for one in self._agent.directory.all() if self._rights.may_read(who, one.app_id)}
+        return described_elements(request, found, names)
 
     async def _described(self, job: Id | None) -> AgentsDescribed | control.Refused:
         """The descriptions of all agents, with their places in the trees of a job."""

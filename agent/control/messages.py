@@ -17,6 +17,7 @@ from agent.runtime.messages.client_events import Acknowledged as Acknowledged
 from agent.runtime.messages.client_events import Ended as Ended
 from agent.runtime.messages.client_events import PublishedWindow as PublishedWindow
 from agent.runtime.messages.client_events import WindowsLost as WindowsLost
+from agent.runtime.messages.element_views import KEY_FIELDS_MAX, KeyText
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 AppId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
@@ -184,6 +185,18 @@ class GetTree(_Request, frozen=True, tag="tree"):
     app: Name
 
 
+class GetElements(_Request, frozen=True, tag="elements"):
+    """Describe the processing elements of a keyed job, or of all that the client may read.
+
+    `key`: send the state of the elements of this value of the key too, in text, one for each field; `element`: of this
+    one alone.
+    """
+
+    app: Name | None = None
+    key: Annotated[list[KeyText], msgspec.Meta(max_length=KEY_FIELDS_MAX)] | None = None
+    element: Annotated[str, msgspec.Meta(max_length=255)] = ""
+
+
 class TapRequest(_Request, frozen=True, tag="tap"):
     """Show new events of one of this agent's streams, or its `malformed` lines, at most `per_s` a second.
 
@@ -209,7 +222,7 @@ class GetRights(_Request, frozen=True, tag="rights"):
 Request = (
     QueryRequest | FollowRequest | AnalyseRequest | SubmitRequest | UpdateJob | UpdateBundle | StopRequest | AskRequest
     | DescribeRequest | SurveyRequest | DrainRequest | ReloadRequest | GetLog | GetJobs | GetStatus
-    | GetRights | GetFleet | GetTree | TapRequest
+    | GetRights | GetFleet | GetTree | GetElements | TapRequest
 )  # fmt: skip
 
 
@@ -513,6 +526,49 @@ class Tree(msgspec.Struct, frozen=True, tag="tree"):
     silent: int
 
 
+class ElementEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The processing elements of one prototype on one agent. See `element_views.HostedElement`."""
+
+    app: str
+    element: str
+    agent: str
+    node_id: str
+    nodes: int
+    elements: int
+    events: int
+    events_per_s: float
+    queue: int
+    emitted: int
+    evicted: int
+    shed: int
+    lost: int
+    null_keys: int
+    refused: int
+    memory_bytes: int
+    lag_s: float | None
+
+
+class ElementState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of one processing element: on which agent, in which logical node, of which epoch. `state` is None if it
+    is longer than is shown; `state_bytes` tells its size."""
+
+    element: str
+    agent: str
+    node: int
+    epoch: int
+    state: Any
+    state_bytes: int
+
+
+class Elements(msgspec.Struct, frozen=True, tag="elements"):
+    """The processing elements of jobs, by agent; `silent` agents have not answered. `states`: those of the key that was
+    asked for, of which each has one host."""
+
+    elements: list[ElementEntry]
+    states: list[ElementState] = []
+    silent: int = 0
+
+
 class TappedLine(msgspec.Struct, frozen=True):
     """An event as its columns or, where it is malformed, the line as text; `place` is the file it is from, `agent` the
     agent where all are asked."""
@@ -542,5 +598,5 @@ class Tapped(msgspec.Struct, frozen=True, tag="tapped"):
 Answer = (
     Accepted | Acknowledged | PublishedWindow | WindowsLost | Ended | Refused | Analysed | Described | Surveyed
     | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained | Reloaded
-    | Rights | Fleet | Tree | Tapped
+    | Rights | Fleet | Tree | Elements | Tapped
 )  # fmt: skip

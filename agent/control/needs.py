@@ -35,6 +35,13 @@ def _fleet(_request: control.GetFleet, _named: JobNamed) -> Need:
     return Need(AccessRole.READ, "see the fleet's agents")
 
 
+def _elements(request: control.GetElements, named: JobNamed) -> Need:
+    if request.app is None:
+        return Need(AccessRole.READ, "list the fleet's jobs")
+    act = "see the elements of" if request.key is None else "see the state of elements of"
+    return Need(AccessRole.READ, f"{act} {request.app}", jobs=(named(request.app),))
+
+
 def _tap(request: control.TapRequest, _named: JobNamed) -> Need:
     return Need(AccessRole.QUERY, f"tap {request.stream}", streams=(request.stream,))
 
@@ -101,6 +108,7 @@ NEEDS: dict[type[control.Request], Callable[[Any, JobNamed], Need | None]] = {
     control.GetJobs: _jobs,
     control.GetFleet: _fleet,
     control.GetTree: _reading,
+    control.GetElements: _elements,
     control.TapRequest: _tap,
     control.DescribeRequest: _stream,
     control.SurveyRequest: _stream,

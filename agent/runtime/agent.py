@@ -28,6 +28,7 @@ from agent.runtime.job.deployment import Deployments
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.tree_watch import TreeWatch
+from agent.runtime.keyed.observation import ElementsObservation
 from agent.runtime.master.failover import Failover
 from agent.runtime.master.job_masters import JobMasters
 from agent.runtime.master.job_recorder import JobRecorder
@@ -140,6 +141,7 @@ class Agent:
         self.commands = JobCommands(sender, directory, self.following, jobs.functions)
         self.questions = JobQuestions(self.pending, directory)
         self.discovery = StreamDiscovery(node.peer, sender, self.observer)
+        self.elements_seen = ElementsObservation(name, sender, {})
         self.upstream = UpstreamJobs(directory, jobs, self.following, self._clock, containment)
         unjoinable = self.observer.rows_unjoinable
         self.tables = FileTables(tables, unjoinable)
@@ -156,8 +158,9 @@ class Agent:
         self._services: tuple[Service, ...] = (
             self.router, directory, self.ingest, self.ingest.journal, jobs, self.deployments, self.masters,
             self.failover, recorder, self.tree_watch, self.drain, self.pending, self.following, self.commands,
-            self.questions, self.discovery, self.upstream, self.joins, self.rpc, self.subscriptions, self.stages,
-            self.program_host, self.endings, self.claims, self.copies, self.failover.search,
+            self.questions, self.discovery, self.elements_seen, self.upstream, self.joins, self.rpc,
+            self.subscriptions, self.stages, self.program_host, self.endings, self.claims, self.copies,
+            self.failover.search,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -182,7 +185,8 @@ class Agent:
         """The handler tables of all services; of two services that take a message, the first gets it first."""
         services = (
             self.directory, self.endings, self.claims, self.following, self.commands, self.jobs, self.deployments,
-            self.masters, self.failover, self.program_host, self.discovery, self.copies, self.failover.search,
+            self.masters, self.failover, self.program_host, self.discovery, self.elements_seen, self.copies,
+            self.failover.search,
         )  # fmt: skip
         return (service.handlers() for service in services)
 

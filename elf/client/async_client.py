@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import trio
 
@@ -17,8 +17,10 @@ from agent.control.messages import (
     BeyondGroups,
     Described,
     DescribeRequest,
+    Elements,
     Ended,
     Fleet,
+    GetElements,
     GetFleet,
     GetJobs,
     GetLog,
@@ -147,6 +149,17 @@ class AsyncClient(JobOpener["AsyncJob"]):
     async def tree(self, app: str) -> Tree:
         """The trees of a running job; raises UnknownJobError where there is none of that name."""
         return await self._ask(GetTree(app), Tree)
+
+    async def elements(
+        self, app: str | None = None, *, key: Sequence[object] | None = None, element: str = ""
+    ) -> Elements:
+        """The processing elements of a keyed job, or of all jobs: how many each agent has, and how they fare.
+
+        With a `key`, one value for each of its fields: the state of the elements of this value, of `element` alone if
+        it is named. Raises UnknownJobError, and QueryRefusedError where no element can have such a key.
+        """
+        texts = None if key is None else [str(value) for value in key]
+        return await self._ask(GetElements(app, texts, element), Elements)
 
     def _job(self, attachment: JobAttachment) -> AsyncJob:
         return AsyncJob(self, attachment)

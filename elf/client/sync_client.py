@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 
 from agent.control.messages import (
@@ -20,8 +20,10 @@ from agent.control.messages import (
     Drained,
     Draining,
     DrainRequest,
+    Elements,
     Ended,
     Fleet,
+    GetElements,
     GetFleet,
     GetJobs,
     GetLog,
@@ -155,6 +157,15 @@ class SyncClient(JobOpener["SyncJob"]):
     def tree(self, app: str) -> Tree:
         """The trees of a running job; raises UnknownJobError where there is none of that name."""
         return self._ask(GetTree(app), Tree)
+
+    def elements(self, app: str | None = None, *, key: Sequence[object] | None = None, element: str = "") -> Elements:
+        """The processing elements of a keyed job, or of all jobs: how many each agent has, and how they fare.
+
+        With a `key`, one value for each of its fields: the state of the elements of this value, of `element` alone if
+        it is named. Raises UnknownJobError, and QueryRefusedError where no element can have such a key.
+        """
+        texts = None if key is None else [str(value) for value in key]
+        return self._ask(GetElements(app, texts, element), Elements)
 
     def reload(self) -> Reloaded:
         """Has the agent read its configuration again: what has changed, or the faults for which it has not."""

@@ -67,7 +67,7 @@ class ShellCompleter(Completer):
                 if last != "DESCRIBE":
                     yield from _matching(typed, ("app('",), "job")
             case "SHOW":
-                yield from _matching(typed, ("STREAMS", "JOBS", "FUNCTIONS"), "keyword")
+                yield from _matching(typed, ("STREAMS", "JOBS", "FUNCTIONS", "ELEMENTS"), "keyword")
             case _:
                 yield from _matching(typed, map(_written, self._columns(before, after)), "column")
                 yield from _matching(typed, (f"{name}(" for name in sorted(functions)), "function")

@@ -24,7 +24,7 @@ STYLE = Style.from_dict(
         "ql.unclosed": "ansired",
     }
 )
-_SHELL_WORDS = frozenset(("EXPLAIN", "ANALYZE", "SHOW", "DESCRIBE", "STREAMS", "JOBS", "FUNCTIONS"))
+_SHELL_WORDS = frozenset(("EXPLAIN", "ANALYZE", "SHOW", "DESCRIBE", "STREAMS", "JOBS", "FUNCTIONS", "ELEMENTS"))
 
 
 class StatementLexer(Lexer):

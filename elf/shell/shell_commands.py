@@ -19,6 +19,7 @@ COMMANDS = {
     r"\q": ShellCommand("", "leave the shell; so does Ctrl-D"),
     r"\streams": ShellCommand("", "list the streams: SHOW STREAMS"),
     r"\jobs": ShellCommand("", "list the fleet's jobs: SHOW JOBS"),
+    r"\elements": ShellCommand("", "list the elements of keyed jobs: SHOW ELEMENTS"),
     r"\functions": ShellCommand("", "list what queries can call: SHOW FUNCTIONS"),
     r"\d": ShellCommand("STREAM", "list a stream's columns: DESCRIBE STREAM"),
     r"\follow": ShellCommand("APP", "show the windows of a job that runs; Ctrl-C leaves it alone"),

@@ -31,6 +31,9 @@ class Backend(Protocol):
 
     def jobs(self) -> Listing: ...
 
+    def elements(self, app: str) -> Listing:
+        """The processing elements of a job, or of all where none is named."""
+
     def describe(self, stream: str) -> Listing: ...
     def columns(self, stream: str) -> list[str]: ...
 
@@ -56,6 +59,8 @@ def run_statement(text: str, backend: Backend, view: View, limits: ViewLimits) -
             print_listing(backend.streams(), view.output)
         case ShowStatement(what="JOBS"):
             print_listing(backend.jobs(), view.output)
+        case ShowStatement(what="ELEMENTS", app=app):
+            print_listing(backend.elements(app), view.output)
         case ShowStatement():
             print_listing(functions(), view.output)
     return 0

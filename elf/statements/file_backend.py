@@ -79,6 +79,9 @@ class FileBackend:
     def jobs(self) -> Listing:
         return Listing(["APP"], [], NO_JOBS)
 
+    def elements(self, app: str) -> Listing:  # noqa: ARG002 - files have no jobs
+        return Listing(["APP"], [], NO_JOBS)
+
     def describe(self, stream: str) -> Listing:
         schema = self._schemas.get(stream)
         if schema is None:

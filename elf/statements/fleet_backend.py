@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent.control.messages import GROUPS_DEFAULT, BeyondGroups, Surveyed
 from elf.client.sync_client import SyncClient
+from elf.output.element_table import listed_elements
 from elf.output.listing import Cell, Listing, listed_jobs
 from elf.output.view import View, ViewLimits
 from elf.statements.session import QuerySession, show_followed
@@ -84,6 +85,9 @@ class FleetBackend:
 
     def jobs(self) -> Listing:
         return listed_jobs(self._client.jobs())
+
+    def elements(self, app: str) -> Listing:
+        return listed_elements(self._client.elements(app or None))
 
     def describe(self, stream: str) -> Listing:
         return _surveyed_columns(self._client.survey(stream))

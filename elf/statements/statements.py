@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import dropwhile, islice, takewhile
 from typing import NamedTuple
 
 from elf.errors import UsageError
@@ -25,7 +25,8 @@ _WORDS = re.compile(
 WORD_SHOWN_MAX = 40
 TOKENS_READ = 3
 """Upper bound on the tokens that tell what a statement is, so that long queries are not split in vain."""
-_SHOWN = ("STREAMS", "JOBS", "FUNCTIONS")
+_SHOWN = ("STREAMS", "JOBS", "FUNCTIONS", "ELEMENTS")
+_SHOW_HINT = "SHOW lists STREAMS, JOBS, FUNCTIONS or ELEMENTS"
 
 
 class Token(NamedTuple):
@@ -57,9 +58,10 @@ class ExplainStatement:
 
 @dataclass(frozen=True, slots=True)
 class ShowStatement:
-    """`SHOW STREAMS`, `JOBS` or `FUNCTIONS`."""
+    """`SHOW STREAMS`, `JOBS` or `FUNCTIONS`; `SHOW ELEMENTS [FROM app]`, `app` "" for all jobs."""
 
     what: str
+    app: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +123,15 @@ def read_statement(text: str) -> Statement:
             begin, end = said[0].start, said[int(analyze)].end
             return ExplainStatement(text[:begin] + re.sub(r"[^\n]", " ", text[begin:end]) + text[end:], analyze)
         case "SHOW":
-            what = _only(text, said, "SHOW lists STREAMS, JOBS or FUNCTIONS")
+            if len(said) > 1 and said[1].text.upper() == "ELEMENTS":
+                return ShowStatement("ELEMENTS", _app(text, said))
+            what = _only(text, said, _SHOW_HINT)
             if what.text.upper() not in _SHOWN:
-                raise _misread(text, what, f"SHOW knows no {_short(what)}", "SHOW lists STREAMS, JOBS or FUNCTIONS")
+                raise _misread(text, what, f"SHOW knows no {_short(what)}", _SHOW_HINT)
             return ShowStatement(what.text.upper())
         case "DESCRIBE":
             stream = _only(text, said, "DESCRIBE takes the name of a stream: SHOW STREAMS lists them")
-            return DescribeStatement(stream.text[1:-1].replace('""', '"') if stream.kind == "name" else stream.text)
+            return DescribeStatement(_name(stream))
         case _:
             return SelectStatement(text)
 
@@ -136,6 +140,31 @@ def _in_place(text: str, start: int, end: int) -> str:
     before = text[:start]
     lines = before.count("\n")
     return "\n" * lines + " " * (start - before.rfind("\n") - 1) + text[start:end]
+
+
+def _app(text: str, said: list[Token]) -> str:
+    """The job in `SHOW ELEMENTS FROM job`; "" where none is named."""
+    hint = "SHOW ELEMENTS lists those of all jobs, SHOW ELEMENTS FROM a job its own"
+    if len(said) == 2:
+        return ""
+    if said[2].text.upper() != "FROM":
+        raise _misread(text, said[2], f"{_short(said[2])} means nothing here", hint)
+    rest = [word for word in tokens(text) if word.start >= said[2].end and word.kind != "comment"]
+    named = list(takewhile(lambda word: word.kind != "space", dropwhile(lambda word: word.kind == "space", rest)))
+    if not named:
+        raise _misread(text, Token("end", " ", said[2].end), "the statement ends too early", hint)
+    after = [word for word in rest if word.start >= named[-1].end and word.kind != "space"]
+    if after:
+        raise _misread(text, after[0], f"{_short(after[0])} means nothing here", hint)
+    return _name(named[0]) if len(named) == 1 else "".join(word.text for word in named)
+
+
+def _name(word: Token) -> str:
+    """The name that a word is, or that stands in quotes."""
+    if word.kind not in ("name", "string"):
+        return word.text
+    quote = word.text[0]
+    return word.text[1:-1].replace(2 * quote, quote)
 
 
 def _only(text: str, said: list[Token], hint: str) -> Token:

@@ -27,6 +27,8 @@ ABOUT_JOBS = {
     "ask": lambda job: control.AskRequest(job.name),
     "log": lambda job: control.GetLog(job.name),
     "tree": lambda job: control.GetTree(job.name),
+    "elements": lambda job: control.GetElements(job.name),
+    "element-state": lambda job: control.GetElements(job.name, ["said"]),
     "update": lambda job: control.UpdateJob(job.name, "SELECT COUNT(*) FROM web"),
     "signed-update": lambda job: control.UpdateBundle(job.name, format_id(job.app_id), b"bundle"),
     "stop": lambda job: control.StopRequest(job.name),
@@ -40,6 +42,7 @@ ABOUT_NO_JOB: dict[str, control.Request] = {
     "survey": control.SurveyRequest("web, api-*"),
     "jobs": control.GetJobs(),
     "fleet": control.GetFleet(),
+    "all-elements": control.GetElements(),
     "tap": control.TapRequest("web"),
     "status": control.GetStatus(),
     "drain": control.DrainRequest(1.0),
@@ -51,6 +54,8 @@ follow         read     read     read
 ask            read     read     read
 log            read     read     read
 tree           read     read     read
+elements       read     read     read
+element-state  read     read     read
 update         query    operate  query
 signed-update  query    query    query
 stop           query    operate  query
@@ -59,8 +64,8 @@ signed-stop    query    operate  query
 """The least role for a request about one's own job, another's query and a job that its creator has signed: there the
 creator's signature decides, and the job's master asks for it."""
 WITHOUT_JOBS = (
-    "query query analyse query submit query describe read survey read jobs read fleet read tap query status read "
-    "drain operate reload operate"
+    "query query analyse query submit query describe read survey read jobs read fleet read all-elements read tap query "
+    "status read drain operate reload operate"
 )
 
 

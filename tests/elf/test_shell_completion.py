@@ -46,7 +46,7 @@ def offered(completer: ShellCompleter, text: str) -> list[str]:
     [
         ("|", ["SELECT", "EXPLAIN", "SHOW", "DESCRIBE"]),
         ("SELECT 1; sh|", ["SHOW"]),
-        ("SHOW |", ["STREAMS", "JOBS", "FUNCTIONS"]),
+        ("SHOW |", ["STREAMS", "JOBS", "FUNCTIONS", "ELEMENTS"]),
         ("EXPLAIN |", ["SELECT", "ANALYZE"]),
         ("EXPLAIN ANALYZE |", ["SELECT"]),
         ("DESCRIBE |", ["web", '"with space"']),

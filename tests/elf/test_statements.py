@@ -60,6 +60,9 @@ def test_statements_are_told_apart_by_their_first_word() -> None:
     assert read_statement("DESCRIBE web") == DescribeStatement("web")
     assert read_statement("-- why\nEXPLAIN SELECT 1") == ExplainStatement("-- why\n        SELECT 1")
     assert read_statement("explain\nAnalyze SELECT 1") == ExplainStatement("       \n        SELECT 1", analyze=True)
+    assert read_statement("SHOW ELEMENTS") == ShowStatement("ELEMENTS")
+    for job in ("top-words", '"top-words"', "'top-words'"):
+        assert read_statement(f"show elements from {job} -- all") == ShowStatement("ELEMENTS", "top-words")
     assert read_statement("SELECT 1") == SelectStatement("SELECT 1")
     assert read_statement("show_me") == SelectStatement("show_me")
 
@@ -67,8 +70,11 @@ def test_statements_are_told_apart_by_their_first_word() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "words_"),
     [
-        ("SHOW", "line 1, column 5", "STREAMS, JOBS or FUNCTIONS"),
+        ("SHOW", "line 1, column 5", "STREAMS, JOBS, FUNCTIONS or ELEMENTS"),
         ("SHOW tables", "line 1, column 6", "SHOW knows no tables"),
+        ("SHOW ELEMENTS OF top", "line 1, column 15", "OF means nothing here"),
+        ("SHOW ELEMENTS FROM", "line 1, column 19", "the statement ends too early"),
+        ("SHOW ELEMENTS FROM top words", "line 1, column 24", "words means nothing here"),
         ("\n DESCRIBE a b", "line 2, column 13", "b means nothing here"),
         ("DESCRIBE 12", "line 1, column 10", "12 is no name"),
         ("DESCRIBE '" + "x" * 500, "line 1, column 10", "x… is no name"),

@@ -29,6 +29,7 @@ from agent.runtime.messages.descriptions import (
     StreamDescription,
     StreamSample,
 )
+from agent.runtime.messages.element_views import DescribeElements, ElementsDescription
 from agent.runtime.messages.elements import (
     CommitHeld,
     CommitRecord,
@@ -557,6 +558,7 @@ CODEC: Codec[Message] = Codec(
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed
     | DescribeStream | StreamDescription | DescribeAgent | AgentDescription | SampleStream | StreamSample
+    | DescribeElements | ElementsDescription
     | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
     | OverRequest | OverAnswer
     | MasterRequest | FollowQuestion | FollowAnswer | MasterQuestion | MasterAnswer

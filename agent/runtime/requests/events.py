@@ -8,6 +8,7 @@ from typing import Literal
 
 from agent.runtime.messages.client_events import Accepted
 from agent.runtime.messages.descriptions import AgentDescription, SampleStream, StreamDescription, StreamSample
+from agent.runtime.messages.element_views import ElementsDescription
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.messages.jobs import Answer, StopAnswer, Updated
 from agent.runtime.messages.programs import Log
@@ -92,6 +93,14 @@ class StreamSampled:
     """The samples of a stream that came in time, by node id; `silent` agents have not answered."""
 
     answers: Mapping[Id, StreamSample]
+    silent: int
+
+
+@dataclass(frozen=True, slots=True)
+class ElementsDescribed:
+    """The descriptions of processing elements that came in time, by node id; `silent` agents have not answered."""
+
+    answers: Mapping[Id, ElementsDescription]
     silent: int
 
 

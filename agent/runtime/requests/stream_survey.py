@@ -1,5 +1,5 @@
-"""Asks all agents of the fleet: for the columns of a stream, for which each looks into its files, for what they do, and
-for new lines of a stream.
+"""Asks all agents of the fleet: for the columns of a stream, for which each looks into its files, for what they do, for
+new lines of a stream, and for the processing elements of keyed jobs.
 
 The question is an acknowledged multicast, so the asker knows how many agents there are and which have not answered. It
 waits until all have, at most DEADLINE_S, and replies with the answers that have arrived.
@@ -18,12 +18,14 @@ from agent.runtime.messages.descriptions import (
     StreamDescription,
     StreamSample,
 )
+from agent.runtime.messages.element_views import DescribeElements, ElementsDescription
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.requests.events import (
     AgentAsked,
     AgentObserver,
     AgentsDescribed,
+    ElementsDescribed,
     StreamAsked,
     StreamSampled,
     StreamSurveyed,
@@ -33,8 +35,9 @@ from overlay import Id, MulticastAcknowledged, Peer
 DEADLINE_S = 3.0
 OPEN_MAX = 16
 ANSWERS_MAX = 20_000
-Question = DescribeStream | DescribeAgent | SampleStream
-Answer = StreamDescription | AgentDescription | StreamSample
+Question = DescribeStream | DescribeAgent | SampleStream | DescribeElements
+Answer = StreamDescription | AgentDescription | StreamSample | ElementsDescription
+_ANSWERS = (StreamDescription, AgentDescription, StreamSample, ElementsDescription)
 
 
 @dataclass(slots=True)
@@ -72,7 +75,7 @@ class StreamDiscovery:
             DescribeStream: Handler(Via.FLEET, self._asked),
             DescribeAgent: Handler(Via.FLEET, self._agent_asked),
             SampleStream: Handler(Via.FLEET, self._sample_asked),
-            **dict.fromkeys((StreamDescription, AgentDescription, StreamSample), Handler(Via.DIRECT, self._described)),
+            **dict.fromkeys(_ANSWERS, Handler(Via.DIRECT, self._described)),
         }
 
     @property
@@ -108,6 +111,17 @@ class StreamDiscovery:
             reply(StreamSampled(found, silent))
 
         self._ask(lambda number: question(self._own, number), StreamSample, sampled, now)
+
+    def ask_elements(
+        self, question: Callable[[Peer, int], DescribeElements], reply: Callable[[ElementsDescribed], None], now: float
+    ) -> None:
+        """Asks all agents for their processing elements; `question` is made from this agent and its number."""
+
+        def described(answers: dict[Id, Answer], silent: int) -> None:
+            found = {node_id: one for node_id, one in answers.items() if isinstance(one, ElementsDescription)}
+            reply(ElementsDescribed(found, silent))
+
+        self._ask(lambda number: question(self._own, number), ElementsDescription, described, now)
 
     def _ask(
         self,

@@ -1,0 +1,114 @@
+"""Finds one processing element by the values of its key as people write them, and its state among those of its node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import polars as pl
+
+import query
+from agent.programs.element_graph import Element, ElementInput, EventType, FieldType
+from agent.runtime.keyed.elements.runtime import DTYPES, NODE, Tables
+
+ROWS_SHOWN = 1000
+"""Upper bound on the rows of one table of a state that are shown."""
+_TRUTH = {"true": True, "false": False}
+CODE_KEY, CODE_STATE = "key", "state"
+"""The columns in which code elements keep the values of the key, as msgpack, and the state, as JSON."""
+
+
+class KeyMismatchError(Exception):
+    """No element of this prototype can have such a key; the message says why."""
+
+
+def keyed_input(element: Element) -> ElementInput | None:
+    """The first input by which an element is keyed; None: it has no key, and no state."""
+    return next((one for one in element.inputs if one.key is not None), None)
+
+
+def key_columns(types: Mapping[str, EventType], element: Element, texts: Sequence[str]) -> list[pl.Series]:
+    """The one row of an element's key, as its type has it. Raises KeyMismatchError."""
+    found = keyed_input(element)
+    if found is None or found.key is None:
+        raise KeyMismatchError(f"{element.name} has no key: it runs beside every agent, and keeps no state")
+    if found.constant is not None:
+        if list(texts) not in ([], [str(found.constant)]):
+            raise KeyMismatchError(f"{element.name} has one key in the whole fleet, {found.constant}")
+        return [pl.Series("constant", [found.constant])]
+    if len(texts) != len(found.key):
+        fields = ", ".join(found.key)
+        raise KeyMismatchError(f"the key of {element.name} is ({fields}): {len(found.key)} values, not {len(texts)}")
+    fields_of = dict(types[found.type].fields) if found.type in types else {}
+    return [
+        pl.Series(field, [_value(field, fields_of.get(field, "string"), text)], DTYPES[fields_of.get(field, "string")])
+        for field, text in zip(found.key, texts, strict=True)
+    ]
+
+
+def _value(field: str, kind: FieldType, text: str) -> str | int | float | bool:
+    try:
+        match kind:
+            case "integer":
+                return int(text)
+            case "number":
+                return float(text)
+            case "boolean":
+                return _TRUTH[text.lower()]
+            case "timestamp":
+                return _time_ms(text)
+            case _:
+                return text
+    except (ValueError, KeyError):
+        raise KeyMismatchError(f"{field} is of type {kind}, and {text[:100]!r} is not") from None
+
+
+def _time_ms(text: str) -> int:
+    """Epoch milliseconds as a number, or a time as it is shown."""
+    found = int(text) if text.lstrip("-").isdigit() else query.parse_timestamp(text)
+    if found is None:
+        raise ValueError(text)
+    return found
+
+
+def state_of_key(element: Element, key: Sequence[pl.Series], tables: Tables) -> bytes | None:
+    """The state of one key, of the tables of its logical node, as JSON; None where the node has no such element."""
+    if element.kind == "code":
+        return _code_state([column[0] for column in key], tables)
+    is_constant = getattr(keyed_input(element), "constant", None) is not None
+    found = {
+        name: rows
+        for name, table in tables.items()
+        if (rows := _rows(table if is_constant else _of_key(element, key, table)))
+    }
+    return msgspec.json.encode(found) if found else None
+
+
+def _code_state(key: list[Any], tables: Tables) -> bytes | None:
+    packed = msgspec.msgpack.encode(key)
+    for table in tables.values():
+        if {CODE_KEY, CODE_STATE} <= set(table.columns):
+            states = table.filter(pl.col(CODE_KEY) == packed)[CODE_STATE]
+            if len(states) and (state := states[-1]) is not None:
+                return state if isinstance(state, bytes) else str(state).encode()
+    return None
+
+
+def _of_key(element: Element, key: Sequence[pl.Series], table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a table with this key, by the names that any input gives to its fields."""
+    for one in element.inputs:
+        names = one.key or []
+        if names and set(names) <= set(table.columns):
+            matches = [pl.col(name).eq_missing(column[0]) for name, column in zip(names, key, strict=True)]
+            return table.filter(matches)
+    return table.clear()
+
+
+def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:
+    shown = table.drop(NODE, strict=False).head(ROWS_SHOWN)
+    return [{name: _plain(value) for name, value in row.items()} for row in shown.iter_rows(named=True)]
+
+
+def _plain(value: object) -> object:
+    return f"{len(value):,} bytes" if isinstance(value, bytes) else value

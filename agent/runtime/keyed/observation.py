@@ -1,0 +1,145 @@
+"""Describes the processing elements of this agent to whoever asks the fleet for them, and shows the state of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+
+from agent.programs.element_graph import Element, EventType
+from agent.runtime.keyed.elements.runtime import Tables
+from agent.runtime.keyed.key_values import KeyMismatchError, key_columns, state_of_key
+from agent.runtime.keyed.logical_nodes import nodes_of
+from agent.runtime.messages.element_views import (
+    HOSTED_MAX,
+    STATE_BYTES_MAX,
+    DescribeElements,
+    ElementsDescription,
+    HostedElement,
+    KeyedState,
+)
+from agent.runtime.messages.handlers import Handler, Handlers, Via
+from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
+from overlay import Id
+
+OPEN_MAX = 64
+"""Upper bound on the questions for which a state is being fetched; further ones are answered without it."""
+
+
+class ObservedGraph(Protocol):
+    """The elements and types of a job, by their names."""
+
+    @property
+    def elements(self) -> Mapping[str, Element]: ...
+    @property
+    def types(self) -> Mapping[str, EventType]: ...
+
+
+class ObservedJob(Protocol):
+    """A keyed job as far as it is looked at."""
+
+    @property
+    def app_id(self) -> Id: ...
+    @property
+    def graph(self) -> ObservedGraph: ...
+    def describe(self) -> list[dict[str, Any]]: ...
+    def state_of(self, element: str, node: int, done: Callable[[int | None, Tables], None]) -> None: ...
+
+
+@dataclass(slots=True)
+class _Look:
+    """A question whose states are being fetched."""
+
+    asked: DescribeElements
+    elements: list[HostedElement]
+    fault: str
+    awaited: int = 0
+    states: list[KeyedState] = field(default_factory=list)
+
+
+class ElementsObservation:
+    """Answers `DescribeElements` for this agent, at once or, where code has the state that is asked for, later."""
+
+    name = "elements_seen"
+
+    def __init__(self, agent: str, sender: MessageSender, jobs: Mapping[Id, ObservedJob]) -> None:
+        self._agent = agent
+        self._sender = sender
+        self._jobs = jobs
+        self._open = 0
+        self._dropped = 0
+
+    def handlers(self) -> Handlers:
+        return {DescribeElements: Handler(Via.FLEET, self._asked)}
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"open": self._open, "dropped": self._dropped}
+
+    def _asked(self, asked: DescribeElements, now: float) -> None:
+        jobs = list(self._jobs.values()) if asked.job is None else [job] if (job := self._jobs.get(asked.job)) else []
+        elements = [_hosted(job, one) for job in jobs for one in job.describe()][:HOSTED_MAX]
+        look = _Look(asked, elements, "")
+        if asked.key is None or asked.job is None or not jobs or self._open >= OPEN_MAX:
+            self._dropped += asked.key is not None and self._open >= OPEN_MAX
+            self._answer(look, now)
+            return
+        self._fetch(look, jobs[0], asked.key, now)
+
+    def _fetch(self, look: _Look, job: ObservedJob, key: list[str], now: float) -> None:
+        """Fetches the states of the elements with a key, then answers."""
+        wanted, look.fault = _with_key(job.graph, look.asked.element, key)
+        look.awaited = 1 + len(wanted)
+        self._open += 1
+        for element, columns in wanted:
+            node = int(nodes_of(columns)[0])
+            job.state_of(element.name, node, partial(self._fetched, look, element, columns, node, now))
+        self._one_less(look, now)
+
+    def _fetched(
+        self, look: _Look, element: Element, key: list[Any], node: int, now: float, epoch: int | None, tables: Tables
+    ) -> None:
+        state = None if epoch is None else state_of_key(element, key, tables)
+        if epoch is not None and state is not None:
+            room = STATE_BYTES_MAX - sum(len(one.state) for one in look.states)
+            shown = state if len(state) <= room else b""
+            look.states.append(
+                KeyedState(element=element.name, node=node, epoch=epoch, state=shown, state_bytes=len(state))
+            )
+        self._one_less(look, now)
+
+    def _one_less(self, look: _Look, now: float) -> None:
+        look.awaited -= 1
+        if not look.awaited:
+            self._open -= 1
+            self._answer(look, now)
+
+    def _answer(self, look: _Look, now: float) -> None:
+        asked, states = look.asked, look.states
+        is_keyed = asked.job is not None and self._jobs.get(asked.job) is not None
+        answer = ElementsDescription(
+            FLEET_GROUP, asked.question, self._agent, is_keyed, look.elements, states, look.fault
+        )
+        self._sender.send(asked.asker, answer, now)
+
+
+def _hosted(job: ObservedJob, described: dict[str, Any]) -> HostedElement:
+    return msgspec.convert({"job": job.app_id} | described, HostedElement)
+
+
+def _with_key(graph: ObservedGraph, named: str, key: list[str]) -> tuple[list[tuple[Element, list[Any]]], str]:
+    """The elements that may have this key, with its columns; the reason why there are none."""
+    found: list[tuple[Element, list[Any]]] = []
+    faults: list[str] = []
+    for element in graph.elements.values():
+        if named and element.name != named:
+            continue
+        try:
+            found.append((element, key_columns(graph.types, element, key)))
+        except KeyMismatchError as error:
+            faults.append(str(error))
+    names = ", ".join(graph.elements)
+    none_named = f"the job has no element {named}; it has {names}"
+    return found, "" if found else "; ".join(faults)[:2000] or none_named[:2000]

@@ -1,0 +1,93 @@
+"""Draws the processing elements of keyed jobs: one row for each prototype over the fleet, or for each agent's share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import msgspec
+
+from agent.control.messages import ElementEntry, Elements, ElementState
+from elf.output.listing import Cell, Listing
+from elf.terminal.terminal import printable
+
+TITLES = ("APP", "ELEMENT", "HOSTS", "NODES", "ELEMENTS", "EVENTS/S", "EVENTS", "QUEUE", "EMITTED", "EVICTED", "SHED",
+          "LOST", "NULL KEYS", "LAG", "MEMORY")  # fmt: skip
+HOST_TITLES = ("APP", "ELEMENT", "HOST", *TITLES[3:])
+NOTHING = "no job of the fleet has keyed elements, as far as its agents have answered"
+STATE_CHARACTERS = 20_000
+"""Upper bound on the characters of a state that are printed for people."""
+
+
+def listed_elements(found: Elements, *, by_host: bool = False) -> Listing:
+    """The elements over the fleet; `by_host`: as each agent has them."""
+    note = f"{found.silent} agents have not answered" if found.silent else ""
+    if by_host:
+        rows = [[one.app, one.element, one.agent, one.nodes, *_figures([one])] for one in found.elements]
+        return Listing(HOST_TITLES, rows, NOTHING, note)
+    rows = [_row(app, element, entries) for (app, element), entries in _by_element(found.elements)]
+    return Listing(TITLES, rows, NOTHING, note)
+
+
+def _by_element(entries: Iterable[ElementEntry]) -> Iterable[tuple[tuple[str, str], list[ElementEntry]]]:
+    """Entries by job and element, in the order in which an agent lists the elements."""
+    order: dict[tuple[str, str], list[ElementEntry]] = {}
+    for one in entries:
+        order.setdefault((one.app, one.element), []).append(one)
+    for app, named in groupby(order.items(), lambda item: item[0][0]):
+        yield from (((app, element), entries) for (_, element), entries in named)
+
+
+def _row(app: str, element: str, entries: Sequence[ElementEntry]) -> list[Cell]:
+    nodes = [one.nodes for one in entries if one.nodes]
+    return [app, element, len(nodes) or len(entries), _span(nodes), *_figures(entries)]
+
+
+def _span(nodes: Sequence[int]) -> str:
+    """Logical nodes a host: one number, or the least and the most.
+
+    >>> _span([340, 342, 342]), _span([1]), _span([])
+    ('340–342', '1', '-')
+    """
+    if not nodes:
+        return "-"
+    least, most = min(nodes), max(nodes)
+    return str(least) if least == most else f"{least}–{most}"
+
+
+def _figures(entries: Sequence[ElementEntry]) -> list[Cell]:
+    lags = [one.lag_s for one in entries if one.lag_s is not None]
+    return [
+        sum(one.elements for one in entries),
+        round(sum(one.events_per_s for one in entries), 1),
+        *(sum(getattr(one, name) for one in entries)
+          for name in ("events", "queue", "emitted", "evicted", "shed", "lost", "null_keys")),
+        f"{1000 * max(lags):,.0f} ms" if lags else None,
+        f"{sum(one.memory_bytes for one in entries) / 2**20:,.1f} MiB",
+    ]  # fmt: skip
+
+
+def shown_state(state: ElementState) -> str:
+    """The state of one element for people: where it is, then its attributes or rows, one a line."""
+    head = f"{state.element}: on {state.agent}, logical node {state.node}, epoch {state.epoch}"
+    if state.state is None and state.state_bytes:
+        return printable(f"{head}: its state of {state.state_bytes:,} bytes is longer than is shown")
+    lines = list(_lines(state.state))
+    text = "\n".join([printable(head), *(f"  {printable(line)}" for line in lines)])
+    return text if len(text) <= STATE_CHARACTERS else f"{text[:STATE_CHARACTERS]}\n  … --output json shows all of it"
+
+
+def _lines(state: object) -> Iterable[str]:
+    if not isinstance(state, dict):
+        yield _json(state)
+        return
+    for name, value in state.items():
+        if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+            yield f"{name}:"
+            yield from (f"  {_json(row)}" for row in value)
+        else:
+            yield f"{name} = {_json(value)}"
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
