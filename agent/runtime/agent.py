@@ -155,9 +155,13 @@ class Agent:
         )  # fmt: skip
         self._connect(containment)
         self.router = Router(self._handlers(), containment)
-        self._services: tuple[Service, ...] = (
-            self.router, directory, self.ingest, self.ingest.journal, jobs, self.deployments, self.masters,
-            self.failover, recorder, self.tree_watch, self.drain, self.pending, self.following, self.commands,
+        self._services = self._counting()
+
+    def _counting(self) -> tuple[Service, ...]:
+        """The services whose counters the agent shows."""
+        return (
+            self.router, self.directory, self.ingest, self.ingest.journal, self.jobs, self.deployments, self.masters,
+            self.failover, self.recorder, self.tree_watch, self.drain, self.pending, self.following, self.commands,
             self.questions, self.discovery, self.elements_seen, self.upstream, self.joins, self.rpc,
             self.subscriptions, self.stages, self.program_host, self.endings, self.claims, self.copies,
             self.failover.search,

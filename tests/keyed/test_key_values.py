@@ -44,11 +44,13 @@ def test_what_is_no_key_is_refused_with_the_reason(element: Element, key: list[s
     assert str(raised.value) == reason
 
 
-def test_state_of_code_is_that_of_the_key_alone() -> None:
-    keys = [msgspec.msgpack.encode([word]) for word in ("said", "and")]
-    tables = {"states": pl.DataFrame({"@node": [878, 878], "key": keys, "state": [b'{"n":3}', b'{"n":4}']})}
-    assert state_of_key(COUNT, [pl.Series(["said"])], tables) == b'{"n":3}'
-    assert state_of_key(COUNT, [pl.Series(["never"])], tables) is None
+def test_state_of_code_is_the_last_of_the_key() -> None:
+    keys = [msgspec.msgpack.encode([word]) for word in ("said", "and", "said", "gone")]
+    gone = [False, False, False, True]
+    table = pl.DataFrame({"@node": [878] * 4, "key": keys, "@gone": gone, "@seen": [5] * 4, "n": [3, 4, 5, 6]})
+    assert state_of_key(COUNT, [pl.Series(["said"])], {"states": table}) == b'{"@seen":5,"n":5}'
+    for never in ("never", "gone"):
+        assert state_of_key(COUNT, [pl.Series([never])], {"states": table}) is None
 
 
 def test_state_of_a_declared_element_is_its_rows() -> None:

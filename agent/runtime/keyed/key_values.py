@@ -15,8 +15,8 @@ from agent.runtime.keyed.elements.runtime import DTYPES, NODE, Tables
 ROWS_SHOWN = 1000
 """Upper bound on the rows of one table of a state that are shown."""
 _TRUTH = {"true": True, "false": False}
-CODE_KEY, CODE_STATE = "key", "state"
-"""The columns in which code elements keep the values of the key, as msgpack, and the state, as JSON."""
+CODE_KEY, GONE = "key", "@gone"
+"""The column in which code elements keep the values of the key, as msgpack; and that of what was removed."""
 
 
 class KeyMismatchError(Exception):
@@ -86,12 +86,12 @@ def state_of_key(element: Element, key: Sequence[pl.Series], tables: Tables) -> 
 
 
 def _code_state(key: list[Any], tables: Tables) -> bytes | None:
+    """The attributes of the last row of a key, unless it says that the element has gone."""
     packed = msgspec.msgpack.encode(key)
     for table in tables.values():
-        if {CODE_KEY, CODE_STATE} <= set(table.columns):
-            states = table.filter(pl.col(CODE_KEY) == packed)[CODE_STATE]
-            if len(states) and (state := states[-1]) is not None:
-                return state if isinstance(state, bytes) else str(state).encode()
+        rows = table.filter(pl.col(CODE_KEY) == packed) if CODE_KEY in table.columns else table.clear()
+        if len(rows) and not rows.row(-1, named=True).get(GONE):
+            return msgspec.json.encode(_rows(rows.tail(1).drop(CODE_KEY))[0])
     return None
 
 
@@ -106,7 +106,8 @@ def _of_key(element: Element, key: Sequence[pl.Series], table: pl.DataFrame) -> 
 
 
 def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:
-    shown = table.drop(NODE, strict=False).head(ROWS_SHOWN)
+    kept = table.filter(~pl.col(GONE).fill_null(False)) if GONE in table.columns else table  # noqa: FBT003 - Polars
+    shown = kept.drop(NODE, GONE, strict=False).head(ROWS_SHOWN)
     return [{name: _plain(value) for name, value in row.items()} for row in shown.iter_rows(named=True)]
 
 
