@@ -106,7 +106,7 @@ def _of_key(element: Element, key: Sequence[pl.Series], table: pl.DataFrame) -> 
 
 
 def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:
-    kept = table.filter(~pl.col(GONE).fill_null(False)) if GONE in table.columns else table  # noqa: FBT003 - Polars
+    kept = table.filter(~pl.col(GONE).fill_null(False)) if GONE in table.columns else table
     shown = kept.drop(NODE, GONE, strict=False).head(ROWS_SHOWN)
     return [{name: _plain(value) for name, value in row.items()} for row in shown.iter_rows(named=True)]
 
