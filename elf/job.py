@@ -17,7 +17,7 @@ ends the job, with its traceback in `elf logs`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from elf.job_window import Window
@@ -93,7 +93,8 @@ class Job:
     choose. `stages` are queries that run beside the job, each with a tree of its own: other queries of the job read a
     stage's results as `app('NAME')`, and the master gets them by `on_result`. `reads` are the columns that `map` gets
     of each event of the stream, each with its type ("string", "integer", "number", "boolean", "any"); the query then
-    reads the rows that `map` returns.
+    reads the rows that `map` returns. `elements` process events key by key, each key's in one place: classes that are
+    an `elf.PE`, and what `elf.top`, `elf.join` and `elf.aggregate` return; types of events are streams of their job.
     """
 
     app: ClassVar[str] = ""
@@ -105,6 +106,7 @@ class Job:
     """Interval between calls of `on_timer`, at least 0.25."""
     reads: ClassVar[Mapping[str, str]] = {}
     drives: ClassVar[bool] = False
+    elements: ClassVar[Sequence[Any]] = []
 
     _elf: JobHost
 

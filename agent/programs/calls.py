@@ -7,9 +7,11 @@ only its programs decode them. The program's process loads this module too, so i
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+
+from agent.programs.element_graph import ElementGraph
 
 BODY_BYTES_MAX = 64 << 10
 """Upper bound on one message of a job, encoded."""
@@ -18,6 +20,8 @@ TEXT_CHARACTERS_MAX = 8192
 
 STAGES_MAX = 8
 """Upper bound on the stages of one job."""
+SEPARATOR = "\x1f"
+"""Stands between the texts of a column; columns in which a text has it are lists."""
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 Body = Annotated[bytes, msgspec.Meta(max_length=BODY_BYTES_MAX)]
@@ -40,6 +44,32 @@ class TypedMessage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
     type: Name
     body: Body
+
+
+class PackedColumn(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The values of a column of elements.
+
+    `numbers`: of kind "q" (Int64) and "d" (Float64), 8 bytes each, little-endian; "b" (Boolean), a byte each. `texts`:
+    of kind "s", with `SEPARATOR` between them; "j" for JSON texts. `values`: of kind "l", any, also None.
+    """
+
+    kind: Literal["q", "d", "b", "s", "j", "l"]
+    numbers: bytes = b""
+    texts: str = ""
+    values: list[Any] = []
+
+
+class States(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """States of elements of one prototype: the logical node (UInt16), key (msgpack of its values), time of the last
+    event and number of events since the last output (Int64) of each; `gone` has a byte each, 1 for one that is removed.
+    """
+
+    nodes: bytes
+    keys: list[bytes]
+    seen: bytes
+    counts: bytes
+    gone: bytes
+    columns: dict[str, PackedColumn]
 
 
 # Calls.
@@ -102,6 +132,66 @@ class ChildPaosReceived(ProgramCall, frozen=True, tag=True):
     token: Ticket
 
 
+class ElementCall(ProgramCall, frozen=True, tag=True):
+    """Base of the calls of processing elements: those that the prototype of the name `element` is cloned to."""
+
+    element: Name
+
+
+class ProcessElements(ElementCall, frozen=True, tag=True):
+    """Calls process_event of elements with events of a type, in order; answered by `ElementsProcessed`.
+
+    `nodes` (UInt16), `times` (Int64) and, for elements without a key, `seqs` (Int64) have a value a row. `key`: the
+    columns that are the key; none for a constant one.
+    """
+
+    ticket: Ticket
+    event_type: Name
+    nodes: bytes
+    times: bytes
+    columns: dict[str, PackedColumn]
+    key: list[Name] | None
+    seqs: bytes = b""
+
+
+class AdvanceElements(ElementCall, frozen=True, tag=True):
+    """Calls output of elements for each boundary of `every_s` up to the watermark; answered by `ElementsProcessed`.
+
+    `is_complete`: each boundary is of interest; else the last ones are.
+    """
+
+    ticket: Ticket
+    watermark_ms: int
+    is_complete: bool = False
+
+
+class TakeStates(ElementCall, frozen=True, tag=True):
+    """Asks for the states of these logical nodes, or for those that have changed since they were asked for last."""
+
+    ticket: Ticket
+    nodes: list[int] | None
+
+
+class PutStates(ElementCall, frozen=True, tag=True):
+    """Brings states of elements that others have hosted."""
+
+    states: States
+
+
+class DropStates(ElementCall, frozen=True, tag=True):
+    """Forgets the elements of these logical nodes."""
+
+    nodes: list[int]
+
+
+class EvictStates(ElementCall, frozen=True, tag=True):
+    """Removes elements until at most `bytes_max` are in use; answered by `StatesEvicted`."""
+
+    ticket: Ticket
+    bytes_max: int
+    watermark_ms: int
+
+
 class AnswerArrived(msgspec.Struct, frozen=True, tag=True):
     """The answer a program waits for: a reply's message, windows as JSON lines, rows, or the reason there is none."""
 
@@ -120,6 +210,12 @@ ToProgram = (
     | WindowPublished
     | MapEvents
     | ChildPaosReceived
+    | ProcessElements
+    | AdvanceElements
+    | TakeStates
+    | PutStates
+    | DropStates
+    | EvictStates
     | AnswerArrived
 )
 
@@ -143,6 +239,7 @@ class JobDescription(msgspec.Struct, frozen=True):
     maps: bool
     receives: bool
     delivers: bool
+    elements: ElementGraph | None = None
 
 
 class CodeLoaded(msgspec.Struct, frozen=True, tag=True):
@@ -216,6 +313,52 @@ class EventsMapped(msgspec.Struct, frozen=True, tag=True):
     columns: dict[str, list[Any]]
 
 
+class Emission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Events of one type that elements have emitted, in order: `rows` of them.
+
+    `origins` (UInt32): the row of the call that each comes from, None where it is its own number; for `output`, `nodes`
+    (UInt16) instead. `times` (Int64): None where they are those of the origins.
+    """
+
+    type: Name
+    rows: Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+    columns: dict[str, PackedColumn]
+    origins: bytes | None = None
+    nodes: bytes | None = None
+    times: bytes | None = None
+
+
+class ElementsProcessed(msgspec.Struct, frozen=True, tag=True):
+    """The answer of elements, of which `has_more` parts follow. `elements`: how many there are, in about so many bytes.
+
+    `reached_ms`: the watermark up to which `output` was called.
+    """
+
+    ticket: Ticket
+    emitted: list[Emission]
+    has_more: bool = False
+    reached_ms: int | None = None
+    elements: Annotated[int, msgspec.Meta(ge=0)] = 0
+    memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class StatesTaken(msgspec.Struct, frozen=True, tag=True):
+    """The states that were asked for, of which `has_more` parts follow."""
+
+    ticket: Ticket
+    states: States
+    has_more: bool = False
+
+
+class StatesEvicted(msgspec.Struct, frozen=True, tag=True):
+    """The number of elements that were removed, and what is left."""
+
+    ticket: Ticket
+    evicted: Annotated[int, msgspec.Meta(ge=0)]
+    elements: Annotated[int, msgspec.Meta(ge=0)]
+    memory_bytes: Annotated[int, msgspec.Meta(ge=0)]
+
+
 class FlushCall(msgspec.Struct, frozen=True, tag=True):
     """Takes the PAOs gathered so far; the agent holds them under this token."""
 
@@ -259,7 +402,8 @@ class UpdateCall(msgspec.Struct, frozen=True, tag=True):
 
 FromProgram = (
     CodeLoaded | CallbackFailed | WriteLog | MulticastCall | RouteCall | AskCall | ReplyCall | SubscribeCall
-    | InsertCall | EventsMapped | FlushCall | EmptyCall | CallbackReturned | ReadCall | SendCall | ShowCall | UpdateCall
+    | InsertCall | EventsMapped | ElementsProcessed | StatesTaken | StatesEvicted | FlushCall | EmptyCall
+    | CallbackReturned | ReadCall | SendCall | ShowCall | UpdateCall
 )  # fmt: skip
 
 _to_program: msgspec.msgpack.Decoder[ToProgram] = msgspec.msgpack.Decoder(ToProgram)

@@ -13,6 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from agent.programs.calls import STAGES_MAX, JobDescription
+from agent.programs.element_graph import ElementGraph
+from elf.elements.event import ElementError
+from elf.elements.graph import element_graph, query_of
 from elf.job import Job, app_name
 from elf.job_messages import Messages
 
@@ -66,12 +69,18 @@ def _is_job(kind: object, module: ModuleType) -> bool:
 
 def about(kind: type[Job]) -> JobDescription:
     """The description of a job class. Raises CodeError for invalid attributes."""
-    fault = _fault(kind)
+    name = kind.__name__
+    elements = _elements(kind)
+    fault = _fault(kind, elements is not None)
     if fault is not None:
-        raise CodeError(f"{kind.__name__}.{fault}")
+        raise CodeError(f"{name}.{fault}")
+    try:
+        query = kind.query if kind.query or elements is None else query_of(name, elements)
+    except ElementError as error:
+        raise CodeError(str(error)) from None
     return JobDescription(
         app=app_name(kind),
-        query=kind.query,
+        query=query,
         queries=dict(kind.queries),
         stages=dict(kind.stages),
         timer_s=None if kind.timer_s is None else float(kind.timer_s),
@@ -80,14 +89,29 @@ def about(kind: type[Job]) -> JobDescription:
         maps=_overrides(kind, "map"),
         receives=_overrides(kind, "on_recv"),
         delivers=_overrides(kind, "deliver"),
+        elements=elements,
     )
 
 
-def _fault(kind: type[Job]) -> str | None:
+def _elements(kind: type[Job]) -> ElementGraph | None:
+    """The graph of a job's elements, if it has any. Raises CodeError."""
+    if isinstance(kind.elements, list | tuple) and not kind.elements:
+        return None
+    try:
+        return element_graph(kind.__name__, kind.elements, vars(sys.modules[kind.__module__]))
+    except ElementError as error:
+        raise CodeError(str(error)) from None
+
+
+def _fault(kind: type[Job], has_elements: bool) -> str | None:
     """The first fault of a class's attributes, with the attribute's name."""
     checks: list[tuple[str, str, Callable[[Any], bool]]] = [
         ("app", "a name of at most 200 characters", lambda value: isinstance(value, str) and len(value) <= 200),
-        ("query", "a query in ELF QL", lambda value: isinstance(value, str) and bool(value.strip())),
+        (
+            "query",
+            "a query in ELF QL",
+            lambda value: isinstance(value, str) and (bool(value.strip()) or (has_elements and not value)),
+        ),
         ("queries", "a dict of queries by name", _is_texts),
         ("stages", f"a dict of at most {STAGES_MAX} queries by name, as in likes or top-ten", _is_stages),
         ("timer_s", f"None, or at least {TIMER_MIN_S} seconds", _is_timer),
@@ -97,6 +121,8 @@ def _fault(kind: type[Job]) -> str | None:
     for name, wanted, is_right in checks:
         if not is_right(getattr(kind, name)):
             return f"{name}: is to be {wanted}"
+    if has_elements and (kind.drives or kind.reads):
+        return f"{'drives' if kind.drives else 'reads'}: is not for a job with elements"
     if _overrides(kind, "map") != bool(kind.reads):
         return "reads: names the columns that map gets: a job has both or neither"
     return None

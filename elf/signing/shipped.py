@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "jobs"
-JOBS = ("kmeans", "micro_promotion", "product_bundling", "sale_prediction", "spam_campaign")
+JOBS = (
+    "ctr", "kmeans", "micro_promotion", "product_bundling", "sale_prediction", "spam_campaign", "top_words",
+)  # fmt: skip
 
 
 def shipped(name: str) -> Path | None:
