@@ -60,6 +60,12 @@ class ResultStage:
             start += run["len"]
         return windows
 
+    def values(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The output columns v0, v1 ... of a frame's keys and aggregates, row by row, as `ResultTable` takes them."""
+        numbered = frame.with_columns(pane=pl.int_range(pl.len(), dtype=pl.Int64))
+        parts = [self._evaluated(part) for part in self._homogeneous(numbered)]
+        return pl.concat(parts, how="vertical_relaxed").sort("pane")
+
     def _references(self) -> Iterator[Reference]:
         for expression in self._expressions():
             yield from references(expression)

@@ -24,7 +24,7 @@ class ResultTable:
     """
 
     def __init__(self, frame: pl.DataFrame, outputs: Sequence[tuple[str, str]]) -> None:
-        self._frame = frame
+        self.frame = frame
         self._outputs = outputs
         self.names = [name for name, _ in outputs]
         self._passing: tuple[int, int, list[Sequence[Scalar]]] = (0, -1, [])
@@ -41,14 +41,14 @@ class ResultTable:
 
     @cached_property
     def columns(self) -> list[Sequence[Scalar]]:
-        return self._converted(self._frame)
+        return self._converted(self.frame)
 
     def passing(self, start: int, stop: int) -> list[Sequence[Scalar]]:
         """The columns of some rows, of which windows are made once and in order: few are converted at a time."""
         first, last, columns = self._passing
         if not first <= start <= stop <= last:
             first, last = start, max(stop, start + _ROWS_PASSING)
-            columns = self._converted(self._frame.slice(first, last - first))
+            columns = self._converted(self.frame.slice(first, last - first))
             self._passing = first, last, columns
         return [column[start - first : stop - first] for column in columns]
 
@@ -67,6 +67,11 @@ class ResultRows(Sequence[Row]):
     def column(self, name: str) -> Sequence[Scalar]:
         """All values of one column, in row order."""
         return self._table.columns[self._table.names.index(name)][self._span]
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows as columns, as `ResultTable` takes them."""
+        return self._table.frame[self._span]
 
     def to_encode(self) -> list[Any]:
         """The rows in a form that JSON is made of, which nobody keeps."""

@@ -14,7 +14,9 @@ from agent.runtime.keyed.elements.outputs import (
     plan_of,
     refusal,
 )
+from agent.runtime.keyed.elements.running import RunningAggregate
 from agent.runtime.keyed.elements.runtime import Compact, ElementRuntime
+from agent.runtime.keyed.elements.slots import latest_only
 from query import Plan
 
 RUNNING = ("count", "sum", "min", "max", "avg")
@@ -45,12 +47,16 @@ def lag_ms(element: Element) -> int:
 
 def runtime_of(element: Element, types: Mapping[str, EventType], room: SpillArea | None) -> ElementRuntime:
     """Computes a declared element that `check` has accepted; what does not fit memory goes to a `room`."""
-    raise refusal(element, f"cannot run on {len(types)} types{room or ''} yet")
+    tracks = all(types[read.type].guaranteed for read in element.inputs)
+    if element.kind == "aggregate" and element.options.get("window") is None:
+        return RunningAggregate(element, types, tracks=tracks)
+    raise refusal(element, f"cannot run{room or ''} yet")
 
 
 def compact(element: Element) -> Compact:
     """Puts the frames of a declared element's tables into one: the whole state first, then its changes."""
-    raise refusal(element, "cannot run yet")
+    keys = element.inputs[0].key or []
+    return lambda _table, frames: latest_only(keys)(frames)
 
 
 def _check_aggregate(element: Element, types: Mapping[str, EventType]) -> None:
@@ -75,8 +81,9 @@ def _check_running(element: Element, plan: Plan) -> None:
     if plan.having is not None or plan.order or plan.limit is not None:
         raise refusal(element, "has no window: HAVING, ORDER BY and LIMIT are of windows")
     for one in plan.aggregates:
-        if one.function not in RUNNING or one.type == "any":
-            text = f"{one.function.upper()} of {one.type}" if one.type == "any" else one.function.upper()
+        is_text = one.type in ("any", "string") and one.function != "count"
+        if one.function not in RUNNING or is_text:
+            text = f"{one.function.upper()} of {one.type}" if is_text else one.function.upper()
             known = ", ".join(name.upper() for name in RUNNING)
             raise refusal(element, f"has no window and {text}: after each event it can tell {known}; give it a window")
 
