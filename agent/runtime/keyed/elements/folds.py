@@ -64,7 +64,7 @@ class Fold(Protocol):
     def fold(self, table: SlotTable, runs: Runs, argument: pl.Series | None) -> pl.Series: ...
 
 
-class Count:
+class CountFold:
     """COUNT(*), and COUNT(x) where there is an argument."""
 
     def __init__(self, name: str) -> None:
@@ -75,7 +75,7 @@ class Count:
         return pl.Series(runs.restored(count(table[self._n], runs, argument)))
 
 
-class IntegerSum:
+class SumFold:
     """SUM of integers, exact: `high` counts 2**32, `low` is below that. The column is of 128 bits if 64 are too few."""
 
     def __init__(self, name: str) -> None:
@@ -100,7 +100,7 @@ class IntegerSum:
         return high, low, n
 
 
-class IntegerAverage(IntegerSum):
+class AverageFold(SumFold):
     """AVG of integers: the exact sum as the nearest double, divided by the number of values."""
 
     def fold(self, table: SlotTable, runs: Runs, argument: pl.Series | None) -> pl.Series:
@@ -109,7 +109,7 @@ class IntegerAverage(IntegerSum):
         return nullable(pl.Series(runs.restored(totals / np.maximum(n, 1))), runs.restored(n > 0))
 
 
-class NumberSum:
+class NumberFold:
     """SUM of numbers, or AVG: doubles, added in the order of events."""
 
     def __init__(self, name: str, *, mean: bool) -> None:
@@ -132,7 +132,7 @@ class NumberSum:
         return nullable(pl.Series(runs.restored(shown)), runs.restored((n > 0) & np.isfinite(shown)))
 
 
-class Extreme:
+class ExtremeFold:
     """MIN or MAX of integers, times, truths or numbers, of which NaN is the greatest."""
 
     def __init__(self, name: str, kind: Any, *, greatest: bool) -> None:
@@ -169,12 +169,12 @@ class Extreme:
 def fold_of(name: str, function: str, type_: str) -> Fold:
     """The fold of an aggregate of the query language."""
     if function == "count":
-        return Count(name)
+        return CountFold(name)
     if function in ("sum", "avg"):
         if type_ == "integer":
-            return IntegerAverage(name) if function == "avg" else IntegerSum(name)
-        return NumberSum(name, mean=function == "avg")
-    return Extreme(name, np.float64 if type_ == "number" else np.int64, greatest=function == "max")
+            return AverageFold(name) if function == "avg" else SumFold(name)
+        return NumberFold(name, mean=function == "avg")
+    return ExtremeFold(name, np.float64 if type_ == "number" else np.int64, greatest=function == "max")
 
 
 def count(state: Values, runs: Runs, argument: pl.Series | None) -> Values:

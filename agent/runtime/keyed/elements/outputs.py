@@ -83,7 +83,7 @@ def join_keys(element: Element) -> tuple[list[str], list[str]]:
 
 def join_prefix(element: Element) -> str:
     """The prefix of the names of the right events' fields, where a join emits pairs."""
-    return str(element.options.get("prefix", f"{element.options.get('right')}."))
+    return str(element.options.get("prefix", f"{element.options.get('right')}_"))
 
 
 def _of_aggregate(element: Element) -> Fields:

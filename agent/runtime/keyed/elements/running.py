@@ -28,7 +28,7 @@ class RunningAggregate:
         self._ttl_ms = None if element.ttl_s is None else int(element.ttl_s * 1000)
         self._events = query.EventStage(self._plan)
         self._folds = [(one, fold_of(one.name, one.function, one.type)) for one in self._plan.aggregates]
-        self._shown = Shown(self._plan, self._fields)
+        self._shown = ShownFields(self._plan, self._fields)
         fields = dict(types[element.inputs[0].type].fields)
         self._key = list(element.inputs[0].key or [])
         states = {name: kind for _, fold in self._folds for name, kind in fold.states.items()}
@@ -97,7 +97,7 @@ class RunningAggregate:
         return None if slot is None else self._table.frame(np.array([slot])).drop("@gone").row(0, named=True)
 
 
-class Shown:
+class ShownFields:
     """The fields of what an aggregate emits, of its keys and aggregates."""
 
     def __init__(self, plan: query.Plan, fields: Sequence[tuple[str, str]]) -> None:

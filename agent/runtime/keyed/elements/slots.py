@@ -90,7 +90,7 @@ class SlotTable:
         return pl.DataFrame([*self.keys(slots).get_columns(), *columns, gone])
 
     def changes(self) -> pl.DataFrame:
-        """What has changed since the last call, elements that were removed first."""
+        """The changes since the last call, elements that were removed first."""
         changed = np.flatnonzero(self._arrays["changed"][: self.count])
         self._arrays["changed"][: self.count] = False
         frame = pl.concat([self.frame(changed[:0]), *self._removed, self.frame(changed)], how="diagonal")
