@@ -19,7 +19,7 @@ Key = str | int | tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class EventSource:
+class SourceQuery:
     """Brings events of one type: the rows of a query over a stream of logs. `name` "": that of its variable."""
 
     query: str
@@ -39,7 +39,7 @@ class Declared:
     name: str = ""
 
 
-def source(query: str, *, guaranteed: bool = True, shed: str = "", name: str = "") -> EventSource:
+def source(query: str, *, guaranteed: bool = True, shed: str = "", name: str = "") -> SourceQuery:
     """Brings the rows of an ELF QL query over logs, without groups, as events. Raises ElementError.
 
     `guaranteed`, `shed`: as for `elf.event`. The type is named as the variable it is put into, or `name`.
@@ -48,7 +48,7 @@ def source(query: str, *, guaranteed: bool = True, shed: str = "", name: str = "
         raise ElementError("elf.source: needs a query in ELF QL, as in elf.source('SELECT text FROM quotes')")
     check_delivery("elf.source", guaranteed, shed)
     _check_name("source", name)
-    return EventSource(query, guaranteed, shed, name)
+    return SourceQuery(query, guaranteed, shed, name)
 
 
 def top(events: object, *, key: Key, of: str, by: str, k: int = 10, every_s: float = 1.0, name: str = "") -> Declared:

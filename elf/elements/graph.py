@@ -14,7 +14,7 @@ from agent.programs.element_graph import (
     EventType,
     FieldType,
 )
-from elf.elements.declared import Declared, Key, EventSource, is_key, slide_of, value_names
+from elf.elements.declared import Declared, Key, SourceQuery, is_key, slide_of, value_names
 from elf.elements.element import PE, check_settings
 from elf.elements.emits import FileNames
 from elf.elements.event import ElementError, event_options
@@ -63,7 +63,7 @@ class _Builder:
         self._elements = list(elements)
         self._variables: dict[int, str] = {}
         for name, value in variables.items():
-            if isinstance(value, EventSource | Declared):
+            if isinstance(value, SourceQuery | Declared):
                 self._variables.setdefault(id(value), name)
         self._events = {name: value for name, value in variables.items() if event_options(value) is not None}
         self._files: dict[str, FileNames] = {}
@@ -199,7 +199,7 @@ class _Builder:
         options = event_options(type_)
         if options is not None:
             made = EventType(options.name, list(options.fields), options.guaranteed, options.shed)
-        elif isinstance(type_, EventSource):
+        elif isinstance(type_, SourceQuery):
             made = EventType(self._name(type_), [], type_.guaranteed, type_.shed)
         elif isinstance(type_, Declared):
             if id(type_) not in self._producers:
@@ -217,7 +217,7 @@ class _Builder:
         self._types[made.name] = made
         if len(self._types) > ELEMENTS_MAX:
             raise ElementError(f"{self._job}.elements: there are over {ELEMENTS_MAX} types of events")
-        if isinstance(type_, EventSource):
+        if isinstance(type_, SourceQuery):
             self._sources.append(ElementSource(made.name, type_.query))
         return made.name
 
@@ -227,12 +227,12 @@ class _Builder:
         inputs = [self._types[self._type_of(type_, name)] for type_, _ in one.inputs]
         return EventType(name, [], all(type_.guaranteed for type_ in inputs))
 
-    def _name(self, one: EventSource | Declared) -> str:
+    def _name(self, one: SourceQuery | Declared) -> str:
         """The given name, or that of the variable, or one made from what it reads."""
         name = one.name or self._variables.get(id(one))
         if name is not None:
             return name
-        if isinstance(one, EventSource):
+        if isinstance(one, SourceQuery):
             raise ElementError(f"elf.source: {one.query[:60]!r} has no name: put it into a variable, or write name=")
         types = [self._short(type_) for type_, _ in one.inputs]
         if one.kind == "join":
@@ -245,7 +245,7 @@ class _Builder:
             options.name
             if options is not None
             else self._name(type_)
-            if isinstance(type_, EventSource | Declared)
+            if isinstance(type_, SourceQuery | Declared)
             else _shown(type_)
         )
 
