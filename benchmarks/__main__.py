@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from . import batch, cbt, fleet, idle, jobs, local, overlay, query, recovery
+from . import batch, cbt, fleet, idle, jobs, local, overlay, query, recovery, s4
 from .chart import write_chart
 from .environment import ROOT
 from .race import BenchmarkError
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "query": query.run,
     "batch": batch.run,
     "recovery": recovery.run,
+    "s4": s4.run,
 }
 CHARTS = {
     "cbt": cbt.write_chart,
