@@ -54,7 +54,9 @@ class Router:
                 via = _group(message, group)
                 return via is not None and self._call(message, via, now)
             case Delivered(key=key, origin=origin):
-                return key == message.app_id and self._call(message, Via.ROUTED, origin, now)
+                if key == message.app_id:
+                    return self._call(message, Via.ROUTED, origin, now)
+                return self._call(message, Via.NODE, key, origin, now)  # whoever takes it knows the keys of its nodes
             case Requested(key=key):
                 return key == message.app_id and self._call(message, Via.REQUEST, event, now)
             case MessageReceived(sender=sender):

@@ -6,7 +6,7 @@ after the other: version k computes those in (after of k, after of k + 1], the n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -57,6 +57,8 @@ class FunctionCache:
 
     def __init__(self) -> None:
         self.regex_size_max: int | None = REGEX_SIZE_MAX
+        self.check_elements: Callable[[Mapping[str, Any]], object] = dict
+        """Raises `query.PlanError` for elements of a plan that cannot run."""
         self._plans: dict[bytes, query.Plan] = {}
         self._made: WeakValueDictionary[tuple[Id, int, bytes], JobFunction] = WeakValueDictionary()
 
@@ -67,6 +69,8 @@ class FunctionCache:
         if known is None:
             self._check(plan)
             known = query.Plan.from_wire(plan)
+            if known.elements is not None:
+                self.check_elements(known.elements)
         if len(self._plans) >= PLANS_MAX:
             del self._plans[next(iter(self._plans))]
         self._plans[content] = known
@@ -110,6 +114,8 @@ class Versions:
         function = self._functions.get(self._job, number, plan, bundle)
         if function.self_paced != self.newest.function.self_paced:
             raise query.PlanError("an update cannot change whether a job drives itself: submit another job")
+        if function.plan.elements != self.newest.function.plan.elements:
+            raise query.PlanError("an update cannot change the elements of a job: submit another job")
         self._proposed = (number, plan, function)
         return function
 

@@ -51,7 +51,8 @@ class Feed:
     `app_id`: the one job it is for; None: all live jobs that start at the stream's end; negative: some that go on
     where they were before the agent was started again. `bounded`: it ends where the
     stream's files ended when it was opened. `app`: it brings the results of the job of this name, and nothing is read
-    from files. `clauses`: events that certainly fail one of them may be passed over.
+    from files; as where it brings a type of events (`is_type`) that elements of its job emit. `clauses`: events that
+    certainly fail one of them may be passed over.
     """
 
     stream: str
@@ -61,6 +62,12 @@ class Feed:
     columns: tuple[SourceColumn, ...]
     app: str | None = None
     clauses: Clauses = ()
+    is_type: bool = False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether its events are read from files."""
+        return self.app is None and not self.is_type
 
     @property
     def key(self) -> FeedKey:
@@ -163,6 +170,11 @@ def feeds_of_worker(
     return feeds_of_job(job.app_id, columns, streams, shared, bounded=job.bounded, clauses=clauses)
 
 
+def feeds_of_types(app_id: int, columns: Callable[[str], Iterable[SourceColumn]], types: Iterable[str], *, bounded: bool) -> list[Feed]:
+    """The feeds that bring a job events of these types, which its own elements emit."""
+    return [Feed(name, app_id, "end", bounded, placed(columns(name), ()), is_type=True) for name in types]
+
+
 class _MergedFeeds:
     """The feeds of jobs; feeds of one key are merged into one with all their columns."""
 
@@ -218,7 +230,7 @@ class FeedDemand:
         feeds = tuple(feeds)
         self._wanted.put(app_id, feeds)
         if now:
-            self._to_read.put(app_id, (feed for feed in feeds if feed.app is None))
+            self._to_read.put(app_id, (feed for feed in feeds if feed.is_read))
 
     def drop(self, app_id: int) -> None:
         """Removes the feeds of a job that no longer wants any."""

@@ -222,7 +222,7 @@ class Pipeline:
 
     @property
     def _can_replay(self) -> bool:
-        return not self._job.bounded and self.app_feed is None
+        return not self._job.bounded and all(feed.is_read for feed in self.feeds.values())
 
     @property
     def _is_kept(self) -> bool:
@@ -273,7 +273,7 @@ class Pipeline:
         self._opened_before = self._opened()
         self._proposed = self._attach(function)
         # Rows of another job's results are only made when they come, with the columns that are wanted then.
-        new = {key for key, feed in self.feeds.items() if feed.columns != before[key].columns and feed.app is None}
+        new = {key for key, feed in self.feeds.items() if feed.columns != before[key].columns and feed.is_read}
         self._proposed.operator.unseen &= new
         for consumer in self._consumers:
             consumer.operator.is_ending = True
@@ -290,6 +290,8 @@ class Pipeline:
     def _grace_ms(self, function: JobFunction) -> int:
         """Milliseconds that late events are waited for."""
         windowing = function.plan.windowing
+        if function.plan.elements is not None:
+            return 0  # its events come behind the watermark
         return self._job.grace_ms if windowing is None or windowing.grace_ms is None else windowing.grace_ms
 
     @property

@@ -11,7 +11,7 @@ import query
 from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.fleet.authorization import NotAuthorizedError
 from agent.runtime.fleet.job_directory import JobDirectory
-from agent.runtime.ingest.feed import Feed, clauses_of, feeds_of_worker
+from agent.runtime.ingest.feed import Feed, clauses_of, feeds_of_types, feeds_of_worker
 from agent.runtime.ingest.pipelines import columns_read
 from agent.runtime.job.code import CannotRunError, CodeRegistry
 from agent.runtime.job.local_job import LocalJob
@@ -118,6 +118,7 @@ class Deployments:
             begun_ms = FIRST_PANE if job.reads_app else wall_ms
             self._sender.send(sender, job.start_working(message, self._feeds_of(job, message), begun_ms), now)
             self._jobs.await_feeds(job)
+            self._jobs.on_working(job, now)
         elif message.number is not None and job.has_departed and message.number != job.number:
             self._sender.send(sender, job.renumber(message.number), now)
         if job.program is not None:
@@ -130,6 +131,11 @@ class Deployments:
         assert job.versions is not None
         about = job.program.about if job.program is not None else None
         columns, app = partial(columns_read, job.versions, about), job.versions.newest.function.plan.app
+        plan = job.versions.newest.function.plan
+        if plan.elements is not None:
+            names = [one["name"] for one in plan.elements["types"]]
+            types = [name for name in names if query.selects(plan.stream, name)]
+            return feeds_of_types(job.app_id, columns, types, bounded=message.job.bounded)
         streams = self._jobs.streams_of(message.job.stream)
         ingest, paced = self._jobs.ingest, job.versions.newest.function.self_paced
         # What a job's code makes of events may match where they do not.

@@ -272,7 +272,7 @@ class LocalJob:
     def streams(self) -> set[str]:
         """The agent's streams that the worker reads now."""
         feeds = () if self.pipeline is None else self.pipeline.feeds.values()
-        return {feed.stream for feed in feeds if feed.app is None}
+        return {feed.stream for feed in feeds if feed.is_read}
 
     def follow_streams(self, streams: Mapping[str, StreamOptions], wall_ms: int) -> bool:
         """Reads the agent's present streams and no others; whether feeds are waited for now that were not."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -99,6 +99,8 @@ class LocalJobs:
         self._unable: dict[Id, JobEpoch] = {}
         """Jobs whose code cannot run here, in this epoch."""
         self.on_leaving: OnLeaving | None = None
+        self.on_working: Callable[[LocalJob, float], None] = lambda _job, _now: None
+        """Takes each job on whose roster this agent is now."""
 
     def handlers(self) -> Handlers:
         return {
@@ -135,8 +137,8 @@ class LocalJobs:
         job = self._jobs.get(announce.app_id)
         if job is not None and self.takes_work and self._has_done(job, announce, now):
             return
-        streams = self.streams_of(announce.stream)
-        has_events = bool(streams) or (job is not None and (job.reads_app or self._ends_later(job, announce)))
+        streams = {} if announce.keyed else self.streams_of(announce.stream)
+        has_events = announce.keyed or bool(streams) or (job is not None and (job.reads_app or self._ends_later(job, announce)))
         works = has_events and (self.takes_work or (job is not None and job.pipeline is not None))
         works = works and self._unable.get(announce.app_id) != announce.epoch
         if job is None and not works and not self._trees.has_children(announce.app_id, announce.trees):

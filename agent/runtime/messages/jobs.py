@@ -135,7 +135,8 @@ class Announce(Message, frozen=True, tag=True):
     `counter`. `part_of`: the job of which it is a stage, "" if it is none. `trees`: the number of its trees.
     `members`: the numbers on the roster that have not left. A worker whose number is not among them is to enrol anew.
     `incomplete`: as in `Commit`. `owner`: as in `Submit`. `events`: the number of events in what is published.
-    `closed`: the last instant of the published panes; that of `frontier` is within one.
+    `closed`: the last instant of the published panes; that of `frontier` is within one. `keyed`: the job has keyed
+    elements, and every agent takes part, whatever streams it has.
     """
 
     epoch: JobEpoch
@@ -160,6 +161,7 @@ class Announce(Message, frozen=True, tag=True):
     owner: Owner = ""
     events: Count = 0
     closed: Time = FIRST_PANE
+    keyed: bool = False
 
 
 class AnnouncementBatch(Message, frozen=True, tag=True):

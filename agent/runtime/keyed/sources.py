@@ -1,0 +1,192 @@
+"""Reads the sources of a job on one agent: events of its logs go through the sources' plans, as rows of their types.
+
+Each event has a number in its stream, and so each row the same number whenever the same log is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import polars as pl
+
+import query
+from agent.parsing import Parsed, SourceColumn
+from agent.runtime.durable.records import Place
+from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, as_named, merged_columns, placed
+from agent.runtime.ingest.operator_pool import OperatorPool
+from agent.runtime.ingest.watermark import Watermark, believed, come_to
+from agent.runtime.keyed.elements.runtime import SEQ, SOURCE
+from agent.runtime.keyed.event_columns import field_columns
+from agent.runtime.keyed.graph import CheckedGraph, CheckedSource
+from agent.runtime.keyed.logical_nodes import NODES, ring_key
+from overlay import Id
+
+EMISSIONS = 1 << 20
+"""Numbers that each event of a log has for what is emitted of it."""
+
+_NUMBER = "pane"
+"""The column of an event's number: stages of plans keep it, as they keep panes."""
+
+
+class RowsTaker(Protocol):
+    """Takes the rows of sources: see `KeyedJob`."""
+
+    def channel(self, type_: str) -> int: ...
+    def insert(self, type_: str, rows: pl.DataFrame, now: float) -> None: ...
+    def source_time(self, type_: str, watermark_ms: int) -> None: ...
+    def end_of_source(self, type_: str) -> None: ...
+    @property
+    def has_room(self) -> bool: ...
+
+
+class _Source:
+    """One source of the job, over all streams of this agent that it reads."""
+
+    def __init__(self, source: CheckedSource, graph: CheckedGraph, channel: int) -> None:
+        self.type = source.type
+        self.stream = source.plan.stream
+        self.columns = tuple(SourceColumn(one.name, one.path, one.type) for one in source.plan.columns)
+        self.watermark = Watermark(())
+        self.has_ended = False
+        self.events = 0
+        """Number of events so far."""
+        self._channel = channel
+        self._fields = graph.types[source.type].fields
+        self._stage = query.EventStage(source.plan)
+
+    def rows(self, feed: Feed, events: pl.DataFrame) -> pl.DataFrame | None:
+        """The rows of a frame of events with their numbers. None: they lack columns."""
+        mine = as_named(feed, self.columns, events)
+        if mine is None:
+            return None
+        selected = self._stage.apply(mine.with_columns(events[_NUMBER]))
+        numbered = [
+            pl.Series(SOURCE, [self._channel], pl.Int64).new_from_index(0, selected.height),
+            (selected[_NUMBER] * EMISSIONS).rename(SEQ),
+        ]
+        return field_columns(selected, self._fields).hstack(numbered)
+
+
+class KeyedSources:
+    """Takes the feeds of a job's sources. Each job has feeds of its own, so that they can wait for it alone.
+
+    Times of live sources are taken `grace_ms` back, for events that are late. `since_ms`, `until_ms`: events before and
+    from then on are passed over.
+    """
+
+    def __init__(
+        self,
+        app_id: Id,
+        graph: CheckedGraph,
+        taker: RowsTaker,
+        ingest: OperatorPool,
+        *,
+        bounded: bool,
+        grace_ms: int,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+    ) -> None:
+        self.app_id = app_id
+        self.now = 0.0
+        self._demand_id = ring_key(app_id, NODES)
+        self._taker = taker
+        self._ingest = ingest
+        self._bounded, self._grace_ms, self._range = bounded, grace_ms, (since_ms, until_ms)
+        self._sources = [_Source(one, graph, taker.channel(one.type)) for one in graph.sources]
+        self._feeds: dict[FeedKey, Feed] = {}
+
+    # Streams.
+
+    def read(self, streams: Mapping[str, StreamOptions]) -> None:
+        """Reads those of the agent's streams that sources are over, and no others."""
+        wanted = {}
+        for name, options in streams.items():
+            columns = merged_columns(one.columns for one in self._sources if query.selects(one.stream, name))
+            if any(query.selects(one.stream, name) for one in self._sources):
+                start = "beginning" if self._bounded else options.read_from
+                feed = Feed(name, self._demand_id, start, self._bounded, placed(columns, ()))
+                wanted[feed.key] = self._feeds.get(feed.key, feed)
+        if wanted.keys() == self._feeds.keys() and self._feeds:
+            return
+        added, gone = wanted.keys() - self._feeds.keys(), self._feeds.keys() - wanted.keys()
+        self._feeds = wanted
+        self._ingest.end_feeds_of(self, gone)
+        self._ingest.add_feed_consumer(self, added)
+        self._ingest.demand.want(self._demand_id, wanted.values(), now=True)
+        for source in self._sources:
+            keys = [key for key in wanted if query.selects(source.stream, key[0])]
+            for key in gone:
+                source.watermark.drop(key)
+            source.watermark = source.watermark.copy(keys)
+            if not keys:
+                self._end(source)
+
+    def close(self) -> None:
+        """Reads no more."""
+        self._ingest.remove_feed_consumer(self)
+        self._ingest.demand.drop(self._demand_id)
+        self._feeds = {}
+
+    def _of(self, key: FeedKey) -> Iterable[_Source]:
+        return (one for one in self._sources if query.selects(one.stream, key[0]))
+
+    # Feeds.
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the feeds may be read on."""
+        return self._taker.has_room
+
+    def insert(self, key: FeedKey, parsed: Parsed, place: Place | None) -> None:
+        """Takes the events of a parsed block."""
+        feed = self._feeds.get(key)
+        if feed is None:
+            return
+        count = sum(frame.height for frame in parsed.frames)
+        latest_ms = None if self._bounded else self._ingest.clock.latest_ms
+        for source in self._of(key):
+            first = place.number - count if place is not None and self._bounded else source.events
+            source.events, newest = source.events + count, None
+            for frame in parsed.frames:
+                numbers = pl.int_range(first, first + frame.height, dtype=pl.Int64, eager=True)
+                events, last = believed(frame.with_columns(numbers.alias(_NUMBER)), latest_ms)
+                newest = last if newest is None or (last is not None and last > newest) else newest
+                rows = source.rows(feed, self._in_range(events)) if events.height else None
+                first += frame.height
+                if rows is not None and rows.height:
+                    self._taker.insert(source.type, rows, self.now)
+            if not self._bounded:
+                source.watermark.saw(key, come_to(parsed.watermark_ms, newest, self._ingest.clock.limit_ms))
+                self._tell_time(source)
+
+    def _in_range(self, events: pl.DataFrame) -> pl.DataFrame:
+        since_ms, until_ms = self._range
+        if since_ms is not None:
+            events = events.filter(pl.col("@time") >= since_ms)
+        return events if until_ms is None else events.filter(pl.col("@time") < until_ms)
+
+    def caught_up(self, key: FeedKey, wall_ms: int) -> None:
+        """Notes that a feed is at its end for now: its time is the wall clock's."""
+        for source in self._of(key):
+            source.watermark.caught_up(key, wall_ms)
+            self._tell_time(source)
+
+    def _tell_time(self, source: _Source) -> None:
+        if not self._bounded and (reached_ms := source.watermark.value) is not None:
+            self._taker.source_time(source.type, reached_ms - self._grace_ms)
+
+    def end_of_feed(self, key: FeedKey) -> None:
+        """Notes that a bounded feed is over."""
+        for source in self._of(key):
+            source.watermark.ended(key)
+            if source.watermark.has_ended:
+                self._end(source)
+
+    def _end(self, source: _Source) -> None:
+        if not source.has_ended:
+            source.has_ended = True
+            self._taker.end_of_source(source.type)
+
+    def lacks(self, key: FeedKey, some: bool) -> None:
+        """Does nothing: files that cannot be read are told of where streams are."""
