@@ -39,6 +39,8 @@ RECONCILE_POLLS = 10
 """Number of polls between two checks of the feeds the agent wants, unless a change is reported earlier."""
 THREADS = 2
 """Upper bound on batches read at once by all feeds: parsing holds the interpreter's lock most of the time."""
+ROOM_S = 0.01
+"""Interval between looks whether a feed may be read on whose jobs have no room for its events."""
 RESTART_S, RESTART_MAX_S = 0.5, 30.0
 """Delay before a reading that failed begins anew: the first, and after it twice as long each time, up to the last."""
 
@@ -54,7 +56,7 @@ class EventSink(Protocol):
     `observe`: the wall clock's time, read together with `now`, without a step of it that is still doubted.
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `lost`: some events up to `upto_ms` are gone
-    for good. `needs`: what the feed's jobs would need to read again after a restart.
+    for good. `needs`: what the feed's jobs would need to read again after a restart. `has_room`: the feed may be read on.
     """
 
     def feeds(self) -> tuple[Feed, ...]: ...
@@ -65,6 +67,7 @@ class EventSink(Protocol):
     def lost(self, key: FeedKey, upto_ms: int) -> None: ...
     def needs(self, key: FeedKey) -> FeedNeeds | None: ...
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
+    def has_room(self, key: FeedKey) -> bool: ...
 
 
 class Feeds:
@@ -306,6 +309,8 @@ class Feeds:
         parts = list(slices(batch.parsed))
         for part in parts:
             await reading.turns.give_way()
+            while not self._sink.has_room(reading.feed.key):
+                await trio.sleep(ROOM_S)
             if self._columns(reading) is None:
                 return
             after = place if place is None or part is parts[-1] else replace(place, is_inside=True)

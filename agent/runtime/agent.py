@@ -28,7 +28,9 @@ from agent.runtime.job.deployment import Deployments
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.tree_watch import TreeWatch
+from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.observation import ElementsObservation
+from agent.runtime.keyed.service import KeyedJobs
 from agent.runtime.master.failover import Failover
 from agent.runtime.master.job_masters import JobMasters
 from agent.runtime.master.job_recorder import JobRecorder
@@ -61,6 +63,7 @@ from overlay import (
     Delivered,
     EpochTaken,
     Event,
+    LeafSetChanged,
     MessageReceived,
     MulticastAcknowledged,
     MulticastReceived,
@@ -80,6 +83,7 @@ IDLE_TICK_S = 1.0
 STANDSTILL_S = 1.0
 """Lateness of its timer from which an agent assumes that it was suspended, rather than that the others are silent."""
 REPLICAS = 3
+KEYED = KeyedOptions()
 
 
 class Service(Protocol):
@@ -114,6 +118,7 @@ class Agent:
         max_skew_ms: int = MAX_SKEW_MS,
         heal_ms: int = HEAL_RETENTION_MS,
         copies: CopyOptions = COPIES,
+        keyed: KeyedOptions = KEYED,
     ) -> None:
         self.name = name
         self.node = node
@@ -134,6 +139,7 @@ class Agent:
         self.failover = Failover(node, sender, directory, self.masters, recorder, MasterSearch(node, sender))
         self.copies = RunCopies(node, sender, jobs, self.masters, directory, self._clock, copies)
         self.drain = Drain(jobs, self.masters, self.failover, sender)
+        self.keyed = KeyedJobs(name, node, sender, jobs, self.masters, directory, self._clock, containment, keyed)
         self.pending = PendingRequests(sender)
         self.endings = JobEndings(directory, self.masters.is_over, code, jobs, self.pending)
         self.claims = MasterClaims(node, sender, directory, self.masters, self.pending, lambda: self.drain.has_begun)
@@ -164,7 +170,7 @@ class Agent:
             self.failover, self.recorder, self.tree_watch, self.drain, self.pending, self.following, self.commands,
             self.questions, self.discovery, self.elements_seen, self.upstream, self.joins, self.rpc,
             self.subscriptions, self.stages, self.program_host, self.endings, self.claims, self.copies,
-            self.failover.search,
+            self.failover.search, self.keyed,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -174,15 +180,17 @@ class Agent:
             self.masters.announced, self.failover.announced, self.jobs.announced, self.following.announced,
         )  # fmt: skip
         self.directory.on_gone(
-            self.masters.close, self.jobs.drop, self.failover.forget, containment.forget, self.copies.drop
-        )
+            self.masters.close, self.keyed.drop, self.jobs.drop, self.failover.forget, containment.forget,
+            self.copies.drop,
+        )  # fmt: skip
+        self.drain.on_begun, self.drain.holds = self.keyed.leave, self.keyed.holds
         self.directory.on_over(self.failover.answer_over)
         containment.on_raised(self.masters.fail, self.jobs.abandon)
         self._timers = (
             self.jobs.tick, self.masters.tick, self.stages.tick, self.programs.tick, self.drain.step,
             self.tree_watch.tick, self.failover.tick, self.recorder.tick, self.commands.tick, self.following.tick,
             self.questions.tick, self.discovery.tick, self.joins.tick, self.upstream.tick, self.directory.tick,
-            self.claims.tick, self.copies.tick,
+            self.claims.tick, self.copies.tick, self.keyed.tick,
         )  # fmt: skip
 
     def _handlers(self) -> Iterator[Handlers]:
@@ -190,7 +198,7 @@ class Agent:
         services = (
             self.directory, self.endings, self.claims, self.following, self.commands, self.jobs, self.deployments,
             self.masters, self.failover, self.program_host, self.discovery, self.elements_seen, self.copies,
-            self.failover.search,
+            self.failover.search, self.keyed,
         )  # fmt: skip
         return (service.handlers() for service in services)
 
@@ -253,6 +261,10 @@ class Agent:
 
     def next_timer(self) -> float | None:
         """The time at which `handle_timer` wants to be called."""
+        timers = (self._next_tick(), self.keyed.next_timer())
+        return min((due for due in timers if due is not None), default=None)
+
+    def _next_tick(self) -> float | None:
         if self._tick_at is None or self._is_busy():
             return self._tick_at
         return self._tick_at + IDLE_TICK_S - TICK_S
@@ -274,19 +286,21 @@ class Agent:
     def handle_timer(self, now: float, wall_ms: int) -> None:
         """Does what is due."""
         due = self.next_timer()
-        if self._tick_at is None or due is None or now < self._tick_at:
+        if self._tick_at is None or due is None or now < min(due, self._tick_at):
             return
         self._begin_step(now, wall_ms)
-        self._tick_at = now + TICK_S
-        for tick in self._timers:
-            tick(now)
+        if now >= self._tick_at:
+            self._tick_at = now + TICK_S
+            for tick in self._timers:
+                tick(now)
+        self.keyed.step(now)
         self.process_events(now, wall_ms)
 
     def _begin_step(self, now: float, wall_ms: int) -> None:
         """Sets the clock, without a step that is doubted. An agent that stood still has missed messages meanwhile, and
         may get requests that are long settled."""
         self._clock.ms = self.programs.wall_ms = self.ingest.observe(now, wall_ms)
-        due = self.next_timer()
+        due = self._next_tick()
         if due is not None and now - due > STANDSTILL_S:
             self._tick_at = now
             self.failover.extend_deadlines(now - due, now)
@@ -329,6 +343,9 @@ class Agent:
                 self.failover.failed(peer, now)
                 self.masters.failed(peer, now)
                 self.tree_watch.failed(peer, now)
+                self.keyed.failed(peer, now)
+            case LeafSetChanged():
+                self.keyed.neighbours_changed(now)
             case _:
                 pass
 

@@ -8,7 +8,7 @@ expected, and is missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from agent.runtime.job.local_job import LocalJob
@@ -43,6 +43,9 @@ class Drain:
         self._masters = masters
         self._failover = failover
         self._sender = sender
+        self.holds: Callable[[Id], bool] = lambda _app_id: False
+        """Tells whether a job has to go on here for now: it hands over more than its panes."""
+        self.on_begun: Callable[[float], None] = lambda _now: None
         self._told: dict[Id, tuple[JobEpoch, float]] = {}
         """The masters of which leave was taken, by their epochs, and when."""
 
@@ -50,12 +53,15 @@ class Drain:
         """Takes on nothing new from now on."""
         self.has_begun = True
         self._jobs.takes_work = self._failover.takes_over = False
+        self.on_begun(now)
         self._masters.resign(now)
         self.step(now)
 
     def step(self, now: float) -> None:
         """Continues as far as possible: sealing takes time, and so does handing over."""
         for job in self._jobs if self.has_begun else self._jobs.withdrawing():
+            if self.holds(job.app_id):
+                continue
             if job.pipeline is not None:
                 job.pipeline.finish_early()
             if (job.root is None or job.withdraws) and job.hand_in():

@@ -170,7 +170,9 @@ def feeds_of_worker(
     return feeds_of_job(job.app_id, columns, streams, shared, bounded=job.bounded, clauses=clauses)
 
 
-def feeds_of_types(app_id: int, columns: Callable[[str], Iterable[SourceColumn]], types: Iterable[str], *, bounded: bool) -> list[Feed]:
+def feeds_of_types(
+    app_id: int, columns: Callable[[str], Iterable[SourceColumn]], types: Iterable[str], *, bounded: bool
+) -> list[Feed]:
     """The feeds that bring a job events of these types, which its own elements emit."""
     return [Feed(name, app_id, "end", bounded, placed(columns(name), ()), is_type=True) for name in types]
 

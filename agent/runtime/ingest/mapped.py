@@ -60,6 +60,8 @@ class _Batch:
 class MappedPipeline(Pipeline):
     """A pipeline with a queue of events before it; `send` gives events to the job's code."""
 
+    has_room = True
+
     def __init__(
         self,
         versions: Versions,

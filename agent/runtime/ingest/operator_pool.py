@@ -41,6 +41,8 @@ class FeedConsumer(Protocol):
 
     @property
     def app_id(self) -> Id: ...
+    @property
+    def has_room(self) -> bool: ...
     def insert(self, key: FeedKey, parsed: Parsed, place: Place | None) -> None: ...
     def caught_up(self, key: FeedKey, wall_ms: int) -> None: ...
     def end_of_feed(self, key: FeedKey) -> None: ...
@@ -86,6 +88,8 @@ class OperatorPool:
         self.heal_ms = heal_ms
         """Time for which sealed panes are kept that were published without somebody, for windows to be corrected."""
         self.clock = clock or EventClock()
+        self.now = 0.0
+        """The time of the last call that a feed has made."""
         self.meter = JobMeter()
         self._containment = containment
         self.demand = FeedDemand()
@@ -314,6 +318,7 @@ class OperatorPool:
                 raise
 
     def _opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        self.now = now
         if self.listener is not None:
             self.listener.feed_opened(key, now, wall_ms)
 
@@ -407,6 +412,10 @@ class OperatorPool:
             operator.is_partial = not self._incomplete.isdisjoint(operator.names)
         for consumer in self._consumers_of(key):
             consumer.lacks(key, some)
+
+    def has_room(self, key: FeedKey) -> bool:
+        """Whether a feed may be read on now: all that get its events first have room for them."""
+        return all(consumer.has_room for consumer in self._feed_consumers.get(key, ()))
 
     def lost(self, key: FeedKey, upto_ms: int) -> None:
         """Notes that some events of a feed up to a time (epoch ms) are gone for good: panes up to then are partial."""

@@ -38,6 +38,7 @@ class SelfPacedPipeline:
     """The shape of a `Pipeline`, sealed by the program, which finds what it has flushed in `handles`."""
 
     awaits_feeds = False
+    has_room = True
 
     def __init__(
         self,

@@ -118,7 +118,7 @@ class Deployments:
             begun_ms = FIRST_PANE if job.reads_app else wall_ms
             self._sender.send(sender, job.start_working(message, self._feeds_of(job, message), begun_ms), now)
             self._jobs.await_feeds(job)
-            self._jobs.on_working(job, now)
+            self._jobs.on_working(job, message.job, now)
         elif message.number is not None and job.has_departed and message.number != job.number:
             self._sender.send(sender, job.renumber(message.number), now)
         if job.program is not None:

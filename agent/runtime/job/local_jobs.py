@@ -29,6 +29,7 @@ from agent.runtime.messages.jobs import (
     SnapshotAck,
     SnapshotPart,
     SnapshotPartAck,
+    Submit,
 )
 from agent.runtime.messages.programs import Line, LogLines, ProgramFailed, ProgramMulticast
 from agent.runtime.messages.sender import MessageSender
@@ -99,7 +100,7 @@ class LocalJobs:
         self._unable: dict[Id, JobEpoch] = {}
         """Jobs whose code cannot run here, in this epoch."""
         self.on_leaving: OnLeaving | None = None
-        self.on_working: Callable[[LocalJob, float], None] = lambda _job, _now: None
+        self.on_working: Callable[[LocalJob, Submit, float], None] = lambda _local, _job, _now: None
         """Takes each job on whose roster this agent is now."""
 
     def handlers(self) -> Handlers:
@@ -138,7 +139,9 @@ class LocalJobs:
         if job is not None and self.takes_work and self._has_done(job, announce, now):
             return
         streams = {} if announce.keyed else self.streams_of(announce.stream)
-        has_events = announce.keyed or bool(streams) or (job is not None and (job.reads_app or self._ends_later(job, announce)))
+        has_events = (
+            announce.keyed or bool(streams) or (job is not None and (job.reads_app or self._ends_later(job, announce)))
+        )
         works = has_events and (self.takes_work or (job is not None and job.pipeline is not None))
         works = works and self._unable.get(announce.app_id) != announce.epoch
         if job is None and not works and not self._trees.has_children(announce.app_id, announce.trees):

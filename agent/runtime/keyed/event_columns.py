@@ -12,6 +12,7 @@ import polars as pl
 
 import cbt
 import query
+from agent.parsing import SourceColumn
 from agent.parsing.columns import ParsedColumn, column_of_kinds, null_column, parsed
 from agent.runtime.keyed.elements.runtime import DTYPES, EVENT_TIME
 from query.model.canonical import kind_of, physical
@@ -28,7 +29,7 @@ def field_columns(selected: pl.DataFrame, fields: Sequence[tuple[str, str]]) -> 
     return pl.DataFrame(columns)
 
 
-def event_frames(rows: pl.DataFrame, columns: Sequence[query.PlanColumn]) -> tuple[pl.DataFrame, ...]:
+def event_frames(rows: pl.DataFrame, columns: Sequence[query.PlanColumn | SourceColumn]) -> tuple[pl.DataFrame, ...]:
     """Rows of a type as events: their time, and the columns that a plan reads of them. O(n).
 
     A value that a column does not take is NULL, and counted in `@coerced`.
@@ -37,7 +38,7 @@ def event_frames(rows: pl.DataFrame, columns: Sequence[query.PlanColumn]) -> tup
     return parsed(rows[EVENT_TIME], made, 0).frames
 
 
-def _column(rows: pl.DataFrame, column: query.PlanColumn) -> ParsedColumn:
+def _column(rows: pl.DataFrame, column: query.PlanColumn | SourceColumn) -> ParsedColumn:
     (name,) = column.path
     if name not in rows.columns:
         return null_column(column.name, rows.height)

@@ -5,7 +5,7 @@ Each event has a number in its stream, and so each row the same number whenever 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import polars as pl
@@ -71,8 +71,7 @@ class _Source:
 class KeyedSources:
     """Takes the feeds of a job's sources. Each job has feeds of its own, so that they can wait for it alone.
 
-    Times of live sources are taken `grace_ms` back, for events that are late. `since_ms`, `until_ms`: events before and
-    from then on are passed over.
+    Times of live sources are taken `grace_ms` back, for events that are late. `on_rows` gets a source's rows too.
     """
 
     def __init__(
@@ -84,15 +83,14 @@ class KeyedSources:
         *,
         bounded: bool,
         grace_ms: int,
-        since_ms: int | None = None,
-        until_ms: int | None = None,
+        on_rows: Callable[[str, pl.DataFrame], None] = lambda _type, _rows: None,
     ) -> None:
         self.app_id = app_id
-        self.now = 0.0
         self._demand_id = ring_key(app_id, NODES)
         self._taker = taker
         self._ingest = ingest
-        self._bounded, self._grace_ms, self._range = bounded, grace_ms, (since_ms, until_ms)
+        self._bounded, self._grace_ms = bounded, grace_ms
+        self._on_rows = on_rows
         self._sources = [_Source(one, graph, taker.channel(one.type)) for one in graph.sources]
         self._feeds: dict[FeedKey, Feed] = {}
 
@@ -152,19 +150,14 @@ class KeyedSources:
                 numbers = pl.int_range(first, first + frame.height, dtype=pl.Int64, eager=True)
                 events, last = believed(frame.with_columns(numbers.alias(_NUMBER)), latest_ms)
                 newest = last if newest is None or (last is not None and last > newest) else newest
-                rows = source.rows(feed, self._in_range(events)) if events.height else None
+                rows = source.rows(feed, events) if events.height else None
                 first += frame.height
                 if rows is not None and rows.height:
-                    self._taker.insert(source.type, rows, self.now)
+                    self._taker.insert(source.type, rows, self._ingest.now)
+                    self._on_rows(source.type, rows)
             if not self._bounded:
                 source.watermark.saw(key, come_to(parsed.watermark_ms, newest, self._ingest.clock.limit_ms))
                 self._tell_time(source)
-
-    def _in_range(self, events: pl.DataFrame) -> pl.DataFrame:
-        since_ms, until_ms = self._range
-        if since_ms is not None:
-            events = events.filter(pl.col("@time") >= since_ms)
-        return events if until_ms is None else events.filter(pl.col("@time") < until_ms)
 
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """Notes that a feed is at its end for now: its time is the wall clock's."""

@@ -497,6 +497,10 @@ class JobMaster:
         state.written_off = self._holdback.written_off
         return self._waits_for_copies(missing, stragglers, stragglers | dead, now) or waits
 
+    def may_grow(self, now: float) -> bool:
+        """Whether agents may still enrol that were there when the job began."""
+        return now - self._began_at < SETTLE_S
+
     def _settles(self, now: float) -> bool:
         """Whether agents may still enrol that have some of the past."""
         if self.state.frontier != FIRST_PANE:

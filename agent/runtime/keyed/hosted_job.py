@@ -1,0 +1,148 @@
+"""One job with keyed elements on one agent: sources bring rows to its core, and its core brings rows to its query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from agent.parsing import NO_WATERMARK_MS, Parsed
+from agent.runtime.ingest.feed import FeedKey
+from agent.runtime.ingest.operator_pool import OperatorPool
+from agent.runtime.ingest.pipeline import Pipeline
+from agent.runtime.ingest.self_paced import SelfPacedPipeline
+from agent.runtime.job.local_job import LocalJob
+from agent.runtime.keyed.elements.runtime import SEQ, SOURCE, ElementRuntime
+from agent.runtime.keyed.event_columns import event_frames
+from agent.runtime.keyed.graph import CheckedGraph
+from agent.runtime.keyed.hosting.job import KeyedJob
+from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
+from agent.runtime.keyed.sources import KeyedSources
+from agent.runtime.messages.jobs import Submit
+from agent.runtime.model.panes import END, FIRST_PANE
+from overlay import Peer
+
+NEWEST_MAX = 1 << 16
+"""Upper bound on the channels whose last row is remembered, so that rows that come again are told."""
+
+
+class HostedJob:
+    """A job's core on this agent, between the logs and the windows of its query.
+
+    Rows for the query are inserted into this agent's own pipeline, a type as a stream of the job's; so they count
+    where they are emitted, and trees combine them as they do events of logs.
+    """
+
+    def __init__(
+        self,
+        local: LocalJob,
+        job: Submit,
+        graph: CheckedGraph,
+        ring: Ring,
+        runtimes: Mapping[str, ElementRuntime],
+        options: KeyedOptions,
+        ingest: OperatorPool,
+    ) -> None:
+        self.local, self.graph = local, graph
+        self.app_id = local.app_id
+        self._ingest = ingest
+        self._rows: dict[str, list[pl.DataFrame]] = {}
+        self._newest: dict[tuple[str, int], int] = {}
+        self._closed_ms: dict[FeedKey, int] = {}
+        self.core = KeyedJob(local.app_id, graph, ring, runtimes, options, self._take_rows)
+        self.sources = KeyedSources(
+            local.app_id, graph, self.core, ingest, bounded=options.bounded, grace_ms=job.grace_ms, on_rows=self._take
+        )
+        self.is_bounded = options.bounded
+        self._rows_at: float | None = None
+        self._has_failed = False
+        self._members: tuple[Peer, ...] = ()
+
+    def close(self) -> None:
+        """Reads and hosts no more."""
+        self.sources.close()
+
+    def leave(self, now: float) -> None:
+        """Reads no more, and begins to hand over what is hosted here."""
+        self.sources.close()
+        self.core.leave(now)
+
+    # Rows for the job's query.
+
+    def _types(self) -> Mapping[str, FeedKey]:
+        """The types that the query reads, with their feeds."""
+        pipeline = self.local.pipeline
+        return {} if pipeline is None else {key[0]: key for key, feed in pipeline.feeds.items() if feed.is_type}
+
+    def _take_rows(self, type_: str, rows: pl.DataFrame) -> None:
+        """Takes rows that an element has emitted here; those that come again after a host was lost are passed over."""
+        if type_ in self._types():
+            self._take(type_, self._not_taken(type_, rows) if self.graph.types[type_].guaranteed else rows)
+
+    def _not_taken(self, type_: str, rows: pl.DataFrame) -> pl.DataFrame:
+        channels = rows.group_by(SOURCE).agg(pl.col(SEQ).max(), pl.col(SEQ).min().alias("least"))
+        again = False
+        for channel, newest, least in channels.iter_rows():
+            known = self._newest.pop((type_, channel), -1)
+            again |= least <= known
+            self._newest[type_, channel] = max(newest, known)
+            if least <= known:
+                rows = rows.filter((pl.col(SOURCE) != channel) | (pl.col(SEQ) > known))
+        while len(self._newest) > NEWEST_MAX:
+            del self._newest[next(iter(self._newest))]
+        return rows
+
+    def _take(self, type_: str, rows: pl.DataFrame) -> None:
+        if rows.height and type_ in self._types():
+            self._rows.setdefault(type_, []).append(rows)
+            self._rows_at = self._ingest.now if self._rows_at is None else self._rows_at
+
+    def flush(self, now: float, wall_ms: int) -> None:
+        """Gives the query the rows that have come, and tells it how far the time of their types has come."""
+        pipeline = self.local.pipeline
+        if not isinstance(pipeline, Pipeline | SelfPacedPipeline):
+            return
+        rows, self._rows, self._rows_at = self._rows, {}, None
+        for type_, key in self._types().items():
+            columns = pipeline.feeds[key].columns
+            for frame in rows.get(type_, ()):
+                frames = event_frames(frame.drop(SOURCE, SEQ, strict=False), columns)
+                self._ingest.insert(key, Parsed(frames, 0, NO_WATERMARK_MS), now, wall_ms)
+            self._tell_time(key, now, wall_ms)
+
+    def _tell_time(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        reached_ms, known_ms = self.core.watermark(key[0]), self._closed_ms.get(key)
+        if known_ms is not None and reached_ms <= known_ms:
+            return
+        self._closed_ms[key] = reached_ms
+        if self.is_bounded:
+            if reached_ms == END:
+                self._ingest.end_of_feed(key, now, wall_ms)
+        else:
+            watermark_ms = NO_WATERMARK_MS if reached_ms == FIRST_PANE else reached_ms
+            self._ingest.insert(key, Parsed((), 0, watermark_ms), now, wall_ms)
+
+    # The core.
+
+    def tick(self, now: float, wall_ms: int) -> None:
+        """Does what is due."""
+        self.core.tick(now, wall_ms)
+        self.flush(now, wall_ms)
+
+    def next_timer(self) -> float | None:
+        """The time at which `tick` wants to be called."""
+        timers = (self.core.next_timer(), self._rows_at)
+        return min((due for due in timers if due is not None), default=None)
+
+    def take_failure(self) -> str | None:
+        """The reason why the job cannot go on, once."""
+        if self._has_failed or self.core.failure is None:
+            return None
+        self._has_failed = True
+        return self.core.failure
+
+    def note_members(self, members: tuple[Peer, ...], master: Peer, now: float) -> None:
+        """Tells the core who takes part, and who leads the job."""
+        if (*members, master) != self._members:
+            self._members = (*members, master)
+            self.core.members(members, master, now)

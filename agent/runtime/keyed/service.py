@@ -1,0 +1,245 @@
+"""Runs the keyed elements of all jobs on one agent: connects their cores with overlay, logs and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import query
+from agent.programs.element_graph import Element
+from agent.runtime.fleet.job_directory import JobDirectory
+from agent.runtime.job.local_job import LocalJob
+from agent.runtime.job.local_jobs import LocalJobs
+from agent.runtime.keyed.early_messages import EarlyMessages
+from agent.runtime.keyed.elements import declared
+from agent.runtime.keyed.elements.runtime import Compact, ElementRuntime
+from agent.runtime.keyed.graph import CheckedGraph
+from agent.runtime.keyed.hosted_job import HostedJob
+from agent.runtime.keyed.hosting.job import KeyedJob
+from agent.runtime.keyed.hosting.options import KeyedOptions
+from agent.runtime.keyed.ring import OverlayRing
+from agent.runtime.master.job_masters import JobMasters
+from agent.runtime.messages import elements as messages
+from agent.runtime.messages.handlers import Handler, Handlers, Via
+from agent.runtime.messages.jobs import Submit
+from agent.runtime.messages.programs import ProgramFailed
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model import contributors
+from agent.runtime.model.containment import JobContainment
+from agent.runtime.model.fields import Message
+from agent.runtime.model.wall_clock import WallClock
+from overlay import Id, Node, Peer
+
+LOOK_S = 0.5
+"""Interval between looks at the members of a job, and at the agent's streams."""
+_TAKEN = (
+    messages.ElementRows, messages.RoutedRows, messages.RoutedTaken, messages.ElementCredit, messages.ElementReset,
+    messages.FindHosts, messages.NodeHosts, messages.NodeBallots, messages.CommitRecord, messages.CommitHeld,
+    messages.MoveNodes, messages.NodesMoved, messages.ElementLoad, messages.ElementTimeReport, messages.ElementTimes,
+)  # fmt: skip
+
+
+def check_elements(data: object) -> CheckedGraph:
+    """The graph of a job's elements. Raises `query.PlanError` where any of them cannot run."""
+    graph = CheckedGraph.of(data)
+    for element in graph.graph.elements:
+        if element.kind != "code":
+            declared.check(element, graph.types)
+    return graph
+
+
+class KeyedJobs:
+    """The cores of all jobs with keyed elements that this agent works for. Every agent of the fleet does.
+
+    A core begins when its agent is on the job's roster, and its program has been loaded.
+    """
+
+    name = "keyed"
+
+    def __init__(
+        self,
+        agent_name: str,
+        node: Node,
+        sender: MessageSender,
+        jobs: LocalJobs,
+        masters: JobMasters,
+        directory: JobDirectory,
+        clock: WallClock,
+        containment: JobContainment,
+        options: KeyedOptions,
+    ) -> None:
+        self.refused = 0
+        self.options = options
+        self._agent_name = agent_name
+        self._node = node
+        self._sender = sender
+        self._jobs = jobs
+        self._masters = masters
+        self._directory = directory
+        self._clock = clock
+        self._containment = containment
+        self._hosted: dict[Id, HostedJob] = {}
+        self._early = EarlyMessages()
+        self._look_at = 0.0
+        self._is_leaving = False
+        jobs.on_working = self._begin
+        jobs.functions.check_elements = check_elements
+
+    def handlers(self) -> Handlers:
+        return dict.fromkeys(_TAKEN, Handler(Via.DIRECT | Via.NODE | Via.JOB, self.take))
+
+    def statistics(self) -> Mapping[str, int]:
+        total = {"refused": self.refused, "jobs": len(self._hosted), "early": len(self._early)}
+        for hosted in self._hosted.values():
+            for name, count in hosted.core.statistics().items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    def __iter__(self) -> Iterator[KeyedJob]:
+        return (hosted.core for hosted in list(self._hosted.values()))
+
+    def get(self, app_id: Id) -> KeyedJob | None:
+        """The core of a job, if this agent takes part in one with keyed elements."""
+        hosted = self._hosted.get(app_id)
+        return None if hosted is None else hosted.core
+
+    # Jobs that come and go.
+
+    def _begin(self, local: LocalJob, job: Submit, now: float) -> None:
+        assert local.versions is not None
+        elements = local.versions.newest.function.plan.elements
+        if elements is None or local.app_id in self._hosted:
+            return
+        graph = check_elements(elements)
+        runtimes = {one.name: self._runtime(one, graph, local) for one in graph.graph.elements}
+        options = KeyedOptions(
+            incarnation=max(0, self._clock.ms),
+            standbys=self.options.standbys,
+            weight=self.options.weight,
+            bounded=job.bounded,
+            memory_bytes=self.options.memory_bytes,
+            compact={one.name: self._compact(one) for one in graph.graph.elements},
+        )
+        ring = OverlayRing(self._node, self._sender, local.app_id)
+        hosted = HostedJob(local, job, graph, ring, runtimes, options, self._jobs.ingest)
+        self._hosted[local.app_id] = hosted
+        self._look(hosted, now)
+        for message, about in self._early.take(local.app_id):
+            self.take(message, *about, now)
+        self._tick(hosted, now)
+
+    def _runtime(self, element: Element, graph: CheckedGraph, local: LocalJob) -> ElementRuntime:
+        if element.kind == "code":
+            raise query.PlanError(f"element {element.name}: {local.app_id} has no code")
+        return declared.runtime_of(element, graph.types, self._jobs.ingest.area)
+
+    def _compact(self, element: Element) -> Compact:
+        return declared.compact(element)
+
+    def drop(self, app_id: Id, _now: float) -> None:
+        """Forgets a job that is over, or that this agent works for no more."""
+        self._early.drop(app_id)
+        if (hosted := self._hosted.pop(app_id, None)) is not None:
+            hosted.close()
+
+    # Messages and the overlay.
+
+    def take(self, message: Message, *about: Any) -> bool:
+        """Gives a message to the core of its job; keeps it for a moment where that has not begun. `about`: the sender,
+        or the key and the origin, or nothing where it was multicast; then the time."""
+        *ways, now = about
+        hosted = self._hosted.get(message.app_id)
+        if hosted is None:
+            known = self._directory.get(message.app_id)
+            return known is not None and known.keyed and self._early.hold(message, tuple(ways))
+        match ways:
+            case [key, origin]:
+                taken = hosted.core.routed(message, key, origin, now)
+            case [sender]:
+                taken = hosted.core.handle(message, sender, now)
+            case _:
+                hosted.core.multicast(message, now)
+                taken = True
+        hosted.flush(now, self._clock.ms)
+        self.refused += not taken
+        return True
+
+    def failed(self, peer: Peer, now: float) -> None:
+        """Tells all cores that an agent is dead, or has left."""
+        self._for_each(lambda hosted: hosted.core.failed(peer, now), now)
+
+    def neighbours_changed(self, now: float) -> None:
+        """Tells all cores that agents near to this one have come or gone."""
+        self._for_each(lambda hosted: hosted.core.neighbours_changed(now), now)
+
+    def _for_each(self, act: Any, now: float) -> None:
+        for app_id, hosted in list(self._hosted.items()):
+            with self._containment.around(app_id, now):
+                act(hosted)
+
+    # Leaving.
+
+    def leave(self, now: float) -> None:
+        """Hands over everything that is hosted here, and reads no more."""
+        if not self._is_leaving:
+            self._is_leaving = True
+            self._for_each(partial(HostedJob.leave, now=now), now)
+
+    def holds(self, app_id: Id) -> bool:
+        """Whether a job has to go on here until it has handed over what it hosts."""
+        hosted = self._hosted.get(app_id)
+        return hosted is not None and self._is_leaving and not hosted.core.has_left
+
+    # Time.
+
+    def next_timer(self) -> float | None:
+        """The time at which `step` wants to be called."""
+        timers = [due for hosted in self._hosted.values() if (due := hosted.next_timer()) is not None]
+        return min(timers, default=None)
+
+    def step(self, now: float) -> None:
+        """Does what is due in any job."""
+        for hosted in list(self._hosted.values()):
+            due = hosted.next_timer()
+            if due is not None and due <= now:
+                self._tick(hosted, now)
+
+    def tick(self, now: float) -> None:
+        """Looks at members and streams, now and then."""
+        self._early.expire(now)
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_S
+        for app_id, hosted in list(self._hosted.items()):
+            if self._jobs.get(app_id) is not hosted.local or hosted.local.pipeline is None:
+                self.drop(app_id, now)
+                continue
+            with self._containment.around(app_id, now):
+                self._look(hosted, now)
+            self._tick(hosted, now)
+
+    def _tick(self, hosted: HostedJob, now: float) -> None:
+        with self._containment.around(hosted.app_id, now):
+            hosted.tick(now, self._clock.ms)
+            if (failure := hosted.take_failure()) is not None and hosted.local.epoch is not None:
+                failed = ProgramFailed(hosted.app_id, hosted.local.epoch, self._agent_name, failure, "")
+                self._jobs.send_to_master(hosted.local, failed, now)
+
+    def _look(self, hosted: HostedJob, now: float) -> None:
+        local = hosted.local
+        if not self._is_leaving:
+            names = {one.plan.stream for one in hosted.graph.sources}
+            hosted.sources.read({name: how for stream in names for name, how in self._jobs.streams_of(stream).items()})
+        if local.master_peer is not None:
+            hosted.note_members(self._members(hosted, now), local.master_peer, now)
+
+    def _members(self, hosted: HostedJob, now: float) -> tuple[Peer, ...]:
+        """The agents on the roster, if the job's master is here, and all that may come soon have."""
+        master = self._masters.get(hosted.app_id)
+        if master is None or (hosted.is_bounded and master.may_grow(now)):
+            return ()
+        roster = master.state.roster
+        numbers = contributors.members(roster.present() & ~master.state.written_off)
+        found = (roster.member(number) for number in numbers)
+        return tuple(Peer(member.node_id, member.name) for member in found if member is not None)
