@@ -5,7 +5,7 @@ from cbt.aggregates.user_defined import ColumnFunction, UserDefinedError, UserFu
 from cbt.algebra.columns import Aggregate, Key, Order
 from cbt.algebra.hashing import key_hash
 from cbt.algebra.scalars import canonical_json
-from cbt.codec.frames import FrameError, decode_frame, encode_frame, frame_bytes
+from cbt.codec.frames import FAST, FrameError, decode_frame, encode_frame, frame_bytes
 from cbt.layout.layout import Layout
 from cbt.native.library import tree_status
 from cbt.tree.rows import RowBuffer
@@ -15,6 +15,7 @@ from cbt.tree.tree import ROOT_BYTES_MAX, CompressedBufferTree, TreeStatistics
 from cbt.windows import SESSION_TIMES, CompleteWindow, Consolidator, OpenSessions, SessionLayout, WindowSize, pane_of
 
 __all__ = [
+    "FAST",
     "ROOT_BYTES_MAX",
     "SESSION_TIMES",
     "Aggregate",

@@ -11,6 +11,8 @@ import zstandard
 from cbt.codec.arrow_stream import check_record_batches, schema_message_end
 
 _LEVEL = 1
+FAST = -7
+"""Level of compression for rows on their way: half the time, and twice the bytes."""
 _NEVER_NULL = ("pane", "hash")
 
 
@@ -18,9 +20,14 @@ class FrameError(Exception):
     """Bytes that should hold a frame do not; the message says what is wrong with them."""
 
 
-def encode_frame(frame: pl.DataFrame) -> bytes:
-    """The frame as bytes; columns are String, Int8, Int64, Int128, UInt64, Float64 or Boolean. O(bytes)."""
-    compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, write_content_size=True)
+def encode_frame(frame: pl.DataFrame, level: int = _LEVEL) -> bytes:
+    """The frame as bytes; columns are String, Int8, Int64, Int128, UInt64, Float64 or Boolean. O(bytes).
+
+    >>> frame = pl.DataFrame({"n": [1, 2]})
+    >>> decode_frame(encode_frame(frame, FAST), frame.schema, bytes_max=1 << 10).equals(frame)
+    True
+    """
+    compressor = zstandard.ZstdCompressor(level=level, write_checksum=True, write_content_size=True)
     return compressor.compress(_stream(frame))
 
 
