@@ -27,6 +27,7 @@ COMMANDS = (
     "doctor",
     "drain",
     "elements",
+    "emit",
     "follow",
     "init",
     "jobs",

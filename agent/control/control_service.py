@@ -28,6 +28,7 @@ from agent.control.stream_sampler import surveyed
 from agent.driver import CoreDriver
 from agent.runtime.agent import Agent
 from agent.runtime.fleet.job_names import AmbiguousNameError, no_job
+from agent.runtime.keyed.emissions import Taken, channel_of
 from agent.runtime.messages.client_events import JobEvent
 from agent.runtime.messages.jobs import Answer, Ask, StopAnswer, Updated
 from agent.runtime.messages.programs import Log, LogRequest
@@ -137,6 +138,8 @@ class ControlService:
                 connection.send(await self._tree(request))
             case control.GetElements():
                 connection.send(await self._elements(request, connection.principal))
+            case control.EmitRequest():
+                connection.send(await self._emit(request, connection.principal))
             case control.TapRequest(everywhere=True):
                 connection.send(await FleetTap(self._driver, self._agent, request).run(connection))
             case control.TapRequest():
@@ -278,6 +281,27 @@ class ControlService:
             return control.Refused("unavailable", NO_ANSWER)
         names = {one.app_id: one.name for one in self._agent.directory.all() if self._rights.may_read(who, one.app_id)}
         return described_elements(request, found, names)
+
+    async def _emit(self, request: control.EmitRequest, who: Principal) -> control.Emitted | control.Refused:
+        if not self._driver.node.is_active:
+            return control.Refused("unavailable", NOT_JOINED)
+        app_id = self._agent.directory.app_of(request.app)
+        if self._agent.directory.get(app_id) is None:
+            return control.Refused("unknown", no_job(request.app))
+        pending: PendingReply[Taken] = PendingReply()
+        channel = channel_of(who.owner, request.emission)
+        self._driver.do(
+            lambda now: self._agent.emissions.emit(
+                app_id, channel, request.batch, lambda taken, _now: pending.resolve(taken), now
+            )
+        )
+        match await pending.wait():
+            case None:
+                return control.Emitted(0, NO_ANSWER)
+            case Taken(taken="refused", reason=reason):
+                return control.Refused("usage", f"{request.app}: {reason}")
+            case taken:
+                return control.Emitted(taken.rows, taken.reason)
 
     async def _described(self, job: Id | None) -> AgentsDescribed | control.Refused:
         """The descriptions of all agents, with their places in the trees of a job."""

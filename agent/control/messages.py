@@ -18,6 +18,7 @@ from agent.runtime.messages.client_events import Ended as Ended
 from agent.runtime.messages.client_events import PublishedWindow as PublishedWindow
 from agent.runtime.messages.client_events import WindowsLost as WindowsLost
 from agent.runtime.messages.element_views import KEY_FIELDS_MAX, KeyText
+from agent.runtime.messages.emissions import EventBatch
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 AppId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
@@ -197,6 +198,15 @@ class GetElements(_Request, frozen=True, tag="elements"):
     element: Annotated[str, msgspec.Meta(max_length=255)] = ""
 
 
+class EmitRequest(_Request, frozen=True, tag="emit"):
+    """Send events into the elements of a job, one batch of a client at a time. `emission`: the same for all batches of
+    a client, which are numbered in it, so that a batch that is sent again counts once."""
+
+    app: Name
+    emission: AppId
+    batch: EventBatch
+
+
 class TapRequest(_Request, frozen=True, tag="tap"):
     """Show new events of one of this agent's streams, or its `malformed` lines, at most `per_s` a second.
 
@@ -222,7 +232,7 @@ class GetRights(_Request, frozen=True, tag="rights"):
 Request = (
     QueryRequest | FollowRequest | AnalyseRequest | SubmitRequest | UpdateJob | UpdateBundle | StopRequest | AskRequest
     | DescribeRequest | SurveyRequest | DrainRequest | ReloadRequest | GetLog | GetJobs | GetStatus
-    | GetRights | GetFleet | GetTree | GetElements | TapRequest
+    | GetRights | GetFleet | GetTree | GetElements | EmitRequest | TapRequest
 )  # fmt: skip
 
 
@@ -569,6 +579,14 @@ class Elements(msgspec.Struct, frozen=True, tag="elements"):
     silent: int = 0
 
 
+class Emitted(msgspec.Struct, frozen=True, tag="emitted"):
+    """The events of a batch are safe, `rows` of them; `busy`: they are not, for this reason, and are to be sent again,
+    with the same numbers."""
+
+    rows: int
+    busy: str = ""
+
+
 class TappedLine(msgspec.Struct, frozen=True):
     """An event as its columns or, where it is malformed, the line as text; `place` is the file it is from, `agent` the
     agent where all are asked."""
@@ -598,5 +616,5 @@ class Tapped(msgspec.Struct, frozen=True, tag="tapped"):
 Answer = (
     Accepted | Acknowledged | PublishedWindow | WindowsLost | Ended | Refused | Analysed | Described | Surveyed
     | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained | Reloaded
-    | Rights | Fleet | Tree | Elements | Tapped
+    | Rights | Fleet | Tree | Elements | Emitted | Tapped
 )  # fmt: skip

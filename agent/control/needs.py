@@ -42,6 +42,11 @@ def _elements(request: control.GetElements, named: JobNamed) -> Need:
     return Need(AccessRole.READ, f"{act} {request.app}", jobs=(named(request.app),))
 
 
+def _emit(request: control.EmitRequest, named: JobNamed) -> Need:
+    job = named(request.app)
+    return Need(AccessRole.OPERATE, f"send events into {request.app}", jobs=(job,), own_role=AccessRole.QUERY)
+
+
 def _tap(request: control.TapRequest, _named: JobNamed) -> Need:
     return Need(AccessRole.QUERY, f"tap {request.stream}", streams=(request.stream,))
 
@@ -109,6 +114,7 @@ NEEDS: dict[type[control.Request], Callable[[Any, JobNamed], Need | None]] = {
     control.GetFleet: _fleet,
     control.GetTree: _reading,
     control.GetElements: _elements,
+    control.EmitRequest: _emit,
     control.TapRequest: _tap,
     control.DescribeRequest: _stream,
     control.SurveyRequest: _stream,

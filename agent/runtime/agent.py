@@ -28,6 +28,7 @@ from agent.runtime.job.deployment import Deployments
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.tree_watch import TreeWatch
+from agent.runtime.keyed.emissions import Emissions
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.observation import ElementsObservation
 from agent.runtime.keyed.service import KeyedJobs
@@ -147,7 +148,8 @@ class Agent:
         self.commands = JobCommands(sender, directory, self.following, jobs.functions)
         self.questions = JobQuestions(self.pending, directory)
         self.discovery = StreamDiscovery(node.peer, sender, self.observer)
-        self.elements_seen = ElementsObservation(name, sender, {})
+        self.elements_seen = ElementsObservation(name, sender, self.keyed)
+        self.emissions = Emissions(node.peer, sender, self._clock, self.keyed)
         self.upstream = UpstreamJobs(directory, jobs, self.following, self._clock, containment)
         unjoinable = self.observer.rows_unjoinable
         self.tables = FileTables(tables, unjoinable)
@@ -168,9 +170,9 @@ class Agent:
         return (
             self.router, self.directory, self.ingest, self.ingest.journal, self.jobs, self.deployments, self.masters,
             self.failover, self.recorder, self.tree_watch, self.drain, self.pending, self.following, self.commands,
-            self.questions, self.discovery, self.elements_seen, self.upstream, self.joins, self.rpc,
-            self.subscriptions, self.stages, self.program_host, self.endings, self.claims, self.copies,
-            self.failover.search, self.keyed,
+            self.questions, self.discovery, self.elements_seen, self.emissions, self.upstream, self.joins,
+            self.rpc, self.subscriptions, self.stages, self.program_host, self.endings, self.claims,
+            self.copies, self.failover.search, self.keyed,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -190,15 +192,15 @@ class Agent:
             self.jobs.tick, self.masters.tick, self.stages.tick, self.programs.tick, self.drain.step,
             self.tree_watch.tick, self.failover.tick, self.recorder.tick, self.commands.tick, self.following.tick,
             self.questions.tick, self.discovery.tick, self.joins.tick, self.upstream.tick, self.directory.tick,
-            self.claims.tick, self.copies.tick, self.keyed.tick,
+            self.claims.tick, self.copies.tick, self.keyed.tick, self.emissions.tick,
         )  # fmt: skip
 
     def _handlers(self) -> Iterator[Handlers]:
         """The handler tables of all services; of two services that take a message, the first gets it first."""
         services = (
             self.directory, self.endings, self.claims, self.following, self.commands, self.jobs, self.deployments,
-            self.masters, self.failover, self.program_host, self.discovery, self.elements_seen, self.copies,
-            self.failover.search, self.keyed,
+            self.masters, self.failover, self.program_host, self.discovery, self.elements_seen, self.emissions,
+            self.copies, self.failover.search, self.keyed,
         )  # fmt: skip
         return (service.handlers() for service in services)
 
@@ -275,7 +277,9 @@ class Agent:
 
     @property
     def _is_asking(self) -> bool:
-        return not all(one.is_empty for one in (self.commands, self.questions, self.discovery, self.claims))
+        return not all(
+            one.is_empty for one in (self.commands, self.questions, self.discovery, self.claims, self.emissions)
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -318,6 +322,7 @@ class Agent:
             for event in events:
                 self.process(event, now, wall_ms)
         self.subscriptions.deliver(now)
+        self.emissions.step(now)
         return any_at_all
 
     def process(self, event: Event, now: float, wall_ms: int) -> None:

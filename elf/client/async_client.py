@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -18,6 +20,8 @@ from agent.control.messages import (
     Described,
     DescribeRequest,
     Elements,
+    EmitRequest,
+    Emitted,
     Ended,
     Fleet,
     GetElements,
@@ -44,11 +48,15 @@ from agent.control.messages import (
 )
 from elf.client.attachment import AnswerT, AttachedJob, JobAttachment, Update, expected, no_answer
 from elf.client.control_socket import BUSY_RETRY_S, dial_nowait, named_agent, too_busy
+from elf.client.emission import PATIENCE_S, Emission, Rows
 from elf.client.errors import ClientError, JobEndedError
 from elf.client.job_opener import JobOpener
 from elf.client.protocol import ControlConnection
 from elf.client.remote_agent import RemoteAgent, dial_remote_async
 from elf.client.result import LastWindows, Result, read_answer
+
+if TYPE_CHECKING:
+    import polars as pl
 
 AgentStream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 RECEIVE_BYTES = 256 * 1024
@@ -160,6 +168,28 @@ class AsyncClient(JobOpener["AsyncJob"]):
         """
         texts = None if key is None else [str(value) for value in key]
         return await self._ask(GetElements(app, texts, element), Elements)
+
+    async def emit(
+        self, app: str, type_: str, rows: Rows | pl.DataFrame, *, at: str = "", patience_s: float = PATIENCE_S
+    ) -> int:
+        """Sends events of a declared type into a keyed job; returns their number once all are safe.
+
+        `rows`: mappings of fields to values, lines of JSON, or a table of Polars. `at`: the field with an event's time,
+        else it is that of its arrival. A job without room is waited for, and so is an agent that does not answer, for
+        `patience_s`; nothing that is sent again counts twice. Raises QueryRefusedError for an event that is none of the
+        type, with its line and field, and ForbiddenError.
+        """
+        emission = Emission(app, type_, at, secrets.token_hex(16), patience_s)
+        for request in emission.requests(rows):
+            while (pause_s := emission.pause_after(await self._emitted(request), trio.current_time())) is not None:
+                await trio.sleep(pause_s)
+        return emission.rows
+
+    async def _emitted(self, request: EmitRequest) -> Emitted | ClientError:
+        try:
+            return await self._ask(request, Emitted)
+        except ClientError as error:
+            return error
 
     def _job(self, attachment: JobAttachment) -> AsyncJob:
         return AsyncJob(self, attachment)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from typing import TYPE_CHECKING
 
 from agent.control.messages import (
     GROUPS_DEFAULT,
@@ -21,6 +23,8 @@ from agent.control.messages import (
     Draining,
     DrainRequest,
     Elements,
+    EmitRequest,
+    Emitted,
     Ended,
     Fleet,
     GetElements,
@@ -51,11 +55,15 @@ from agent.control.messages import (
 )
 from elf.client.attachment import AnswerT, AttachedJob, JobAttachment, Update, expected, no_answer
 from elf.client.control_socket import BUSY_RETRY_S, dial_nowait, named_agent, too_busy
+from elf.client.emission import PATIENCE_S, Emission, Rows
 from elf.client.errors import ClientError, JobEndedError
 from elf.client.job_opener import JobOpener
 from elf.client.protocol import ControlConnection
 from elf.client.remote_agent import RemoteAgent, TlsSocket, dial_remote
 from elf.client.result import LastWindows, Result, read_answer
+
+if TYPE_CHECKING:
+    import polars as pl
 
 AgentSocket = socket.socket | TlsSocket
 RECEIVE_BYTES = 256 * 1024
@@ -166,6 +174,28 @@ class SyncClient(JobOpener["SyncJob"]):
         """
         texts = None if key is None else [str(value) for value in key]
         return self._ask(GetElements(app, texts, element), Elements)
+
+    def emit(
+        self, app: str, type_: str, rows: Rows | pl.DataFrame, *, at: str = "", patience_s: float = PATIENCE_S
+    ) -> int:
+        """Sends events of a declared type into a keyed job; returns their number once all are safe.
+
+        `rows`: mappings of fields to values, lines of JSON, or a table of Polars. `at`: the field with an event's time,
+        else it is that of its arrival. A job without room is waited for, and so is an agent that does not answer, for
+        `patience_s`; nothing that is sent again counts twice. Raises QueryRefusedError for an event that is none of the
+        type, with its line and field, and ForbiddenError.
+        """
+        emission = Emission(app, type_, at, secrets.token_hex(16), patience_s)
+        for request in emission.requests(rows):
+            while (pause_s := emission.pause_after(self._emitted(request), time.monotonic())) is not None:
+                time.sleep(pause_s)
+        return emission.rows
+
+    def _emitted(self, request: EmitRequest) -> Emitted | ClientError:
+        try:
+            return self._ask(request, Emitted)
+        except ClientError as error:
+            return error
 
     def reload(self) -> Reloaded:
         """Has the agent read its configuration again: what has changed, or the faults for which it has not."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 import msgspec
+import polars as pl
 
 from agent.programs.element_graph import Element, EventType
 from agent.runtime.keyed.elements.runtime import Tables
@@ -46,7 +47,15 @@ class ObservedJob(Protocol):
     @property
     def graph(self) -> ObservedGraph: ...
     def describe(self) -> list[dict[str, Any]]: ...
-    def state_of(self, element: str, node: int, done: Callable[[int | None, Tables], None]) -> None: ...
+    def epoch_of(self, node: int) -> int | None: ...
+    def state_of(self, element: str, node: int, done: Callable[[Tables], None]) -> bool: ...
+
+
+class ObservedJobs(Protocol):
+    """The keyed jobs of this agent."""
+
+    def get(self, app_id: Id) -> ObservedJob | None: ...
+    def __iter__(self) -> Iterator[ObservedJob]: ...
 
 
 @dataclass(slots=True)
@@ -65,7 +74,7 @@ class ElementsObservation:
 
     name = "elements_seen"
 
-    def __init__(self, agent: str, sender: MessageSender, jobs: Mapping[Id, ObservedJob]) -> None:
+    def __init__(self, agent: str, sender: MessageSender, jobs: ObservedJobs) -> None:
         self._agent = agent
         self._sender = sender
         self._jobs = jobs
@@ -79,7 +88,7 @@ class ElementsObservation:
         return {"open": self._open, "dropped": self._dropped}
 
     def _asked(self, asked: DescribeElements, now: float) -> None:
-        jobs = list(self._jobs.values()) if asked.job is None else [job] if (job := self._jobs.get(asked.job)) else []
+        jobs = list(self._jobs) if asked.job is None else [job] if (job := self._jobs.get(asked.job)) else []
         elements = [_hosted(job, one) for job in jobs for one in job.describe()][:HOSTED_MAX]
         look = _Look(asked, elements, "")
         if asked.key is None or asked.job is None or not jobs or self._open >= OPEN_MAX:
@@ -95,16 +104,17 @@ class ElementsObservation:
         self._open += 1
         for element, columns in wanted:
             node = int(nodes_of(columns)[0])
-            job.state_of(element.name, node, partial(self._fetched, look, element, columns, node, now))
+            if not job.state_of(element.name, node, partial(self._fetched, look, job, element, columns, now)):
+                look.awaited -= 1
         self._one_less(look, now)
 
     def _fetched(
-        self, look: _Look, element: Element, key: list[Any], node: int, now: float, epoch: int | None, tables: Tables
+        self, look: _Look, job: ObservedJob, element: Element, key: list[pl.Series], now: float, tables: Tables
     ) -> None:
-        state = None if epoch is None else state_of_key(element, key, tables)
-        if epoch is not None and state is not None:
+        node, state = int(nodes_of(key)[0]), state_of_key(element, key, tables)
+        if state is not None:
             room = STATE_BYTES_MAX - sum(len(one.state) for one in look.states)
-            shown = state if len(state) <= room else b""
+            shown, epoch = state if len(state) <= room else b"", job.epoch_of(node) or 0
             look.states.append(
                 KeyedState(element=element.name, node=node, epoch=epoch, state=shown, state_bytes=len(state))
             )
@@ -129,9 +139,9 @@ def _hosted(job: ObservedJob, described: dict[str, Any]) -> HostedElement:
     return msgspec.convert({"job": job.app_id} | described, HostedElement)
 
 
-def _with_key(graph: ObservedGraph, named: str, key: list[str]) -> tuple[list[tuple[Element, list[Any]]], str]:
+def _with_key(graph: ObservedGraph, named: str, key: list[str]) -> tuple[list[tuple[Element, list[pl.Series]]], str]:
     """The elements that may have this key, with its columns; the reason why there are none."""
-    found: list[tuple[Element, list[Any]]] = []
+    found: list[tuple[Element, list[pl.Series]]] = []
     faults: list[str] = []
     for element in graph.elements.values():
         if named and element.name != named:

@@ -47,6 +47,7 @@ from agent.runtime.messages.elements import (
     RoutedRows,
     RoutedTaken,
 )
+from agent.runtime.messages.emissions import EmitEvents, EventsTaken
 from agent.runtime.messages.mastership import (
     FollowAnswer,
     FollowQuestion,
@@ -560,7 +561,7 @@ CODEC: Codec[Message] = Codec(
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed
     | DescribeStream | StreamDescription | DescribeAgent | AgentDescription | SampleStream | StreamSample
-    | DescribeElements | ElementsDescription
+    | DescribeElements | ElementsDescription | EmitEvents | EventsTaken
     | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
     | OverRequest | OverAnswer
     | MasterRequest | FollowQuestion | FollowAnswer | MasterQuestion | MasterAnswer
