@@ -282,7 +282,7 @@ class ControlService:
         names = {one.app_id: one.name for one in self._agent.directory.all() if self._rights.may_read(who, one.app_id)}
         return described_elements(request, found, names)
 
-    async def _emit(self, request: control.EmitRequest, who: Principal) -> control.Emitted | control.Refused:
+    async def _emit(self, request: control.EmitRequest, who: Principal) -> control.EventsSent | control.Refused:
         if not self._driver.node.is_active:
             return control.Refused("unavailable", NOT_JOINED)
         app_id = self._agent.directory.app_of(request.app)
@@ -297,11 +297,11 @@ class ControlService:
         )
         match await pending.wait():
             case None:
-                return control.Emitted(0, NO_ANSWER)
+                return control.EventsSent(0, NO_ANSWER)
             case Taken(taken="refused", reason=reason):
                 return control.Refused("usage", f"{request.app}: {reason}")
             case taken:
-                return control.Emitted(taken.rows, taken.reason)
+                return control.EventsSent(taken.rows, taken.reason)
 
     async def _described(self, job: Id | None) -> AgentsDescribed | control.Refused:
         """The descriptions of all agents, with their places in the trees of a job."""

@@ -18,7 +18,7 @@ from agent.runtime.messages.client_events import Ended as Ended
 from agent.runtime.messages.client_events import PublishedWindow as PublishedWindow
 from agent.runtime.messages.client_events import WindowsLost as WindowsLost
 from agent.runtime.messages.element_views import KEY_FIELDS_MAX, KeyText
-from agent.runtime.messages.emissions import EventBatch
+from agent.runtime.messages.emissions import SentEvents
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 AppId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
@@ -204,7 +204,7 @@ class EmitRequest(_Request, frozen=True, tag="emit"):
 
     app: Name
     emission: AppId
-    batch: EventBatch
+    batch: SentEvents
 
 
 class TapRequest(_Request, frozen=True, tag="tap"):
@@ -579,7 +579,7 @@ class Elements(msgspec.Struct, frozen=True, tag="elements"):
     silent: int = 0
 
 
-class Emitted(msgspec.Struct, frozen=True, tag="emitted"):
+class EventsSent(msgspec.Struct, frozen=True, tag="emitted"):
     """The events of a batch are safe, `rows` of them; `busy`: they are not, for this reason, and are to be sent again,
     with the same numbers."""
 
@@ -616,5 +616,5 @@ class Tapped(msgspec.Struct, frozen=True, tag="tapped"):
 Answer = (
     Accepted | Acknowledged | PublishedWindow | WindowsLost | Ended | Refused | Analysed | Described | Surveyed
     | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained | Reloaded
-    | Rights | Fleet | Tree | Elements | Emitted | Tapped
+    | Rights | Fleet | Tree | Elements | EventsSent | Tapped
 )  # fmt: skip

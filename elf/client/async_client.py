@@ -21,8 +21,8 @@ from agent.control.messages import (
     DescribeRequest,
     Elements,
     EmitRequest,
-    Emitted,
     Ended,
+    EventsSent,
     Fleet,
     GetElements,
     GetFleet,
@@ -48,7 +48,7 @@ from agent.control.messages import (
 )
 from elf.client.attachment import AnswerT, AttachedJob, JobAttachment, Update, expected, no_answer
 from elf.client.control_socket import BUSY_RETRY_S, dial_nowait, named_agent, too_busy
-from elf.client.emission import PATIENCE_S, Emission, Rows
+from elf.client.emission import PATIENCE_S, EventSender, Rows
 from elf.client.errors import ClientError, JobEndedError
 from elf.client.job_opener import JobOpener
 from elf.client.protocol import ControlConnection
@@ -179,15 +179,15 @@ class AsyncClient(JobOpener["AsyncJob"]):
         `patience_s`; nothing that is sent again counts twice. Raises QueryRefusedError for an event that is none of the
         type, with its line and field, and ForbiddenError.
         """
-        emission = Emission(app, type_, at, secrets.token_hex(16), patience_s)
+        emission = EventSender(app, type_, at, secrets.token_hex(16), patience_s)
         for request in emission.requests(rows):
             while (pause_s := emission.pause_after(await self._emitted(request), trio.current_time())) is not None:
                 await trio.sleep(pause_s)
         return emission.rows
 
-    async def _emitted(self, request: EmitRequest) -> Emitted | ClientError:
+    async def _emitted(self, request: EmitRequest) -> EventsSent | ClientError:
         try:
-            return await self._ask(request, Emitted)
+            return await self._ask(request, EventsSent)
         except ClientError as error:
             return error
 

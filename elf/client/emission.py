@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from agent.control.messages import EmitRequest, Emitted
-from agent.runtime.messages.emissions import EventBatch
+from agent.control.messages import EmitRequest, EventsSent
+from agent.runtime.messages.emissions import SentEvents
 from elf.client.errors import (
     AgentUnreachableError,
     AnswerTimeoutError,
@@ -32,11 +32,12 @@ BYTES_MAX = 512 << 10
 PATIENCE_S = 60.0
 """Time for which a batch is sent again and again before its client gives up."""
 PAUSES_S = (0.02, 0.1, 0.5, 1.0)
+_KINDS = {"String": "string", "Int64": "integer", "Float64": "number", "Boolean": "boolean"}
 Rows = Iterable[Mapping[str, Any] | bytes | None]
 """Events as mappings, or as lines of JSON; None where what has come so far is to be sent."""
 
 
-class Emission:
+class EventSender:
     """The events of one type that a client sends into a job. `time`: the field with an event's time, if any."""
 
     def __init__(self, app: str, type_: str, time: str, emission: str, patience_s: float = PATIENCE_S) -> None:
@@ -59,28 +60,28 @@ class Emission:
         for batch in batches:
             yield EmitRequest(self._app, self._emission, batch)
 
-    def pause_after(self, answer: Emitted | ClientError, now: float) -> float | None:
-        """What follows from an answer: None: the next request; else the time until the same one is sent again.
+    def pause_after(self, answer: EventsSent | ClientError, now: float) -> float | None:
+        """Decides what follows from an answer: None: the next request; else the time until this one is sent again.
 
         Raises the error that came, or why the events are not taken, with the number of those that are safe.
         """
-        if isinstance(answer, Emitted) and not answer.busy:
+        if isinstance(answer, EventsSent) and not answer.busy:
             self.rows += answer.rows
             self._tries, self._since = 0, None
             return None
         self._since = now if self._since is None else self._since
-        may_pass = isinstance(answer, Emitted) or _may_pass(answer)
+        may_pass = isinstance(answer, EventsSent) or _may_pass(answer)
         if not may_pass or now - self._since >= self._patience_s:
             raise self._explained(answer)
         self._tries += 1
         return PAUSES_S[min(self._tries, len(PAUSES_S)) - 1]
 
-    def _explained(self, answer: Emitted | ClientError) -> ClientError:
+    def _explained(self, answer: EventsSent | ClientError) -> ClientError:
         kind = type(answer) if isinstance(answer, ClientError) else ClientError
         text = str(answer) if isinstance(answer, ClientError) else f"{self._app}: {answer.busy}"
         return kind(f"{text}; the {self.rows:,} events before this batch are in the job")
 
-    def _of_lines(self, rows: Rows) -> Iterator[EventBatch]:
+    def _of_lines(self, rows: Rows) -> Iterator[SentEvents]:
         first, number, lines, size = 0, -1, list[bytes](), 0
         for row in rows:
             number += row is not None
@@ -97,12 +98,10 @@ class Emission:
         if lines:
             yield self._batch(first, b"\n".join(lines))
 
-    def _of_frame(self, frame: pl.DataFrame) -> Iterator[EventBatch]:
-        from elf.client.event_columns import encoded_columns
-
+    def _of_frame(self, frame: pl.DataFrame) -> Iterator[SentEvents]:
         first, step = 0, ROWS_MAX
         while first < frame.height:
-            columns, data = encoded_columns(frame.slice(first, step))
+            columns, data = _encoded_columns(frame.slice(first, step))
             if len(data) <= BYTES_MAX:
                 yield self._batch(first, data, columns)
                 first += step
@@ -111,8 +110,8 @@ class Emission:
             else:
                 step = max(1, step // 2)
 
-    def _batch(self, first: int, data: bytes, columns: list[tuple[str, str]] | None = None) -> EventBatch:
-        return EventBatch(self._type, first, data, columns, self._time)
+    def _batch(self, first: int, data: bytes, columns: list[tuple[str, str]] | None = None) -> SentEvents:
+        return SentEvents(self._type, first, data, columns, self._time)
 
 
 def _may_pass(error: ClientError) -> bool:
@@ -127,3 +126,36 @@ def _line(number: int, row: Mapping[str, Any]) -> bytes:
         return msgspec.json.encode(dict(row))
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"line {number + 1}: no event, it has no JSON: {error}") from None
+
+
+def _encoded_columns(frame: pl.DataFrame) -> tuple[list[tuple[str, str]], bytes]:
+    """The columns of a table, by name and type, and their bytes. Raises UsageError for a type that events have not."""
+    import polars as pl  # lines need neither
+
+    import cbt
+
+    columns = [_plain(column) for column in frame]
+    kinds = [(one.name, _KINDS[str(one.dtype)]) for one in columns]
+    return kinds, cbt.encode_frame(pl.DataFrame(columns))
+
+
+def _plain(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    dtype = column.dtype
+    if dtype.is_integer():
+        plain = column.cast(pl.Int64, strict=False)
+        if plain.null_count() > column.null_count():
+            raise UsageError(f"the column {column.name} has integers beyond 64 bits")
+        return plain
+    if dtype.is_float() or dtype.is_decimal():
+        return column.cast(pl.Float64)
+    if isinstance(dtype, pl.Datetime):
+        return column.dt.epoch("ms")
+    if dtype in (pl.String, pl.Categorical, pl.Enum):
+        return column.cast(pl.String)
+    if dtype in (pl.Boolean, pl.Null):
+        return column.cast(pl.Boolean)
+    raise UsageError(
+        f"the column {column.name} is of type {dtype}: events have strings, integers, numbers, booleans and timestamps"
+    )

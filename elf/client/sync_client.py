@@ -24,8 +24,8 @@ from agent.control.messages import (
     DrainRequest,
     Elements,
     EmitRequest,
-    Emitted,
     Ended,
+    EventsSent,
     Fleet,
     GetElements,
     GetFleet,
@@ -55,7 +55,7 @@ from agent.control.messages import (
 )
 from elf.client.attachment import AnswerT, AttachedJob, JobAttachment, Update, expected, no_answer
 from elf.client.control_socket import BUSY_RETRY_S, dial_nowait, named_agent, too_busy
-from elf.client.emission import PATIENCE_S, Emission, Rows
+from elf.client.emission import PATIENCE_S, EventSender, Rows
 from elf.client.errors import ClientError, JobEndedError
 from elf.client.job_opener import JobOpener
 from elf.client.protocol import ControlConnection
@@ -185,15 +185,15 @@ class SyncClient(JobOpener["SyncJob"]):
         `patience_s`; nothing that is sent again counts twice. Raises QueryRefusedError for an event that is none of the
         type, with its line and field, and ForbiddenError.
         """
-        emission = Emission(app, type_, at, secrets.token_hex(16), patience_s)
+        emission = EventSender(app, type_, at, secrets.token_hex(16), patience_s)
         for request in emission.requests(rows):
             while (pause_s := emission.pause_after(self._emitted(request), time.monotonic())) is not None:
                 time.sleep(pause_s)
         return emission.rows
 
-    def _emitted(self, request: EmitRequest) -> Emitted | ClientError:
+    def _emitted(self, request: EmitRequest) -> EventsSent | ClientError:
         try:
-            return self._ask(request, Emitted)
+            return self._ask(request, EventsSent)
         except ClientError as error:
             return error
 

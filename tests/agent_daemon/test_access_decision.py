@@ -11,7 +11,7 @@ from agent.access.owners import owner_of_creator
 from agent.access.rules import AccessRole, AccessRule, JobTarget, Principal, standing_rules
 from agent.control import messages as control
 from agent.control.needs import NEEDS, needs_of, needs_of_query
-from agent.runtime.messages.emissions import EventBatch
+from agent.runtime.messages.emissions import SentEvents
 from overlay import Id, app_id, format_id
 from query import parse
 
@@ -30,7 +30,7 @@ ABOUT_JOBS = {
     "tree": lambda job: control.GetTree(job.name),
     "elements": lambda job: control.GetElements(job.name),
     "element-state": lambda job: control.GetElements(job.name, ["said"]),
-    "emit": lambda job: control.EmitRequest(job.name, KEY_ID, EventBatch("Word", 0, b"")),
+    "emit": lambda job: control.EmitRequest(job.name, KEY_ID, SentEvents("Word", 0, b"")),
     "update": lambda job: control.UpdateJob(job.name, "SELECT COUNT(*) FROM web"),
     "signed-update": lambda job: control.UpdateBundle(job.name, format_id(job.app_id), b"bundle"),
     "stop": lambda job: control.StopRequest(job.name),

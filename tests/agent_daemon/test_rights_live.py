@@ -18,7 +18,7 @@ from rights_world import ACCESS, QUERY, UIDS, World
 
 import elf
 from agent.control import messages as control
-from agent.runtime.messages.emissions import EventBatch
+from agent.runtime.messages.emissions import SentEvents
 from elf.client.errors import AgentUnreachableError, ClientError, ConnectionLostError
 from elf.client.remote_agent import RemoteAgent
 from elf.client.sync_client import SyncClient
@@ -69,7 +69,7 @@ REQUESTS: dict[str, tuple[str, control.Request]] = {
     "elements": ("reader operator", control.GetElements("root-job")),
     "element state": ("reader operator", control.GetElements("root-job", ["said"])),
     "all elements": ("reader asker operator", control.GetElements()),
-    "emit": ("operator", control.EmitRequest("root-job", "0" * 32, EventBatch("Word", 0, b""))),
+    "emit": ("operator", control.EmitRequest("root-job", "0" * 32, SentEvents("Word", 0, b""))),
     "tap": ("asker operator", control.TapRequest("web")),
     "status": ("reader asker operator", control.GetStatus()),
     "rights": ("nobody reader asker operator", control.GetRights()),

@@ -8,15 +8,15 @@ import os
 import polars as pl
 import pytest
 
-from agent.control.messages import Emitted
-from elf.client.emission import BYTES_MAX, ROWS_MAX, Emission
+from agent.control.messages import EventsSent
+from elf.client.emission import BYTES_MAX, ROWS_MAX, EventSender
 from elf.client.errors import AgentUnreachableError, ClientError, QueryRefusedError
 from elf.commands.emit.event_files import ARROW, beginning, lines_of, table_of
 from elf.errors import UsageError
 
 
-def emission(patience_s: float = 60.0) -> Emission:
-    return Emission("top-words", "Word", "", "ab" * 16, patience_s)
+def emission(patience_s: float = 60.0) -> EventSender:
+    return EventSender("top-words", "Word", "", "ab" * 16, patience_s)
 
 
 def test_batches_are_bounded_and_number_their_events() -> None:
@@ -47,24 +47,24 @@ def test_a_table_goes_as_columns() -> None:
 
 def test_a_batch_is_sent_again_until_it_is_safe() -> None:
     sent = emission()
-    assert sent.pause_after(Emitted(10), 0.0) is None
-    pauses = [sent.pause_after(Emitted(0, "no room"), now) for now in (1.0, 1.1, 2.0)]
+    assert sent.pause_after(EventsSent(10), 0.0) is None
+    pauses = [sent.pause_after(EventsSent(0, "no room"), now) for now in (1.0, 1.1, 2.0)]
     assert pauses == sorted(pauses)
     assert sent.pause_after(AgentUnreachableError("gone"), 3.0) is not None
-    assert sent.pause_after(Emitted(5), 4.0) is None
+    assert sent.pause_after(EventsSent(5), 4.0) is None
     assert sent.rows == 15
 
 
 def test_an_error_says_how_much_is_safe() -> None:
     sent = emission(patience_s=5.0)
-    sent.pause_after(Emitted(1000), 0.0)
+    sent.pause_after(EventsSent(1000), 0.0)
     with pytest.raises(
         QueryRefusedError, match="line 1003: no JSON; the 1,000 events before this batch are in the job"
     ):
         sent.pause_after(QueryRefusedError("line 1003: no JSON"), 1.0)
-    assert sent.pause_after(Emitted(0, "the job has no room"), 2.0) is not None
+    assert sent.pause_after(EventsSent(0, "the job has no room"), 2.0) is not None
     with pytest.raises(ClientError, match="top-words: the job has no room; the 1,000 events"):
-        sent.pause_after(Emitted(0, "the job has no room"), 7.5)
+        sent.pause_after(EventsSent(0, "the job has no room"), 7.5)
 
 
 def test_an_event_without_json_and_one_too_long_are_refused() -> None:

@@ -20,7 +20,7 @@ from agent.programs.element_graph import Element, EventType
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
 from agent.runtime.keyed.event_input import EventFault, rows_of_columns, rows_of_lines
 from agent.runtime.keyed.logical_nodes import NODES
-from agent.runtime.messages.emissions import EmitEvents, EventBatch, EventsTaken, TakenAs
+from agent.runtime.messages.emissions import EmitEvents, EventsTaken, SentEvents, TakenAs
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.wall_clock import WallClock
@@ -122,7 +122,7 @@ class Emissions:
     def is_empty(self) -> bool:
         return not self._waiting and not self._asked
 
-    def emit(self, app_id: Id, channel: int, batch: EventBatch, reply: Reply, now: float) -> None:
+    def emit(self, app_id: Id, channel: int, batch: SentEvents, reply: Reply, now: float) -> None:
         """Takes a batch of a client of this agent."""
         job = self._jobs.get(app_id)
         if job is not None:
@@ -145,7 +145,7 @@ class Emissions:
             self._deal(app_id, job, message.channel, message.batch, reply, now)
         return True
 
-    def _deal(self, app_id: Id, job: EmissionJob, channel: int, batch: EventBatch, reply: Reply, now: float) -> None:
+    def _deal(self, app_id: Id, job: EmissionJob, channel: int, batch: SentEvents, reply: Reply, now: float) -> None:
         """Gives a batch to the next host, if elements without a key are to have it; else it is inserted here."""
         host = self._own
         if job.graph.keyless_of(batch.type):
@@ -184,7 +184,7 @@ class Emissions:
         reply(Taken(message.taken, message.rows, message.reason), now)
         return True
 
-    def _insert(self, app_id: Id, job: EmissionJob, channel: int, batch: EventBatch, reply: Reply, now: float) -> None:
+    def _insert(self, app_id: Id, job: EmissionJob, channel: int, batch: SentEvents, reply: Reply, now: float) -> None:
         """Checks the events of a batch, and lets them wait until they are safe."""
         try:
             rows = _numbered(_rows(job.graph, batch, self._clock.ms), channel)
@@ -251,7 +251,7 @@ def channel_of(owner: str, emission: str) -> int:
     return -1 - (int.from_bytes(digest[:8], "little") >> 1)
 
 
-def _rows(graph: EmissionGraph, batch: EventBatch, wall_ms: int) -> pl.DataFrame:
+def _rows(graph: EmissionGraph, batch: SentEvents, wall_ms: int) -> pl.DataFrame:
     """The events of a batch. Raises EventFault."""
     type_ = graph.types.get(batch.type)
     if type_ is None or not (graph.routes_of(batch.type) or graph.keyless_of(batch.type)):

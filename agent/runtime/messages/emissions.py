@@ -18,7 +18,7 @@ ClientChannel = Annotated[int, msgspec.Meta(ge=-(2**63), lt=0)]
 TakenAs = Literal["taken", "busy", "refused"]
 
 
-class EventBatch(msgspec.Struct, frozen=True):
+class SentEvents(msgspec.Struct, frozen=True):
     """Events of one type in order, the first of which has the number `first`, from 0, in its client's emission.
 
     `columns` None: `data` is lines of JSON; else columns, as the bytes of `cbt.encode_frame`, by name and type.
@@ -40,7 +40,7 @@ class EmitEvents(Message, frozen=True, tag=True):
 
     question: Count
     channel: ClientChannel
-    batch: EventBatch
+    batch: SentEvents
     dealt: bool
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
-"""How a file and a stream of Arrow begin."""
+"""The first bytes of a file and of a stream of Arrow."""
 ARROW_BYTES_MAX = 1 << 30
 LINE_BYTES_MAX = 1 << 20
 PAUSE_S = 0.1
@@ -66,7 +66,7 @@ def table_of(data: BinaryIO, head: bytes) -> pl.DataFrame:
 
 
 def _read(data: BinaryIO) -> bytes:
-    """What has come, b"" at the end."""
+    """Returns what has come, b"" at the end."""
     return data.read1(_READ_BYTES) if isinstance(data, io.BufferedReader) else data.read(_READ_BYTES)
 
 
