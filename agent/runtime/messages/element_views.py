@@ -53,9 +53,9 @@ class KeyedState(msgspec.Struct, frozen=True, kw_only=True):
 
     element: Name
     node: Number
-    epoch: Count
     state: StateBytes
     state_bytes: Count
+    epoch: Count = 0
 
 
 class DescribeElements(Message, frozen=True, tag=True):
