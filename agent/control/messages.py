@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from agent.archive.format.status import ArchiveStatus
+from agent.programs.element_graph import ELEMENTS_MAX, FIELDS_MAX, FieldType, GraphName
 from agent.runtime.messages.client_events import Accepted as Accepted
 from agent.runtime.messages.client_events import Acknowledged as Acknowledged
 from agent.runtime.messages.client_events import Ended as Ended
@@ -116,7 +117,8 @@ class UpdateJob(_Request, frozen=True, tag="update"):
 class AnalyseRequest(_Request, frozen=True, tag="analyse"):
     """Send the plan of a query, for its creator to sign. `mapped`: its columns are made by the job's code.
 
-    `apps`: the fleet's names of the jobs that the query calls by other names, by these names.
+    `apps`: the fleet's names of the jobs that the query calls by other names, by these names. `types`: the fields of
+    the types of events that elements of the job bring, which it reads as streams.
     """
 
     text: str
@@ -124,6 +126,10 @@ class AnalyseRequest(_Request, frozen=True, tag="analyse"):
     apps: dict[Name, Name] = {}
     max_groups: Annotated[int, msgspec.Meta(ge=1, le=GROUPS_MAX)] = GROUPS_DEFAULT
     beyond_groups: BeyondGroups = "other"
+    types: Annotated[
+        dict[GraphName, Annotated[list[tuple[GraphName, FieldType]], msgspec.Meta(max_length=FIELDS_MAX)]],
+        msgspec.Meta(max_length=ELEMENTS_MAX),
+    ] = {}
 
 
 class SubmitRequest(_Request, frozen=True, tag="submit"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -179,6 +179,8 @@ class QueryService:
                 parsed = ql.with_apps(parsed, request.apps)
             # Of other jobs an analysis reads nothing, and stages of a job do not run yet.
             over = slice(1) if isinstance(request, control.AnalyseRequest) else slice(None)
+            if isinstance(request, control.AnalyseRequest) and _reads_types_alone(parsed, request.types):
+                over = slice(0)  # nothing but events that the job itself makes
             self._rights.check(who, needs_of_query(parsed, self._rights.jobs_named)[over])
             plan = await trio.to_thread.run_sync(self._plan, request, parsed, abandon_on_cancel=True)
             self._rights.check(who, needs_of_plan(plan, self._rights.jobs_named)[over])
@@ -191,6 +193,10 @@ class QueryService:
     ) -> ql.Plan:
         """Plans a query, in a thread since it looks into files. Other agents may have a stream that is not here."""
         config = self._config()
+        types = request.types if isinstance(request, control.AnalyseRequest) else {}
+        if _reads_types_alone(parsed, types):
+            catalog = {name: ql.Schema(dict(fields), open=False) for name, fields in types.items()}
+            return ql.analyze(parsed, catalog, max_groups=request.max_groups, beyond_groups=request.beyond_groups)
         catalog = streams_known(parsed, config.streams)
         if isinstance(request, control.AnalyseRequest) and request.mapped:
             catalog = dict.fromkeys(catalog, ANYTHING)
@@ -252,3 +258,10 @@ class QueryService:
 
 def _nobody_waits(_reply: object) -> None:
     """Ignores a reply whose client has gone."""
+
+
+def _reads_types_alone(parsed: ql.Query, types: Mapping[str, object]) -> bool:
+    """Whether a query reads types of events that a job's own elements bring, and no streams. One named as a stream of
+    logs is the job's."""
+    named = [pattern for text in ql.streams_read(parsed) for pattern in ql.patterns(text)]
+    return bool(types) and bool(named) and all(any(ql.selects(name, known) for known in types) for name in named)

@@ -56,7 +56,8 @@ class EventSink(Protocol):
     `observe`: the wall clock's time, read together with `now`, without a step of it that is still doubted.
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `lost`: some events up to `upto_ms` are gone
-    for good. `needs`: what the feed's jobs would need to read again after a restart. `has_room`: the feed may be read on.
+    for good. `needs`: what the feed's jobs would need to read again after a restart. `has_room`: the feed may be read
+    on.
     """
 
     def feeds(self) -> tuple[Feed, ...]: ...

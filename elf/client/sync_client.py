@@ -53,6 +53,7 @@ from agent.control.messages import (
     UpdateBundle,
     UpdateJob,
 )
+from agent.programs.element_graph import FieldType
 from elf.client.attachment import AnswerT, AttachedJob, JobAttachment, Update, expected, no_answer
 from elf.client.control_socket import BUSY_RETRY_S, dial_nowait, named_agent, too_busy
 from elf.client.emission import PATIENCE_S, EventSender, Rows
@@ -96,12 +97,20 @@ class SyncClient(JobOpener["SyncJob"]):
     def __exit__(self, *_: object) -> None:
         """Nothing to close: jobs have their own connections."""
 
-    def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed:
+    def analyse(
+        self,
+        text: str,
+        *,
+        mapped: bool = False,
+        apps: Mapping[str, str] | None = None,
+        types: Mapping[str, list[tuple[str, FieldType]]] | None = None,
+    ) -> Analysed:
         """A query as ELF reads it and its plan, for a creator to sign; raises QueryRefusedError.
 
         `mapped`: it reads what the job's `map` returns. `apps`: the fleet's names of jobs that it names otherwise.
+        `types`: the fields of the types of events that the job's elements bring, which it reads as streams.
         """
-        return self._ask(AnalyseRequest(text, mapped, dict(apps or {})), Analysed)
+        return self._ask(AnalyseRequest(text, mapped, dict(apps or {}), types=dict(types or {})), Analysed)
 
     def log(self, app: str, *, lines: int = 100) -> LogExcerpt:
         """The last lines, at most 1000, that a job's code has logged; UnknownJobError without such a job."""

@@ -85,7 +85,9 @@ class FunctionCache:
         function = self._made.get(key)
         if function is None:
             read = self.plan(plan)
-            made = JobFunction.of(read, job.since_ms, job.until_ms, bundle, grace_of(read, job))
+            # Sources take events in that range; what elements make of them may have other times.
+            since_ms, until_ms = (job.since_ms, job.until_ms) if read.elements is None else (None, None)
+            made = JobFunction.of(read, since_ms, until_ms, bundle, grace_of(read, job))
             function = self._made[key] = made
         return function
 

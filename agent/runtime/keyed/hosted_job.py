@@ -51,7 +51,15 @@ class HostedJob:
         self._closed_ms: dict[FeedKey, int] = {}
         self.core = KeyedJob(local.app_id, graph, ring, runtimes, options, self._take_rows)
         self.sources = KeyedSources(
-            local.app_id, graph, self.core, ingest, bounded=options.bounded, grace_ms=job.grace_ms, on_rows=self._take
+            local.app_id,
+            graph,
+            self.core,
+            ingest,
+            bounded=options.bounded,
+            grace_ms=job.grace_ms,
+            since_ms=job.since_ms,
+            until_ms=job.until_ms,
+            on_rows=self._take,
         )
         self.is_bounded = options.bounded
         self._rows_at: float | None = None

@@ -16,7 +16,7 @@ from agent.runtime.durable.records import Place
 from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, as_named, merged_columns, placed
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.watermark import Watermark, believed, come_to
-from agent.runtime.keyed.elements.runtime import SEQ, SOURCE
+from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
 from agent.runtime.keyed.event_columns import field_columns
 from agent.runtime.keyed.graph import CheckedGraph, CheckedSource
 from agent.runtime.keyed.logical_nodes import NODES, ring_key
@@ -71,7 +71,8 @@ class _Source:
 class KeyedSources:
     """Takes the feeds of a job's sources. Each job has feeds of its own, so that they can wait for it alone.
 
-    Times of live sources are taken `grace_ms` back, for events that are late. `on_rows` gets a source's rows too.
+    Times of live sources are taken `grace_ms` back, for events that are late. `since_ms`, `until_ms`: events before and
+    from then on are passed over. `on_rows` gets a source's rows too.
     """
 
     def __init__(
@@ -83,6 +84,8 @@ class KeyedSources:
         *,
         bounded: bool,
         grace_ms: int,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
         on_rows: Callable[[str, pl.DataFrame], None] = lambda _type, _rows: None,
     ) -> None:
         self.app_id = app_id
@@ -90,6 +93,7 @@ class KeyedSources:
         self._taker = taker
         self._ingest = ingest
         self._bounded, self._grace_ms = bounded, grace_ms
+        self._since_ms, self._until_ms = since_ms, until_ms
         self._on_rows = on_rows
         self._sources = [_Source(one, graph, taker.channel(one.type)) for one in graph.sources]
         self._feeds: dict[FeedKey, Feed] = {}
@@ -150,7 +154,7 @@ class KeyedSources:
                 numbers = pl.int_range(first, first + frame.height, dtype=pl.Int64, eager=True)
                 events, last = believed(frame.with_columns(numbers.alias(_NUMBER)), latest_ms)
                 newest = last if newest is None or (last is not None and last > newest) else newest
-                rows = source.rows(feed, events) if events.height else None
+                rows = source.rows(feed, self._in_range(events)) if events.height else None
                 first += frame.height
                 if rows is not None and rows.height:
                     self._taker.insert(source.type, rows, self._ingest.now)
@@ -158,6 +162,11 @@ class KeyedSources:
             if not self._bounded:
                 source.watermark.saw(key, come_to(parsed.watermark_ms, newest, self._ingest.clock.limit_ms))
                 self._tell_time(source)
+
+    def _in_range(self, events: pl.DataFrame) -> pl.DataFrame:
+        if self._since_ms is not None:
+            events = events.filter(pl.col(EVENT_TIME) >= self._since_ms)
+        return events if self._until_ms is None else events.filter(pl.col(EVENT_TIME) < self._until_ms)
 
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """Notes that a feed is at its end for now: its time is the wall clock's."""
