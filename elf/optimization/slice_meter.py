@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class MeasuredSlot(NamedTuple):
@@ -17,7 +17,7 @@ class MeasuredSlot(NamedTuple):
 
 @dataclass(slots=True)
 class SliceMeter:
-    """Adds up the events of a slice, which come by their time; its fields are its state.
+    """Adds up the events of a slice, which come by their time; `state` is the sum of all it has taken.
 
     A slot lasts `slot_ms` from a multiple of that on, or, if `slot_events` is given, as many events of one experiment.
     Slots of fixed time are valid with at least `events_min` events. The first slot is not: its beginning may have been
@@ -41,6 +41,11 @@ class SliceMeter:
         if self.slot_events:
             return self._add_to_count(experiment, value)
         return self._add_to_time(time_ms // self.slot_ms, experiment, value)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Further arguments of a meter that goes on where this one has stopped, for JSON."""
+        return {name: getattr(self, name) for name in ("slot", "experiment", "events", "total", "whole")}
 
     def _add_to_count(self, experiment: int, value: float) -> MeasuredSlot | None:
         """Counts an event. Slots are numbered anew in each experiment, so that those of two slices meet."""

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from elf.signing.shipped import JOBS
-
 
 @dataclass(frozen=True, slots=True)
 class Role:
@@ -36,7 +34,7 @@ ROLES: Mapping[str, Role] = {
         Role("kmeans", "iterates: centroids down, sums up, until nothing moves"),
     )
 }
-PLAYS: Mapping[str, tuple[Role, ...]] = {name: (ROLES[name],) for name in JOBS} | dict.fromkeys(
+PLAYS: Mapping[str, tuple[Role, ...]] = {name: (role,) for name, role in ROLES.items()} | dict.fromkeys(
     ("sale_prediction", FIGURE_1), (ROLES["micro_promotion"], ROLES["product_bundling"], ROLES["sale_prediction"])
 )
 
