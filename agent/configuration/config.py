@@ -106,6 +106,15 @@ class IdentityConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ElementsConfig:
+    """The share of this agent in the keyed elements of jobs."""
+
+    cores: float
+    memory_bytes: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The configuration; paths are absolute. `layers` has the places of keys, for faults found later."""
 
@@ -133,6 +142,7 @@ class Config:
     access: tuple[AccessRule, ...]
     clients: ClientsConfig | None
     metrics: MetricsConfig | None
+    elements: ElementsConfig
     layers: Layers
 
     def place(self, *key: str | int) -> str:
@@ -216,6 +226,7 @@ def _resolved(path: Path, file: ConfigDocument, layers: Layers) -> Config:
         access=resolved_access(file.access),
         clients=resolved_clients(file.clients),
         metrics=None if file.metrics is None else _resolved_metrics(base, file.metrics),
+        elements=ElementsConfig(file.elements.cores, memory_bytes(file.elements.memory), file.elements.weight),
         layers=layers,
     )
 

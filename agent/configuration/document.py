@@ -12,6 +12,7 @@ from agent.configuration.rules import (
     COPIES,
     COPIES_MAX,
     DISK_FREE_MIN,
+    ELEMENTS_MEMORY,
     HEAL_RETENTION,
     JOB_MEMORY,
     MAX_SKEW,
@@ -146,6 +147,24 @@ class MetricsKeys(msgspec.Struct, forbid_unknown_fields=True):
     socket: Annotated[PathText | None, _says("a Unix socket for them instead; the section has one of the two")] = None
 
 
+class ElementsKeys(msgspec.Struct, forbid_unknown_fields=True):
+    """The share of this agent in the keyed elements of jobs."""
+
+    cores: Annotated[
+        float,
+        msgspec.Meta(ge=1, le=1024),
+        _says("processors that the program of a job with keyed elements may keep busy, at least 1"),
+    ] = 1.0
+    memory: Annotated[
+        Memory, _says("memory for the elements of one job, and for its program; past it elements are evicted")
+    ] = ELEMENTS_MEMORY
+    weight: Annotated[
+        float,
+        msgspec.Meta(ge=0, le=1000),
+        _says("the share of elements that this agent hosts, beside other agents'; 0: none, it is a standby"),
+    ] = 1.0
+
+
 class ConfigDocument(msgspec.Struct, forbid_unknown_fields=True):
     """The configuration as it is written."""
 
@@ -226,3 +245,4 @@ class ConfigDocument(msgspec.Struct, forbid_unknown_fields=True):
     access: AccessSections = []
     clients: ClientsSection | None = None
     metrics: MetricsKeys | None = None
+    elements: ElementsKeys = msgspec.field(default_factory=ElementsKeys)

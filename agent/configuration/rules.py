@@ -12,6 +12,7 @@ from overlay import format_address, parse_address
 
 AUTO = "auto"
 MEMORY_BYTES_MIN = 1 << 20
+ELEMENTS_MEMORY = "512 MiB"
 JOB_MEMORY = "256 MiB"
 COPIES = 2
 COPIES_MAX = 4

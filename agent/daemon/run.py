@@ -58,6 +58,7 @@ from agent.runtime.agent import Agent
 from agent.runtime.copies.service import CopyOptions
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
+from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.messages.descriptions import SampleStream
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.requests.events import AgentAsked, AgentObserver, Shown, StreamAsked
@@ -191,7 +192,8 @@ class Daemon(AgentObserver):
         agent.restore(job_files.read(), trio.current_time())
         self._shown_files = ShownFiles(directory.shown_directory())
         limits = ProgramLimits(all_memory_bytes=config.program_memory_bytes)
-        self._programs = ProgramSupervisor(program, limits, self._told)
+        element_limits = limits.for_elements(config.elements.cores, config.elements.memory_bytes)
+        self._programs = ProgramSupervisor(program, limits, self._told, element_limits)
         self._pump = pump = CoreDriver(
             node,
             agent,
@@ -278,6 +280,9 @@ class Daemon(AgentObserver):
             config.name, node, streams, room=self._room, tables=[table.name for table in config.tables], observer=self,
             clock=WorkClock(), max_skew_ms=config.max_skew_ms, heal_ms=config.heal_ms,
             copies=CopyOptions(config.copies, config.rack or ""),
+            keyed=KeyedOptions(
+                incarnation=self._incarnation, weight=config.elements.weight, memory_bytes=config.elements.memory_bytes
+            ),
         )  # fmt: skip
 
     def _resumed_clock(self, directory: DataDirectory) -> ClockFile:

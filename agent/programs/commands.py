@@ -6,17 +6,22 @@ ends it or is told that it ended.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 MIB = 1 << 20
+ELEMENTS_CPU = 1.2
+"""CPU time of a program with elements, over that of the cores it may use, past which something else is wrong."""
+ELEMENTS_CALL_S = 60.0
+ELEMENTS_FRAME_BYTES, ELEMENTS_UNSENT_BYTES = 32 * MIB, 128 * MIB
 
 
 @dataclass(frozen=True, slots=True)
 class StartProgram:
-    """Starts a program. `name` is for logs."""
+    """Starts a program. `name` is for logs. `is_keyed`: elements of its job are hosted in it, and it may be busy."""
 
     key: int
     name: str
+    is_keyed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,18 @@ class ProgramLimits:
     all_memory_bytes: int = 1024 * MIB
     """Upper bound on the memory in use by all programs of one agent, without what they share; past it the largest
     ends."""
+
+    def for_elements(self, cores: float, memory_bytes: int) -> ProgramLimits:
+        """The limits of a program in which elements are hosted: who sends it events waits where it is busy, and nobody
+        ends it for that."""
+        return replace(
+            self,
+            memory_bytes=memory_bytes,
+            cpu_s=ELEMENTS_CPU * cores * self.cpu_window_s,
+            call_s=ELEMENTS_CALL_S,
+            unsent_bytes=ELEMENTS_UNSENT_BYTES,
+            frame_bytes=ELEMENTS_FRAME_BYTES,
+        )
 
     def to_text(self) -> str:
         return " ".join(map(str, astuple(self)))

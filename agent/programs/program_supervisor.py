@@ -28,14 +28,19 @@ class ProgramSupervisor:
 
     `command` starts a program: Python with a module that calls `agent.programs.child.serve`. Tasks of `run` call
     `told`, never `order` itself. A program that ends or cannot be started yields one ProgramEnded; one that is ended by
-    order yields nothing more.
+    order yields nothing more. `element_limits`: those of programs in which elements are hosted.
     """
 
     def __init__(
-        self, command: Sequence[str], limits: ProgramLimits, told: Callable[[ProgramSaid | ProgramEnded], None]
+        self,
+        command: Sequence[str],
+        limits: ProgramLimits,
+        told: Callable[[ProgramSaid | ProgramEnded], None],
+        element_limits: ProgramLimits | None = None,
     ) -> None:
         self._command = tuple(command)
         self._limits = limits
+        self._element_limits = limits if element_limits is None else element_limits
         self._told = told
         self._programs: dict[int, ProgramProcess] = {}
         self._to_start: deque[ProgramProcess] = deque()
@@ -60,7 +65,8 @@ class ProgramSupervisor:
         match order:
             case StartProgram(key=key):
                 if key not in self._programs:
-                    self._start(ProgramProcess(order, self._limits, self._told))
+                    limits = self._element_limits if order.is_keyed else self._limits
+                    self._start(ProgramProcess(order, limits, self._told))
             case TellProgram(key=key):
                 if (program := self._programs.get(key)) is not None:
                     program.tell(order)

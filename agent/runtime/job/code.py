@@ -71,7 +71,9 @@ class CodeRegistry:
         digest = bundle.contents.digest()
         program = job.programs.get(digest)
         if program is None:
-            program = job.programs[digest] = self._programs.start(job.app_id, name, bundle.source, digest)
+            is_keyed = any(function.plan.get("elements") is not None for function in bundle.contents.functions)
+            program = self._programs.start(job.app_id, name, bundle.source, digest, is_keyed=is_keyed)
+            job.programs[digest] = program
             program.is_root = job.root is not None
         if program.failure is not None:
             raise CannotRunError(program.failure)

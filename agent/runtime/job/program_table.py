@@ -130,11 +130,11 @@ class Programs:
         orders, self._orders = self._orders, []
         return orders
 
-    def start(self, app_id: Id, app: str, source: bytes, digest: bytes) -> Program:
-        """Has a job's code loaded."""
+    def start(self, app_id: Id, app: str, source: bytes, digest: bytes, *, is_keyed: bool = False) -> Program:
+        """Has a job's code loaded. `is_keyed`: elements of the job are hosted in the program."""
         program = Program(next(self._keys), app_id, app, digest)
         self._programs[program.key] = program
-        self._orders.append(StartProgram(program.key, app))
+        self._orders.append(StartProgram(program.key, app, is_keyed))
         load = calls.LoadCode(self.place(program), app, self._name, format_id(self._node.peer.node_id), source)
         self._tell(program, load)
         return program

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +34,8 @@ from overlay import Id, Node, Peer
 
 LOOK_S = 0.5
 """Interval between looks at the members of a job, and at the agent's streams."""
+BEGUN_MAX = 1 << 20
+"""Upper bound on the cores that an agent begins between two starts."""
 _TAKEN = (
     messages.ElementRows, messages.RoutedRows, messages.RoutedTaken, messages.ElementCredit, messages.ElementReset,
     messages.FindHosts, messages.NodeHosts, messages.NodeBallots, messages.CommitRecord, messages.CommitHeld,
@@ -82,6 +85,8 @@ class KeyedJobs:
         self._hosted: dict[Id, HostedJob] = {}
         self._early = EarlyMessages()
         self._look_at = 0.0
+        self._begun = 0
+        """Number of cores begun so far."""
         self._is_leaving = False
         jobs.on_working = self._begin
         jobs.functions.check_elements = check_elements
@@ -113,12 +118,10 @@ class KeyedJobs:
             return
         graph = check_elements(elements)
         runtimes = {one.name: self._runtime(one, graph, local) for one in graph.graph.elements}
-        options = KeyedOptions(
-            incarnation=max(0, self._clock.ms),
-            standbys=self.options.standbys,
-            weight=self.options.weight,
+        options = replace(
+            self.options,
+            incarnation=self._next_incarnation(),
             bounded=job.bounded,
-            memory_bytes=self.options.memory_bytes,
             compact={one.name: self._compact(one) for one in graph.graph.elements},
         )
         ring = OverlayRing(self._node, self._sender, local.app_id)
@@ -128,6 +131,11 @@ class KeyedJobs:
         for message, about in self._early.take(local.app_id):
             self.take(message, *about, now)
         self._tick(hosted, now)
+
+    def _next_incarnation(self) -> int:
+        """A number higher than those of earlier cores of this agent, also before it was started again."""
+        self._begun += 1
+        return (self.options.incarnation or max(0, self._clock.ms)) * BEGUN_MAX + self._begun
 
     def _runtime(self, element: Element, graph: CheckedGraph, local: LocalJob) -> ElementRuntime:
         if element.kind == "code":
