@@ -17,6 +17,7 @@ from query.optimizer import Rewriting
 from query.plan.column_tests import where_clauses
 from query.plan.operations import regex_size
 from query.plan.plan import Plan, PlanColumn, PlanJoin, PlanKey, output_names
+from query.plan.stream_join import Fields, JoinedSide, StreamJoin, stream_join
 from query.plan.windows import tumbling
 from query.plan.wire import BeyondGroups, PlanError
 from query.syntax.ast import App, Query, Stream, TableRef, apps, sources, streams_read, with_apps
@@ -33,7 +34,9 @@ __all__ = [
     "BranchesStage",
     "EventStage",
     "Explanation",
+    "Fields",
     "JoinStage",
+    "JoinedSide",
     "OtherStage",
     "Plan",
     "PlanColumn",
@@ -47,6 +50,7 @@ __all__ = [
     "Rewriting",
     "Schema",
     "Stream",
+    "StreamJoin",
     "TableError",
     "TableRef",
     "aggregate_texts",
@@ -70,6 +74,7 @@ __all__ = [
     "selects",
     "signatures",
     "sources",
+    "stream_join",
     "streams_read",
     "tumbling",
     "where_clauses",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from query.functions.aggregates import AGGREGATES, WIDE_MAX, ParameterError, aggregate_type
 from query.model.expression import encode_expression
 from query.model.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, SUBQUERIES_MAX
+from query.model.streams import patterns, selection
 from query.model.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, family
 from query.plan.stragglers import UNSTATED, Stragglers, StragglersMessage
 from query.plan.windows import Windowing, tumbling
@@ -236,6 +237,14 @@ class Plan:
     def shown(self) -> Plan:
         """The plan whose rows people see: this plan, or the last of the plans over its rows."""
         return self if self.outer is None else self.outer.shown
+
+    @property
+    def streams_read(self) -> str:
+        """The selection of streams that it reads, or that the sources of its elements read."""
+        if self.elements is None:
+            return self.stream
+        read = (source["plan"]["stream"] for source in self.elements["sources"])
+        return selection(pattern for text in read for pattern in patterns(text))
 
     @property
     def reads_rows(self) -> bool:

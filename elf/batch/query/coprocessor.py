@@ -22,7 +22,7 @@ from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.ingest.event_batch import ROWS_PER_BATCH, batches_of
 from agent.runtime.ingest.pane_store import PaneStore
-from agent.runtime.model.panes import END, Counts, count_in
+from agent.runtime.model.panes import END, Counted, Counts, count_in
 from agent.runtime.upstream.tables import FileTable as LookupTable
 from elf.batch.query.partial_states import DDL, StateCombiner, decode, encoded
 from elf.batch.query.raw_events import COLUMNS, RawEvents
@@ -61,12 +61,12 @@ class RegionJob:
         """Yields the partial state of a region's rows, in bounded memory."""
         function = self.function()
         with _new_store(function) as store:
-            for frames in self._frames(function, store, rows):
+            for frames in self.frames(function, store, rows):
                 for batch in batches_of(frames, function):
                     store.add(batch)
             yield from encoded(function, _readable(store.flush()), store.counted, self.trees)
 
-    def _frames(
+    def frames(
         self, function: JobFunction, store: PaneStore, rows: Iterator[pa.RecordBatch]
     ) -> Iterator[list[pl.DataFrame]]:
         """The rows' events, many at a time: each call on columns has its price. The store counts malformed lines."""
@@ -105,11 +105,19 @@ class CoprocessorPlan:
     @property
     def pieces(self) -> DataFrame:
         """Partial states and counts, as rows of bytes."""
-        streams = self.wanted.streams or ()
         shares = sum(one.segment.bytes for one in self.table.segments(self.wanted)) // BYTES_PER_TREE
         job = replace(self.job, trees=max(1, min(self.table.spark.sparkContext.defaultParallelism, shares)))
-        pieces = self.table.rows(streams, job.since_ms, job.until_ms, COLUMNS).mapInArrow(job.fold, DDL)
+        pieces = self.rows().mapInArrow(job.fold, DDL)
         return pieces.repartition(job.trees, "tree").mapInArrow(job.combine, DDL) if job.trees > 1 else pieces
+
+    def rows(self) -> DataFrame:
+        """The rows that the job folds in the regions."""
+        return self.table.rows(self.wanted.streams or (), self.job.since_ms, self.job.until_ms, COLUMNS)
+
+    def uncounted(self) -> Counted:
+        """Counts of what the regions do not see: the archive keeps only the number of overlong lines."""
+        overlong = sum(one.segment.overlong for one in self.table.segments(self.wanted))
+        return {END: Counts(malformed=overlong)} if overlong else {}
 
     def gathered(self, pieces: pa.Table) -> StateCombiner:
         """Combines all pieces into one state."""
@@ -120,9 +128,7 @@ class CoprocessorPlan:
         for part in parts.values():
             whole.add(part.state())
             whole.count(part.counted)
-        # The archive keeps only the number of overlong lines.
-        overlong = sum(one.segment.overlong for one in self.table.segments(self.wanted))
-        whole.count({END: Counts(malformed=overlong)} if overlong else {})
+        whole.count(self.uncounted())
         return whole
 
     def combined(self) -> StateCombiner:

@@ -10,6 +10,7 @@ from elf.batch.query.run import BatchRun
 from elf.batch.table.scanning import ScanPlan, explained
 
 NATIVE = "by Spark itself, over stored columns"
+JOINED = "joined by Spark, of lines that agents' code reads, and aggregated by agents' code"
 COPROCESSOR = "in regions, by agents' code on the lines as they were"
 
 
@@ -42,11 +43,12 @@ def explained_run(text: str, run: BatchRun) -> RunPlan:
     steps, plan = query.explain(run.plan), run.execution_plan
     by_spark = isinstance(plan, NativePlan)
     frame = plan.groups if isinstance(plan, NativePlan) else plan.pieces
+    computed = JOINED if run.plan.elements is not None else NATIVE if by_spark else COPROCESSOR
     return RunPlan(
         query=query.format_query(query.parse(text)),
-        computed=NATIVE if by_spark else COPROCESSOR,
+        computed=computed,
         because=run.not_exact,
         regions=list(steps.agent),
         driver=[steps.tree[0], *steps.master[:-1]],
-        read=explained(run.table, run.wanted, frame),
+        read=explained(run.table, plan.wanted, frame),
     )

@@ -17,6 +17,7 @@ from agent.runtime.model.panes import END, FIRST_PANE, Run
 from agent.runtime.upstream.tables import FileTable as LookupTable
 from elf.batch.query.column_states import InexactError
 from elf.batch.query.coprocessor import CoprocessorPlan, RegionJob
+from elf.batch.query.joined_streams import joined_plan
 from elf.batch.query.native import NativePlan, native_plan
 from elf.batch.query.partial_states import StateCombiner
 from elf.batch.table.table import ArchiveTable, Range
@@ -61,7 +62,7 @@ class BatchRun:
             (wanted, _streams_of_agents(table)) if isinstance(wanted, query.Plan) else self._analysed(wanted)
         )
         self.columns = query.output_names(self.plan)
-        self.streams = sorted(stream for stream in streams if query.selects(self.plan.stream, stream))
+        self.streams = sorted(stream for stream in streams if query.selects(self.plan.streams_read, stream))
 
     def _analysed(self, text: str) -> tuple[query.Plan, Iterable[str]]:
         """The plan, and the streams it may read."""
@@ -101,7 +102,11 @@ class BatchRun:
 
     @cached_property
     def execution_plan(self) -> NativePlan | CoprocessorPlan:
-        """The native plan where Spark computes exactly, else the coprocessor plan."""
+        """The native plan where Spark computes exactly, else the coprocessor plan. Raises ElfError for elements that an
+        archive cannot compute.
+        """
+        if self.plan.elements is not None:
+            return self.coprocessor_plan
         try:
             return native_plan(self.plan, self.table, self.wanted)
         except NotExactError as error:
@@ -111,6 +116,8 @@ class BatchRun:
     @property
     def coprocessor_plan(self) -> CoprocessorPlan:
         """The plan computed by agents' code in the regions, even where Spark could compute it natively."""
+        if self.plan.elements is not None:
+            return joined_plan(self.plan, self.table, self.wanted)
         options = self._options
         job = RegionJob(self.plan.to_wire(), options.since_ms, options.until_ms, self._lookups)
         return CoprocessorPlan(job, self.table, self.wanted)
@@ -120,7 +127,7 @@ class BatchRun:
             app_id=app_id(APP, b""),
             name=APP,
             stream=self.plan.stream,
-            plan=self.plan.to_wire(),
+            plan=replace(self.plan, elements=None).to_wire(),
             since_ms=self._options.since_ms,
             until_ms=self._options.until_ms,
         )
