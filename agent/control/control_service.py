@@ -28,7 +28,7 @@ from agent.control.stream_sampler import surveyed
 from agent.driver import CoreDriver
 from agent.runtime.agent import Agent
 from agent.runtime.fleet.job_names import AmbiguousNameError, no_job
-from agent.runtime.keyed.emissions import Taken, channel_of
+from agent.runtime.keyed.intake.emissions import Taken, channel_of
 from agent.runtime.messages.client_events import JobEvent
 from agent.runtime.messages.jobs import Answer, Ask, StopAnswer, Updated
 from agent.runtime.messages.programs import Log, LogRequest

@@ -488,7 +488,8 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
 
 
 class AgentEntry(msgspec.Struct, frozen=True):
-    """One agent of the fleet. `lag_s`: time since the end of the last published pane of the live job that lags most."""
+    """One agent of the fleet. `lag_s`: time since the end of the last published pane of the live job that lags most.
+    `elements`: the processing elements of keyed jobs that it hosts."""
 
     agent: str
     node_id: str
@@ -502,6 +503,7 @@ class AgentEntry(msgspec.Struct, frozen=True):
     masters: int
     lag_s: float | None
     leaving: bool
+    elements: int = 0
 
 
 class Fleet(msgspec.Struct, frozen=True, tag="fleet"):

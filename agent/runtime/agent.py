@@ -28,9 +28,10 @@ from agent.runtime.job.deployment import Deployments
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.tree_watch import TreeWatch
-from agent.runtime.keyed.emissions import Emissions
 from agent.runtime.keyed.hosting.options import KeyedOptions
-from agent.runtime.keyed.observation import ElementsObservation
+from agent.runtime.keyed.intake.emissions import Emissions
+from agent.runtime.keyed.seen.losses import ElementLossReports
+from agent.runtime.keyed.seen.observation import ElementsObservation
 from agent.runtime.keyed.service import KeyedJobs
 from agent.runtime.master.failover import Failover
 from agent.runtime.master.job_masters import JobMasters
@@ -149,6 +150,7 @@ class Agent:
         self.questions = JobQuestions(self.pending, directory)
         self.discovery = StreamDiscovery(node.peer, sender, self.observer)
         self.elements_seen = ElementsObservation(name, sender, self.keyed)
+        self.element_losses = ElementLossReports(node, sender, self.keyed, jobs, self.masters)
         self.emissions = Emissions(node.peer, sender, self._clock, self.keyed)
         self.upstream = UpstreamJobs(directory, jobs, self.following, self._clock, containment)
         unjoinable = self.observer.rows_unjoinable
@@ -170,9 +172,9 @@ class Agent:
         return (
             self.router, self.directory, self.ingest, self.ingest.journal, self.jobs, self.deployments, self.masters,
             self.failover, self.recorder, self.tree_watch, self.drain, self.pending, self.following, self.commands,
-            self.questions, self.discovery, self.elements_seen, self.emissions, self.upstream, self.joins,
-            self.rpc, self.subscriptions, self.stages, self.program_host, self.endings, self.claims,
-            self.copies, self.failover.search, self.keyed,
+            self.questions, self.discovery, self.elements_seen, self.element_losses, self.emissions,
+            self.upstream, self.joins, self.rpc, self.subscriptions, self.stages, self.program_host, self.endings,
+            self.claims, self.copies, self.failover.search, self.keyed,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -192,7 +194,7 @@ class Agent:
             self.jobs.tick, self.masters.tick, self.stages.tick, self.programs.tick, self.drain.step,
             self.tree_watch.tick, self.failover.tick, self.recorder.tick, self.commands.tick, self.following.tick,
             self.questions.tick, self.discovery.tick, self.joins.tick, self.upstream.tick, self.directory.tick,
-            self.claims.tick, self.copies.tick, self.keyed.tick, self.emissions.tick,
+            self.claims.tick, self.copies.tick, self.keyed.tick, self.emissions.tick, self.element_losses.tick,
         )  # fmt: skip
 
     def _handlers(self) -> Iterator[Handlers]:
@@ -200,7 +202,7 @@ class Agent:
         services = (
             self.directory, self.endings, self.claims, self.following, self.commands, self.jobs, self.deployments,
             self.masters, self.failover, self.program_host, self.discovery, self.elements_seen, self.emissions,
-            self.copies, self.failover.search, self.keyed,
+            self.element_losses,            self.copies, self.failover.search, self.keyed,
         )  # fmt: skip
         return (service.handlers() for service in services)
 

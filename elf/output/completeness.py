@@ -21,6 +21,10 @@ def completeness(result: WindowResult) -> str:
     parts += [f"{count:,} {name}" for name, count in counts.items() if count]
     if result.dropped:
         parts.append(f"{result.dropped:,} more rows past the limit")
+    counts = {"elements evicted": result.evicted, "events shed": result.shed}
+    parts += [f"{count:,} {name}" for name, count in counts.items() if count]
+    if result.lost:
+        parts.append(f"the state of {len(result.lost):,} logical nodes lost")
     if not result.final:
         parts.append("still open")
     if result.revision:

@@ -34,12 +34,19 @@ def fleet_table(fleet: Fleet, jobs: Sequence[JobEntry], now_s: float, height: in
     slowest = sorted(jobs, key=lambda job: -(lags[id(job)] or 0.0))[:jobs_shown]
     parts: list[RenderableType] = [Text(_summary(fleet, jobs), no_wrap=True, overflow="ellipsis")]
     if busiest:
-        parts.append(_one_line(plain_table(AGENT_TITLES, [_agent(one) for one in busiest]), "AGENT"))
+        parts.append(_one_line(_agents(busiest), "AGENT"))
     if slowest:
         parts.append(_one_line(plain_table(JOB_TITLES, [_job(job, lags[id(job)]) for job in slowest]), "QUERY"))
     if rest := _rest(len(fleet.agents) - len(busiest), len(jobs) - len(slowest)):
         parts.append(Text(rest, style="dim", no_wrap=True))
     return Group(*parts)
+
+
+def _agents(agents: Sequence[AgentEntry]) -> Table:
+    """The agents, and the processing elements that they host where there are any."""
+    if not any(one.elements for one in agents):
+        return plain_table(AGENT_TITLES, [_agent(one) for one in agents])
+    return plain_table((*AGENT_TITLES, "ELEMENTS"), [[*_agent(one), one.elements] for one in agents])
 
 
 def _one_line(table: Table, narrowed: str) -> Table:

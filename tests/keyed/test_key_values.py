@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from agent.programs.element_graph import Element, ElementInput, EventType
-from agent.runtime.keyed.key_values import ROWS_SHOWN, KeyMismatchError, key_columns, state_of_key
+from agent.runtime.keyed.seen.key_values import ROWS_SHOWN, KeyMismatchError, key_columns, state_of_key
 
 TYPES = {
     "Seen": EventType("Seen", [("user", "integer"), ("ad", "string"), ("at", "timestamp"), ("bot", "boolean")]),

@@ -42,6 +42,7 @@ def own_description(
         lag_s=max(lags, default=None),
         is_leaving=agent.drain.has_begun,
         places=[] if job is None else tree_places(job, agent.node, wall_ms),
+        elements=agent.keyed.statistics().get("elements", 0),
     )
 
 
@@ -76,6 +77,7 @@ def _agent(node_id: Id, one: AgentDescription) -> control.AgentEntry:
         masters=one.masters,
         lag_s=one.lag_s,
         leaving=one.is_leaving,
+        elements=one.elements,
     )
 
 

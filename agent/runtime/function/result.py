@@ -79,6 +79,10 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     window's end; left out where it has not. `more`: the next result is of a window that ends, or grows,
     at the same moment. `reasons`: why agents are missing or in part, by their names, where that is known; left out
     where it is empty.
+
+    `evicted`, `shed`, `lost`: what the job's keyed elements have given up since it has begun, as far as their hosts
+    have told: elements removed for memory or by their time to live, events left out at the job's entry, and logical
+    nodes begun anew without their state. Left out where there is nothing.
     """
 
     app: str
@@ -105,6 +109,9 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     more: bool = False
     leaped_over: list[str] = []
     reasons: dict[str, str] = {}
+    evicted: int = 0
+    shed: int = 0
+    lost: list[int] = []
 
     def to_json(self) -> str:
         """One line, keys in the order of the fields."""

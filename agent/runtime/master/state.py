@@ -18,6 +18,7 @@ from agent.runtime.master.windows import BYTES_MAX, ClosedWindow, WindowAssemble
 from agent.runtime.messages.jobs import Enrolled, Ready, Replica, Submit
 from agent.runtime.messages.versions import Version
 from agent.runtime.model import contributors
+from agent.runtime.model.element_losses import ElementLosses
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.incomplete import (
     HEAL_RETENTION_MS,
@@ -76,6 +77,8 @@ class JobState:
         self.heal_ms = HEAL_RETENTION_MS
         """Time for which agents keep panes that were published without somebody."""
         self.healing = Healing()
+        self.element_losses = ElementLosses()
+        """What the hosts of its elements have given up, if it has any."""
         self._losses: list[tuple[int, int, Losses]] = []
         """Runs that were not passed on: their first and last pane, and whose they were."""
         self._ready = 0
@@ -363,6 +366,7 @@ class JobState:
                 for numbers in (window.expected, missing, window.partial, window.leaped)
             )
             self.membership[window.position] = WindowMembership(version.version, *names)
+        given = self.element_losses.total()
         return WindowResult(
             app=self.job.name,
             window_start=query.format_timestamp(start) if size else None,
@@ -388,6 +392,9 @@ class JobState:
             more=more,
             leaped_over=self.roster.names(window.leaped)[:NAMES_MAX] if window.leaped else [],
             reasons=self._reasons(window) if self._losses else {},
+            evicted=given.evicted,
+            shed=given.shed,
+            lost=given.lost_nodes,
         )
 
     @property

@@ -79,7 +79,8 @@ class DescribeAgent(Message, frozen=True, tag=True):
 
 
 class AgentDescription(Message, frozen=True, tag=True):
-    """Agent → asker: the description. Without a job named, `places` is empty."""
+    """Agent → asker: the description. Without a job named, `places` is empty. `elements`: processing elements here, of
+    all keyed jobs."""
 
     question: Count
     agent: Name
@@ -94,6 +95,7 @@ class AgentDescription(Message, frozen=True, tag=True):
     lag_s: Seconds | None
     is_leaving: bool
     places: Annotated[list[TreePlace], msgspec.Meta(max_length=PLACES_MAX)] = []  # noqa: RUF012
+    elements: Count = 0
 
 
 SAMPLE_LINES_MAX = 100

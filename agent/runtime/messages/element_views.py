@@ -82,3 +82,12 @@ class ElementsDescription(Message, frozen=True, tag=True):
     elements: Annotated[list[HostedElement], msgspec.Meta(max_length=HOSTED_MAX)] = []  # noqa: RUF012
     states: Annotated[list[KeyedState], msgspec.Meta(max_length=STATES_MAX)] = []  # noqa: RUF012
     fault: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+
+
+class ElementsGiven(Message, frozen=True, tag=True):
+    """Agent → master: what the job's elements on this agent have given up since they have begun there: elements that
+    were evicted, events that were shed, and a bitmap of the logical nodes that began anew without their state."""
+
+    evicted: Count
+    shed: Count
+    lost: Annotated[bytes, msgspec.Meta(max_length=128)] = b""

@@ -29,7 +29,7 @@ from agent.runtime.messages.descriptions import (
     StreamDescription,
     StreamSample,
 )
-from agent.runtime.messages.element_views import DescribeElements, ElementsDescription
+from agent.runtime.messages.element_views import DescribeElements, ElementsDescription, ElementsGiven
 from agent.runtime.messages.elements import (
     CommitHeld,
     CommitRecord,
@@ -561,7 +561,7 @@ CODEC: Codec[Message] = Codec(
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed
     | DescribeStream | StreamDescription | DescribeAgent | AgentDescription | SampleStream | StreamSample
-    | DescribeElements | ElementsDescription | EmitEvents | EventsTaken
+    | DescribeElements | ElementsDescription | ElementsGiven | EmitEvents | EventsTaken
     | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
     | OverRequest | OverAnswer
     | MasterRequest | FollowQuestion | FollowAnswer | MasterQuestion | MasterAnswer

@@ -12,8 +12,8 @@ import polars as pl
 
 from agent.programs.element_graph import Element, EventType
 from agent.runtime.keyed.elements.runtime import Tables
-from agent.runtime.keyed.key_values import KeyMismatchError, key_columns, state_of_key
 from agent.runtime.keyed.logical_nodes import nodes_of
+from agent.runtime.keyed.seen.key_values import KeyMismatchError, key_columns, state_of_key
 from agent.runtime.messages.element_views import (
     HOSTED_MAX,
     STATE_BYTES_MAX,
