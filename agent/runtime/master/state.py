@@ -78,7 +78,7 @@ class JobState:
         """Time for which agents keep panes that were published without somebody."""
         self.healing = Healing()
         self.element_losses = ElementLosses()
-        """What the hosts of its elements have given up, if it has any."""
+        """Losses of the hosts of its elements, if it has any."""
         self._losses: list[tuple[int, int, Losses]] = []
         """Runs that were not passed on: their first and last pane, and whose they were."""
         self._ready = 0

@@ -92,7 +92,7 @@ class ElementLossReports:
 
 
 def given_up(job: LosingJob) -> Given:
-    """What the elements of one job on this agent have given up since they have begun here."""
+    """Reads what the elements of one job on this agent have given up since they have begun here."""
     counts = job.statistics()
     lost = sum(1 << node for node in job.lost_nodes())
     return Given(counts.get("evicted", 0), counts.get("shed", 0), lost)
