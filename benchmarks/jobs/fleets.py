@@ -25,6 +25,7 @@ from overlay import parse_id
 
 SELECT = f"SELECT product, SUM(clicks_count) AS clicks FROM {LIVE}"
 GROUPS = "GROUP BY product WINDOWING 1 SECOND"
+PROGRAMS = Path(__file__).parent / "programs"
 START_TIMEOUT_S = 60.0
 POLL_S = 0.2
 
@@ -37,9 +38,9 @@ def running_query(fleet: AgentFleet, app: str, query: str) -> Iterator[None]:
         yield
 
 
-def program(name: str, **constants: object) -> bytes:
-    """The code of one of this benchmark's jobs, with other values of its constants."""
-    code = (Path(__file__).parent / "programs" / f"{name}.py").read_text(encoding="utf-8")
+def program(name: str, folder: Path = PROGRAMS, **constants: object) -> bytes:
+    """The code of one of this benchmark's jobs, or of another folder's, with other values of its constants."""
+    code = (folder / f"{name}.py").read_text(encoding="utf-8")
     for constant, value in constants.items():
         code, found = re.subn(rf"^{constant} = .*$", f"{constant} = {value!r}", code, flags=re.MULTILINE)
         assert found == 1, f"{name} has no {constant}"

@@ -1,0 +1,1 @@
+"""Jobs of this benchmark with keyed elements, as creators submit them."""
