@@ -26,25 +26,36 @@ from .simulated_hosts import WALL_MS, SimulatedHost, SimulatedHosts
 LEVEL = "cores on a ring in memory, without TLS"
 BATCH_ROWS = 32_768
 LIMIT_S = 600.0
-_SEQ_SHIFT = 20
+RETRY_S = 0.001
+PRACTICE_ROWS = 8_192
+SEQ_SHIFT = 20
 
 
 class CountingRun:
-    """A fleet that counts the keys of these files, each at an agent of its own."""
+    """A fleet that counts the keys of these files, each at an agent of its own. `rows`, `total`: what has come out.
+
+    Before, every agent sends some keys of its own, so that it knows where logical nodes are.
+    """
 
     def __init__(self, shares: list[pl.Series], kind: str, *, guaranteed: bool = False, measured: bool = False) -> None:
         self._graph = counting(kind, guaranteed=guaranteed)
         self.rows = self.total = 0
-        self.expected = sum(map(len, shares))
-        options = KeyedOptions()
+        self._shares = shares
+        options = KeyedOptions(standbys=min(2, len(shares) - 1))
         self.fleet = SimulatedHosts(self._graph, self._runtimes, len(shares), options, self._take, measured=measured)
-        self.inputs = [self._batches(host, keys) for host, keys in zip(self.fleet.hosts, shares, strict=True)]
+        self._count([pl.Series([f"{host.number} {n}" for n in range(PRACTICE_ROWS)]) for host in self.fleet.hosts], 0)
+        self.rows = self.total = 0
 
     def run(self) -> None:
         """Until an update of every event is out."""
-        for host, batches in zip(self.fleet.hosts, self.inputs, strict=True):
+        self._count(self._shares, PRACTICE_ROWS)
+
+    def _count(self, shares: list[pl.Series], first: int) -> None:
+        for host, keys in zip(self.fleet.hosts, shares, strict=True):
+            batches = self._batches(host, keys, first)
             self.fleet.give(host, lambda host=host, batches=batches: self._insert(host, batches))  # type: ignore[misc]
-        self.fleet.run_until(lambda: self.rows >= self.expected, LIMIT_S)
+        expected = sum(map(len, shares))
+        self.fleet.run_until(lambda: self.rows >= expected, LIMIT_S)
 
     def _insert(self, host: SimulatedHost, batches: Iterator[pl.DataFrame]) -> None:
         rows = next(batches, None) if host.job.has_room else pl.DataFrame()
@@ -52,20 +63,16 @@ class CountingRun:
             return
         if rows.height:
             host.job.insert(HIT, rows, self.fleet.now)
-        self.fleet.give(host, lambda: self._insert(host, batches), self.fleet.now + (0.0 if rows.height else 0.001))
+        self.fleet.give(host, lambda: self._insert(host, batches), self.fleet.now + (0.0 if rows.height else RETRY_S))
 
-    def _batches(self, host: SimulatedHost, keys: pl.Series) -> Iterator[pl.DataFrame]:
-        source = host.job.channel(HIT)
+    def _batches(self, host: SimulatedHost, keys: pl.Series, first: int) -> Iterator[pl.DataFrame]:
+        source, count = host.job.channel(HIT), len(keys)
+        numbers = np.arange(first + 1, first + count + 1) << SEQ_SHIFT
         frame = pl.DataFrame(
-            {
-                EVENT_TIME: np.full(len(keys), WALL_MS),
-                SOURCE: np.full(len(keys), source),
-                SEQ: np.arange(1, len(keys) + 1) << _SEQ_SHIFT,
-                "key": keys,
-            },
+            {EVENT_TIME: np.full(count, WALL_MS), SOURCE: np.full(count, source), SEQ: numbers, "key": keys},
             schema_overrides=dict.fromkeys((EVENT_TIME, SOURCE, SEQ), pl.Int64),
         )
-        return iter([frame[start : start + BATCH_ROWS] for start in range(0, len(frame), BATCH_ROWS)])
+        return iter([frame[start : start + BATCH_ROWS] for start in range(0, count, BATCH_ROWS)])
 
     def _runtimes(self, _: SimulatedHost) -> dict[str, ElementRuntime]:
         graph = self._graph
@@ -74,13 +81,13 @@ class CountingRun:
     def _take(self, _: SimulatedHost, type_: str, rows: pl.DataFrame) -> None:
         assert type_ == COUNTED
         self.rows += rows.height
-        self.total += rows["n"].sum()
+        self.total += int(rows["n"].sum())
 
 
 def truth_of(shares: list[pl.Series]) -> Answer:
     """What counting comes to: a row an event, with the number of events of its key so far."""
     counts = pl.concat(shares).value_counts()["count"].cast(pl.Int64)
-    return Answer(sum(map(len, shares)), (counts * (counts + 1) // 2).sum(), 0)
+    return Answer(sum(map(len, shares)), int((counts * (counts + 1) // 2).sum()), 0)
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ from functools import partial
 from benchmarks.overlay.pool import Figure
 from benchmarks.report import Comparison
 
-from . import counting, shedding
-from .lines import NAME
+from . import counting, faults, logs, opo, quotes, scaling, shedding
+from .lines import AGENTS, NAME
 
 
 def _figure(name: str, measure: Callable[..., list[Comparison]], *arguments: object) -> Figure:
@@ -17,10 +17,23 @@ def _figure(name: str, measure: Callable[..., list[Comparison]], *arguments: obj
 FULL = (
     *(_figure(f"count-{agents}", counting.run, agents, 2_000_000, 3, True) for agents in (1, 4, 8)),
     _figure("spark", counting.run_spark, 500_000, (100_000, 500_000), True),
+    _figure("logs", logs.run, AGENTS, 2_000_000, 3, True),
     _figure("shedding", shedding.run, 3_000_000, shedding.LOADS, True),
+    _figure("opo", opo.run),
+    _figure("quotes", quotes.run, AGENTS, 60.0, False),
+    _figure("quotes-guaranteed", quotes.run, AGENTS, 60.0, True),
+    _figure("kills", faults.run, faults.KILLED, AGENTS, 10),
+    _figure("silence", faults.run, faults.SILENT, AGENTS, 6),
+    _figure("hand-over", faults.run, faults.MOVED, 4, 10),
+    _figure("scaling", scaling.run, AGENTS, 64, 100_000, True),
 )
 QUICK = (
     *(_figure(f"count-{agents}", counting.run, agents, 100_000, 1, False) for agents in (1, 4)),
     _figure("spark", counting.run_spark, 20_000, (20_000,), False),
+    _figure("logs", logs.run, 2, 100_000, 1, False),
     _figure("shedding", shedding.run, 300_000, (0.5, 2.75), False),
+    _figure("opo", opo.run, True),
+    _figure("quotes", quotes.run, 2, 10.0, False),
+    _figure("kills", faults.run, faults.KILLED, 4, 1),
+    _figure("scaling", scaling.run, 2, 4, 50_000, False),
 )

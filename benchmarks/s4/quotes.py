@@ -1,4 +1,4 @@
-"""How late the list of Figure 1 of the paper is: quotations are logged, and some have a word in them that leads the list."""
+"""How late the list of Figure 1 of the paper is: of the quotations that are logged, some have a word that leads it."""
 
 import json
 import math
@@ -100,7 +100,8 @@ def run(agents: int, seconds: float, guaranteed: bool) -> list[Comparison]:
         time.sleep(SETTLE_S)
         watch.close()
         late_ms = _late_ms(writer.leading, watch)
-    case = f"log line to list beyond every_s, {'' if guaranteed else 'not '}guaranteed, {RATE:,.0f} quotes/s: {agents} agents"
+    how = "guaranteed" if guaranteed else "not guaranteed"
+    case = f"log line to list beyond every_s, {how}, {RATE:,.0f} quotes/s: {agents} agents"
     return [
         at_most(f"p50 of {len(late_ms)}, {case}", quantile(late_ms, 0.5), "ms", TARGETS_MS[guaranteed]),
         at_most(f"p99 of {len(late_ms)}, {case}", quantile(late_ms, 0.99), "ms"),

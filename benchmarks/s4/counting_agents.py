@@ -1,0 +1,94 @@
+"""ELF's agents in the count: DATA_FOLDER WARM_UPS declared|code, and one agent for each file of keys.
+
+Agents, TLS and, for user code, programs are those of production. Clients beside each agent have the events in memory
+and send them as `client.emit` does.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+
+import polars as pl
+
+import elf
+from benchmarks.agents import running_agents
+from benchmarks.contender import Answer
+from benchmarks.jobs.fleets import program, running_program
+from benchmarks.rivals.keys import read_keys
+from elf.client import Result, SyncClient
+from elf.demo.agents.agents import AgentFleet
+
+from .counting_elf import truth_of
+from .graphs import DECLARED
+
+LEVEL = "agents, TLS, programs; events by client.emit"
+PROGRAMS = Path(__file__).parent / "programs"
+APP = "count-keys"
+CLIENTS = 2
+"""Clients beside each agent."""
+WARM_UP_ROWS = 20_000
+POLL_S, TIMEOUT_S = 0.02, 120.0
+
+
+def main() -> None:
+    """Counts once a few events to warm up, and once all."""
+    folder, kind = Path(sys.argv[1]), sys.argv[3]
+    shares = [pl.Series("key", read_keys(path)) for path in sorted(folder.iterdir())]
+    with running_agents(len(shares)) as (fleet, _, _):
+        for number, keys in enumerate(([share[:WARM_UP_ROWS] for share in shares], shares)):
+            app = f"{APP}-{number}"
+            with running_program(fleet, app, program("count_keys", PROGRAMS, DECLARED=kind == DECLARED)):
+                took_s, answer = _counted(fleet, app, keys)
+    if answer != truth_of(shares):
+        sys.exit(f"the fleet has counted {answer}, and there are {truth_of(shares)}")
+    print(json.dumps({"seconds": took_s, "answer": asdict(answer)}))
+
+
+def _counted(fleet: AgentFleet, app: str, shares: Sequence[pl.Series]) -> tuple[float, Answer]:
+    """The seconds from the first event sent to the last update out, and what the job's query says of them."""
+    frames = [
+        (name, keys.to_frame()[client::CLIENTS])
+        for name, keys in zip(fleet.names, shares, strict=True)
+        for client in range(CLIENTS)
+    ]
+    events = sum(map(len, shares))
+    with (
+        elf.connect_sync(fleet.socket(fleet.names[0]), timeout_s=TIMEOUT_S) as client,
+        ThreadPoolExecutor(len(frames)) as pool,
+    ):
+        began = time.perf_counter()
+        sent = [pool.submit(_send, fleet, name, app, rows) for name, rows in frames]
+        while sum(one.emitted for one in client.elements(app).elements) < events:
+            if time.perf_counter() > began + TIMEOUT_S:
+                sys.exit(f"{app}: not all updates are out after {TIMEOUT_S:g} s")
+            time.sleep(POLL_S)
+        took_s = time.perf_counter() - began
+        for one in sent:
+            one.result()
+        return took_s, _answer(client, app, events)
+
+
+def _send(fleet: AgentFleet, name: str, app: str, rows: pl.DataFrame) -> None:
+    with elf.connect_sync(fleet.socket(name), timeout_s=TIMEOUT_S) as client:
+        client.emit(app, "Hit", rows)
+
+
+def _answer(client: SyncClient, app: str, events: int) -> Answer:
+    """All windows of the job's query together, once they have all updates."""
+    updates = total = 0
+    deadline = time.monotonic() + TIMEOUT_S
+    with client.follow(app, after=0) as job:
+        while updates < events and (left_s := deadline - time.monotonic()) > 0:
+            window = job.wait(left_s)
+            if isinstance(window, Result):
+                updates += sum(row["updates"] for row in window.rows)
+                total += sum(row["total"] or 0 for row in window.rows)
+    return Answer(updates, total, 0)
+
+
+if __name__ == "__main__":
+    main()

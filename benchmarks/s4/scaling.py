@@ -1,0 +1,42 @@
+"""How many more events a second simulated agents count together, the more there are."""
+
+import gc
+
+import numpy as np
+import polars as pl
+
+from benchmarks.report import Comparison
+
+from .counting_elf import CountingRun
+from .graphs import DECLARED
+from .lines import at_least, at_most
+
+KEYS = 100_000
+SHARE_TARGET = 0.7
+"""Of as many times the events as there are more agents."""
+
+
+def run(few: int, many: int, events_of_each: int, with_targets: bool) -> list[Comparison]:
+    """The CPU time of handling is charged to the virtual clock of who handles; no two wait for one core."""
+    _rate(few, events_of_each // 4)  # for practice
+    rates = {agents: _rate(agents, events_of_each) for agents in (few, many)}
+    label = "simulated events/s, count of 100,000 keys"
+    target = SHARE_TARGET * many / few
+    ratio = rates[many] / rates[few]
+    case = f"{label}: {many} agents over {few}"
+    lines = [at_most(f"{label}: {agents} agents", rate / 1e6, "M events/s") for agents, rate in rates.items()]
+    return [*lines, at_least(case, ratio, "times", target) if with_targets else at_most(case, ratio, "times")]
+
+
+def _rate(agents: int, events_of_each: int) -> float:
+    chance = np.random.default_rng(agents)
+    keys = pl.Series("key", [f"key-{number:06}" for number in range(KEYS)])
+    shares = [keys[chance.integers(0, KEYS, events_of_each)] for _ in range(agents)]
+    gc.disable()  # one agent would pay for looking through the objects of all
+    try:
+        counting = CountingRun(shares, DECLARED, measured=True)
+        began = counting.fleet.now
+        counting.run()
+        return agents * events_of_each / (counting.fleet.now - began)
+    finally:
+        gc.enable()
