@@ -158,6 +158,26 @@ class CompressedBufferTree:
         if self._spilling and self._spilling.failure:
             raise SpillError(f"{self._spilling.failure}; the rows of this insert are in the tree")
 
+    def merge(self, frame: pl.DataFrame) -> None:
+        """Adds PAOs, such as another tree's flush gives: a frame of the layout, in any order. O(n log n).
+
+        Raises SpillError as `insert` does.
+
+        >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
+        >>> tree.insert(pl.DataFrame({"pane": [0], "page": ["/a"]}))
+        >>> tree.merge(next(tree.flush()))
+        >>> [tree.layout.lower(frame)["hits"].to_list() for frame in tree.flush()]
+        [[2]]
+        """
+        self._changes += 1
+        if self._spilling:
+            self._spilling.failure = None
+        self._settle()
+        if frame.height:
+            self._add(of_frame(self.layout, frame))
+        if self._spilling and self._spilling.failure:
+            raise SpillError(f"{self._spilling.failure}; the rows of this frame are in the tree")
+
     @overload
     def flush(
         self, pane: int | None = None, *, upto: int | None = None, partitions: None = None

@@ -77,6 +77,7 @@ class Host:
     emitted: list[Row] = field(default_factory=list)
     runtime: ElementRuntime = field(init=False)
     told: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    watermark: int | None = None
 
     def __post_init__(self) -> None:
         declared.check(self.element, self.types)
@@ -88,6 +89,7 @@ class Host:
         self.runtime.process(batch[0].type, frame_of(self.types[batch[0].type], key or [], batch), self._take)
 
     def advance(self, to: int) -> None:
+        self.watermark = to if self.watermark is None else max(to, self.watermark)
         self.runtime.advance(to, self._take)
 
     def commit(self) -> None:
@@ -104,6 +106,7 @@ class Host:
         self.runtime = declared.runtime_of(self.element, self.types, self.room)
         for number in range(max(map(len, self.told.values()), default=0)):
             self.runtime.put({name: tables[number] for name, tables in self.told.items() if number < len(tables)})
+        self._catch_up()
 
     def hand_over(self) -> None:
         """Goes on with the whole state, which another runtime takes in two parts."""
@@ -112,9 +115,17 @@ class Host:
         for part in parts:
             self.runtime.put(part)
         self.told = {name: [pl.concat([part[name] for part in parts])] for name in parts[0]}
+        self._catch_up()
         for part in halves():
             old.drop(part)
         assert not any(table.height for table in answer(lambda done: old.states(range(NODES), done)).values())
+
+    def _catch_up(self) -> None:
+        """Tells the new runtime the time of its host: nothing is emitted again."""
+        if self.watermark is not None:
+            emitted = len(self.emitted)
+            self.runtime.advance(self.watermark, self._take)
+            assert len(self.emitted) == emitted
 
     def _take(self, emitted: list[Emitted]) -> None:
         for one in emitted:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from agent.programs.element_graph import Element, EventType
 from agent.runtime.function.spill import SpillArea
+from agent.runtime.keyed.elements.aggregate import WindowedAggregate, compact_windows
 from agent.runtime.keyed.elements.outputs import (
     event_type,
     field_type,
@@ -48,13 +49,17 @@ def lag_ms(element: Element) -> int:
 def runtime_of(element: Element, types: Mapping[str, EventType], room: SpillArea | None) -> ElementRuntime:
     """Computes a declared element that `check` has accepted; what does not fit memory goes to a `room`."""
     tracks = all(types[read.type].guaranteed for read in element.inputs)
-    if element.kind == "aggregate" and element.options.get("window") is None:
+    if element.kind == "aggregate" and plan_of(element).windowing is None:
         return RunningAggregate(element, types, tracks=tracks)
-    raise refusal(element, f"cannot run{room or ''} yet")
+    if element.kind == "aggregate":
+        return WindowedAggregate(element, types, room, tracks=tracks)
+    raise refusal(element, "cannot run yet")
 
 
 def compact(element: Element) -> Compact:
     """Puts the frames of a declared element's tables into one: the whole state first, then its changes."""
+    if element.kind == "aggregate" and plan_of(element).windowing is not None:
+        return compact_windows(element)
     keys = element.inputs[0].key or []
     return lambda _table, frames: latest_only(keys)(frames)
 
@@ -75,6 +80,8 @@ def _check_aggregate(element: Element, types: Mapping[str, EventType]) -> None:
         _check_running(element, plan)
     elif plan.windowing.session is not None or plan.windowing.changes or len(plan.windowing.sizes) != 1:
         raise refusal(element, "has windows of one size each: no sessions, EMIT CHANGES or several sizes")
+    elif element.ttl_s is not None:
+        raise refusal(element, "has windows, and forgets what is before them: leave `ttl_s` out")
 
 
 def _check_running(element: Element, plan: Plan) -> None:
