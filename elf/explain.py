@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import polars as pl
@@ -18,6 +18,7 @@ from rich.tree import Tree
 import query
 from agent.control.messages import Ended
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.keyed.elements.runtime import DTYPES
 from elf.client.result import Result
 from elf.errors import ElfError, UsageError
 from elf.output.measures import UNNAMED_STREAM, plan_for_any_columns
@@ -88,21 +89,41 @@ def measured_window(job: SyncJob, submitted: float, deadline: float) -> Measurem
 
 _BYTES = {pl.Int128: 16, pl.Boolean: 1}
 _OF_ANY_LENGTH = (pl.String, pl.Binary, pl.List)
+_OWN_BYTES = 26
+"""Of an event between agents: its time, its channel, its number there, and its logical node."""
 
 
 def network_cost(plan: query.Plan) -> list[str]:
     """Describes the data that each agent sends per pane; empty where one agent reads everything."""
     if plan.app is not None:
         return []
+    shuffled = [] if plan.elements is None else list(_shuffles(plan.elements))
     schema = JobFunction(plan).state_schema
     fixed = sum(_BYTES.get(type(dtype), 8) for dtype in schema.values() if not isinstance(dtype, _OF_ANY_LENGTH))
     texts = sum(isinstance(dtype, _OF_ANY_LENGTH) for dtype in schema.values())
     more = f" and {texts} of any length" if texts else ""
     every = f"each {plan.interval}" if plan.interval else "the whole"
     if plan.kind == "rows":
-        return [f"of {every}, from each agent and combined: {fixed} bytes{more} a row, at most {plan.limit:,} rows"]
+        return [
+            *shuffled,
+            f"of {every}, from each agent and combined: {fixed} bytes{more} a row, at most {plan.limit:,} rows",
+        ]
     groups = f"at most {plan.max_groups:,} groups and OTHER" if plan.keys else "one group"
-    return [f"of {every}, from each agent and combined: {fixed} bytes{more} a group, {groups}; compressed by zstd"]
+    each = f"of {every}, from each agent and combined: {fixed} bytes{more} a group, {groups}; compressed by zstd"
+    return [*shuffled, each]
+
+
+def _shuffles(elements: Mapping[str, Any]) -> Iterator[str]:
+    """Describes the events that go to the agents that host elements."""
+    read = {one["type"] for element in elements["elements"] for one in element["inputs"] if one["key"] is not None}
+    for type_ in elements["types"]:
+        if type_["name"] in read:
+            dtypes = [DTYPES[kind] for _, kind in type_["fields"]]
+            texts = sum(isinstance(dtype, _OF_ANY_LENGTH) for dtype in dtypes)
+            fixed = _OWN_BYTES + sum(_BYTES.get(type(one), 8) for one in dtypes if not isinstance(one, _OF_ANY_LENGTH))
+            more = f" and {texts} of any length" if texts else ""
+            kept = "; what it changes also to two standbys" if type_.get("guaranteed", True) else ""
+            yield f"each event of {type_['name']}, to the agent that hosts its key: {fixed} bytes{more}, compressed{kept}"
 
 
 class Explained(msgspec.Struct, frozen=True):
@@ -170,7 +191,7 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
     parts = query.explain(plan, rewriting.fired, live=not is_once)
     return Explained(
         query=query.format_query(parsed),
-        stream=None if plan.stream == UNNAMED_STREAM else plan.stream,
+        stream=None if plan.stream == UNNAMED_STREAM else plan.streams_read,
         runs="once" if is_once else "live",
         columns={name: kind for name, kind in parts.columns if name != "*"},
         keys=list(parts.keys),

@@ -142,9 +142,10 @@ class LocalRun:
             parsed, catalog, tables, max_groups=options.max_groups, beyond_groups=options.beyond_groups
         )
         self.columns = query.output_names(self.plan)
-        self._inputs = [i for i in self._inputs if query.selects(self.plan.stream, i.stream)]
-        self._known = _known_types(catalog, self.plan.stream)
-        self._silent = set() if self.plan.branches else {column.name for column in self.plan.columns}
+        read, one_by_one = self.plan.streams_read, self.plan.branches or self.plan.elements is not None
+        self._inputs = [i for i in self._inputs if query.selects(read, i.stream)]
+        self._known = _known_types(catalog, read)
+        self._silent = set() if one_by_one else {column.name for column in self.plan.columns}
         self._read_events = False
         self._broken: SourceError | None = None
         self._windows = 0

@@ -9,6 +9,8 @@ from query.execution.event_stage import cheap_and_costly, shared_calls
 from query.functions.aggregates import AGGREGATES
 from query.model.expression import Constant, Operation, Reference, references
 from query.model.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
+from query.model.timestamps import duration
+from query.plan.element_steps import element_steps
 from query.plan.plan import Plan
 from query.plan.spelling import Spelling
 from query.plan.walk import event_expressions
@@ -64,9 +66,6 @@ def measures(plan: Plan) -> tuple[str, ...]:
         for column in plan.output
         if any(reference.name in aggregates for reference in references(column.expression))
     )
-
-
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 
 
 def windows_text(windowing: Windowing | None) -> str:
@@ -127,14 +126,6 @@ def unused_straggler_steps(stated: Stragglers) -> Iterator[str]:
         yield "wait for every agent: ON STRAGGLER and RECOVER FOR are for live jobs"
 
 
-def duration(milliseconds: int) -> str:
-    """A duration in the largest unit that leaves no fraction: 90 s, 5 min."""
-    if not milliseconds:
-        return "0 ms"
-    size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
-    return f"{milliseconds // size} {unit}"
-
-
 def _size(size: PlanWindowSize) -> str:
     every = "" if size.slide_ms == size.size_ms else f" every {duration(size.slide_ms)}"
     return f"{duration(size.size_ms)}{every}"
@@ -184,7 +175,7 @@ def explain(plan: Plan, rules: Sequence[Rule] = (), *, live: bool = True) -> Exp
     order = [shown(key.expression) + " DESC" * key.descending + " NULLS FIRST" * key.nulls_first for key in plan.order]
     steps = _aggregate_steps(plan, keys, aggregates) if plan.kind == "aggregate" else _rows_steps(plan, order)
     return Explanation(
-        stream=plan.stream,
+        stream=plan.streams_read,
         columns=tuple((column.name, column.type) for column in plan.event_columns),
         keys=keys,
         aggregates=aggregates,
@@ -248,6 +239,8 @@ def aggregate_texts(plan: Plan) -> dict[str, str]:
 
 
 def _event_columns(plan: Plan) -> dict[str, ast.Expression | ast.Star]:
+    if plan.elements is not None:
+        return {column.name: ast.ColumnRef(tuple(column.name.split("."))) for column in plan.columns}
     names = {column.name: _column(column.path) for column in plan.columns}
     if (join := plan.join) is not None:
         names |= {column.name: ast.ColumnRef((join.alias, *column.path)) for column in join.columns}
@@ -255,6 +248,8 @@ def _event_columns(plan: Plan) -> dict[str, ast.Expression | ast.Star]:
 
 
 def _reading_steps(plan: Plan) -> Iterator[str]:
+    if plan.elements is not None:
+        yield from element_steps(plan.elements)
     if not plan.branches:
         yield _reading_step(plan)
     for branch in plan.branches:
@@ -267,6 +262,8 @@ def _reading_steps(plan: Plan) -> Iterator[str]:
 
 def _reading_step(plan: Plan) -> str:
     columns = ", ".join(column.name for column in plan.columns) or "nothing but times"
+    if plan.elements is not None:
+        return f"of {format_streams(plan.stream)}, where it is made, read {columns}"
     if plan.app is None:
         return f"read {columns}"
     what = "each window once it is out" if plan.window_ms else "the windows that are out"

@@ -140,7 +140,7 @@ def needs_of_query(parsed: query.Query, jobs_named: JobsNamed) -> tuple[Need, ..
 
 def needs_of_plan(plan: query.Plan, jobs_named: JobsNamed) -> tuple[Need, ...]:
     """The rights over what a plan reads."""
-    first = () if plan.app is not None else (plan.stream,)
+    first = () if plan.app is not None else (plan.streams_read,)
     return _needs_over((*first, *(branch.stream for branch in plan.branches)), plan.apps, jobs_named)
 
 

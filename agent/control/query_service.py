@@ -208,10 +208,11 @@ class QueryService:
         try:
             bundle = _BUNDLE.decode(data)
             plans = [ql.Plan.from_wire(function.plan) for function in bundle.contents.functions]
+            needs = [needs_of_plan(plan, self._rights.jobs_named) for plan in plans]
         except (msgspec.DecodeError, RecursionError, ql.PlanError) as error:
             return control.Refused("usage", f"this is no bundle that a creator has signed: {error}")
-        for plan in plans:
-            self._rights.check(who, needs_of_plan(plan, self._rights.jobs_named))
+        for needed in needs:
+            self._rights.check(who, needed)
         return bundle
 
     async def _submit(self, job: Submit, client: Client) -> control.Refused | None:

@@ -208,7 +208,7 @@ class Scope:
         first, *joined = self._sources
         if not joined:
             return 0, node.parts
-        if joined[0].is_joined_stream:
+        if joined[0].is_joined_stream and not all("*" in source.schema.columns for source in self._sources):
             has = [source.has(node) for source in self._sources]
             sides = has if any(has) else [source.schema.open for source in self._sources]
             if not all(sides):

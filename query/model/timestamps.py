@@ -45,3 +45,14 @@ def format_timestamps(times_ms: pl.Series) -> list[str | None]:
     shown = pl.when(pl.col("time").is_between(SHOWN_MIN, SHOWN_MAX)).then(pl.col("time"))
     text = shown.cast(pl.Datetime("ms", "UTC")).dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ")
     return times_ms.to_frame("time").select(text)["time"].to_list()
+
+
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+
+
+def duration(milliseconds: int) -> str:
+    """A duration in the largest unit that leaves no fraction: 90 s, 5 min."""
+    if not milliseconds:
+        return "0 ms"
+    size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
+    return f"{milliseconds // size} {unit}"

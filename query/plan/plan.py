@@ -240,11 +240,14 @@ class Plan:
 
     @property
     def streams_read(self) -> str:
-        """The selection of streams that it reads, or that the sources of its elements read."""
+        """The selection of streams that it reads, or that the sources of its elements read. Raises PlanError."""
         if self.elements is None:
             return self.stream
-        read = (source["plan"]["stream"] for source in self.elements["sources"])
-        return selection(pattern for text in read for pattern in patterns(text))
+        try:
+            read = [source["plan"]["stream"] for source in self.elements["sources"]]
+            return selection(pattern for text in read for pattern in patterns(text))
+        except (KeyError, TypeError, AttributeError):
+            raise PlanError("not a plan that can run: its elements do not say what they read") from None
 
     @property
     def reads_rows(self) -> bool:

@@ -10,10 +10,10 @@ from agent.access.decision import Access, Need
 from agent.access.owners import owner_of_creator
 from agent.access.rules import AccessRole, AccessRule, JobTarget, Principal, standing_rules
 from agent.control import messages as control
-from agent.control.needs import NEEDS, needs_of, needs_of_query
+from agent.control.needs import NEEDS, needs_of, needs_of_plan, needs_of_query
 from agent.runtime.messages.emissions import SentEvents
 from overlay import Id, app_id, format_id
-from query import parse
+from query import Schema, analyze, parse
 
 KEY, KEY_ID = b"\x07" * 32, "0" * 32
 MARIA = Principal("maria", owner_of_creator("maria", KEY_ID), creators=frozenset(("maria", KEY_ID)), key=KEY)
@@ -124,6 +124,8 @@ def test_role_and_request(role: AccessRole | None, request_: control.Request, le
         (("web",), ("x",), "SELECT COUNT(*) FROM web JOIN app('other') AS o ON web.a = o.a", False),
         (("web",), ("other",), "SELECT COUNT(*) FROM web JOIN app('other') AS o ON web.a = o.a", True),
         (("web",), (), "SELECT COUNT(*) FROM (SELECT a FROM web UNION ALL SELECT a FROM api) AS t", False),
+        (("web",), (), "SELECT COUNT(*) FROM web JOIN api WITHIN 1 HOUR ON web.a = api.a", False),
+        (("web", "api"), (), "SELECT COUNT(*) FROM web JOIN api WITHIN 1 HOUR ON web.a = api.a", True),
     ],
 )  # fmt: skip
 def test_rights_are_for_streams_and_apps(
@@ -131,6 +133,13 @@ def test_rights_are_for_streams_and_apps(
 ) -> None:
     access = Access("web-1", (AccessRule(AccessRole.QUERY, users=("1001",), streams=streams, apps=apps),))
     assert (access.refusal(ALICE, needs_of_query(parse(text), all_named)) is None) == allowed
+
+
+def test_a_plan_needs_rights_over_the_streams_that_its_elements_read() -> None:
+    access = Access("web-1", (AccessRule(AccessRole.QUERY, users=("1001",), streams=("web", "web_join_api"), apps=()),))
+    catalog = dict.fromkeys(("web", "api"), Schema({}, open=True))
+    plan = analyze(parse("SELECT COUNT(*) FROM web JOIN api WITHIN 1 HOUR ON web.a = api.a"), catalog)
+    assert "alice may not query web, api" in (access.refusal(ALICE, needs_of_plan(plan, all_named)) or "")
 
 
 def test_a_right_over_some_apps_is_no_right_over_the_agent() -> None:

@@ -160,6 +160,33 @@ def test_code_that_maps_events_cannot_be_computed_again() -> None:
     assert set(found) == {("unchecked", "the job's code maps events: nothing but itself can compute it")}
 
 
+def test_a_join_of_streams_without_some_agents_is_not_computed_again() -> None:
+    """Which pairs an agent hosted follows from who was there, which nothing tells later."""
+    logs = shop_logs()
+    join = version(
+        "SELECT COUNT(*) AS n FROM events JOIN events AS e WITHIN 1 SECOND ON events.product = e.product "
+        "WINDOWING 1 SECOND"
+    )
+    lines = published(version(), logs, absent=["agent-2"])
+    described = [
+        json.dumps(json.loads(line) | {"plan": join.plan}).encode() if b'"plan"' in line else line for line in lines
+    ]
+    reason = "it lacks agents, and which pairs of events were theirs is not known"
+    assert set(verdicts(described, Logs(logs))) == {("unchecked", reason)}
+
+
+def test_elements_of_other_kinds_are_computed_by_the_fleet_alone() -> None:
+    logs = shop_logs()
+    elements = {"sources": [], "types": [], "elements": [{"name": "Count", "kind": "code", "inputs": []}]}
+    lines = [
+        json.dumps(json.loads(line) | {"plan": json.loads(line)["plan"] | {"elements": elements}}).encode()
+        if b'"plan"' in line
+        else line
+        for line in published(version(), logs)
+    ]
+    assert set(verdicts(lines, Logs(logs))) == {("unchecked", "its elements can be computed by the fleet alone")}
+
+
 def test_each_version_computes_its_own_windows() -> None:
     logs, second = shop_logs(), version("SELECT COUNT(*) AS n FROM events WINDOWING 1 SECOND", 2, starts=BORN_MS + 5000)
     lines = [*published(version(), logs)[:7], *published(second, logs)[:1], *published(second, logs)[7:]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from query import Plan, QueryError, Schema, analyze, format_query, parse
+from query import Plan, PlanError, QueryError, Schema, analyze, explain, format_query, parse, stream_join
 
 OPEN = Schema({}, open=True)
 CSV = Schema(dict.fromkeys(("serve", "ad", "place"), "text"), open=False)
@@ -207,3 +207,39 @@ def test_more_columns_than_events_of_a_join_may_have_are_refused():
     columns = ", ".join(f"serves.c{number}" for number in range(127))
     with pytest.raises(QueryError, match="a join of streams reads at most 128 columns: here are 131"):
         analyze(parse(f"SELECT {columns} FROM serves JOIN clicks WITHIN 1 HOUR {ON}"), JSON_LINES)
+
+
+def test_explain_shows_what_is_brought_and_the_shuffle():
+    plan = planned(
+        "SELECT serves.place, COUNT(*) AS n, COUNT(clicks.ad) AS clicks FROM serves LEFT JOIN clicks WITHIN 30 MINUTES "
+        f"{ON} WHERE serves.place <> 'side' AND clicks.price IS NULL GROUP BY serves.place WINDOWING 1 HOUR"
+    )
+    explained = explain(plan)
+    assert explained.stream == "serves, clicks"
+    assert explained.columns[0] == ("serves.place", "string")
+    assert explained.agent == (
+        "bring serves: SELECT place, serve, ad FROM serves WHERE place <> 'side'",
+        "bring clicks: SELECT ad, serve, price FROM clicks",
+        "join by (serve, ad) within 30 min: shuffled over 1,024 logical nodes to the agents that host them; "
+        "events of serves without a match have NULL for those of clicks",
+        "of serves_join_clicks, where it is made, read serves.place, clicks.ad, clicks.price",
+        "keep events WHERE clicks.price IS NULL",
+        "aggregate per window and serves.place: COUNT(*), COUNT(clicks.ad)",
+    )
+
+
+def test_explain_takes_a_name_without_a_side_for_one_of_the_left_side():
+    """As for a query whose columns no agent was asked for."""
+    anything = Schema({"*": "any"}, open=True)
+    plan = planned(f"SELECT place FROM serves JOIN clicks WITHIN 1 HOUR {ON}", dict.fromkeys(JSON_LINES, anything))
+    assert [one.name for one in plan.columns] == ["serves.place"]
+
+
+def test_a_plan_names_the_streams_that_its_sources_read():
+    plan = planned(f"SELECT COUNT(*) FROM serves JOIN clicks WITHIN 1 HOUR {ON}")
+    assert plan.streams_read == "serves, clicks"
+    assert stream_join(plan).right.plan.stream == "clicks"
+    wire = plan.to_wire()
+    wire["elements"] = {"sources": [{"type": "serves"}]}
+    with pytest.raises(PlanError, match="its elements do not say what they read"):
+        _ = Plan.from_wire(wire).streams_read

@@ -73,7 +73,7 @@ class Backfill:
         """Agents whose events from `until_ms` on are not in the archive yet."""
         if not self._versions:
             return []
-        spans = self._archive.spans(query.Plan.from_wire(self._versions[-1].plan).stream)
+        spans = self._archive.spans(query.Plan.from_wire(self._versions[-1].plan).streams_read)
         return sorted(name for name, span in spans.items() if span.to_ms < until_ms)
 
     def before(self, handover: Handover) -> Iterable[bytes]:

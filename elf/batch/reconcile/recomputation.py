@@ -54,7 +54,7 @@ class SparkArchive:
 
     def agents(self, version: VersionLine) -> frozenset[str]:
         """Agents with events for a version."""
-        return frozenset(self.spans(query.Plan.from_wire(version.plan).stream))
+        return frozenset(self.spans(query.Plan.from_wire(version.plan).streams_read))
 
     def spans(self, stream: str) -> Mapping[str, ArchivedSpan]:
         """The agents that archive a stream, and the time range of their archived events, which may be empty."""

@@ -51,6 +51,8 @@ def why_not_computable(version: VersionLine | None) -> str | None:
     plan = query.Plan.from_wire(version.plan)
     if plan.apps:
         return "it is computed of other jobs' results"
+    if plan.elements is not None and query.stream_join(plan) is None:
+        return "its elements can be computed by the fleet alone"
     return "it joins events with a table, which may have changed" if plan.join is not None else None
 
 
@@ -61,6 +63,7 @@ class _Reconciliation:
         self._computed: dict[_Group, Windows] = {}
         self._spans: dict[str, Mapping[str, ArchivedSpan]] = {}
         self._why_not = {key: why_not_computable(version) for key, version in job.versions.items()}
+        self._joins = {key for key, version in job.versions.items() if version.plan.get("elements") is not None}
 
     def judged(self) -> list[Judged]:
         judged = [
@@ -78,19 +81,23 @@ class _Reconciliation:
         return _explained_by_lateness(sorted(judged, key=lambda one: one.window))
 
     def _why_unchecked(self, result: LiveResult) -> str | None:
-        return self._why_not.get((result.life, result.version), why_not_computable(None))
+        key = (result.life, result.version)
+        if key in self._joins and result.absent | result.incomplete:
+            return "it lacks agents, and which pairs of events were theirs is not known"
+        return self._why_not.get(key, why_not_computable(None))
 
     def _agents(self, result: LiveResult) -> frozenset[str]:
-        """Agents that contributed; for a result that does not tell, all archived agents it does not call missing."""
-        known = self._job.agents(result)
+        """Agents that contributed; for a result that does not tell, all archived agents it does not call missing. To
+        a join of streams all contribute: a pair is made where its key is."""
+        known = None if (result.life, result.version) in self._joins else self._job.agents(result)
         return frozenset(self._archived(result)) - result.absent if known is None else known
 
     def _archived(self, result: LiveResult) -> Mapping[str, ArchivedSpan]:
         version = self._version(result.life, result.version)
         plan = query.Plan.from_wire(version.plan)
-        if plan.stream not in self._spans:
-            self._spans[plan.stream] = self._archive.spans(plan.stream)
-        return self._spans[plan.stream]
+        if plan.streams_read not in self._spans:
+            self._spans[plan.streams_read] = self._archive.spans(plan.streams_read)
+        return self._spans[plan.streams_read]
 
     def _version(self, life: JobLife, number: int) -> VersionLine:
         return self._job.versions[life, number]
