@@ -18,6 +18,7 @@ from agent.runtime.keyed.elements.outputs import (
 from agent.runtime.keyed.elements.running import RunningAggregate
 from agent.runtime.keyed.elements.runtime import Compact, ElementRuntime
 from agent.runtime.keyed.elements.slots import latest_only
+from agent.runtime.keyed.elements.top import TopRuntime, compact_top
 from query import Plan
 
 RUNNING = ("count", "sum", "min", "max", "avg")
@@ -53,6 +54,8 @@ def runtime_of(element: Element, types: Mapping[str, EventType], room: SpillArea
         return RunningAggregate(element, types, tracks=tracks)
     if element.kind == "aggregate":
         return WindowedAggregate(element, types, room, tracks=tracks)
+    if element.kind == "top":
+        return TopRuntime(element, types, tracks=tracks)
     raise refusal(element, "cannot run yet")
 
 
@@ -60,6 +63,8 @@ def compact(element: Element) -> Compact:
     """Puts the frames of a declared element's tables into one: the whole state first, then its changes."""
     if element.kind == "aggregate" and plan_of(element).windowing is not None:
         return compact_windows(element)
+    if element.kind == "top":
+        return compact_top(element)
     keys = element.inputs[0].key or []
     return lambda _table, frames: latest_only(keys)(frames)
 
