@@ -11,6 +11,7 @@ from elf.errors import ElfError, UsageError
 from elf.terminal.terminal import printable
 
 SECONDS_MAX = 3600
+TUNING = "opo"
 EXAMPLES = """\b
 Examples:
   elf demo
@@ -33,22 +34,26 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
 
     With JOB, one of the jobs written in Python that come with ELF runs on the agents instead: micro_promotion,
     product_bundling, sale_prediction, spam_campaign or kmeans; or figure1, the three jobs of the paper's Figure 1, one
-    of which asks the other two. In the end all results are compared with the servers' logs, counted anew: the exit code
-    is 1 if they differ.
+    of which asks the other two. opo finds, within a minute or so, how prominent visitors like an offer best, by trying
+    it out on them. In the end all results are compared with the servers' logs, counted anew: the exit code is 1 if they
+    differ.
     """
     from elf.demo import DemoError  # only here: other commands load none of this
     from elf.demo.interruption import orderly_end
     from elf.demo.jobs.job_plays import PLAYS, play
     from elf.demo.jobs.job_show import show_jobs
     from elf.demo.story.show import show
+    from elf.demo.tuning.tuning_show import show_tuning
     from elf.terminal.console import open_console
 
     roles = play(job) if job is not None else None
-    if job is not None and roles is None:
-        raise UsageError(f"{printable(job)}: there is no such demo; there are {', '.join(PLAYS)}")
+    if job not in (None, TUNING) and roles is None:
+        raise UsageError(f"{printable(job or '')}: there is no such demo; there are {', '.join([*PLAYS, TUNING])}")
     try:
         with orderly_end():
-            if roles is None:
+            if job == TUNING:
+                show_tuning(open_console(sys.stdout), seconds, keep)
+            elif roles is None:
                 show(open_console(sys.stdout), seconds, keep)
             else:
                 show_jobs(open_console(sys.stdout), roles, seconds, keep)

@@ -9,7 +9,7 @@ Every element keeps its state in case its host dies. Every object of the job kno
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,6 @@ class Outcome:
 class Setting:
     experiment: int
     shown: str
-    reason: str
 
 
 class Measurement(elf.PE):  # one per slice
@@ -93,15 +92,19 @@ class Optimizer(elf.PE):  # one per pair of slices
     experiment: int = 0
     start: list[float] = []
     verdicts: list[int] = []
-    reason: str = ""
+    last: dict[str, Any] = {}
 
     def process_event(self, outcome: Outcome) -> None:
         if outcome.experiment < self.experiment:
             return
-        before = search_of(self.start, self.verdicts)
         if self.experiment in (0, outcome.experiment):  # else the site has tried what was not asked for
+            self.last = {
+                **shown_of(outcome.experiment, search_of(self.start, self.verdicts)),
+                "verdict": outcome.verdict,
+                "slots": outcome.slots,
+                "difference": outcome.difference,
+            }
             self.verdicts = [*self.verdicts, outcome.verdict]
-            self.reason = told(before, outcome)
         if len(self.verdicts) >= VERDICTS_MAX:
             self.start, self.verdicts = list(search_of(self.start, self.verdicts).best), []
         self.experiment = outcome.experiment + 1
@@ -109,8 +112,8 @@ class Optimizer(elf.PE):  # one per pair of slices
 
     def output(self) -> None:
         if self.experiment:
-            shown = shown_of(self.experiment, search_of(self.start, self.verdicts))
-            self.emit(Setting(self.experiment, json.dumps(shown), self.reason))
+            shown = shown_of(self.experiment, search_of(self.start, self.verdicts)) | {"last": self.last}
+            self.emit(Setting(self.experiment, json.dumps(shown)))
 
 
 def is_sound(visit: Any) -> bool:
@@ -136,11 +139,13 @@ def shown_of(experiment: int, search: NelderMead) -> dict[str, Any]:
     return {"experiment": experiment, "slices": slices, "best": named(search.best)}
 
 
-def told(search: NelderMead, outcome: Outcome) -> str:
+def told(last: Mapping[str, Any]) -> str:
     """The outcome of an experiment as a line."""
-    first, second = (", ".join(f"{name} {value:.4g}" for name, value in named(point).items()) for point in search.pair)
-    words = {1: "is better than", 0: "is equal to", -1: "is worse than"}[outcome.verdict]
-    return f"{first} {words} {second}: {outcome.difference:+.4g} over {outcome.slots} slots"
+    first, second = (
+        ", ".join(f"{name} {value:.4g}" for name, value in last["slices"][slice_].items()) for slice_ in SLICES
+    )
+    words = {1: "is better than", 0: "is equal to", -1: "is worse than"}[last["verdict"]]
+    return f"{first} {words} {second}: {last['difference']:+.4g} over {last['slots']} slots"
 
 
 @elf.message
@@ -150,7 +155,6 @@ class Apply:
 
     experiment: int
     shown: str
-    reason: str
 
 
 class Opo(elf.Job):
@@ -158,8 +162,8 @@ class Opo(elf.Job):
 
     elements = [Measurement, Comparison, Optimizer]
     query = """
-        SELECT experiment, shown, reason, COUNT(*) AS times FROM Setting
-        GROUP BY experiment, shown, reason WINDOWING 1 SECOND
+        SELECT experiment, shown, COUNT(*) AS times FROM Setting
+        GROUP BY experiment, shown WINDOWING 1 SECOND
     """
     timer_s = 2.0
 
@@ -175,7 +179,7 @@ class Opo(elf.Job):
             self.multicast(self.applied)
         elif self.timers > 1:  # no master before this one, and no result of one
             experiment = max(1, self.now_ms // 1000)  # later than those of any run before
-            self.multicast(Apply(experiment, json.dumps(shown_of(experiment, search_of([], []))), ""))
+            self.multicast(Apply(experiment, json.dumps(shown_of(experiment, search_of([], [])))))
 
     def on_multicast(self, app: str, message: Apply) -> None:
         if self.applied is None or message.experiment > self.applied.experiment:
@@ -185,5 +189,7 @@ class Opo(elf.Job):
     def on_result(self, window: elf.Window) -> None:
         for row in sorted(window.rows, key=lambda row: row["experiment"]):
             if self.applied is None or row["experiment"] > self.applied.experiment:
-                self.log(f"{row['reason']}; best {json.dumps(json.loads(row['shown'])['best'])}")
-                self.multicast(Apply(row["experiment"], row["shown"], row["reason"]))
+                shown = json.loads(row["shown"])
+                if shown["last"]:
+                    self.log(f"{told(shown['last'])}; best {json.dumps(shown['best'])}")
+                self.multicast(Apply(row["experiment"], row["shown"]))

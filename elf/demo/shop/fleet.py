@@ -37,7 +37,7 @@ class Server:
 class _Process:
     """A server process, its ready line and its stderr."""
 
-    def __init__(self, number: int, directory: Path, shown: Path | None) -> None:
+    def __init__(self, number: int, directory: Path, shown: Path | None, program: str) -> None:
         self.name = f"shop-{number}"
         self.directory = directory / self.name
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
@@ -45,7 +45,7 @@ class _Process:
         if shown is not None:
             arguments += ["--shown", str(shown)]
         self.popen = subprocess.Popen(
-            [sys.executable, "-m", "elf.demo.shop.shop", *arguments],
+            [sys.executable, "-m", program, *arguments],
             stdin=subprocess.PIPE,  # its life line: however this process ends, the server ends too
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -100,17 +100,26 @@ class _Process:
 class Shop:
     """`with Shop(directory) as shop:` runs the servers; their logs are in `directory`/shop-N and stay there.
 
-    `shown` gives, by a server's number, the folder in which the agent beside it shows values of jobs. Raises DemoError
-    when a server cannot start. After the block no server is left and all logs are complete.
+    `shown` gives, by a server's number, the folder in which the agent beside it shows values of jobs. `program` is the
+    module of the servers. Raises DemoError when one cannot start. After the block no server is left and all logs are
+    complete.
     """
 
-    def __init__(self, directory: Path | str, *, servers: int = 8, shown: Callable[[int], Path] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path | str,
+        *,
+        servers: int = 8,
+        shown: Callable[[int], Path] | None = None,
+        program: str = "elf.demo.shop.shop",
+    ) -> None:
         if not 1 <= servers <= SERVERS_MAX:
             raise DemoError(f"a shop has between 1 and {SERVERS_MAX} servers, not {servers}")
         self.directory = Path(directory)
         self.servers: tuple[Server, ...] = ()
         self._count = servers
         self._shown = shown
+        self._program = program
         self._processes: list[_Process] = []
 
     def __enter__(self) -> Self:
@@ -135,16 +144,20 @@ class Shop:
         """Runs `load.run_load` on all servers. Raises DemoError if one of them has ended."""
         ports = [server.port for server in self.servers]
         report = run_load(ports, seconds, progress, rate=rate, seed=seed)
+        self.check()
+        return report
+
+    def check(self) -> None:
+        """Raises DemoError if a server has ended."""
         for process in self._processes:
             process.check()
-        return report
 
     def _start(self) -> None:
         try:
             for number in range(self._count):
                 shown = self._shown(number) if self._shown is not None else None
                 with uninterrupted():
-                    self._processes.append(_Process(number, self.directory, shown))
+                    self._processes.append(_Process(number, self.directory, shown, self._program))
         except OSError as error:
             raise DemoError(f"shop-{len(self._processes)} did not start: {error}") from error
         deadline = time.monotonic() + _START_TIMEOUT_S

@@ -1,75 +1,48 @@
 """One web server of the demo shop: `python -m elf.demo.shop.shop --name shop-0 --directory DIR`.
 
-It listens on a free port of 127.0.0.1, prints `{"name": "shop-0", "port": 40123}` once it is ready, and writes
-`access.log` and `events.json` into DIR. It ends, with every answered request in its logs, at SIGTERM or SIGINT or when
-its standard input ends: the starter holds the other end of that pipe, so no server outlives it. Like an nginx behind a
-load balancer on the same machine (`real_ip_header X-Forwarded-For`), it takes the visitor's address from that header.
+It writes `access.log` and `events.json` into DIR. Like an nginx behind a load balancer on the same machine
+(`real_ip_header X-Forwarded-For`), it takes the visitor's address from that header.
 """
 
-import argparse
 import contextlib
-import json
-import os
 import random
-import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
 from http.client import HTTPMessage
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
 from elf.demo.catalogue import VISITORS, User
-from elf.demo.shop.discounts import Discounts
 from elf.demo.shop.journal import AccessClock, Journal, Snowflakes, access_line, event_line
 from elf.demo.shop.pages import PageResponse, Site
+from elf.demo.shop.serving import BoundedServer, Options, run_server
+from elf.demo.shop.shown_value import ShownValue
 
 FAILURE_SHARE = 0.004
 """Share of good requests that end with status 500, as if a service behind the shop had failed."""
 
-_CONNECTIONS_MAX = 128
 _FORM_BYTES_MAX = 16_384
 _REQUEST_LINE_LOGGED_MAX = 8_192
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _GUEST = User(id=0, name="@guest", location="unknown", address="127.0.0.1")
 _USERS = {str(user.id): user for user in VISITORS}
 
 
-class ShopServer(ThreadingHTTPServer):
-    """The listening socket and the state all requests share; a thread per connection, of which there are few."""
+class ShopServer(BoundedServer):
+    """The listening socket and the state all requests share."""
 
-    request_queue_size = 128
-
-    def __init__(self, journal: Journal, snowflakes: Snowflakes, failures: random.Random, discounts: Discounts) -> None:
+    def __init__(
+        self, journal: Journal, snowflakes: Snowflakes, failures: random.Random, discounts: ShownValue[frozenset[str]]
+    ) -> None:
         self.journal = journal
         self.discounts = discounts
         self.snowflakes = snowflakes
         self.failures = failures
         self.site = Site()
         self.clock = AccessClock()
-        self._slots = threading.BoundedSemaphore(_CONNECTIONS_MAX)
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._slots.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._slots.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the signature is given
-        error = sys.exception()
-        if not isinstance(error, OSError):  # a client that went away is no news
-            print(f"request failed: {error!r}", file=sys.stderr, flush=True)
+        super().__init__(_Handler)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -86,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.headers.get("Transfer-Encoding") or self.headers.get("Content-Length", "0") != "0":
             self.close_connection = True  # its body stays unread, so later requests could not be parsed
-        self._answer(self.server.site.get(self.path, self.server.discounts.products()))
+        self._answer(self.server.site.get(self.path, self.server.discounts.value()))
 
     do_HEAD = do_GET  # noqa: N815 - http.server looks for this name
 
@@ -168,55 +141,19 @@ class _Handler(BaseHTTPRequestHandler):
         return str(self.client_address[0])
 
 
-def serve(name: str, directory: Path, worker: int, shown: Path | None) -> int:
-    """Runs one server until it is told to stop; returns the exit code. Must run in the process's main thread."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)  # before any thread: all of them inherit it
-    failed: list[OSError] = []
-
-    def fail(error: OSError) -> None:
-        failed.append(error)
-        _stop()
-
-    directory.mkdir(parents=True, exist_ok=True)
-    journal = Journal(directory, fail)
-    with ShopServer(journal, Snowflakes(worker), random.Random(name), Discounts(shown)) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        threading.Thread(target=_stop_with_parent, daemon=True).start()
-        print(json.dumps({"name": name, "port": server.server_port}), flush=True)
-        signal.sigwait(_STOP_SIGNALS)
-        server.shutdown()
-        journal.close()
-    if failed:
-        raise failed[0]
-    return 0
-
-
-def _stop() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _stop_with_parent() -> None:
-    with contextlib.suppress(OSError):
-        while os.read(0, 4096):
-            pass
-    _stop()
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m elf.demo.shop.shop",
-        description="One web server of the demo shop. It ends with SIGTERM, Ctrl-C or the end of its input.",
-    )
-    parser.add_argument("--name", required=True, help="the server's name, such as shop-0")
-    parser.add_argument("--directory", required=True, type=Path, help="where its two logs go")
-    parser.add_argument("--worker", type=int, default=0, help="a number no other server has, for event ids")
-    parser.add_argument("--shown", type=Path, help="where the agent beside it puts what jobs show")
-    options = parser.parse_args(arguments)
-    try:
-        return serve(options.name, options.directory, options.worker, options.shown)
-    except (OSError, ValueError) as error:
-        print(f"{options.name}: {error}", file=sys.stderr)
-        return 1
+    """The command line of one server."""
+    return run_server("elf.demo.shop.shop", _made, arguments)
+
+
+def _products(shown: Any) -> frozenset[str]:
+    """Names of products with a discount."""
+    return frozenset(map(str, shown["discounts"]))
+
+
+def _made(options: Options, journal: Journal) -> ShopServer:
+    discounts = ShownValue[frozenset[str]](options.shown, "micro-promotion.json", _products, frozenset())
+    return ShopServer(journal, Snowflakes(options.worker), random.Random(options.name), discounts)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class SiteWithJob:
         self.now_ms += 1_000
         self.optimizer.output()
         settings = self.settings()
-        rows = [{"experiment": one.experiment, "shown": one.shown, "reason": one.reason} for one in settings]
+        rows = [{"experiment": one.experiment, "shown": one.shown} for one in settings]
         if rows:
             self.job.on_result(elf.Window("opo", None, None, rows))
         self.job.on_timer()
@@ -134,9 +134,8 @@ def test_elements_begun_anew_go_on_with_the_next_experiment() -> None:
 
 def test_an_agent_that_hears_an_old_setting_late_keeps_the_new_one() -> None:
     site = SiteWithJob(4)
-    for text in ("new", "old"):
-        number = 9 if text == "new" else 8
-        site.job.on_multicast("opo", opo.Apply(number, json.dumps({"experiment": number}), text))
+    for number in (9, 8):
+        site.job.on_multicast("opo", opo.Apply(number, json.dumps({"experiment": number})))
     assert site.shown == {"experiment": 9}
 
 
