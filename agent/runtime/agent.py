@@ -141,7 +141,9 @@ class Agent:
         self.failover = Failover(node, sender, directory, self.masters, recorder, MasterSearch(node, sender))
         self.copies = RunCopies(node, sender, jobs, self.masters, directory, self._clock, copies)
         self.drain = Drain(jobs, self.masters, self.failover, sender)
-        self.keyed = KeyedJobs(name, node, sender, jobs, self.masters, directory, self._clock, containment, keyed)
+        self.keyed = KeyedJobs(
+            name, node, sender, jobs, self.masters, directory, self._clock, containment, programs, keyed
+        )
         self.pending = PendingRequests(sender)
         self.endings = JobEndings(directory, self.masters.is_over, code, jobs, self.pending)
         self.claims = MasterClaims(node, sender, directory, self.masters, self.pending, lambda: self.drain.has_begun)
@@ -187,6 +189,7 @@ class Agent:
             self.masters.close, self.keyed.drop, self.jobs.drop, self.failover.forget, containment.forget,
             self.copies.drop,
         )  # fmt: skip
+        self.program_host.element_act = self.keyed.answered
         self.drain.on_begun, self.drain.holds = self.keyed.leave, self.keyed.holds
         self.directory.on_over(self.failover.answer_over)
         containment.on_raised(self.masters.fail, self.jobs.abandon)

@@ -5,14 +5,17 @@ The same cores as in production; only the network is a queue and the clock stand
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from agent.parsing import Format, Parsed, Parser, parser
 from agent.runtime.agent import Agent
+from agent.runtime.durable.records import Place
 from agent.runtime.function.result import WindowResult
 from agent.runtime.function.spill import SpillArea
-from agent.runtime.ingest.feed import FeedKey, StreamOptions
+from agent.runtime.ingest.feed import StreamOptions
+from agent.runtime.keyed.element_program import RunHere
+from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.master.job_master import SETTLE_S
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Submit
@@ -36,13 +39,24 @@ PIECE_BYTES = 1 << 25
 of many panes cost less than many."""
 HOLDBACKS = 3
 """Times that a master may hold a window back, by when it is out."""
+ALONE = KeyedOptions(standbys=0)
+"""One process lives or dies as a whole: nobody keeps copies of elements."""
+STEP_S = 0.01
+"""Least time that passes at once while elements work."""
+QUIET_STEPS_MAX = 20_000
+"""Steps without any progress of elements after which they are taken for stuck."""
 WALL_MS = 0
 """Bounded jobs do not look at the wall clock."""
 
 
+class ElementsStuckError(Exception):
+    """The elements of a job wait for each other."""
+
+
 class EmbeddedFleet:
     """`size` agents that all have the given streams, joined and ready. It runs one job at a time, whose workers count
-    in memory, or in a `room`. Jobs may join with the `tables`.
+    in memory, or in a `room`. Jobs may join with the `tables`. `code`: makes what runs the code of keyed elements, one
+    for each agent, in this process.
     """
 
     def __init__(
@@ -52,6 +66,7 @@ class EmbeddedFleet:
         random: RandomSource,
         room: SpillArea | None = None,
         tables: Mapping[str, FileTable] = NO_TABLES,
+        code: Callable[[], RunHere] | None = None,
     ) -> None:
         self._network = MemoryNetwork()
         self._now = 0.0
@@ -63,7 +78,8 @@ class EmbeddedFleet:
             node = Node(Peer(group_id(f"embedded {name}"), name), random=random)
             self._network.add(node)
             # One process lives or dies as a whole: nobody could succeed a master here.
-            agent = Agent(name, node, options, replicas=0, room=room)
+            agent = Agent(name, node, options, replicas=0, room=room, keyed=ALONE)
+            agent.keyed.run_here = None if code is None else code()
             agent.masters.on_result = self._results.append
             agent.jobs.assembler.limits = LIMITS
             agent.ingest.run_rows, agent.masters.piece_bytes = ROWS_PER_RUN, PIECE_BYTES
@@ -102,9 +118,17 @@ class EmbeddedFleet:
         feed = next((feed for feed in self._agents[0].ingest.feeds() if feed.stream == stream), None)
         return parser(form, feed.columns, feed.clauses) if feed is not None else parser(form, ())
 
-    def insert(self, number: int, stream: str, parsed: Parsed) -> None:
-        """Gives a parsed block to agent `number`."""
-        self._agents[number].ingest.insert(self._key(stream), parsed, self._network.now, WALL_MS)
+    def insert(self, number: int, stream: str, parsed: Parsed, place: int = 0) -> None:
+        """Gives a parsed block to agent `number`. `place`: the number of the first event after it, in all input."""
+        agent = self._agents[number]
+        after = Place(place) if self._has_elements else None
+        for feed in agent.ingest.feeds():
+            if feed.stream == stream:
+                while not agent.ingest.has_room(feed.key):
+                    self._let_elements_work()
+                agent.ingest.insert(feed.key, parsed, self._network.now, WALL_MS, after)
+        if self._has_elements:
+            self._let_elements_work()
 
     def end_of_input(self) -> Iterator[WindowResult]:
         """Seals everything and yields the windows in order.
@@ -114,12 +138,38 @@ class EmbeddedFleet:
         for agent in self._agents:
             for feed in agent.ingest.feeds():
                 agent.ingest.end_of_feed(feed.key, self._network.now, WALL_MS)
+        self._finish_elements()
         while behind := [agent for agent in self._agents if agent.jobs.sealed_upto() is not None]:
             min(behind, key=lambda agent: agent.jobs.sealed_upto() or 0).work(self._network.now, WALL_MS)
             self._settle()
             yield from self._results
             self._results.clear()
         yield from self._held_back(self._find_master(self._app_id))
+
+    # Keyed elements: their messages and timers take time, which passes while nothing else happens.
+
+    @property
+    def _has_elements(self) -> bool:
+        return any(True for _ in self._agents[0].keyed)
+
+    def _let_elements_work(self) -> None:
+        self._network.deliver_all(self._network.now + STEP_S)
+        for agent in self._agents:
+            agent.keyed.step(self._network.now)
+        self._settle()
+
+    def _finish_elements(self) -> None:
+        """Lets elements process what there is; then no more comes of their types. Raises ElementsStuckError."""
+        steps, done = 0, tuple[object, ...]()
+        while self._has_elements and not all(core.is_quiet for agent in self._agents for core in agent.keyed):
+            self._let_elements_work()
+            before, done = done, tuple(tuple(core.statistics().items()) for a in self._agents for core in a.keyed)
+            steps = steps + 1 if done == before else 0
+            if steps >= QUIET_STEPS_MAX:
+                raise ElementsStuckError
+        for agent in self._agents:
+            agent.keyed.step(self._network.now)
+        self._settle()
 
     def _held_back(self, master: JobState) -> Iterator[WindowResult]:
         """The windows that lack an agent: their master waits for it first."""
@@ -138,9 +188,6 @@ class EmbeddedFleet:
         """Parts of the answer that an agent could not send or read, which is because of their size."""
         counts = [agent.jobs.statistics() for agent in self._agents]
         return sum(count["oversized"] + count["refused"] for count in counts)
-
-    def _key(self, stream: str) -> FeedKey:
-        return (stream, self._app_id)
 
     def _until_active(self, node: Node) -> None:
         self._settle()

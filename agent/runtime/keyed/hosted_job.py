@@ -12,6 +12,7 @@ from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.ingest.self_paced import SelfPacedPipeline
 from agent.runtime.job.local_job import LocalJob
+from agent.runtime.keyed.element_program import CodeElements, ElementAct, ElementProgram
 from agent.runtime.keyed.elements.runtime import SEQ, SOURCE, ElementRuntime
 from agent.runtime.keyed.event_columns import event_frames
 from agent.runtime.keyed.graph import CheckedGraph
@@ -40,10 +41,13 @@ class HostedJob:
         graph: CheckedGraph,
         ring: Ring,
         runtimes: Mapping[str, ElementRuntime],
+        program: ElementProgram,
         options: KeyedOptions,
         ingest: OperatorPool,
     ) -> None:
         self.local, self.graph = local, graph
+        self._program = program
+        self._code = [runtime for runtime in runtimes.values() if isinstance(runtime, CodeElements)]
         self.app_id = local.app_id
         self._ingest = ingest
         self._rows: dict[str, list[pl.DataFrame]] = {}
@@ -135,11 +139,17 @@ class HostedJob:
     def tick(self, now: float, wall_ms: int) -> None:
         """Does what is due."""
         self.core.tick(now, wall_ms)
+        for act in self._program.take_acts():
+            self.answered(act)
         self.flush(now, wall_ms)
+
+    def answered(self, act: ElementAct) -> bool:
+        """Takes an answer of the job's program; False if it was not asked for."""
+        return any(code.answered(act) for code in self._code)
 
     def next_timer(self) -> float | None:
         """The time at which `tick` wants to be called."""
-        timers = (self.core.next_timer(), self._rows_at)
+        timers = (self.core.next_timer(), self._rows_at, self._ingest.now if self._program.has_acts else None)
         return min((due for due in timers if due is not None), default=None)
 
     def take_failure(self) -> str | None:

@@ -12,7 +12,9 @@ from agent.programs.element_graph import Element
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.local_jobs import LocalJobs
+from agent.runtime.job.program_table import Programs
 from agent.runtime.keyed.early_messages import EarlyMessages
+from agent.runtime.keyed.element_program import ContainedProgram, ElementAct, ElementProgram, ProgramHere, RunHere
 from agent.runtime.keyed.elements import declared
 from agent.runtime.keyed.elements.runtime import Compact, ElementRuntime
 from agent.runtime.keyed.graph import CheckedGraph
@@ -70,9 +72,13 @@ class KeyedJobs:
         directory: JobDirectory,
         clock: WallClock,
         containment: JobContainment,
+        programs: Programs,
         options: KeyedOptions,
     ) -> None:
         self.refused = 0
+        self.run_here: RunHere | None = None
+        """Runs the code of jobs in this process; None: programs run it, contained."""
+        self._programs = programs
         self.options = options
         self._agent_name = agent_name
         self._node = node
@@ -117,7 +123,8 @@ class KeyedJobs:
         if elements is None or local.app_id in self._hosted:
             return
         graph = check_elements(elements)
-        runtimes = {one.name: self._runtime(one, graph, local) for one in graph.graph.elements}
+        program = self._program_of(local)
+        runtimes = {one.name: self._runtime(one, graph, program) for one in graph.graph.elements}
         options = replace(
             self.options,
             incarnation=self._next_incarnation(),
@@ -125,7 +132,7 @@ class KeyedJobs:
             compact={one.name: self._compact(one) for one in graph.graph.elements},
         )
         ring = OverlayRing(self._node, self._sender, local.app_id)
-        hosted = HostedJob(local, job, graph, ring, runtimes, options, self._jobs.ingest)
+        hosted = HostedJob(local, job, graph, ring, runtimes, program, options, self._jobs.ingest)
         self._hosted[local.app_id] = hosted
         self._look(hosted, now)
         for message, about in self._early.take(local.app_id):
@@ -137,9 +144,12 @@ class KeyedJobs:
         self._begun += 1
         return (self.options.incarnation or max(0, self._clock.ms)) * BEGUN_MAX + self._begun
 
-    def _runtime(self, element: Element, graph: CheckedGraph, local: LocalJob) -> ElementRuntime:
+    def _program_of(self, local: LocalJob) -> ElementProgram:
+        return ContainedProgram(local, self._programs) if self.run_here is None else ProgramHere(self.run_here)
+
+    def _runtime(self, element: Element, graph: CheckedGraph, program: ElementProgram) -> ElementRuntime:
         if element.kind == "code":
-            raise query.PlanError(f"element {element.name}: {local.app_id} has no code")
+            raise query.PlanError(f"element {element.name}: {program} has no code")
         return declared.runtime_of(element, graph.types, self._jobs.ingest.area)
 
     def _compact(self, element: Element) -> Compact:
@@ -172,6 +182,15 @@ class KeyedJobs:
         hosted.flush(now, self._clock.ms)
         self.refused += not taken
         return True
+
+    def answered(self, app_id: Id, act: ElementAct, now: float) -> bool:
+        """Takes an answer of a job's program; False if it was not asked for."""
+        hosted = self._hosted.get(app_id)
+        if hosted is None:
+            return True  # it was asked before this agent's part ended
+        is_ours = hosted.answered(act)
+        self._tick(hosted, now)
+        return is_ours
 
     def failed(self, peer: Peer, now: float) -> None:
         """Tells all cores that an agent is dead, or has left."""

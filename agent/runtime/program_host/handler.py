@@ -24,7 +24,7 @@ from agent.runtime.messages.sender import MessageSender
 from agent.runtime.program_host.rpc import JobRpc
 from agent.runtime.program_host.subscriptions import ProgramSubscriptions
 from agent.runtime.requests.events import Shown
-from overlay import Requested
+from overlay import Id, Requested
 
 UNANSWERED_MAX = 64
 """Upper bound on messages of other jobs that programs of this agent have not answered; further ones are refused."""
@@ -62,6 +62,10 @@ class ProgramHost:
         self._rpc = rpc
         self._subscriptions = subscriptions
         self._show = show
+        self.element_act: Callable[
+            [Id, calls.ElementsProcessed | calls.StatesTaken | calls.StatesEvicted, float], bool
+        ] = lambda _app_id, _act, _now: False
+        """Takes an answer of the elements of a job; returns whether it was asked for."""
         self._delivered: dict[tuple[int, int], Requested] = {}
         self._tickets = 0
 
@@ -126,6 +130,9 @@ class ProgramHost:
                 rows = job.paos.rows(token)
                 refusal = "these PAOs are not held any more" if rows is None else None
                 self._programs.answer(program.key, calls.AnswerArrived(ticket, refusal, rows=rows or []))
+            case calls.ElementsProcessed() | calls.StatesTaken() | calls.StatesEvicted():
+                if not self.element_act(job.app_id, call, now):
+                    self._break(program, "its process answered for elements that it was not asked about", "", now)
             case calls.MulticastCall() | calls.SubscribeCall() | calls.UpdateCall():
                 self._as_master(program, job, call, now, wall_ms)
             case _:
