@@ -24,6 +24,8 @@ from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.feeding.stream_schema import schema_of
 from agent.feeding.table_files import read_table, table_schema
 from agent.parsing import Format, Parsed, Parser, sniff
+from agent.runtime.embedded import ElementsStuckError
+from agent.runtime.keyed.element_program import RunHere
 from agent.runtime.upstream.tables import FileTable
 from agent.sources import Reading, SourceError
 from agent.sources import SourceFile as SourceFile
@@ -50,6 +52,10 @@ def read_tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, File
     return found
 
 
+STUCK = "the elements of the job wait for each other: events go round in a circle of full queues"
+FILE_BITS = 32
+"""Bits for the number of an event in its file."""
+KEYED_FILES_MAX = 2_000
 LOST = "this is not the whole answer: an agent could not read {:,} parts of it; ask with --agents 1"
 APP = "local"
 BLOCK_BYTES = 4 << 20
@@ -110,6 +116,7 @@ class _AssignedPart:
 
     agent: int
     stream: str
+    file: int
     parse: Callable[[], _ParsedPart]
 
 
@@ -128,30 +135,47 @@ class LocalRun:
     """
 
     def __init__(self, text: str, sources: Sequence[LocalSource], options: LocalOptions) -> None:
-        self.warnings: list[str] = []
-        self._options = options
         parsed = query.parse(text)
         if others := query.apps(parsed):
             hint = 'submit this to a fleet: elf query "..."'
             raise query.QueryError("elf local knows no other jobs", text, others[0].span, hint=hint)
-        self._inputs = _open(sources, options)
-        catalog = _catalog(sources, self._inputs)
-        self._tables = read_tables(parsed, options.tables)
-        tables = {name: table_schema(table) for name, table in self._tables.items()}
-        self.plan = query.analyze(
-            parsed, catalog, tables, max_groups=options.max_groups, beyond_groups=options.beyond_groups
+        inputs, catalog = catalog_of(sources, options)
+        tables = read_tables(parsed, options.tables)
+        schemas = {name: table_schema(table) for name, table in tables.items()}
+        plan = query.analyze(
+            parsed, catalog, schemas, max_groups=options.max_groups, beyond_groups=options.beyond_groups
         )
-        self.columns = query.output_names(self.plan)
-        read, one_by_one = self.plan.streams_read, self.plan.branches or self.plan.elements is not None
-        self._inputs = [i for i in self._inputs if query.selects(read, i.stream)]
-        self._known = _known_types(catalog, read)
-        self._silent = set() if one_by_one else {column.name for column in self.plan.columns}
+        self._begin(plan, inputs, catalog, tables, options)
+
+    def _begin(
+        self,
+        plan: query.Plan,
+        inputs: list[_Input],
+        catalog: dict[str, query.Schema],
+        tables: dict[str, FileTable],
+        options: LocalOptions,
+    ) -> None:
+        self.warnings: list[str] = []
+        self._options = options
+        self._tables = tables
+        self.plan = plan
+        self.columns = query.output_names(plan)
+        self._inputs = [i for i in inputs if query.selects(plan.streams_read, i.stream)]
+        if plan.elements is not None and len(self._inputs) > KEYED_FILES_MAX:
+            raise UsageError(
+                f"{len(self._inputs):,} files are too many for keyed elements: at most {KEYED_FILES_MAX:,}"
+            )
+        self._known = _known_types(catalog, plan.streams_read)
+        computed = bool(plan.branches) or plan.elements is not None
+        self._silent = set() if computed else {column.name for column in plan.columns}
         self._read_events = False
         self._broken: SourceError | None = None
         self._windows = 0
         self.parsing_s = 0.0
         self.inserting_s = 0.0
         self._disk_warnings: set[str] = set()
+
+    _code: Callable[[], RunHere] | None = None
 
     def results(self, progress: Progress | None = None) -> Iterator[WindowResult]:
         """Reads everything, then yields the windows in order; `progress` gets bytes read and bytes in all.
@@ -181,7 +205,7 @@ class LocalRun:
     def _results(self, area: SpillArea | None, progress: Progress | None) -> Iterator[WindowResult]:
         options = self._options
         fleet = EmbeddedFleet(
-            options.agents, sorted({i.stream for i in self._inputs}), random.Random(0), area, self._tables
+            options.agents, sorted({i.stream for i in self._inputs}), random.Random(0), area, self._tables, self._code
         )
         job = Submit(
             app_id=app_id(APP, b""),
@@ -195,10 +219,13 @@ class LocalRun:
         self._feed(fleet, progress)
         self._warn_of_silent_columns()
         reasons: dict[str, str] = {}
-        for result in fleet.end_of_input():
-            self._windows += 1
-            reasons |= result.reasons
-            yield result
+        try:
+            for result in fleet.end_of_input():
+                self._windows += 1
+                reasons |= result.reasons
+                yield result
+        except ElementsStuckError:
+            raise ElfError(STUCK) from None
         if self.master.failure is not None:
             raise ElfError(self.master.failure)
         if reasons:
@@ -227,13 +254,16 @@ class LocalRun:
         other.
         """
         total = sum(i.file.bytes_total() or 0 for i in self._inputs)
+        read = [0] * len(self._inputs)
         threads = parser_threads()
         with ThreadPoolExecutor(threads) as pool:
             for assigned, part in _ahead(pool, threads + BLOCKS_AHEAD, self._assigned_parts(fleet)):
                 self.parsing_s += part.seconds
                 begin = time.perf_counter()
                 for parsed in part.blocks:
-                    fleet.insert(assigned.agent, assigned.stream, parsed)
+                    read[assigned.file] += sum(frame.height for frame in parsed.frames)
+                    place = assigned.file << FILE_BITS | read[assigned.file]
+                    fleet.insert(assigned.agent, assigned.stream, parsed, place)
                     self._notice_columns(parsed)
                 self.inserting_s += time.perf_counter() - begin
                 if progress:
@@ -250,7 +280,7 @@ class LocalRun:
             parts = source.file.readings(block_bytes=BLOCK_BYTES, csv_quotes=source.format.quotes_span_lines)
             for part in self._unbroken(parts):
                 agent = (index if by_file else parts_assigned) % len(fleet)
-                yield _AssignedPart(agent, source.stream, partial(self._parse, decode, part))
+                yield _AssignedPart(agent, source.stream, index, partial(self._parse, decode, part))
                 parts_assigned += 1
 
     def _unbroken(self, parts: Iterator[Reading]) -> Iterator[Reading]:
@@ -289,6 +319,12 @@ class LocalRun:
             elif column.type not in (known, "string" if known == "text" else "any"):
                 value = _KINDS_OF_VALUES[column.type]
                 self.warnings.append(f"no event has {value} in column {name}, which the query needs: it is NULL")
+
+
+def catalog_of(sources: Sequence[LocalSource], options: LocalOptions) -> tuple[list[_Input], dict[str, query.Schema]]:
+    """The files of some streams, and the columns of each stream. Raises UsageError for missing files."""
+    inputs = _open(sources, options)
+    return inputs, _catalog(sources, inputs)
 
 
 def schemas(sources: Sequence[LocalSource], options: LocalOptions) -> dict[str, query.Schema]:

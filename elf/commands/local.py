@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -19,11 +20,13 @@ from agent.parsing import LINE_FORMATS, native_status
 from agent.sources import STANDARD_INPUT
 from elf import local as embedded
 from elf.errors import UsageError
+from elf.local_job import LocalJobRun
 from elf.options.groups import beyond_groups_option, max_groups_option
 from elf.options.tables import named_files, pair_of, tables_option
 from elf.options.times import between
 from elf.output.output import result_writer, write_all
 from elf.output.view import View, ViewLimits
+from elf.signing.submission import job_file
 from elf.statements.backend import run_statement
 from elf.statements.file_backend import FileBackend
 from elf.statements.statements import ExplainStatement, read_statement
@@ -37,16 +40,20 @@ Examples:
   elf local "SELECT status, COUNT(*), AVG(body_bytes_sent) FROM logs GROUP BY status" /var/log/nginx/access.log*
   zcat events.json.gz | elf local "SELECT type, COUNT(*) FROM logs GROUP BY type WINDOWING 10 MINUTES" -
   elf local --source web=a.log --source web=b.log "SELECT COUNT(*) FROM web" --output json
+  elf local --job ctr --source serves=serves.json --source clicks=clicks.json
 """
 
 
 @click.command(epilog=EXAMPLES, short_help="Answer a query over log files, here and now.")
-@click.argument("query_text", metavar="QUERY")
+@click.argument("query_text", metavar="QUERY", required=False)
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path())
 @click.option(
     "--source", "named", metavar="NAME=PATH", multiple=True,
     help="A file of the stream NAME; may be repeated. Plain FILEs are the stream `logs`.",
 )  # fmt: skip
+@click.option("--job", "job_path", metavar="FILE", type=click.Path(path_type=Path),
+              help="Run a job's file with keyed elements instead of a QUERY, or a job that comes with ELF, by its name. "
+              "Its code runs with your rights.")  # fmt: skip
 @tables_option
 @click.option("--agents", type=click.IntRange(1, AGENTS_MAX), default=1, show_default=True,
               help="Number of agents to embed; files, or blocks of them, are distributed among them.")  # fmt: skip
@@ -64,9 +71,10 @@ Examples:
               "a chart of the first aggregate.")  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Say on stderr whether native code is used, and why not.")
 def local(
-    query_text: str,
+    query_text: str | None,
     files: tuple[str, ...],
     named: tuple[str, ...],
+    job_path: Path | None,
     tables: tuple[str, ...],
     agents: int,
     source_format: str,
@@ -78,7 +86,7 @@ def local(
     output: str,
     verbose: bool,
 ) -> None:
-    """Answer QUERY over FILEs with a whole fleet embedded in this process.
+    """Answer QUERY, or run a job, over FILEs with a whole fleet embedded in this process.
 
     FILE may be `-` for standard input; .gz and .zst files are read as they are. Formats: JSON lines, nginx's and
     Apache's combined and common logs, CSV and TSV with a header. Input is bounded: windows close when it ends.
@@ -97,11 +105,18 @@ def local(
         max_groups=max_groups,
         beyond_groups=beyond_groups,
     )
-    if isinstance(read_statement(query_text), ExplainStatement):
+    if job_path is not None:  # every argument is a file
+        files = files if query_text is None else (query_text, *files)
+    elif query_text is None:
+        raise UsageError("neither a QUERY nor --job FILE: see elf local --help")
+    elif isinstance(read_statement(query_text), ExplainStatement):
         run_statement(query_text, FileBackend(_sources(files, named), options), View(output), ViewLimits())
         return
     try:
-        run = embedded.LocalRun(query_text, _sources(files, named), options)
+        if job_path is None:
+            run = embedded.LocalRun(query_text or "", _sources(files, named), options)
+        else:
+            run = LocalJobRun(job_file(job_path), _sources(files, named), options)
     except query.QueryError as error:
         raise UsageError(str(error)) from error
     writer = result_writer(output, run.columns, measures=query.measures(run.plan))

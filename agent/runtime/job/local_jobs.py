@@ -79,7 +79,7 @@ class LocalJobs:
         self.ingest = ingest
         ingest.listener = self
         self.functions = FunctionCache()
-        self._name = name
+        self.agent_name = name
         self._node = node
         self._sender = sender
         self._streams = streams
@@ -251,10 +251,10 @@ class LocalJobs:
             return False
         reason = reason_of(error)[:TEXT_CHARACTERS_MAX]
         if isinstance(error, OverBudgetError):
-            self.send_to_master(job, ProgramFailed(app_id, job.epoch, self._name, reason, ""), now)
+            self.send_to_master(job, ProgramFailed(app_id, job.epoch, self.agent_name, reason, ""), now)
         else:
             text = f"this agent works for the job no more: {reason}"[:TEXT_CHARACTERS_MAX]
-            line = Line(self._programs.wall_ms, self._name, text)
+            line = Line(self._programs.wall_ms, self.agent_name, text)
             self.send_to_master(job, LogLines(app_id, job.epoch, [line]), now)
         self.work_no_more(job, now)
         return True
@@ -316,7 +316,7 @@ class LocalJobs:
         if not job.is_installed or (job.works and (job.number is None or job.has_departed)) or behind:
             resumes = job.works and self.ingest.memory.awaits(JobTerm(job.app_id, job.epoch.born_ms))
             before = None if job.has_departed else job.number_before
-            enrol = Enrol(job.app_id, job.epoch, self._name, job.works, before, resumes, self._programs.wall_ms)
+            enrol = Enrol(job.app_id, job.epoch, self.agent_name, job.works, before, resumes, self._programs.wall_ms)
             self._sender.send(job.master_peer, enrol, now)
 
     def streams_of(self, stream: str) -> dict[str, StreamOptions]:

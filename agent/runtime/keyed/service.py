@@ -64,7 +64,6 @@ class KeyedJobs:
 
     def __init__(
         self,
-        agent_name: str,
         node: Node,
         sender: MessageSender,
         jobs: LocalJobs,
@@ -80,7 +79,6 @@ class KeyedJobs:
         """Runs the code of jobs in this process; None: programs run it, contained."""
         self._programs = programs
         self.options = options
-        self._agent_name = agent_name
         self._node = node
         self._sender = sender
         self._jobs = jobs
@@ -250,7 +248,7 @@ class KeyedJobs:
         with self._containment.around(hosted.app_id, now):
             hosted.tick(now, self._clock.ms)
             if (failure := hosted.take_failure()) is not None and hosted.local.epoch is not None:
-                failed = ProgramFailed(hosted.app_id, hosted.local.epoch, self._agent_name, failure, "")
+                failed = ProgramFailed(hosted.app_id, hosted.local.epoch, self._jobs.agent_name, failure, "")
                 self._jobs.send_to_master(hosted.local, failed, now)
 
     def _look(self, hosted: HostedJob, now: float) -> None:
