@@ -30,7 +30,8 @@ Part = tuple[Literal["state", "held", "emitted", "positions"], Number, Name, Col
 
 
 class ElementRows(Message, frozen=True, tag=True):
-    """Emitter → host: rows of a type (its `place` in the graph), batch `number` of their session, which had `rows_before` rows before."""
+    """Emitter → host: rows of the type at a `place` in the graph, batch `number` of their session, which had
+    `rows_before` rows before."""
 
     place: Number
     session: Count
@@ -96,7 +97,9 @@ class NodeHosts(Message, frozen=True, tag=True):
 class BallotEntry(msgspec.Struct, frozen=True, array_like=True):
     """One logical node in a ballot about its configuration `epoch`. `members`: host first, places among the peers.
 
-    In promises `accepted` is the ballot under which the members were accepted, and the copy is that of the sender.
+    The members are the value of the ballot, a configuration of `value_epoch`; `is_anew`: the state is lost, the host
+    begins without; `move_number`: number of the copy that it begins with, 0 for any. In promises `accepted` is the
+    ballot in which they were accepted, and the copy is that of the sender.
     """
 
     node: LogicalNode
@@ -106,6 +109,9 @@ class BallotEntry(msgspec.Struct, frozen=True, array_like=True):
     accepted: Count = 0
     copy_epoch: Count = 0
     copy_number: Count = 0
+    is_anew: bool = False
+    value_epoch: Count = 0
+    move_number: Count = 0
 
 
 class NodeBallots(Message, frozen=True, tag=True):
@@ -124,7 +130,7 @@ class CommitRecord(Message, frozen=True, tag=True):
     """Host → standby: a part of record `number` of this session. Nodes in `whole` are there with their whole state.
 
     `nodes`: those it concerns, as UInt16; `epochs`: their epochs, as Int64. `commit`: number of the commit at its host.
-    `is_move`: nothing is kept for the host; the state goes to where it will be hosted.
+    `is_move`: the state goes to where it is to be hosted.
     """
 
     session: Count
@@ -136,7 +142,7 @@ class CommitRecord(Message, frozen=True, tag=True):
     watermarks: Annotated[list[Time], msgspec.Meta(max_length=64)]
     parts: Annotated[list[Part], msgspec.Meta(max_length=PARTS_MAX)]
     safe_commit: Count = 0
-    is_last: bool = True
+    is_move: bool = False
 
 
 class CommitHeld(Message, frozen=True, tag=True):
@@ -162,6 +168,7 @@ class NodesMoved(Message, frozen=True, tag=True):
     nodes: Nodes
     epochs: Annotated[list[Count], msgspec.Meta(max_length=NODES_MAX)]
     to: Peer
+    copy_number: Count
 
 
 class ElementLoad(Message, frozen=True, tag=True):

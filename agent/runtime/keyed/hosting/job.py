@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import polars as pl
 
-from agent.runtime.keyed.elements.runtime import ElementRuntime
+import cbt
+from agent.runtime.keyed.elements.runtime import SEQ, SOURCE, ElementRuntime, Tables
 from agent.runtime.keyed.graph import CheckedGraph
+from agent.runtime.keyed.hosting.host import Host
+from agent.runtime.keyed.hosting.layout import GraphLayout, TypeLayout
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
+from agent.runtime.keyed.hosting.placement.membership import NodeMembership
+from agent.runtime.keyed.hosting.rows.emitter import Emitter
+from agent.runtime.keyed.hosting.rows.incoming import RowStream
+from agent.runtime.keyed.hosting.rows.numbering import EVENT_BITS, source_channel
+from agent.runtime.keyed.hosting.rows.outgoing import RowSession
+from agent.runtime.keyed.hosting.rows.positions import TooManyChannelsError
+from agent.runtime.keyed.hosting.time.event_time import EventTime
+from agent.runtime.messages.elements import (
+    ElementCredit,
+    ElementReset,
+    ElementRows,
+    ElementTimeReport,
+    ElementTimes,
+    FindHosts,
+)
 from agent.runtime.model.fields import Message
 from overlay import Id, Peer
 
 OnRows = Callable[[str, pl.DataFrame], None]
+BATCH_BYTES_MAX = 256 << 20
+"""Upper bound on the rows of one batch, once they are decompressed."""
+CREDIT_S = 0.02
+"""Time between messages that tell an emitter how far its rows are."""
+QUEUED_ROWS_MAX = 1 << 18
+"""Rows that wait for their elements above which emitters are not told that theirs have come."""
 
 
 class KeyedJob:
     """Sends, hosts and keeps the elements of one job on one agent, with the same class on its peers.
 
     `runtimes`: by the name of an element, keyed and keyless alike; a keyless one emits rows with the columns @source
-    and @seq of the event that each comes from. `on_rows`: takes the rows of a type that elements emit here (@time, @source,
-    @seq, fields), once they may be seen; after a host is lost some come again, with the same @source and @seq.
+    and @seq of the event that each comes from. `on_rows`: takes the rows of a type that elements emit here (@time,
+    @source, @seq, fields), once they may be seen; after a host is lost some come again, with the same @source and @seq.
     """
 
     def __init__(
@@ -34,92 +59,319 @@ class KeyedJob:
         on_rows: OnRows,
     ) -> None:
         self.graph, self.options, self.app_id = graph, options, app_id
-        self._ring, self._runtimes, self._on_rows = ring, runtimes, on_rows
         self.failure: str | None = None
         """The reason why the job cannot go on, as one line; the agent around it fails the job."""
+        self._ring, self._me = ring, ring.me
+        self._layout = layout = GraphLayout(graph)
+        self._emitter = Emitter(layout, options, self._deliver)
+        self._host = Host(layout, options, runtimes, self._emitter, on_rows)
+        self._inbox: deque[Callable[[float], object]] = deque()
+        self._membership = NodeMembership(app_id, layout, options, ring, self._emitter, self._host, self.send)
+        self._time = EventTime(layout, options, self._emitter, self._host, self._membership)
+        self._last: dict[int, int] = {}
+        self._now = 0.0
+        self._wall_ms = 0
+        self._credit_at = 0.0
+        self._is_draining = False
+        self.refused = 0
+
+    # Rows in.
 
     def channel(self, type_: str) -> int:
         """The channel that numbers this agent's rows of a source, `@source` in `insert`."""
-        raise NotImplementedError
+        return source_channel(self._me.node_id, self._layout.by_name[type_].place)
 
     def insert(self, type_: str, rows: pl.DataFrame, now: float) -> None:
         """Takes rows of a source: @time, @source, @seq (a multiple of 2**20, ascending), and the fields."""
+        found = self._layout.by_name[type_]
+        if rows.height:
+            channel, last = rows[SOURCE][-1], rows[SEQ][-1]
+            self._last[channel] = max(self._last.get(channel, -1), last)
+            plain = found.plain(rows)
+            self._enter(now)
+            self._host.to_keyless(found, plain)
+            self._emitter.emit(found, plain, now)
+            self._settle(now)
 
     def source_time(self, type_: str, watermark_ms: int) -> None:
         """Learns that rows of a source that come here later are not before this time."""
+        self._time.source(self._layout.by_name[type_].place, watermark_ms)
 
     def end_of_source(self, type_: str) -> None:
         """Learns that a source brings no more rows here."""
+        self._time.end(self._layout.by_name[type_].place)
 
     @property
     def has_room(self) -> bool:
         """Whether rows may be inserted; False: stop reading."""
-        raise NotImplementedError
+        has_room = all(self._emitter.has_room(one.place) for one in self._layout.types)
+        return has_room and self._host.queued < QUEUED_ROWS_MAX
 
     def acknowledged(self, source: int) -> int:
         """The number up to which all rows inserted in a channel are safe; -1 for none."""
-        raise NotImplementedError
+        last = self._last.get(source, -1)
+        if self._host.has_waiting_keyless:
+            return -1
+        family = self._time.family(source)
+        for type_ in self._layout.types:
+            for rows in self._emitter.kept(type_.place) if type_.guaranteed else []:
+                own = rows.filter(pl.col(SOURCE).is_in(family))
+                if own.height and isinstance(lowest := own[SEQ].min(), int):
+                    last = min(last, (lowest >> EVENT_BITS << EVENT_BITS) - 1)
+        return last
+
+    # Messages.
+
+    def send(self, peer: Peer, message: Message, now: float) -> None:
+        """Sends to an agent, which may be this one."""
+        if peer == self._me:
+            self._inbox.append(lambda now: self._take(message, self._me, now))
+        else:
+            self._ring.send(peer, message, now)
 
     def handle(self, message: Message, sender: Peer, now: float) -> bool:
         """Takes a message from a peer; False: it is not of use."""
-        raise NotImplementedError
+        self._enter(now)
+        self._membership.alive(sender)
+        is_of_use = self._take(message, sender, now)
+        self._settle(now)
+        return is_of_use
 
     def routed(self, message: Message, key: Id, origin: Peer, now: float) -> bool:
         """Takes a message that came to the root of a key."""
-        raise NotImplementedError
+        if not isinstance(message, FindHosts):
+            return self.handle(message, origin, now)
+        self._enter(now)
+        self._membership.find(message, now, key)
+        self._settle(now)
+        return True
 
     def multicast(self, message: Message, now: float) -> None:
         """Takes a message to all of the job."""
+        self.handle(message, self._me, now)
+
+    def _take(self, message: Message, sender: Peer, now: float) -> bool:
+        match message:
+            case ElementRows():
+                return self._rows(message, sender, now)
+            case ElementCredit(place=place, session=session, received=received, done=done):
+                return self._emitter.credit(place, sender, session, received, done, now)
+            case ElementReset(place=place, session=session, done=done, elsewhere=nodes):
+                return self._emitter.reset(place, sender, session, done, nodes, now)
+            case ElementTimeReport():
+                return self._time.reported(sender, message)
+            case ElementTimes():
+                return self._time.heard(message, self._wall_ms)
+        return self._membership.take(message, sender, now)
+
+    def _rows(self, message: ElementRows, sender: Peer, now: float) -> bool:
+        if message.place >= len(self._layout.types):
+            self.refused += 1
+            return False
+        type_ = self._layout.types[message.place]
+        try:
+            rows = cbt.decode_frame(message.rows, type_.schema, bytes_max=BATCH_BYTES_MAX)
+        except cbt.FrameError:
+            self.refused += 1
+            return False
+        return self._batch(sender, type_, message.session, message.number, message.rows_before, rows, now)
+
+    def _batch(
+        self, peer: Peer, type_: TypeLayout, session: int, number: int, before: int, rows: pl.DataFrame, now: float
+    ) -> bool:
+        stream = self._host.streams.of(peer, type_.place, session)
+        if stream is None or number < stream.next:
+            return False
+        if type_.guaranteed and (stream.is_over or number > stream.next):
+            self._reset(stream, [], now)
+            return False
+        if any(rows[name].null_count() for name in (SOURCE, SEQ)) or rows["@time"].null_count():
+            self.refused += rows.height
+            return False
+        stream.next = number
+        try:
+            elsewhere = self._host.batch(type_, stream, before, rows)
+        except TooManyChannelsError:
+            self.refused += rows.height
+            return False
+        if elsewhere and type_.guaranteed:
+            self._reset(stream, elsewhere, now)
+        elif elsewhere:
+            self._membership.tell_hosts(peer, elsewhere, now)
+        return True
+
+    def _reset(self, stream: RowStream, elsewhere: list[int], now: float) -> None:
+        stream.is_over = True
+        message = ElementReset(self.app_id, stream.place, stream.session, stream.done, elsewhere)
+        self.send(stream.peer, message, now)
+
+    def _deliver(
+        self,
+        peer: Peer,
+        type_: TypeLayout,
+        session: RowSession,
+        number: int,
+        before: int,
+        rows: pl.DataFrame,
+        now: float,
+    ) -> None:
+        if peer == self._me:
+            self._inbox.append(lambda now: self._batch(peer, type_, session.number, number, before, rows, now) and None)
+            return
+        data = cbt.encode_frame(rows)
+        self._emitter.sent_bytes += len(data)
+        self._ring.send(peer, ElementRows(self.app_id, type_.place, session.number, number, before, data), now)
+
+    # Time.
 
     def tick(self, now: float, wall_ms: int) -> None:
         """Does what is due."""
+        self._wall_ms = wall_ms
+        self._enter(now)
+        self._emitter.tick(now)
+        self._membership.tick(now)
+        self._settle(now)
+        self._time.tick(now, wall_ms, self.send, self._ring)
+        self._settle(now)
+
+    def _enter(self, now: float) -> None:
+        self._now = self._host.now = now
+
+    def _settle(self, now: float) -> None:
+        """Carries on until nothing is left to be done at once."""
+        if self._is_draining:
+            return
+        self._is_draining = True
+        try:
+            self._host.run()
+            self._emitter.flush(now)
+            while self._inbox:
+                while self._inbox:
+                    self._inbox.popleft()(now)
+                self._host.run()
+                self._emitter.flush(now)
+            self._membership.settle(now)
+            if now >= self._credit_at + CREDIT_S:
+                self._credit(now)
+            self._host.run()
+        finally:
+            self._is_draining = False
+
+    def _credit(self, now: float) -> None:
+        self._credit_at = now
+        if self._host.queued > QUEUED_ROWS_MAX:
+            return
+        for stream in self._host.streams.untold(1.0):
+            stream.told = (stream.next, stream.done, 1.0)
+            message = ElementCredit(self.app_id, stream.place, stream.session, stream.next, stream.done)
+            self.send(stream.peer, message, now)
 
     def next_timer(self) -> float | None:
         """The time of the next thing that is due, None for nothing."""
-        raise NotImplementedError
+        if self._inbox:
+            return self._now
+        due = [self._emitter.next_timer(), self._membership.next_timer(), self._time.next_timer()]
+        if any(True for _ in self._host.streams.untold(1.0)):
+            due.append(self._credit_at + CREDIT_S)
+        return min((at for at in due if at is not None), default=None)
+
+    # Members.
 
     def members(self, peers: Collection[Peer], master: Peer, now: float) -> None:
         """Learns who takes part, and who leads the job."""
+        self._time.members(peers, master)
+        self._membership.members(peers)
+        self._settle(now)
 
     def failed(self, peer: Peer, now: float) -> None:
         """Learns that an agent is dead."""
+        if peer != self._me:
+            self._enter(now)
+            self._membership.failed(peer, now)
+            self._settle(now)
 
     def neighbours_changed(self, now: float) -> None:
         """Learns that agents near to this one have come or gone."""
+        self._enter(now)
+        self._membership.neighbours_changed(now)
+        self._settle(now)
 
     def leave(self, now: float) -> None:
         """Begins to hand over everything."""
+        self._membership.leave(now)
 
     @property
     def has_left(self) -> bool:
         """Whether everything has been handed over."""
-        raise NotImplementedError
+        return self._membership.has_left and self._emitter.is_empty
+
+    # Views.
 
     def watermark(self, type_: str) -> int:
         """The time before which no more rows of a type come, anywhere."""
-        raise NotImplementedError
+        return self._time.times[self._layout.by_name[type_].place]
 
     @property
     def is_quiet(self) -> bool:
         """Bounded input: whether everything has been processed everywhere, and all timers have fired."""
-        raise NotImplementedError
+        return self._time.is_quiet
 
     def statistics(self) -> Mapping[str, int]:
-        """Counts by name: hosted, elements, events, emitted, shed, evicted, lost, null_keys, refused, ..."""
-        raise NotImplementedError
+        """Counts by name."""
+        host, emitter = self._host, self._emitter
+        pending = [emitter.pending(type_.place) for type_ in self._layout.types]
+        return {
+            "hosted": int(host.owned.sum()),
+            "elements": sum(slot.runtime.elements for slot in host.slots.values()),
+            "events": sum(slot.events for slot in host.slots.values()),
+            "emitted": host.emitted_rows,
+            "sent": emitter.sent_rows,
+            "sent_bytes": emitter.sent_bytes,
+            "resent": emitter.resent,
+            "shed": 0,
+            "evicted": 0,
+            "lost": len(self._membership.lost),
+            "lost_rows": host.lost + emitter.lost,
+            "null_keys": emitter.null_keys,
+            "refused": self.refused + host.refused + host.streams.refused + self._membership.refused,
+            "unacknowledged": sum(rows for rows, _ in pending),
+            "queued": host.queued,
+            "stuck": len(self._membership.stuck),
+        }
 
     def lost_nodes(self) -> frozenset[int]:
         """The logical nodes begun anew here without the state that they had."""
-        raise NotImplementedError
+        return frozenset(self._membership.lost)
 
     def describe(self) -> list[dict[str, Any]]:
         """A row per element: name, nodes hosted, elements, events, queue, memory."""
-        raise NotImplementedError
+        nodes = int(self._host.owned.sum())
+        rows = []
+        for place, slot in self._host.slots.items():
+            element = self._layout.elements[place]
+            rows.append(
+                {
+                    "element": element.name,
+                    "kind": element.kind,
+                    "nodes": nodes if place in self._layout.keyed else 0,
+                    "elements": slot.runtime.elements,
+                    "events": slot.events,
+                    "emitted": slot.emitted,
+                    "queued": slot.queued,
+                    "memory_bytes": slot.runtime.memory_bytes,
+                }
+            )
+        return rows
 
-    def state_of(self, element: str, node: int, done: Callable[[Mapping[str, pl.DataFrame]], None]) -> bool:
+    def state_of(self, element: str, node: int, done: Callable[[Tables], None]) -> bool:
         """Gives the states in a logical node of an element; False if it is not hosted here."""
-        raise NotImplementedError
+        place = self.graph.index(element)
+        if place not in self._layout.keyed or not self._host.owned[node]:
+            return False
+        self._host.slots[place].states([node], done)
+        self._settle(self._now)
+        return True
 
     def host_of(self, node: int) -> Peer | None:
         """The host of a logical node, if it is known here."""
-        raise NotImplementedError
+        return self._emitter.host(node)

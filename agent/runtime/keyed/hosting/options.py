@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from agent.runtime.keyed.elements.runtime import Compact
 from agent.runtime.model.fields import Message
 from overlay import Id, Peer
+
+Ints = npt.NDArray[np.integer[Any]]
+Bools = npt.NDArray[np.bool_]
 
 
 class Ring(Protocol):
@@ -43,15 +49,16 @@ class KeyedOptions:
     """Settings of one job on one agent.
 
     `incarnation`: a number that is higher after each start of the agent. `standbys`: copies of guaranteed state.
-    `weight`: share of the load this agent takes; 0 makes it an idle standby. `bounded`: the input ends, and elements
-    take events in their order. `direct_hosts_max`: with more hosts than that, rows go by the ring. `compact`: by the
-    name of an element, puts the frames that a standby holds into one.
+    `weight`: share of the load this agent takes; 0 makes it an idle standby. `needs_time`: something acts on event
+    time. `bounded`: the input ends, and elements take events in their order. `direct_hosts_max`: with more hosts than
+    that, rows go by the ring. `compact`: by the name of an element, puts frames that a standby holds into one.
     """
 
     incarnation: int = 0
     standbys: int = 2
     weight: float = 1.0
     bounded: bool = False
+    needs_time: bool = True
     memory_bytes: int = 1 << 30
     pending_rows_max: int = 1 << 18
     pending_bytes_max: int = 256 << 20

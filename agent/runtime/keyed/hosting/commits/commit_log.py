@@ -1,0 +1,207 @@
+"""Commits of a host: what it emits is seen, and what it took is safe, once all standbys hold the state after it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from agent.runtime.keyed.elements.runtime import EVENT_TIME, SOURCE
+from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, message_of
+from agent.runtime.keyed.hosting.options import Bools, Ints
+from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.messages.elements import CommitRecord
+from overlay import Id, Peer
+
+RESEND_S = 1.0
+"""Time after which records that nobody acknowledges are sent again."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """The records for one standby, in order; those that it does not hold yet are kept."""
+
+    session: int
+    next: int = 0
+    held: int = 0
+    at: float = 0.0
+    unheld: deque[CommitRecord] = field(default_factory=deque)
+
+
+@dataclass(slots=True)
+class Pending:
+    """A commit that standbys do not hold yet: for each, the number of its record, and the nodes it stands by for."""
+
+    commit: int
+    emitted: list[tuple[str, pl.DataFrame]]
+    waits: dict[Peer, tuple[int, Bools]]
+
+
+class CommitLog:
+    """Sends records to standbys, and tells which commits they hold. `release` gets what a commit has emitted."""
+
+    def __init__(
+        self,
+        app_id: Id,
+        incarnation: int,
+        send: Callable[[Peer, CommitRecord, float], None],
+        release: Callable[[Pending, float], None],
+    ) -> None:
+        self._app_id, self._send, self._release = app_id, send, release
+        self._lines: dict[Peer, _Line] = {}
+        self._serial = incarnation << 24
+        self._pending: deque[Pending] = deque()
+        self._is_releasing = False
+        self.released = 0
+
+    def add(
+        self,
+        record: StateRecord,
+        standbys: Mapping[Peer, Bools],
+        whole: Mapping[Peer, Ints],
+        full: list[Table],
+        emitted: list[tuple[str, pl.DataFrame]],
+        now: float,
+    ) -> None:
+        """Sends a commit to all standbys. `whole`: nodes of which one has nothing yet; their state is in `full`."""
+        waits: dict[Peer, tuple[int, Bools]] = {}
+        for peer, mask in standbys.items():
+            waits[peer] = (self.send(peer, _part(record, mask, whole.get(peer, _NO_NODES), full), now), mask)
+        self._pending.append(Pending(record.commit, emitted, waits))
+        self.settle(standbys, now)
+
+    def send(self, peer: Peer, record: StateRecord, now: float) -> int:
+        """Sends one record; returns its number in the line to that agent."""
+        line = self._lines.get(peer)
+        if line is None:
+            self._serial += 1
+            line = self._lines[peer] = _Line(self._serial)
+        message = message_of(self._app_id, line.session, line.next, record)
+        line.next += 1
+        if not line.unheld:
+            line.at = now
+        line.unheld.append(message)
+        self._send(peer, message, now)
+        return line.next - 1
+
+    def held(self, peer: Peer, session: int, upto: int, *, begin: bool, now: float) -> bool:
+        """A standby holds records up to one, or asks for those after it. False: it has none of a line of today."""
+        line = self._lines.get(peer)
+        if line is None or line.session != session or upto > line.next:
+            return False
+        while line.unheld and line.unheld[0].number < upto:
+            line.unheld.popleft()
+            line.at = now
+        if upto < line.held:
+            return False
+        line.held = upto
+        if begin:
+            self._again(peer, line, now)
+        return True
+
+    def has_forgotten(self, peer: Peer, session: int, upto: int) -> bool:
+        """Whether a standby asks for records that it has held before: it has begun anew."""
+        line = self._lines.get(peer)
+        return line is not None and line.session == session and upto < line.held
+
+    def is_held(self, peer: Peer, number: int) -> bool:
+        """Whether an agent holds a record."""
+        line = self._lines.get(peer)
+        return line is not None and number < line.held
+
+    def _again(self, peer: Peer, line: _Line, now: float) -> None:
+        line.at = now
+        for message in line.unheld:
+            self._send(peer, message, now)
+
+    def settle(self, standbys: Mapping[Peer, Bools], now: float) -> None:
+        """Releases commits that all those who stand by today hold, in order."""
+        if self._is_releasing:
+            return
+        self._is_releasing = True
+        try:
+            while self._pending and self._is_settled(self._pending[0], standbys):
+                pending = self._pending.popleft()
+                self.released = pending.commit
+                self._release(pending, now)
+        finally:
+            self._is_releasing = False
+
+    def _is_settled(self, pending: Pending, standbys: Mapping[Peer, Bools]) -> bool:
+        for peer, (number, mask) in pending.waits.items():
+            if not self.is_held(peer, number) and peer in standbys and (standbys[peer] & mask).any():
+                return False
+        return True
+
+    def wait_for(self, peer: Peer, mask: Bools, number: int) -> None:
+        """Makes commits that are not held yet wait for a new standby, too: what it got has them in it."""
+        for pending in self._pending:
+            if peer not in pending.waits:
+                pending.waits[peer] = (number, mask)
+
+    def failed(self, peer: Peer) -> None:
+        """Forgets the line to a dead agent."""
+        self._lines.pop(peer, None)
+
+    def drop(self, nodes: Bools) -> None:
+        """Forgets what nodes have emitted that are elsewhere now."""
+        for pending in self._pending:
+            pending.emitted = [(name, rows) for name, old in pending.emitted if (rows := _without(old, nodes)).height]
+            pending.waits = {peer: (number, mask & ~nodes) for peer, (number, mask) in pending.waits.items()}
+
+    def unreleased(self) -> list[tuple[str, pl.DataFrame]]:
+        """The events of commits that are not held yet."""
+        return [one for pending in self._pending for one in pending.emitted]
+
+    def tick(self, now: float) -> None:
+        """Sends records again that nobody acknowledges."""
+        for peer, line in self._lines.items():
+            if line.unheld and now >= line.at + RESEND_S:
+                self._again(peer, line, now)
+
+    def next_timer(self) -> float | None:
+        """The time of the next repetition."""
+        return min((line.at + RESEND_S for line in self._lines.values() if line.unheld), default=None)
+
+    @property
+    def lowest(self) -> dict[str, int]:
+        """The lowest time among what is not released yet, by type."""
+        return lowest_of(self.unreleased())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all commits are held."""
+        return not self._pending
+
+
+_NO_NODES: Ints = np.zeros(0, np.int64)
+
+
+def lowest_of(emitted: list[tuple[str, pl.DataFrame]]) -> dict[str, int]:
+    """The lowest time of events, by type."""
+    found: dict[str, int] = {}
+    for name, rows in emitted:
+        lowest = rows[EVENT_TIME].min()
+        if isinstance(lowest, int):
+            found[name] = min(found.get(name, NEVER), lowest)
+    return found
+
+
+def _without(rows: pl.DataFrame, nodes: Bools) -> pl.DataFrame:
+    return rows.filter(pl.Series(~nodes[rows[SOURCE].to_numpy() % NODES]))
+
+
+def _part(record: StateRecord, mask: Bools, whole: Ints, full: list[Table]) -> StateRecord:
+    """The part of a record for those nodes, with the whole state of some."""
+    whole = whole[mask[whole]]
+    is_whole = np.zeros(NODES, bool)
+    is_whole[whole] = True
+    changed = mask & ~is_whole
+    tables = [part for table in full if (part := table.of(is_whole)).rows.height] if len(whole) else []
+    tables += [part for table in record.tables if (part := table.of(changed)).rows.height]
+    chosen = mask[record.nodes]
+    return record._replace(nodes=record.nodes[chosen], epochs=record.epochs[chosen], whole=whole, tables=tables)

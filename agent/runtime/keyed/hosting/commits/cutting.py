@@ -1,0 +1,317 @@
+"""Cuts through the elements of a host: the state after one prefix of what it took, for commits and moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE, Tables
+from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending, lowest_of
+from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, merged
+from agent.runtime.keyed.hosting.commits.standby import Copy
+from agent.runtime.keyed.hosting.host import Host
+from agent.runtime.keyed.hosting.layout import GraphLayout
+from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions
+from agent.runtime.keyed.hosting.rows.emitter import Emitter
+from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+from agent.runtime.keyed.hosting.rows.positions import ROUTE
+from agent.runtime.keyed.logical_nodes import NODES
+from overlay import Peer
+
+SAFE_S = 1.0
+"""Time after which standbys are told again which emitted events are safe."""
+
+
+@dataclass(slots=True)
+class _Cut:
+    """A cut under way. `left`: answers that elements still owe."""
+
+    commit: int
+    nodes: Bools
+    whole: dict[Peer, Bools]
+    moves: dict[Peer, Bools]
+    left: int = 0
+    changes: list[Table] = field(default_factory=list)
+    full: list[Table] = field(default_factory=list)
+    emitted: list[tuple[int, str, pl.DataFrame]] = field(default_factory=list)
+
+
+class Cutter:
+    """Takes cuts, at most one at a time, and hands them to standbys and to new hosts.
+
+    `moved` learns which nodes an agent holds now, with the number of the copy.
+    """
+
+    def __init__(
+        self,
+        layout: GraphLayout,
+        options: KeyedOptions,
+        host: Host,
+        emitter: Emitter,
+        log: CommitLog,
+        epoch_of: Callable[[int], int],
+        moved: Callable[[Peer, Bools, int], None],
+    ) -> None:
+        self._layout, self._options, self._host, self._emitter, self._log = layout, options, host, emitter, log
+        self._epoch_of, self._moved = epoch_of, moved
+        self.standbys: dict[Peer, Bools] = {}
+        self.whole_due: dict[Peer, Bools] = {}
+        self.moves_due: dict[Peer, Bools] = {}
+        self._moving: list[tuple[Peer, Bools, int, int]] = []
+        self._cut: _Cut | None = None
+        self._last = self._safe_at = 0.0
+        self._safe_commit = 0
+        self._told_seq: dict[int, Ints] = {place: np.zeros(NODES, np.int64) for place in layout.keyed}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is cut, or to be."""
+        return self._cut is not None or bool(self.whole_due or self.moves_due) or not self._log.is_empty
+
+    def set_standbys(self, peer: Peer, mask: Bools) -> None:
+        """Learns for which nodes of this host an agent stands by."""
+        before = self.standbys.get(peer, np.zeros(NODES, bool))
+        added = mask & ~before
+        if mask.any():
+            self.standbys[peer] = mask
+        else:
+            self.standbys.pop(peer, None)
+        due = (self.whole_due.get(peer, np.zeros(NODES, bool)) | added) & mask
+        if due.any():
+            self.whole_due[peer] = due
+        else:
+            self.whole_due.pop(peer, None)
+
+    def again(self, peer: Peer) -> None:
+        """A standby has begun anew: it gets everything."""
+        self._log.failed(peer)
+        if peer in self.standbys:
+            self.whole_due[peer] = self.standbys[peer].copy()
+
+    def move(self, peer: Peer, nodes: Ints) -> None:
+        """Gives the state of nodes to an agent that is to host them."""
+        self.moves_due.setdefault(peer, np.zeros(NODES, bool))[nodes] = True
+
+    def lose(self, nodes: Ints) -> None:
+        """Nodes are elsewhere now."""
+        gone = np.zeros(NODES, bool)
+        gone[nodes] = True
+        self._log.drop(gone)
+        for masks in (self.whole_due, self.moves_due):
+            for mask in masks.values():
+                mask &= ~gone
+        for told in self._told_seq.values():
+            told[nodes] = 0
+        if self._cut is not None:
+            self._cut.nodes &= ~gone
+        self._moving = [(peer, mask & ~gone, number, commit) for peer, mask, number, commit in self._moving]
+
+    def lowest(self, name: str) -> int:
+        """The lowest time of events of a type in the cut under way."""
+        emitted = [] if self._cut is None else [(one, rows) for _, one, rows in self._cut.emitted]
+        return lowest_of(emitted).get(name, NEVER)
+
+    def next_timer(self) -> float | None:
+        """The time of the next cut."""
+        is_wanted = self._host.is_dirty or self.whole_due or self.moves_due
+        return self._last + self._options.commit_s if is_wanted and self._cut is None else None
+
+    # Cuts.
+
+    def tick(self, now: float) -> None:
+        """Cuts, if it is time; tells of moves that have arrived."""
+        host = self._host
+        self._log.tick(now)
+        host.collects = bool(self.standbys) or self._cut is not None or not self._log.is_empty
+        host.is_dirty &= host.collects  # without standbys, nothing is to be told
+        self._log.settle(self.standbys, now)
+        for move in list(self._moving):
+            peer, mask, number, commit = move
+            if self._log.is_held(peer, number):
+                self._moving.remove(move)
+                self._moved(peer, mask, commit)
+        is_due = now >= self._last + self._options.commit_s
+        is_wanted = host.is_dirty or self.whole_due or any(mask.any() for mask in self.moves_due.values())
+        is_wanted = is_wanted or any(host.collected.values())
+        if self._cut is None and is_due and is_wanted and (host.collects or self.moves_due):
+            self._begin(now)
+
+    def _begin(self, now: float) -> None:
+        host, self._last = self._host, now
+        host.is_dirty = False
+        cut = _Cut(host.next_commit, host.owned.copy(), self.whole_due, self.moves_due)
+        host.next_commit += 1
+        self.whole_due, self.moves_due = {}, {}
+        self._cut = cut
+        cut.changes.append(Table("positions", 0, ROUTE, host.positions.take_changes()))
+        for hold in host.holds.values():
+            cut.changes.extend(hold.take_added())
+        wanted = [*cut.whole.values(), *cut.moves.values()]
+        whole = np.flatnonzero(np.logical_or.reduce(wanted) & cut.nodes) if wanted else np.zeros(0, np.int64)
+        if len(whole):
+            cut.full.append(Table("positions", 0, ROUTE, host.positions.of(whole)))
+            for hold in host.holds.values():
+                cut.full.extend(hold.all())
+        places = self._layout.keyed if cut.moves else tuple(sorted(self._layout.guaranteed))
+        cut.left = 1 + len(places) + (len(places) if len(whole) else 0)
+        for place in places:
+            self._ask(cut, place, whole, now)
+        self._answered(cut, now)
+
+    def _ask(self, cut: _Cut, place: int, whole: Ints, now: float) -> None:
+        slot = self._host.slots[place]
+
+        def changed(tables: Tables) -> None:
+            if place in self._layout.guaranteed:
+                cut.changes.extend(Table("state", place, name, rows) for name, rows in tables.items())
+                cut.emitted.extend((place, name, rows) for name, rows in self._host.collected[place])
+                self._host.collected[place] = []
+                different = np.flatnonzero(slot.next_seq != self._told_seq[place])
+                self._told_seq[place] = slot.next_seq.copy()
+                cut.changes.append(_counters(place, slot.next_seq, different))
+            cut.full.append(_counters(place, slot.next_seq, whole))
+            self._answered(cut, now)
+
+        def taken(tables: Tables) -> None:
+            cut.full.extend(Table("state", place, name, rows) for name, rows in tables.items())
+            self._answered(cut, now)
+
+        slot.cut(changed)
+        if len(whole):
+            slot.states(whole.tolist(), taken)
+
+    def _answered(self, cut: _Cut, now: float) -> None:
+        cut.left -= 1
+        if cut.left == 0 and self._cut is cut:
+            self._cut = None
+            self._complete(cut, now)
+
+    def _complete(self, cut: _Cut, now: float) -> None:
+        nodes = np.flatnonzero(cut.nodes)
+        epochs = np.array([self._epoch_of(node) for node in nodes.tolist()], np.int64)
+        watermarks = [self._watermark(place) for place in range(len(self._layout.elements))]
+        emitted = [(place, name, rows) for place, name, rows in cut.emitted if rows.height]
+        tables = [*cut.changes, *(Table("emitted", place, name, rows) for place, name, rows in emitted)]
+        tables = [part for table in tables if (part := table.of(cut.nodes)).rows.height]
+        full = list(cut.full)
+        if cut.whole or cut.moves:
+            full.extend(self._all_emitted(emitted))
+        safe = self._safe(now, tables) if not (cut.whole or cut.moves) else 0
+        record = StateRecord(cut.commit, nodes, epochs, _NONE, watermarks, tables, safe)
+        masks = {}
+        for peer, mask in self.standbys.items():
+            known = mask & cut.nodes & ~self.whole_due.get(peer, np.zeros(NODES, bool))
+            if known.any():
+                masks[peer] = known
+        whole = {peer: np.flatnonzero(mask & cut.nodes) for peer, mask in cut.whole.items() if peer in masks}
+        for peer, mask in cut.moves.items():
+            self._send_move(cut, record, peer, mask & cut.nodes, full, now)
+        self._log.add(record, masks, whole, full, [(name, rows) for _, name, rows in emitted], now)
+
+    def _send_move(
+        self, cut: _Cut, record: StateRecord, peer: Peer, mask: Bools, full: list[Table], now: float
+    ) -> None:
+        chosen = mask[record.nodes]
+        nodes = record.nodes[chosen]
+        if len(nodes):
+            tables = [part for table in full if (part := table.of(mask)).rows.height]
+            moved = record._replace(
+                nodes=nodes, epochs=record.epochs[chosen], whole=nodes, tables=tables, is_move=True, safe_commit=0
+            )
+            self._moving.append((peer, mask, self._log.send(peer, moved, now), cut.commit))
+
+    def _watermark(self, place: int) -> int:
+        hold = self._host.holds.get(place)
+        return hold.released if hold is not None else self._host.slots[place].applied
+
+    def _all_emitted(self, emitted: list[tuple[int, str, pl.DataFrame]]) -> list[Table]:
+        """All events emitted here that are not safe yet, in the order of their numbers."""
+        found = [Table("emitted", place, name, rows) for place, name, rows in emitted]
+        for name, rows in self._log.unreleased():
+            found.extend(self._by_element(name, rows))
+        for type_ in self._layout.types:
+            if type_.guaranteed:
+                for rows in self._emitter.kept(type_.place):
+                    found.extend(self._by_element(type_.name, type_.plain(rows)))
+        return [table._replace(rows=table.rows.sort(SOURCE, SEQ)) for table in found]
+
+    def _by_element(self, name: str, rows: pl.DataFrame) -> list[Table]:
+        parts = ((place, rows.filter(pl.col(SOURCE) // NODES == place)) for place in self._layout.guaranteed)
+        return [Table("emitted", place, name, part) for place, part in parts if part.height]
+
+    def _safe(self, now: float, tables: list[Table]) -> int:
+        """The commit up to which all that was emitted is safe; what is not is named again, in this commit."""
+        if now < self._safe_at + SAFE_S or self._log.released == self._safe_commit:
+            return 0
+        self._safe_at, self._safe_commit = now, self._log.released
+        if not any(self._layout.graph.emits(self._layout.elements[place]) for place in self._layout.guaranteed):
+            return 0
+        parts = (table.of(self._host.owned) for table in self._all_emitted([]))
+        tables.extend(part for part in parts if part.rows.height)
+        return self._safe_commit
+
+    # States that come.
+
+    def put(self, copy: Copy, nodes: Ints) -> None:
+        """Begins to host nodes with the copies of their state."""
+        host = self._host
+        for kind, element, name, rows in copy.tables:
+            slot = host.slots[element]
+            if kind == "positions":
+                host.positions.put(rows)
+                for place in self._layout.keyed:
+                    own = rows.filter(pl.col(ROUTE) == -1 - place)
+                    counted = host.slots[place].next_seq
+                    np.maximum.at(counted, own[NODE].to_numpy(), own[SEQ].to_numpy())
+            elif kind == "held" and element in host.holds:
+                host.holds[element].add(name, rows.with_columns(pl.col(NODE).cast(pl.UInt16)))
+            elif kind == "state":
+                slot.then(lambda slot=slot, name=name, rows=rows: slot.runtime.put({name: rows}))  # type: ignore[misc]
+        for place in self._layout.keyed:
+            host.slots[place].repeat(copy.watermarks[place])
+            if place in host.holds:
+                hold = host.holds[place]
+                hold.released = min(hold.released, copy.watermarks[place])
+        self._restore_emitted(copy)
+        host.gain(nodes)
+        host.is_dirty = True
+
+    def _restore_emitted(self, copy: Copy) -> None:
+        """Sends again what may not have come where it goes, once the standbys of today have it."""
+        host = self._host
+        for (kind, element, name), frames in merged(copy.tables).items():
+            if kind == "emitted" and element in host.collected and name in self._layout.by_name:
+                rows = self._layout.by_name[name].plain(pl.concat(frames)).unique([SOURCE, SEQ]).sort(SOURCE, SEQ)
+                if host.collects:
+                    host.collected[element].append((name, rows))
+                else:
+                    host.publish(self._layout.by_name[name], rows)
+
+
+def _counters(place: int, next_seq: Ints, nodes: Ints) -> Table:
+    """The next numbers of an element's channels, as positions on a route of their own."""
+    columns = {
+        ROUTE: np.full(len(nodes), -1 - place, np.int64),
+        NODE: nodes.astype(np.int64),
+        SOURCE: np.zeros(len(nodes), np.int64),
+        SEQ: next_seq[nodes],
+    }
+    return Table("positions", 0, ROUTE, pl.DataFrame(columns))
+
+
+_NONE: Ints = np.zeros(0, np.int64)
+
+
+def released(host: Host, layout: GraphLayout) -> Callable[[Pending, float], None]:
+    """Makes what a commit has emitted seen, and what it took safe."""
+
+    def release(pending: Pending, now: float) -> None:
+        host.now = now
+        for name, rows in pending.emitted:
+            host.publish(layout.by_name[name], rows)
+        host.streams.committed(pending.commit)
+
+    return release

@@ -1,0 +1,150 @@
+"""Records of commits: the part that one standby holds, and its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+import cbt
+from agent.runtime.keyed.elements.runtime import NODE, SOURCE
+from agent.runtime.keyed.hosting.options import Bools, Ints
+from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.messages.elements import CommitRecord, Part
+from overlay import Id
+
+FRAME_BYTES_MAX = 1 << 30
+"""Upper bound on one frame of a record, once it is decompressed."""
+_PLAIN = (pl.String(), pl.Int64(), pl.Float64(), pl.Boolean(), pl.UInt64(), pl.Int8())
+_AS: Mapping[pl.DataType, pl.DataType] = {
+    **{one: one for one in _PLAIN},
+    **dict.fromkeys((pl.UInt8(), pl.UInt16(), pl.UInt32(), pl.Int16(), pl.Int32()), pl.Int64()),
+    pl.Float32(): pl.Float64(),
+    pl.Binary(): pl.String(),
+}
+"""The type in which columns of each type travel."""
+_NAMED = {str(one): one for one in _AS}
+Kind = Literal["state", "held", "emitted", "positions"]
+
+
+class Table(NamedTuple):
+    """One frame of a record: its kind, the element, the name of the table or type, and the rows."""
+
+    kind: Kind
+    element: int
+    name: str
+    rows: pl.DataFrame
+
+    def of(self, mask: Bools) -> Table:
+        """The part of some nodes."""
+        return self._replace(rows=self.rows.filter(pl.Series(mask[nodes_in(self)])))
+
+
+class StateRecord(NamedTuple):
+    """The changes of a commit in `nodes`, of these epochs; those in `whole` are there with all they have.
+    `safe_commit`: events emitted in commits up to it are safe where they went, unless they are here again."""
+
+    commit: int
+    nodes: Ints
+    epochs: Ints
+    whole: Ints
+    watermarks: list[int]
+    tables: list[Table]
+    safe_commit: int = 0
+    is_move: bool = False
+
+
+class RecordError(Exception):
+    """A record of a peer is not sound."""
+
+
+def nodes_in(table: Table) -> Ints:
+    """The node of each row: what was emitted has it in its channel."""
+    if table.kind == "emitted":
+        return table.rows[SOURCE].to_numpy() % NODES
+    return table.rows[NODE].to_numpy().astype(np.int64)
+
+
+def message_of(app_id: Id, session: int, number: int, record: StateRecord) -> CommitRecord:
+    """A record as a message."""
+    return CommitRecord(
+        app_id,
+        session,
+        number,
+        record.commit,
+        record.nodes.astype("<u2").tobytes(),
+        record.epochs.astype("<i8").tobytes(),
+        record.whole.astype("<u2").tobytes(),
+        record.watermarks,
+        [_part(table) for table in record.tables if table.rows.height],
+        record.safe_commit,
+        record.is_move,
+    )
+
+
+def record_of(message: CommitRecord, elements: int) -> StateRecord:
+    """The record in a message that may hold anything. Raises RecordError."""
+    try:
+        nodes = np.frombuffer(message.nodes, "<u2").astype(np.int64)
+        epochs = np.frombuffer(message.epochs, "<i8").astype(np.int64)
+        whole = np.frombuffer(message.whole, "<u2").astype(np.int64)
+    except ValueError as error:
+        raise RecordError(str(error)) from None
+    if len(nodes) != len(epochs) or len(message.watermarks) != elements or not np.isin(whole, nodes).all():
+        raise RecordError("nodes, epochs and watermarks do not fit")
+    if len(nodes) and int(nodes.max()) >= NODES:
+        raise RecordError("a logical node that is none")
+    known = np.zeros(NODES, bool)
+    known[nodes] = True
+    tables = [_table(part, known, elements) for part in message.parts]
+    return StateRecord(
+        message.commit, nodes, epochs, whole, list(message.watermarks), tables, message.safe_commit, message.is_move
+    )
+
+
+def _part(table: Table) -> Part:
+    rows = table.rows
+    columns = [(name, str(dtype)) for name, dtype in rows.schema.items()]
+    for name, dtype in rows.schema.items():
+        if dtype not in _AS:
+            raise TypeError(f"table {table.name}: a column of type {dtype} ({name}) cannot be kept with standbys")
+        if dtype == pl.Binary():
+            rows = rows.with_columns(pl.col(name).bin.encode("hex"))
+        elif _AS[dtype] != dtype:
+            rows = rows.with_columns(pl.col(name).cast(_AS[dtype]))
+    return table.kind, table.element, table.name, columns, cbt.encode_frame(rows)
+
+
+def _table(part: Part, known: Bools, elements: int) -> Table:
+    kind, element, name, columns, data = part
+    if element >= elements or len(dict(columns)) != len(columns) or any(dtype not in _NAMED for _, dtype in columns):
+        raise RecordError(f"table {name!r} has columns of no known type")
+    dtypes = {column: _NAMED[dtype] for column, dtype in columns}
+    if (SOURCE if kind == "emitted" else NODE) not in dtypes:
+        raise RecordError(f"table {name!r} does not say whose its rows are")
+    try:
+        rows = cbt.decode_frame(
+            data, pl.Schema({column: _AS[dtype] for column, dtype in dtypes.items()}), bytes_max=FRAME_BYTES_MAX
+        )
+        for column, dtype in dtypes.items():
+            if dtype == pl.Binary():
+                rows = rows.with_columns(pl.col(column).str.decode("hex"))
+            elif dtype != _AS[dtype]:
+                rows = rows.with_columns(pl.col(column).cast(dtype))
+        table = Table(kind, element, name, rows)
+        nodes = nodes_in(table)
+    except (cbt.FrameError, pl.exceptions.PolarsError, ValueError, TypeError) as error:
+        raise RecordError(f"table {name!r}: {error}") from None
+    if rows.height and (nodes.min() < 0 or nodes.max() >= NODES or not known[nodes].all()):
+        raise RecordError(f"table {name!r} has rows of other nodes")
+    return table
+
+
+def merged(tables: Iterable[Table]) -> dict[tuple[Kind, int, str], list[pl.DataFrame]]:
+    """The frames of each table, in order."""
+    found: dict[tuple[Kind, int, str], list[pl.DataFrame]] = {}
+    for table in tables:
+        found.setdefault((table.kind, table.element, table.name), []).append(table.rows)
+    return found

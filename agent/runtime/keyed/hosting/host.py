@@ -1,0 +1,259 @@
+"""The elements that this agent hosts: rows come in, are new or not, and go to elements; what these emit goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, SEQ, SOURCE, ElementRuntime, Emitted
+from agent.runtime.keyed.hosting.layout import NOWHERE, ROUTES, GraphLayout, TypeLayout
+from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions
+from agent.runtime.keyed.hosting.rows.emitter import Emitter
+from agent.runtime.keyed.hosting.rows.incoming import RowStream, Streams
+from agent.runtime.keyed.hosting.rows.numbering import number_keyed, number_keyless
+from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+from agent.runtime.keyed.hosting.rows.positions import Positions
+from agent.runtime.keyed.hosting.slot import BEGINNING, ElementSlot
+from agent.runtime.keyed.hosting.time.hold import Hold
+from agent.runtime.keyed.logical_nodes import NODES
+
+PARKED_S = 10.0
+"""Time for which rows wait for the host of their node to be known, before they count as lost."""
+
+
+class _Parked(NamedTuple):
+    """Rows that came for nodes that are not here, or take none while they move."""
+
+    since: float
+    type: TypeLayout
+    rows: pl.DataFrame
+    nodes: Ints
+
+
+class Host:
+    """Slots of elements with and without keys, and the rows that come for them.
+
+    `owned`: nodes that are here; `open`: those of them that take rows, as they do not while they move.
+    """
+
+    def __init__(
+        self,
+        layout: GraphLayout,
+        options: KeyedOptions,
+        runtimes: Mapping[str, ElementRuntime],
+        emitter: Emitter,
+        on_rows: Callable[[str, pl.DataFrame], None],
+    ) -> None:
+        self._layout, self._options, self._emitter, self._on_rows = layout, options, emitter, on_rows
+        self.owned: Bools = np.zeros(NODES, bool)
+        self.open: Bools = np.zeros(NODES, bool)
+        self.positions = Positions(len(layout.routes), len(layout.elements))
+        self.streams = Streams()
+        self.slots: dict[int, ElementSlot] = {}
+        self.holds: dict[int, Hold] = {}
+        keyed = set(layout.keyed)
+        for place, element in enumerate(layout.elements):
+            emits = [layout.by_name[name].place for name in layout.graph.emits(element)]
+            self.slots[place] = ElementSlot(place, runtimes[element.name], self._room(emits), self._emitted)
+            if place in keyed and (options.bounded or element.ordered):
+                self.holds[place] = Hold(place, element)
+        self.keyed = keyed
+        self.collected: dict[int, list[tuple[str, pl.DataFrame]]] = {place: [] for place in layout.guaranteed}
+        self.collects = False
+        self.next_commit = 1
+        self.is_dirty = False
+        self._parked: list[_Parked] = []
+        self.lost = self.refused = self.emitted_rows = 0
+        self.now = 0.0
+
+    def _room(self, emits: list[int]) -> Callable[[], bool]:
+        return lambda: all(self._emitter.has_room(place) for place in emits)
+
+    # Rows in.
+
+    def batch(self, type_: TypeLayout, stream: RowStream, before: int, rows: pl.DataFrame) -> list[int]:
+        """Takes the next batch of a stream. Returns the nodes that are not here; then a batch of a guaranteed type has
+        not been taken."""
+        if not type_.guaranteed:
+            self.lost += max(0, before - stream.rows)
+            stream.rows = before
+        elsewhere = self.take(type_, rows)
+        if not (elsewhere and type_.guaranteed):
+            stream.took(rows.height, self.next_commit if type_.guaranteed and self.collects else None)
+        return elsewhere
+
+    def take(self, type_: TypeLayout, rows: pl.DataFrame) -> list[int]:
+        """Gives rows to the elements that take them; returns nodes that are not here, whose rows wait or go on."""
+        nodes = type_.nodes(rows)
+        is_foreign = (nodes != NOWHERE) & ~self.open[nodes]
+        elsewhere: list[int] = []
+        if is_foreign.any():
+            elsewhere = np.unique(nodes[is_foreign]).tolist()
+            if type_.guaranteed:
+                return elsewhere
+            self._park(type_, rows, nodes, is_foreign)
+            nodes = np.where(is_foreign, np.int16(NOWHERE), nodes)
+        self.is_dirty |= type_.guaranteed
+        for place, route in enumerate(type_.routes):
+            self._to_route(type_, route.index, route.consumers, rows, nodes[place])
+        return elsewhere
+
+    def _to_route(
+        self, type_: TypeLayout, index: int, consumers: tuple[int, ...], rows: pl.DataFrame, nodes: Ints
+    ) -> None:
+        taken = nodes != NOWHERE
+        if not taken.all():
+            rows, nodes = rows.filter(pl.Series(taken)), nodes[taken]
+        if type_.guaranteed and rows.height:
+            fresh = self.positions.fresh(index, nodes, rows[SOURCE].to_numpy(), rows[SEQ].to_numpy())
+            if len(fresh) < len(nodes):
+                rows, nodes = rows[fresh], nodes[fresh]
+        if not rows.height:
+            return
+        if len(type_.routes) > 1:
+            rows = rows.drop(ROUTES)
+        rows = rows.with_columns(pl.Series(NODE, nodes.astype(np.uint16)))
+        for consumer in consumers:
+            if (hold := self.holds.get(consumer)) is not None:
+                hold.add(type_.name, rows)
+            else:
+                self.slots[consumer].rows(type_.name, rows)
+
+    def _park(self, type_: TypeLayout, rows: pl.DataFrame, nodes: Ints, is_foreign: Bools) -> None:
+        if len(type_.routes) > 1:
+            weights = np.left_shift(np.int64(1), np.arange(len(type_.routes)))
+            rows = rows.with_columns(pl.Series(ROUTES, weights @ is_foreign))
+        parked = rows.filter(pl.Series(is_foreign.any(axis=0)))
+        self._parked.append(_Parked(self.now, type_, parked, np.unique(nodes[is_foreign])))
+
+    def unpark(self, is_elsewhere: Callable[[Ints], bool]) -> None:
+        """Takes rows whose nodes are here now, and sends on those whose nodes are not to come here."""
+        parked, self._parked = self._parked, []
+        for one in parked:
+            if self.now >= one.since + PARKED_S:
+                self.lost += one.rows.height
+            elif self.open[one.nodes].any():
+                self.take(one.type, one.rows)
+            elif not self.owned[one.nodes].any() and is_elsewhere(one.nodes):
+                self._emitter.emit(one.type, one.rows, self.now)
+            else:
+                self._parked.append(one)
+
+    def to_keyless(self, type_: TypeLayout, rows: pl.DataFrame) -> None:
+        """Gives rows to the elements without keys beside this agent."""
+        for place in type_.keyless:
+            self.slots[place].rows(type_.name, rows)
+
+    # Rows out.
+
+    def _emitted(self, slot: ElementSlot, emitted: list[Emitted]) -> None:
+        for name, rows in emitted:
+            type_ = self._layout.by_name.get(name)
+            if type_ is None:
+                self.refused += rows.height
+                continue
+            if slot.place in self.keyed and not (own := self.owned[rows[NODE].to_numpy()]).all():
+                rows = rows.filter(pl.Series(own))
+            if not rows.height:
+                continue
+            slot.emitted += rows.height
+            if slot.place in self.keyed:
+                numbered = type_.plain(number_keyed(slot.place, rows, slot.next_seq))
+            else:
+                numbered = type_.plain(number_keyless(slot.place, type_.place, rows))
+            if self.collects and slot.place in self.collected:
+                self.is_dirty = True
+                self.collected[slot.place].append((name, numbered))
+            else:
+                self.publish(type_, numbered)
+
+    def publish(self, type_: TypeLayout, rows: pl.DataFrame) -> None:
+        """Lets events be seen: by the job's query, elements without keys, and the hosts of their nodes."""
+        self.emitted_rows += rows.height
+        self._on_rows(type_.name, rows)
+        self.to_keyless(type_, rows)
+        self._emitter.emit(type_, rows, self.now)
+
+    # Time.
+
+    def advance(self, watermarks: list[int]) -> None:
+        """Lets elements act on the time before which no more of their events come."""
+        for place in self.keyed:
+            slot = self.slots[place]
+            upto = min(watermarks[self._layout.by_name[name].place] for name in self._layout.inputs(place))
+            if (hold := self.holds.get(place)) is not None:
+                hold.release(upto, slot.rows, slot.advance)
+            elif upto > slot.asked:
+                slot.advance(upto)
+            self.is_dirty |= not slot.is_idle and place in self.collected
+
+    def run(self) -> None:
+        """Lets elements do what they have to."""
+        for slot in self.slots.values():
+            slot.run()
+
+    def lowest(self, place: int) -> int:
+        """The lowest time that an element may emit here, from now on."""
+        slot = self.slots[place]
+        return min(slot.applied, slot.lowest) - self._layout.held_ms(place) if slot.applied > BEGINNING else BEGINNING
+
+    # Nodes.
+
+    def gain(self, nodes: Ints, first_seq: Ints | None = None) -> None:
+        """Nodes are here now; those begun anew number what they emit from `first_seq` on."""
+        self.owned[nodes] = self.open[nodes] = True
+        if first_seq is not None:
+            for place in self.keyed:
+                self.slots[place].next_seq[nodes] = first_seq
+
+    def lose(self, nodes: Ints) -> None:
+        """Nodes are elsewhere now."""
+        nodes = nodes[self.owned[nodes]]
+        if not len(nodes):
+            return
+        self.owned[nodes] = self.open[nodes] = False
+        self.positions.drop(nodes)
+        gone = nodes.tolist()
+        for place in self.keyed:
+            slot = self.slots[place]
+            slot.next_seq[nodes] = 0
+            slot.forget(~self.owned)
+            slot.then(lambda slot=slot: slot.runtime.drop(gone))  # type: ignore[misc]
+            if place in self.holds:
+                self.holds[place].drop(self.owned)
+        for place, emitted in self.collected.items():
+            kept = [(name, _of(rows, self.owned)) for name, rows in emitted]
+            self.collected[place] = [(name, rows) for name, rows in kept if rows.height]
+
+    @property
+    def has_waiting_keyless(self) -> bool:
+        """Whether rows wait for elements without keys."""
+        return any(not slot.is_idle for place, slot in self.slots.items() if place not in self.keyed)
+
+    @property
+    def queued(self) -> int:
+        """The rows that wait for their elements."""
+        return sum(slot.queued for slot in self.slots.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits here."""
+        return (
+            not self._parked
+            and all(slot.is_idle for slot in self.slots.values())
+            and not any(hold.rows for hold in self.holds.values())
+            and not any(self.collected.values())
+        )
+
+    def collected_lowest(self, name: str) -> int:
+        """The lowest time of events of a type that have not been committed."""
+        times = [rows[EVENT_TIME].min() for emitted in self.collected.values() for one, rows in emitted if one == name]
+        parked = [one.rows[EVENT_TIME].min() for one in self._parked if one.type.name == name]
+        return min((time for time in [*times, *parked] if isinstance(time, int)), default=NEVER)
+
+
+def _of(rows: pl.DataFrame, kept: Bools) -> pl.DataFrame:
+    return rows.filter(pl.Series(kept[rows[SOURCE].to_numpy() % NODES]))

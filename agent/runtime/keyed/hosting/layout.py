@@ -1,0 +1,160 @@
+"""The columns of each event type, its routes, and the logical nodes of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from agent.programs.element_graph import Element
+from agent.runtime.keyed.elements.runtime import DTYPES, EVENT_TIME, SEQ, SOURCE
+from agent.runtime.keyed.graph import CheckedGraph
+from agent.runtime.keyed.hosting.options import Ints
+from agent.runtime.keyed.logical_nodes import nodes_of
+
+ROUTES = "@routes"
+"""The column of rows of a type with several routes that says which of them each row takes here, as bits."""
+NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RouteLayout:
+    """One key of a type. `index`: its place among all routes; `takes_null`: rows with a NULL in the key are sent."""
+
+    index: int
+    fields: tuple[str, ...]
+    constant: int | None
+    takes_null: bool
+    consumers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeLayout:
+    """One event type. `schema`: of its rows as they travel; `keyless`: the elements that take it beside the agent."""
+
+    place: int
+    name: str
+    guaranteed: bool
+    shed: str
+    schema: pl.Schema
+    routes: tuple[RouteLayout, ...]
+    keyless: tuple[int, ...]
+
+    def plain(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows that an element has emitted, in the columns of their type."""
+        return rows.select(pl.col(name).cast(dtype) for name, dtype in self.schema.items() if name != ROUTES)
+
+    def numbered(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows in the columns that travel."""
+        if len(self.routes) > 1 and ROUTES not in rows.columns:
+            rows = rows.with_columns(pl.lit((1 << len(self.routes)) - 1, pl.Int64).alias(ROUTES))
+        return rows if rows.schema == self.schema else rows.select(pl.col(n).cast(t) for n, t in self.schema.items())
+
+    def nodes(self, rows: pl.DataFrame) -> Ints:
+        """The node of each row on each route, -1 where it takes none: routes × rows."""
+        found = np.empty((len(self.routes), rows.height), np.int16)
+        bits = rows[ROUTES].to_numpy() if len(self.routes) > 1 else None
+        for place, route in enumerate(self.routes):
+            found[place] = self._nodes(route, rows)
+            if bits is not None:
+                found[place][(bits >> place) & 1 == 0] = NOWHERE
+        return found
+
+    def _nodes(self, route: RouteLayout, rows: pl.DataFrame) -> Ints | int:
+        if route.constant is not None:
+            return route.constant
+        key = [rows[name] for name in route.fields]
+        nodes = nodes_of(key).to_numpy().astype(np.int16)
+        if not route.takes_null and any(column.null_count() for column in key):
+            nodes[np.logical_or.reduce([column.is_null().to_numpy() for column in key])] = NOWHERE
+        return nodes
+
+
+class GraphLayout:
+    """The graph of a job, taken apart into places: of types, elements and routes."""
+
+    def __init__(self, graph: CheckedGraph) -> None:
+        self.graph = graph
+        self.elements: tuple[Element, ...] = tuple(graph.graph.elements)
+        self.routes = graph.routes
+        self.types = tuple(self._type(place, name) for place, name in enumerate(graph.types))
+        self.by_name = {one.name: one for one in self.types}
+        self.sources = tuple(source.type for source in graph.sources)
+
+    def _type(self, place: int, name: str) -> TypeLayout:
+        graph, type_ = self.graph, self.graph.types[name]
+        routes = tuple(self._route(route) for route in graph.routes_of(name))
+        columns = {EVENT_TIME: pl.Int64(), SOURCE: pl.Int64(), SEQ: pl.Int64()}
+        if len(routes) > 1:
+            columns[ROUTES] = pl.Int64()
+        schema = pl.Schema(columns | {field: DTYPES[kind] for field, kind in type_.fields})
+        keyless = tuple(graph.index(one.name) for one in graph.keyless_of(name))
+        return TypeLayout(place, name, type_.guaranteed, type_.shed, schema, routes, keyless)
+
+    def _route(self, route: object) -> RouteLayout:
+        index = self.routes.index(route)
+        found = self.routes[index]
+        consumers = self.graph.consumers(found)
+        constant = None if found.constant is None else int(nodes_of([pl.Series([found.constant])])[0])
+        takes_null = any(one.options.get("outer") and one.options.get("left") == found.type for one in consumers)
+        return RouteLayout(
+            index, found.key, constant, takes_null, tuple(self.graph.index(one.name) for one in consumers)
+        )
+
+    @cached_property
+    def keyed(self) -> tuple[int, ...]:
+        """The places of the elements that have keys."""
+        return tuple(place for place, one in enumerate(self.elements) if one.inputs[0].key is not None)
+
+    @cached_property
+    def guaranteed(self) -> frozenset[int]:
+        """The places of the elements that process each event exactly once, among those with keys."""
+        return frozenset(place for place in self.keyed if self.graph.is_guaranteed(self.elements[place]))
+
+    def inputs(self, element: int) -> tuple[str, ...]:
+        """The types that an element takes."""
+        return tuple(one.type for one in self.elements[element].inputs)
+
+    def held_ms(self, element: int) -> int:
+        """The time by which an element may emit events before the watermark of its inputs."""
+        return int(float(self.elements[element].options.get("within_s", 0)) * 1000) + 1
+
+
+def groups_by_host(nodes: Ints, host_of: Ints) -> Iterator[tuple[int, Ints, Ints | None]]:
+    """The rows for each host, in their order, with the bits of the routes on which they go there (None for one route);
+    a host is -1 where it is not known. Rows without a node go nowhere."""
+    routes, rows = nodes.shape
+    if routes == 1:
+        valid = nodes[0] != NOWHERE
+        hosts = np.where(valid, host_of[nodes[0]], -2)
+        for host, places in _runs(hosts):
+            if host != -2:
+                yield host, places, None
+        return
+    route, row = np.nonzero(nodes != NOWHERE)
+    if not len(row):
+        return
+    hosts = host_of[nodes[route, row]].astype(np.int64)
+    key = (hosts + 1) * rows + row
+    order = np.argsort(key, kind="stable")
+    key, bits = key[order], (np.int64(1) << route[order])
+    firsts = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
+    bits, key = np.bitwise_or.reduceat(bits, firsts), key[firsts]
+    for host, places in _runs(key // rows - 1):
+        yield host, key[places] % rows, bits[places]
+
+
+def _runs(hosts: Ints) -> Iterator[tuple[int, Ints]]:
+    if not len(hosts):
+        return
+    if (hosts == hosts[0]).all():
+        yield int(hosts[0]), np.arange(len(hosts))
+        return
+    order = np.argsort(hosts, kind="stable")
+    ordered = hosts[order]
+    firsts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    for first, places in zip(firsts, np.split(order, firsts[1:]), strict=True):
+        yield int(ordered[first]), places

@@ -1,0 +1,126 @@
+"""The configuration of each logical node, as this agent knows it, and its votes on the next ones (Paxos, by node and
+epoch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from agent.runtime.keyed.logical_nodes import NODES
+from overlay import Peer
+
+
+class Configuration(NamedTuple):
+    """The agents that have a logical node in an epoch: its host, then standbys. `is_anew`: without the state it had;
+    `move_number`: number of the copy that its host was given by the one before, 0 for none."""
+
+    epoch: int
+    members: tuple[Peer, ...]
+    is_anew: bool = False
+    move_number: int = 0
+
+    @property
+    def host(self) -> Peer:
+        """The agent where the node's elements are."""
+        return self.members[0]
+
+    @property
+    def standbys(self) -> tuple[Peer, ...]:
+        """The agents that hold its commits."""
+        return self.members[1:]
+
+
+class Ballot(NamedTuple):
+    """One node in one step of a ballot. `value`: the configuration that it is about, None for none; `accepted`: the
+    ballot in which that was accepted; `copy`: epoch and number of the sender's copy of the state."""
+
+    node: int
+    epoch: int
+    number: int
+    value: Configuration | None = None
+    accepted: int = 0
+    copy: tuple[int, int] = (0, 0)
+
+
+class Vote(NamedTuple):
+    """The promise of this agent about an epoch of a node, and the value it has accepted."""
+
+    epoch: int
+    promised: int
+    accepted: int = 0
+    value: Configuration | None = None
+
+
+class Configurations:
+    """All nodes' configurations. `on_change` learns of each new one, with the one before."""
+
+    def __init__(self, on_change: Callable[[int, Configuration | None, Configuration], None]) -> None:
+        self._known: list[Configuration | None] = [None] * NODES
+        self._votes: dict[int, Vote] = {}
+        self._on_change = on_change
+
+    def __getitem__(self, node: int) -> Configuration | None:
+        return self._known[node]
+
+    def epoch(self, node: int) -> int:
+        """The epoch of a node, 0 before the first."""
+        known = self._known[node]
+        return 0 if known is None else known.epoch
+
+    def fence(self, node: int) -> int:
+        """The epoch below which a node's host is none any more: one accepted here counts."""
+        vote = self._votes.get(node)
+        return max(self.epoch(node), vote.epoch if vote is not None and vote.accepted else 0)
+
+    def learn(self, node: int, value: Configuration | None) -> bool:
+        """Takes a configuration that is in force; False if a newer one is known. Of two in one epoch, which only begins
+        where a majority was given up, the same one wins everywhere."""
+        before = self._known[node]
+        if value is None or not value.members or (before is not None and _rank(before) >= _rank(value)):
+            return False
+        self._known[node] = value
+        vote = self._votes.get(node)
+        if vote is not None and vote.epoch <= value.epoch:
+            del self._votes[node]
+        self._on_change(node, before, value)
+        return True
+
+    def prepare(self, asked: Ballot, copy: tuple[int, int]) -> tuple[str, Ballot]:
+        """A proposer asks for a promise; its value is the configuration before, which may be news here."""
+        node, epoch = asked.node, asked.epoch
+        if asked.value is not None and asked.value.epoch < epoch:
+            self.learn(node, asked.value)
+        if (known := self._known[node]) is not None and known.epoch >= epoch:
+            return "chosen", Ballot(node, known.epoch, 0, known)
+        if self.epoch(node) < epoch - 1:
+            return "unknown", asked._replace(value=None)
+        vote = self._vote(node, epoch)
+        if asked.number > vote.promised:
+            vote = self._votes[node] = vote._replace(promised=asked.number)
+        return "promise", Ballot(node, epoch, vote.promised, vote.value, vote.accepted, copy)
+
+    def accept(self, asked: Ballot, copy: tuple[int, int], *, may_move: bool) -> tuple[str, Ballot]:
+        """A proposer asks for a vote on a configuration. A move counts only where nothing was committed after it:
+        `may_move` says so of the host, the copy of its standbys."""
+        node, epoch = asked.node, asked.epoch
+        if (known := self._known[node]) is not None and known.epoch >= epoch:
+            return "chosen", Ballot(node, known.epoch, 0, known)
+        vote = self._vote(node, epoch)
+        is_late = not may_move or copy > (epoch - 1, asked.value.move_number if asked.value else 0)
+        is_late = is_late and asked.value is not None and asked.value.move_number > 0
+        if asked.number < vote.promised or is_late:
+            return "promise", Ballot(node, epoch, vote.promised, vote.value, vote.accepted)
+        self._votes[node] = Vote(epoch, asked.number, asked.number, asked.value)
+        return "accepted", asked
+
+    def _vote(self, node: int, epoch: int) -> Vote:
+        vote = self._votes.get(node)
+        return vote if vote is not None and vote.epoch >= epoch else Vote(epoch, 0)
+
+    def all(self) -> list[tuple[int, Configuration]]:
+        """Every known configuration."""
+        return [(node, known) for node, known in enumerate(self._known) if known is not None]
+
+
+def _rank(configuration: Configuration) -> tuple[int, list[int]]:
+    return configuration.epoch, [peer.node_id for peer in configuration.members]

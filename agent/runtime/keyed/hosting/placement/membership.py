@@ -1,0 +1,452 @@
+"""The logical nodes at this agent: those it hosts, stands by for, and decides on as their root."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+
+import numpy as np
+
+from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, lowest_of
+from agent.runtime.keyed.hosting.commits.cutting import Cutter, released
+from agent.runtime.keyed.hosting.commits.records import RecordError, record_of
+from agent.runtime.keyed.hosting.commits.standby import StandbyStore
+from agent.runtime.keyed.hosting.host import Host
+from agent.runtime.keyed.hosting.layout import GraphLayout
+from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions, Ring
+from agent.runtime.keyed.hosting.placement.ballots_wire import ballots_of, messages_of
+from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
+from agent.runtime.keyed.hosting.placement.places import Load, Places
+from agent.runtime.keyed.hosting.placement.roots import HOSTING, Roots
+from agent.runtime.keyed.hosting.rows.emitter import Emitter
+from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.messages.elements import (
+    CommitHeld,
+    CommitRecord,
+    ElementLoad,
+    FindHosts,
+    MoveNodes,
+    NodeBallots,
+    NodeHosts,
+    NodesMoved,
+)
+from agent.runtime.model.fields import Message
+from overlay import Id, Peer
+
+Send = Callable[[Peer, Message, float], None]
+FROZEN_S = 8.0
+"""Time after which a node that was to move takes rows again, where nothing has come of it."""
+TELL_S = 5.0
+"""Time after which roots are told again of the nodes here."""
+LOAD_S = 0.5
+HELD_BACK_MAX = 64
+"""Records of one host that wait for a decision."""
+ANEW_SEQ_BITS = 40
+
+
+class NodeMembership:
+    """Takes part in decisions on nodes, and carries them out."""
+
+    def __init__(
+        self,
+        app_id: Id,
+        layout: GraphLayout,
+        options: KeyedOptions,
+        ring: Ring,
+        emitter: Emitter,
+        host: Host,
+        send: Send,
+    ) -> None:
+        self.app_id, self._layout, self._options, self._ring = app_id, layout, options, ring
+        self._me, self._emitter, self._host, self._send = ring.me, emitter, host, send
+        compact = {
+            place: options.compact[one.name] for place, one in enumerate(layout.elements) if one.name in options.compact
+        }
+        self._changes: list[tuple[int, Configuration | None, Configuration]] = []
+        self._known = Configurations(lambda *change: self._changes.append(change))
+        self._places = Places(app_id, ring, options)
+        self._roots = Roots(self._me, self._known, self._places, options, self._say, majority=bool(layout.guaranteed))
+        self._store = StandbyStore(len(layout.elements), compact)
+        self._log = CommitLog(app_id, options.incarnation, send, released(host, layout))
+        self._cutter = Cutter(layout, options, host, emitter, self._log, self._known.epoch, self._moved)
+        self._out: dict[tuple[Peer, str], list[Ballot]] = {}
+        self._questions: dict[int, set[Peer]] = {}
+        self._frozen: dict[int, float] = {}
+        self._movers: dict[int, Peer] = {}
+        self._records: dict[Peer, tuple[int, int]] = {}
+        self._held_back: dict[Peer, deque[CommitRecord]] = {}
+        self._is_leaving = False
+        self._told_load: tuple[int, bool] | None = None
+        self._load_at = -LOAD_S
+        self._tell_at = 0.0
+        self._has_unguaranteed = len(layout.guaranteed) < len(layout.keyed)
+        self.lost: set[int] = set()
+        self.refused = 0
+
+    # Messages.
+
+    def take(self, message: Message, sender: Peer, now: float) -> bool:
+        """Takes a message about nodes; False: it is not of use."""
+        match message:
+            case NodeBallots():
+                self._ballots(message, sender, now)
+            case FindHosts():
+                self.find(message, now)
+            case NodeHosts(peers=peers, hosts=hosts):
+                if any(place >= len(peers) for _, _, place in hosts):
+                    self.refused += 1
+                    return False
+                self._emitter.learn({node: (epoch, peers[place]) for node, epoch, place in hosts}, now)
+            case CommitRecord():
+                self._record(message, sender, now)
+            case CommitHeld(session=session, upto=upto, begin=begin):
+                self._held(sender, session, upto, begin, now)
+            case MoveNodes(nodes=nodes, epochs=epochs, to=to):
+                self._freeze(nodes, epochs, to, sender, now)
+            case NodesMoved(nodes=nodes, epochs=epochs, to=to, copy_number=number):
+                for node, epoch in zip(nodes, epochs, strict=False):
+                    self._roots.moved(node, epoch, to, number, now)
+            case ElementLoad(peer=peer, hosted=hosted, weight=weight, is_leaving=is_leaving):
+                if peer != self._me:
+                    self._places.loads[peer] = Load(hosted, weight, is_leaving)
+                    self._roots.review_soon()
+            case _:
+                return False
+        return True
+
+    def alive(self, peer: Peer) -> None:
+        """An agent has said something."""
+        if peer in self._places.dead:
+            self._places.saw((peer,))
+            self._roots.review_soon()
+
+    def _ballots(self, message: NodeBallots, sender: Peer, now: float) -> None:
+        phase = message.phase
+        for ballot in ballots_of(message):
+            node = ballot.node
+            if phase == "prepare":
+                self._say(*self._answer(self._known.prepare(ballot, self._copy(node)), sender))
+            elif phase == "accept":
+                owned = bool(self._host.owned[node])
+                copy = (0, 0) if owned else self._store.version(node)
+                may_move = not owned or node in self._frozen
+                self._say(*self._answer(self._known.accept(ballot, copy, may_move=may_move), sender))
+            elif phase == "chosen":
+                if not self._known.learn(node, ballot.value):
+                    self._roots.settled(node)
+            else:
+                self._roots.heard(phase, ballot, sender, now)
+
+    @staticmethod
+    def _answer(answer: tuple[str, Ballot], sender: Peer) -> tuple[str, Peer, Ballot]:
+        return answer[0], sender, answer[1]
+
+    def _copy(self, node: int) -> tuple[int, int]:
+        return (self._known.epoch(node), HOSTING) if self._host.owned[node] else self._store.version(node)
+
+    def _say(self, phase: str, peer: Peer, ballot: Ballot) -> None:
+        self._out.setdefault((peer, phase), []).append(ballot)
+
+    def _flush(self, now: float) -> None:
+        while self._out:
+            out, self._out = self._out, {}
+            for (peer, phase), ballots in out.items():
+                for message in messages_of(self.app_id, phase, ballots):  # type: ignore[arg-type]
+                    self._send(peer, message, now)
+
+    # Questions for hosts.
+
+    def ask(self, now: float) -> None:
+        """Asks the roots of nodes for hosts that emitters here need."""
+        grouped: dict[Peer, list[int]] = {}
+        for node in self._emitter.questions(now):
+            if (known := self._known[node]) is not None and known.epoch > self._emitter.denied[node]:
+                self._emitter.learn({node: (known.epoch, known.host)}, now)
+                if self._emitter.host(node) is not None and known.host not in self._places.dead:
+                    continue
+            grouped.setdefault(self._me if self._places.is_root(node) else self._places.root(node), []).append(node)
+        for peer, nodes in grouped.items():
+            message = self._question(self._me, nodes)
+            if peer == self._me:
+                self.find(message, now)
+            else:
+                self._send(peer, message, now)
+
+    def _question(self, asker: Peer, nodes: list[int]) -> FindHosts:
+        return FindHosts(self.app_id, asker, nodes, [int(self._emitter.denied[node]) for node in nodes])
+
+    def find(self, message: FindHosts, now: float, key: Id | None = None) -> None:
+        """Answers with hosts, now or when they are known. `key`: the message was routed to it, and so to its root."""
+        known: list[int] = []
+        for node, denied in zip(message.nodes, message.denied, strict=False):
+            found = self._known[node]
+            if found is not None and found.epoch > denied and self._is_settled(node, found):
+                known.append(node)
+            elif self._places.is_root(node) or self._places.key(node) == key:
+                self._questions.setdefault(node, set()).add(message.asker)
+                if found is None:
+                    self._roots.want(node, now)
+                elif found.epoch <= denied or found.host in self._places.dead:
+                    self._roots.doubt(node, now)
+            else:
+                one = FindHosts(self.app_id, message.asker, [node], [denied])
+                self._ring.route(self._places.key(node), one, now)
+        if known:
+            self.tell_hosts(message.asker, known, now)
+
+    def _is_settled(self, node: int, known: Configuration) -> bool:
+        return known.host not in self._places.dead and not self._roots.is_unsettled(node)
+
+    def tell_hosts(self, peer: Peer, nodes: Iterable[int], now: float) -> None:
+        """Tells an emitter of the hosts of nodes, as far as they are known."""
+        peers: dict[Peer, int] = {}
+        found = [(node, known) for node in nodes if (known := self._known[node]) is not None]
+        hosts = [(node, known.epoch, peers.setdefault(known.host, len(peers))) for node, known in found]
+        if hosts:
+            self._send(peer, NodeHosts(self.app_id, list(peers), hosts), now)
+
+    # Copies.
+
+    def _record(self, message: CommitRecord, sender: Peer, now: float) -> None:
+        waiting = self._held_back.setdefault(sender, deque())
+        if len(waiting) < HELD_BACK_MAX:
+            waiting.append(message)
+        self._take_records(sender, now)
+
+    def _take_records(self, sender: Peer, now: float) -> None:
+        waiting = self._held_back[sender]
+        while waiting and self._take_record(waiting[0], sender, now):
+            waiting.popleft()
+
+    def _take_record(self, message: CommitRecord, sender: Peer, now: float) -> bool:
+        """Holds a record; False if it has to wait until a decision is known."""
+        session, upto = self._records.get(sender, (-1, 0))
+        if message.session != session:
+            if message.number or message.session < session:
+                self._send(sender, CommitHeld(self.app_id, message.session, 0, True), now)
+                return True
+            session, upto = message.session, 0
+        if message.number != upto:
+            self._send(sender, CommitHeld(self.app_id, session, upto, message.number > upto), now)
+            return True
+        try:
+            record = record_of(message, len(self._layout.elements))
+        except RecordError:
+            self.refused += 1
+            return True
+        accepted = np.zeros(NODES, bool)
+        for node, epoch in zip(record.nodes.tolist(), record.epochs.tolist(), strict=True):
+            if self._known.epoch(node) > epoch or self._host.owned[node]:
+                self._say("chosen", sender, Ballot(node, self._known.epoch(node), 0, self._known[node]))
+            elif self._known.fence(node) > epoch:
+                return False
+            else:
+                accepted[node] = True
+        self._flush(now)
+        self._store.take(record, accepted)
+        self._records[sender] = session, upto + 1
+        self._send(sender, CommitHeld(self.app_id, session, upto + 1), now)
+        return True
+
+    def _held(self, sender: Peer, session: int, upto: int, begin: bool, now: float) -> None:
+        if begin and self._log.has_forgotten(sender, session, upto):
+            self._cutter.again(sender)
+        else:
+            self._log.held(sender, session, upto, begin=begin, now=now)
+
+    # Moves.
+
+    def _freeze(self, nodes: list[int], epochs: list[int], to: Peer, root: Peer, now: float) -> None:
+        moving = [
+            node
+            for node, epoch in zip(nodes, epochs, strict=False)
+            if self._host.open[node] and self._known.epoch(node) == epoch and to != self._me
+        ]
+        for node in moving:
+            self._frozen[node] = now
+            self._movers[node] = root
+        self._host.open[moving] = False
+        if moving:
+            self._cutter.move(to, np.array(moving))
+
+    def _moved(self, to: Peer, mask: Bools, commit: int) -> None:
+        by_root: dict[Peer, list[int]] = {}
+        for node in np.flatnonzero(mask).tolist():
+            if node in self._frozen:
+                by_root.setdefault(self._movers[node], []).append(node)
+        for root, nodes in by_root.items():
+            epochs = [self._known.epoch(node) for node in nodes]
+            self._send(root, NodesMoved(self.app_id, nodes, epochs, to, commit), self._host.now)
+
+    def _thaw(self, now: float) -> None:
+        for node, since in list(self._frozen.items()):
+            is_voted = self._known.fence(node) > self._known.epoch(node)
+            if not self._host.owned[node]:
+                del self._frozen[node]
+            elif now >= since + FROZEN_S and not is_voted:
+                del self._frozen[node]
+                self._host.open[node] = True
+
+    # Decisions that are known.
+
+    def settle(self, now: float) -> None:
+        """Carries out what has been decided."""
+        while self._changes:
+            changes, self._changes = self._changes, []
+            self._carry_out(changes, now)
+        for sender in [peer for peer, waiting in self._held_back.items() if waiting]:
+            self._take_records(sender, now)
+        self._cutter.tick(now)
+        self._host.unpark(
+            lambda nodes: all(self._emitter.host(node) not in (None, self._me) for node in nodes.tolist())
+        )
+        self._flush(now)
+
+    def _carry_out(self, changes: list[tuple[int, Configuration | None, Configuration]], now: float) -> None:
+        latest = {node: value for node, _, value in changes}
+        lost: list[int] = []
+        gone: list[int] = []
+        puts: list[int] = []
+        for node, value in latest.items():
+            self._roots.settled(node)
+            if value.host != self._me:
+                if self._host.owned[node]:
+                    gone.append(node)
+                if self._me not in value.members:
+                    lost.append(node)
+            elif self._host.owned[node]:
+                self._frozen.pop(node, None)
+                self._host.open[node] = True
+            elif value.is_anew:
+                self._begin_anew(node, value)
+            elif self._store.version(node)[0]:
+                puts.append(node)
+        if gone:
+            self._host.lose(np.array(gone))
+            self._cutter.lose(np.array(gone))
+        self._update_standbys()
+        if puts:
+            self._resume(np.array(puts))
+        if lost:
+            self._store.drop(np.array(lost))
+        self._emitter.learn({node: (value.epoch, value.host) for node, value in latest.items()}, now)
+        self._answer_questions(latest, now)
+
+    def _begin_anew(self, node: int, value: Configuration) -> None:
+        self._store.drop(np.array([node]))
+        first = np.array([value.epoch << ANEW_SEQ_BITS]) if value.epoch > 1 else None
+        self._host.gain(np.array([node]), first)
+        if value.epoch > 1:
+            self.lost.add(node)
+
+    def _resume(self, nodes: Ints) -> None:
+        if self._has_unguaranteed:
+            self.lost |= {node for node in nodes.tolist() if not self._store.is_move(node)}
+        self._cutter.put(self._store.copy(nodes), nodes)
+        self._store.drop(nodes)
+
+    def _answer_questions(self, latest: dict[int, Configuration], now: float) -> None:
+        answers: dict[Peer, list[int]] = {}
+        for node in latest:
+            for asker in self._questions.pop(node, ()):
+                answers.setdefault(asker, []).append(node)
+        for asker, nodes in answers.items():
+            self.tell_hosts(asker, nodes, now)
+
+    def _update_standbys(self) -> None:
+        masks: dict[Peer, Bools] = {peer: np.zeros(NODES, bool) for peer in self._cutter.standbys}
+        if self._layout.guaranteed:
+            for node in np.flatnonzero(self._host.owned).tolist():
+                known = self._known[node]
+                for peer in known.standbys if known is not None else ():
+                    masks.setdefault(peer, np.zeros(NODES, bool))[node] = True
+        for node, known in self._known.all():
+            if known.host == self._me and self._store.version(node)[0] and not self._host.owned[node]:
+                for peer in known.standbys:
+                    masks.setdefault(peer, np.zeros(NODES, bool))[node] = bool(self._layout.guaranteed)
+        for peer, mask in masks.items():
+            self._cutter.set_standbys(peer, mask)
+        self._host.collects = self._host.collects or bool(self._cutter.standbys)
+
+    # Members.
+
+    def members(self, peers: Collection[Peer]) -> None:
+        """Learns who takes part in the job."""
+        self._places.roster = tuple(sorted(peers, key=lambda peer: peer.node_id))
+        self._roots.review_soon()
+
+    def failed(self, peer: Peer, now: float) -> None:
+        """Learns that an agent is dead."""
+        self._places.dead.add(peer)
+        self._emitter.failed(peer, now)
+        self._host.streams.failed(peer)
+        self._log.failed(peer)
+        self._records.pop(peer, None)
+        self._held_back.pop(peer, None)
+        self.neighbours_changed(now)
+
+    def neighbours_changed(self, now: float) -> None:
+        """Learns that agents near to this one have come or gone."""
+        self._tell_at = now
+        self._roots.review_soon()
+
+    def leave(self, now: float) -> None:
+        """Begins to hand over everything."""
+        self._is_leaving = True
+        self._load_at = now - LOAD_S
+        self._roots.review_soon()
+
+    @property
+    def has_left(self) -> bool:
+        """Whether nothing is left here."""
+        if not self._is_leaving:
+            return False
+        is_alone = not [peer for peer in self._places.roster if peer != self._me and peer not in self._places.dead]
+        return is_alone or not any(self._me in known.members for _, known in self._known.all())
+
+    # Time.
+
+    def tick(self, now: float) -> None:
+        """Does what is due."""
+        self._thaw(now)
+        self._places.loads[self._me] = load = Load(int(self._host.owned.sum()), self._options.weight, self._is_leaving)
+        if now >= self._load_at + LOAD_S and self._told_load != (load.hosted, load.is_leaving):
+            self._load_at, self._told_load = now, (load.hosted, load.is_leaving)
+            self._ring.multicast(ElementLoad(self.app_id, self._me, *load), now)
+        self.ask(now)
+        grouped: dict[tuple[Peer, Peer], list[tuple[int, int]]] = {}
+        for node, known, to in self._roots.tick(now):
+            grouped.setdefault((known.host, to), []).append((node, known.epoch))
+        for (host, to), moves in grouped.items():
+            message = MoveNodes(self.app_id, [node for node, _ in moves], [epoch for _, epoch in moves], to)
+            self._send(host, message, now)
+        if now >= self._tell_at:
+            self._tell_at = now + TELL_S
+            self._tell_roots()
+        self._flush(now)
+
+    def _tell_roots(self) -> None:
+        for node, known in self._known.all():
+            if self._me in known.members and (root := self._places.root(node)) != self._me:
+                self._say("chosen", root, Ballot(node, known.epoch, 0, known))
+
+    def next_timer(self) -> float | None:
+        """The time of the next thing to be done."""
+        due = [self._roots.next_timer(), self._tell_at, self._log.next_timer(), self._cutter.next_timer()]
+        return min(at for at in due if at is not None)
+
+    # Views.
+
+    def lowest(self, name: str) -> int:
+        """The lowest time of events of a type that are not committed yet."""
+        return min(lowest_of(self._log.unreleased()).get(name, 2**62), self._cutter.lowest(name))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be committed or moved."""
+        return not self._cutter.is_busy and not self._frozen
+
+    @property
+    def stuck(self) -> set[int]:
+        """Nodes that wait for a majority."""
+        return self._roots.stuck

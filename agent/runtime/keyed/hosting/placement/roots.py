@@ -1,0 +1,275 @@
+"""The roots of logical nodes: where each is placed, and the agreement on it by a majority of those who have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from agent.runtime.keyed.hosting.options import KeyedOptions
+from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
+from agent.runtime.keyed.hosting.placement.places import Places
+from agent.runtime.keyed.logical_nodes import NODES
+from overlay import Peer
+
+HOSTING = 2**62
+"""Number of the copy of an agent that is the host."""
+RETRY_S = 0.7
+"""Time after which a ballot that has not ended is held again."""
+SETTLE_S = 0.2
+"""Time for which a ballot waits for those that are alive, beyond a majority."""
+MOVES_MAX = 64
+"""Nodes of this root that move at a time."""
+MOVE_S = 6.0
+REVIEW_S = 1.0
+"""Time after which placement is reviewed again, where nothing has changed."""
+UNEVEN = 1.5
+"""A node moves from a host that has so many times the load of the least loaded one, and four nodes more."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A ballot of this agent about the next configuration of a node."""
+
+    epoch: int
+    before: Configuration | None
+    voters: tuple[Peer, ...]
+    to: tuple[Peer, int] | None
+    since: float
+    number: int = 0
+    at: float = 0.0
+    promises: dict[Peer, Ballot] = field(default_factory=dict)
+    unknown: set[Peer] = field(default_factory=set)
+    votes: set[Peer] = field(default_factory=set)
+    value: Configuration | None = None
+
+
+Say = Callable[[str, Peer, Ballot], None]
+"""Sends a ballot in a phase, to this agent too."""
+
+
+class Roots:
+    """The decisions of one agent. `majority`: whether more than half must agree, as where state is guaranteed."""
+
+    def __init__(
+        self,
+        me: Peer,
+        configurations: Configurations,
+        places: Places,
+        options: KeyedOptions,
+        say: Say,
+        *,
+        majority: bool,
+    ) -> None:
+        self._me, self._known, self._places, self._options, self._say = me, configurations, places, options, say
+        self._majority = majority
+        self._attempts: dict[int, _Attempt] = {}
+        self._moves: dict[int, tuple[Peer, float]] = {}
+        self._review_at = 0.0
+        self.stuck: set[int] = set()
+        """Nodes that wait for a majority."""
+
+    # Decisions.
+
+    def want(self, node: int, now: float) -> None:
+        """Makes sure that a node has a host."""
+        if node not in self._attempts and self._known[node] is None:
+            self._begin(node, None, now)
+
+    def doubt(self, node: int, now: float) -> None:
+        """The host of a node is said to be none: agrees on another, if that is so."""
+        if node not in self._attempts and node not in self._moves and self._known[node] is not None:
+            self._begin(node, None, now)
+
+    def review_soon(self) -> None:
+        """Looks at all nodes at the next tick."""
+        self._review_at = 0.0
+
+    def tick(self, now: float) -> list[tuple[int, Configuration, Peer]]:
+        """Repeats ballots, reviews placement; returns nodes that are to be moved, and to whom."""
+        for node, attempt in list(self._attempts.items()):
+            if now >= attempt.at + RETRY_S:
+                self._ask(node, attempt, now)
+            elif attempt.value is None:
+                self._decide(node, attempt, now)
+        self._moves = {node: move for node, move in self._moves.items() if now < move[1] + MOVE_S}
+        if now < self._review_at:
+            return []
+        self._review_at = now + REVIEW_S
+        found: list[tuple[int, Configuration, Peer]] = []
+        for node, known in self._known.all():
+            if node not in self._attempts and node not in self._moves and self._places.is_root(node):
+                found.extend(self._review(node, known, now))
+        return found
+
+    def _review(self, node: int, known: Configuration, now: float) -> Iterable[tuple[int, Configuration, Peer]]:
+        places, host = self._places, known.host
+        dead = places.dead
+        if host in dead:
+            self._begin(node, None, now)
+        elif len(self._moves) < MOVES_MAX and (to := self._better(node, host)) is not None:
+            self._moves[node] = (to, now)
+            places.add_load(to, 1)
+            places.add_load(host, -1)
+            yield node, known, to
+        elif set(known.standbys) != set(places.standbys(node, host)):
+            self._begin(node, None, now)
+
+    def _better(self, node: int, host: Peer) -> Peer | None:
+        """The agent that should host a node instead of its host."""
+        places = self._places
+        best, load = places.host(node), places.load(host)
+        if best == host or not places.load(best).takes:
+            return None
+        if not load.takes or host not in places.candidates(node):
+            return best
+        other = places.load(best)
+        is_uneven = load.hosted / load.weight > UNEVEN * (other.hosted + 4) / other.weight
+        return best if is_uneven else None
+
+    def moved(self, node: int, epoch: int, to: Peer, copy_number: int, now: float) -> None:
+        """The state of a node has come where it is to be hosted."""
+        if self._moves.get(node, (None,))[0] == to and self._known.epoch(node) == epoch and node not in self._attempts:
+            self._begin(node, (to, copy_number), now)
+
+    def is_unsettled(self, node: int) -> bool:
+        """Whether it is being decided where a node is."""
+        return node in self._attempts or node in self._moves
+
+    # Ballots.
+
+    def _begin(self, node: int, to: tuple[Peer, int] | None, now: float) -> None:
+        before = self._known[node]
+        voters = self._places.voters(node) if before is None else before.members
+        attempt = self._attempts[node] = _Attempt((before.epoch if before else 0) + 1, before, voters, to, now)
+        self._ask(node, attempt, now)
+
+    def _ask(self, node: int, attempt: _Attempt, now: float) -> None:
+        if attempt.to is not None and attempt.number:
+            del self._attempts[node]  # a move that did not go through is looked at anew
+            self._moves.pop(node, None)
+            return
+        round_ = (attempt.number >> 16) + 1
+        attempt.number, attempt.at = round_ << 16 | self._me.node_id & 0xFFFF, now
+        attempt.promises, attempt.unknown, attempt.votes, attempt.value = {}, set(), set(), None
+        asked = set(attempt.voters)
+        if attempt.before is None:
+            asked |= set(self._places.nearest(node, self._options.standbys + 2))
+        for peer in sorted(asked, key=lambda peer: peer.node_id):
+            self._say("prepare", peer, Ballot(node, attempt.epoch, attempt.number, attempt.before))
+
+    def heard(self, phase: str, ballot: Ballot, sender: Peer, now: float) -> None:
+        """Takes the answer of a voter."""
+        attempt = self._attempts.get(ballot.node)
+        if attempt is None or ballot.epoch != attempt.epoch:
+            return
+        if phase == "unknown":
+            attempt.unknown.add(sender)
+        elif phase == "promise":
+            if ballot.number > attempt.number:
+                attempt.number = (ballot.number >> 16) << 16  # somebody else is ahead: try again later, above
+                return
+            attempt.promises[sender] = ballot
+        elif phase == "accepted" and ballot.number == attempt.number and sender in attempt.voters:
+            attempt.votes.add(sender)
+            self._count(ballot.node, attempt)
+            return
+        if attempt.value is None:
+            self._decide(ballot.node, attempt, now)
+
+    def _decide(self, node: int, attempt: _Attempt, now: float) -> None:
+        dead = self._places.dead
+        promised = [peer for peer in attempt.voters if peer in attempt.promises]
+        waits = [peer for peer in attempt.voters if peer not in dead and peer not in promised]
+        waits = [peer for peer in waits if peer not in attempt.unknown]
+        if waits and now < attempt.at + SETTLE_S:
+            return
+        is_enough = len(promised) >= self._needed(attempt)
+        if not is_enough and self._is_given_up(attempt, now):
+            is_enough = True
+        if not is_enough:
+            if now - attempt.since > 1.0:
+                self.stuck.add(node)
+            return
+        attempt.value = self._value(node, attempt)
+        if attempt.value is None:
+            self._attempts.pop(node)
+            self._moves.pop(node, None)
+            return
+        for peer in attempt.voters:
+            self._say("accept", peer, Ballot(node, attempt.epoch, attempt.number, attempt.value))
+        if not promised:
+            self._count(node, attempt)
+
+    def _needed(self, attempt: _Attempt) -> int:
+        if not self._majority:
+            return 1 if any(peer not in self._places.dead for peer in attempt.voters) else 0
+        return len(attempt.voters) // 2 + 1
+
+    def _is_given_up(self, attempt: _Attempt, now: float) -> bool:
+        """Whether those who are missing are gone for good."""
+        if now - attempt.since < self._options.lost_s:
+            return False
+        return all(peer in attempt.promises or self._places.is_gone(peer) for peer in attempt.voters)
+
+    def _value(self, node: int, attempt: _Attempt) -> Configuration | None:
+        """The configuration to vote on: one that may have been agreed on already, else the best by what is known."""
+        promises, places = attempt.promises, self._places
+        accepted = max((one for one in promises.values() if one.value is not None), key=_accepted, default=None)
+        if accepted is not None:
+            return accepted.value
+        before = attempt.before
+        if before is None:
+            host, is_anew = places.host(node), True
+        elif attempt.to is not None:
+            if before.host not in promises or promises[before.host].copy[1] != HOSTING or attempt.to[0] in places.dead:
+                return None
+            host, is_anew = attempt.to[0], False
+        else:
+            copies = {peer: one.copy for peer, one in promises.items() if peer not in places.dead and one.copy[0]}
+            preferred = [self._me, *places.nearest(node, 8)]
+            best = max(copies, key=lambda peer: (copies[peer], -_place(peer, preferred)), default=None)
+            host, is_anew = (places.host(node), True) if best is None else (best, False)
+        standbys = places.standbys(node, host)
+        if before is None or is_anew:
+            places.add_load(host, 1)
+        return Configuration(attempt.epoch, (host, *standbys), is_anew, attempt.to[1] if attempt.to else 0)
+
+    def _count(self, node: int, attempt: _Attempt) -> None:
+        if attempt.value is None:
+            return
+        gone = sum(1 for peer in attempt.voters if self._places.is_gone(peer)) if node in self.stuck else 0
+        needed = max(0, self._needed(attempt) - gone)
+        mover = attempt.before.host if attempt.value.move_number and attempt.before is not None else None
+        if len(attempt.votes) < needed or (mover is not None and attempt.to and mover not in attempt.votes):
+            return
+        concerned = {*attempt.value.members, *attempt.voters, self._me}
+        self.ended(node)
+        for peer in sorted(concerned, key=lambda peer: peer.node_id):
+            self._say("chosen", peer, Ballot(node, attempt.epoch, 0, attempt.value))
+
+    def ended(self, node: int) -> None:
+        """A configuration is in force: what was to come of it is over."""
+        self._attempts.pop(node, None)
+        self._moves.pop(node, None)
+        self.stuck.discard(node)
+
+    def settled(self, node: int) -> None:
+        """A configuration of a node has been heard of: a ballot about it or one before is over."""
+        attempt = self._attempts.get(node)
+        if attempt is not None and attempt.epoch <= self._known.epoch(node):
+            self.ended(node)
+        elif attempt is None:
+            self._moves.pop(node, None)
+
+    def next_timer(self) -> float:
+        """The time of the next thing to be done."""
+        due = [attempt.at + (SETTLE_S if attempt.value is None else RETRY_S) for attempt in self._attempts.values()]
+        return min([self._review_at, *due])
+
+
+def _accepted(ballot: Ballot) -> int:
+    return ballot.accepted
+
+
+def _place(peer: Peer, preferred: list[Peer]) -> int:
+    return preferred.index(peer) if peer in preferred else NODES

@@ -1,0 +1,278 @@
+"""Sends rows of event types to the hosts of their logical nodes, and keeps them until they are safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import polars as pl
+
+from agent.runtime.keyed.hosting.layout import NOWHERE, ROUTES, GraphLayout, TypeLayout, groups_by_host
+from agent.runtime.keyed.hosting.options import Ints, KeyedOptions
+from agent.runtime.keyed.hosting.rows.outgoing import NEVER, Piece, RowSession, piece_of
+from agent.runtime.keyed.logical_nodes import NODES
+from overlay import Peer
+
+WINDOW = 32
+"""Batches of one session that may be under way."""
+SESSION_BITS = 24
+ASK_AGAIN_S = 0.5
+"""Time after which the host of a node is asked for again."""
+UNKNOWN = -1
+
+Deliver = Callable[[Peer, TypeLayout, RowSession, int, int, pl.DataFrame, float], None]
+"""Sends one batch: its number, the rows before it and its rows."""
+
+
+class Emitter:
+    """Knows the hosts of logical nodes, and has a session for each host and type.
+
+    Rows of guaranteed types are kept until they are safe, and sent again, in order, in a new session, when a host has
+    changed or a batch was lost. Rows for nodes without a known host wait.
+    """
+
+    def __init__(self, layout: GraphLayout, options: KeyedOptions, deliver: Deliver) -> None:
+        self._layout, self._options, self._deliver = layout, options, deliver
+        self.peers: list[Peer] = []
+        self._indices: dict[Peer, int] = {}
+        self.host_of: Ints = np.full(NODES, UNKNOWN, np.int16)
+        self.epochs: Ints = np.zeros(NODES, np.int64)
+        self.denied: Ints = np.zeros(NODES, np.int64)
+        self._asked: dict[int, float] = {}
+        self._sessions: dict[tuple[int, int], RowSession] = {}
+        self._waiting: list[list[Piece]] = [[] for _ in layout.types]
+        self._serial = options.incarnation << SESSION_BITS
+        self.null_keys = self.sent_rows = self.sent_bytes = self.lost = self.resent = 0
+        self.progress_at = 0.0
+
+    # Rows in.
+
+    def emit(self, type_: TypeLayout, rows: pl.DataFrame, now: float) -> None:
+        """Sends rows to the nodes of all routes of their type, in their order."""
+        if type_.routes and rows.height:
+            self.null_keys += self._dispatch(type_, type_.numbered(rows), now)
+
+    def _dispatch(self, type_: TypeLayout, rows: pl.DataFrame, now: float) -> int:
+        """Puts rows into sessions; returns how many places have no node."""
+        nodes = type_.nodes(rows)
+        for host, places, bits in groups_by_host(nodes, self.host_of):
+            part = rows if len(places) == rows.height and bits is None else rows[places]
+            if bits is not None:
+                part = part.with_columns(pl.Series(ROUTES, bits, dtype=pl.Int64))
+            if host == UNKNOWN:
+                self._waiting[type_.place].append(piece_of(part))
+                self._want(nodes[nodes != NOWHERE], now)
+            else:
+                self._session(host, type_, now).add(piece_of(part), now)
+        missing = nodes == NOWHERE
+        if len(type_.routes) > 1 and missing.any():
+            full = rows[ROUTES].to_numpy()
+            missing &= (full[None, :] >> np.arange(len(type_.routes))[:, None]) & 1 == 1
+        return int(missing.sum())
+
+    def _want(self, nodes: Ints, now: float) -> None:
+        for node in np.unique(nodes[self.host_of[nodes] == UNKNOWN]).tolist():
+            self._asked.setdefault(node, now)
+
+    def _session(self, host: int, type_: TypeLayout, now: float) -> RowSession:
+        found = self._sessions.get((host, type_.place))
+        if found is None:
+            self._serial += 1
+            found = self._sessions[host, type_.place] = RowSession(
+                host, type_.place, self._serial, keeps=type_.guaranteed
+            )
+            found.progress_at = now
+        return found
+
+    # Hosts.
+
+    def index_of(self, peer: Peer) -> int:
+        """The place of a peer among those known here."""
+        if (found := self._indices.get(peer)) is None:
+            found = self._indices[peer] = len(self.peers)
+            self.peers.append(peer)
+        return found
+
+    def host(self, node: int) -> Peer | None:
+        """The host of a node, as far as this emitter knows."""
+        found = int(self.host_of[node])
+        return self.peers[found] if found != UNKNOWN else None
+
+    def learn(self, hosts: Mapping[int, tuple[int, Peer]], now: float) -> None:
+        """Learns the epochs and hosts of nodes; older ones are ignored."""
+        changed: dict[int, int] = {}
+        for node, (epoch, peer) in hosts.items():
+            if epoch >= self.epochs[node] and self.host_of[node] != UNKNOWN:
+                self._asked.pop(node, None)
+            if epoch > self.epochs[node] or (self.host_of[node] == UNKNOWN and epoch > self.denied[node]):
+                self.epochs[node] = max(epoch, int(self.epochs[node]))
+                changed[node] = self.index_of(peer)
+                self._asked.pop(node, None)
+        if changed:
+            self._change(np.array(list(changed)), np.array(list(changed.values()), np.int16), now)
+
+    def forget(self, nodes: list[int], now: float, *, denied: bool = False) -> None:
+        """Takes the hosts of nodes for unknown. `denied`: the host itself says that it is none."""
+        if denied:
+            self.denied[nodes] = self.epochs[nodes]
+        known = [node for node in nodes if self.host_of[node] != UNKNOWN]
+        if known:
+            self._change(np.array(known), np.full(len(known), UNKNOWN, np.int16), now)
+
+    def _change(self, nodes: Ints, hosts: Ints, now: float) -> None:
+        before = self.host_of[nodes]
+        moved = before != hosts
+        affected = set(np.unique(before[moved]).tolist())
+        self.host_of[nodes] = hosts
+        for key in [key for key in self._sessions if key[0] in affected]:
+            self._restart(key, now)
+        if UNKNOWN in affected:
+            for type_ in self._layout.types:
+                waiting, self._waiting[type_.place] = self._waiting[type_.place], []
+                self._again(type_, [piece.rows for piece in waiting], now)
+
+    def failed(self, peer: Peer, now: float) -> None:
+        """Takes the nodes of a dead host for unknown. Rows under way to it that nobody keeps are lost."""
+        if (index := self._indices.get(peer)) is None:
+            return
+        self.forget(np.flatnonzero(self.host_of == index).tolist(), now)
+        for key in [key for key in self._sessions if key[0] == index]:
+            self.lost += 0 if self._sessions[key].keeps else self._sessions[key].under_way
+            self._restart(key, now, ends=True)
+
+    def _restart(self, key: tuple[int, int], now: float, *, ends: bool = False) -> None:
+        """Sends what is kept in a session again, by today's hosts, in a new session."""
+        session, type_ = self._sessions[key], self._layout.types[key[1]]
+        if session.keeps or ends:
+            del self._sessions[key]
+            frames = session.frames()
+            self.resent += session.under_way if session.keeps else 0
+        else:
+            frames = session.take_buffer()
+        self._again(type_, frames, now)
+
+    def _again(self, type_: TypeLayout, frames: list[pl.DataFrame], now: float) -> None:
+        if frames:
+            self._dispatch(type_, pl.concat(frames), now)
+
+    # Answers.
+
+    def credit(self, place: int, peer: Peer, session: int, received: int, done: int, now: float) -> bool:
+        """Learns how far a host has come; False if it is not one of today's sessions."""
+        found = self._found(place, peer, session)
+        if found is None:
+            return False
+        found.credit(done if found.keeps else received, now)
+        self.progress_at = now
+        return True
+
+    def reset(self, place: int, peer: Peer, session: int, done: int, elsewhere: list[int], now: float) -> bool:
+        """A host has ended a session: sends anew what it has not committed."""
+        found = self._found(place, peer, session)
+        if found is None:
+            return False
+        found.credit(done, now)
+        index = self._indices[peer]
+        moved = [node for node in elsewhere if self.host_of[node] == index]
+        self.forget(moved, now, denied=True)
+        if self._sessions.get((index, place)) is found:
+            self._restart((index, place), now, ends=True)
+        return True
+
+    def _found(self, place: int, peer: Peer, session: int) -> RowSession | None:
+        found = self._sessions.get((self._indices.get(peer, UNKNOWN), place))
+        return found if found is not None and found.number == session else None
+
+    # Time.
+
+    def tick(self, now: float) -> None:
+        """Cuts what is due, and begins sessions anew that nobody answers."""
+        for key, session in list(self._sessions.items()):
+            if session.sent and now - session.progress_at >= self._options.resend_s:
+                self._doubt(session.host, now)
+                if session.keeps:
+                    self._restart(key, now)
+                else:
+                    self._cut(session, now)  # tells the host how much it has missed
+                    session.progress_at = now
+        for session in list(self._sessions.values()):
+            self._send_due(session, now)
+
+    def _doubt(self, host: int, now: float) -> None:
+        """Asks anew for the host of nodes whose host does not answer."""
+        for node in np.flatnonzero(self.host_of == host).tolist():
+            self._asked.setdefault(node, now)
+
+    def flush(self, now: float) -> None:
+        """Sends full batches at once."""
+        for session in list(self._sessions.values()):
+            if session.buffered >= self._options.batch_rows:
+                self._send_due(session, now)
+
+    def _send_due(self, session: RowSession, now: float) -> None:
+        while session.buffered and len(session.sent) < WINDOW:
+            is_due = session.since is not None and now >= session.since + self._options.cut_s
+            if session.buffered < self._options.batch_rows and not is_due:
+                return
+            self._cut(session, now)
+
+    def _cut(self, session: RowSession, now: float) -> None:
+        number, before, rows = session.cut(self._options.batch_rows, now)
+        type_ = self._layout.types[session.place]
+        rows = type_.schema.to_frame() if rows is None else rows
+        self.sent_rows += rows.height
+        self._deliver(self.peers[session.host], type_, session, number, before, rows, now)
+
+    def next_timer(self) -> float | None:
+        """The time of the next batch, question or repetition."""
+        due: list[float] = []
+        for session in self._sessions.values():
+            if session.since is not None and len(session.sent) < WINDOW:
+                due.append(session.since + self._options.cut_s)
+            if session.sent:
+                due.append(session.progress_at + self._options.resend_s)
+        due.extend(self._asked.values())
+        return min(due, default=None)
+
+    def questions(self, now: float) -> list[int]:
+        """The nodes whose hosts are to be asked for now."""
+        due = [node for node, at in self._asked.items() if at <= now]
+        for node in due:
+            self._asked[node] = now + ASK_AGAIN_S
+        return due
+
+    # Views.
+
+    def pending(self, place: int) -> tuple[int, int]:
+        """The rows and bytes of a type that wait or are under way."""
+        sessions = [one for key, one in self._sessions.items() if key[1] == place]
+        rows = sum(piece.rows.height for piece in self._waiting[place])
+        return rows + sum(one.buffered + one.under_way for one in sessions), sum(one.bytes for one in sessions)
+
+    def has_room(self, place: int) -> bool:
+        """Whether more rows of a type may be emitted."""
+        rows, size = self.pending(place)
+        return rows < self._options.pending_rows_max and size < self._options.pending_bytes_max
+
+    def lowest(self, place: int) -> int:
+        """The lowest time among the rows of a type that wait or are under way."""
+        waiting = min((piece.lowest for piece in self._waiting[place]), default=NEVER)
+        return min([waiting, *(one.lowest for key, one in self._sessions.items() if key[1] == place)])
+
+    def kept(self, place: int) -> list[pl.DataFrame]:
+        """All rows of a guaranteed type that are not safe yet."""
+        frames = [piece.rows for piece in self._waiting[place]]
+        for key, session in self._sessions.items():
+            if key[1] == place:
+                frames.extend(session.frames())
+        return [frame for frame in frames if frame.height]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits or is under way."""
+        return all(self.pending(one.place)[0] == 0 for one in self._layout.types)
+
+    @property
+    def sessions(self) -> Iterator[RowSession]:
+        """Today's sessions."""
+        return iter(self._sessions.values())

@@ -1,0 +1,74 @@
+"""Streams of rows from emitters: their numbers, and how far their rows are safe."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from overlay import Peer
+
+SESSIONS_MAX = 1 << 14
+"""Streams that one agent takes at once; others are refused."""
+
+
+class RowStream:
+    """Batches of one type from one emitter, under one session.
+
+    `waits`: for batches that are not safe yet, their number and the commit that makes them so.
+    """
+
+    def __init__(self, peer: Peer, place: int, session: int) -> None:
+        self.peer, self.place, self.session = peer, place, session
+        self.next = self.rows = self.done = 0
+        self.is_over = False
+        self.told = (0, 0, 1.0)
+        self.waits: deque[tuple[int, int]] = deque()
+
+    def took(self, rows: int, commit: int | None) -> None:
+        """The next batch has come; it is safe once the commit is."""
+        if commit is None and not self.waits:
+            self.done = self.next + 1
+        else:
+            self.waits.append((self.next, commit or 0))
+        self.next += 1
+        self.rows += rows
+
+    def committed(self, commit: int) -> None:
+        """Learns that all commits up to one are safe."""
+        while self.waits and self.waits[0][1] <= commit:
+            self.done = self.waits.popleft()[0] + 1
+
+
+class Streams:
+    """All streams that come here, and those to whom something is to be told."""
+
+    def __init__(self) -> None:
+        self._all: dict[tuple[Peer, int], RowStream] = {}
+        self.refused = 0
+
+    def of(self, peer: Peer, place: int, session: int) -> RowStream | None:
+        """The stream of a batch; None where it is of one that is over, or there are too many."""
+        found = self._all.get((peer, place))
+        if found is not None and found.session >= session:
+            return found if found.session == session else None
+        if found is None and len(self._all) >= SESSIONS_MAX:
+            self.refused += 1
+            return None
+        found = self._all[peer, place] = RowStream(peer, place, session)
+        return found
+
+    def committed(self, commit: int) -> None:
+        """Learns that all commits up to one are safe."""
+        for stream in self._all.values():
+            stream.committed(commit)
+
+    def untold(self, share: float) -> list[RowStream]:
+        """The streams whose emitters do not know how far they are."""
+        return [one for one in self._all.values() if not one.is_over and one.told != (one.next, one.done, share)]
+
+    def failed(self, peer: Peer) -> None:
+        """Forgets the streams of a dead emitter."""
+        for key in [key for key in self._all if key[0] == peer]:
+            del self._all[key]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self._all.values())

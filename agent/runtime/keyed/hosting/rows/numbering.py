@@ -1,0 +1,73 @@
+"""Numbers the events that elements emit, the same when the same input is processed again."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+import numpy as np
+import polars as pl
+
+from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
+from agent.runtime.keyed.hosting.options import Ints
+from agent.runtime.keyed.logical_nodes import NODES
+from overlay import Id
+
+NODE_BITS = 10
+RANK_BITS = 10
+EVENT_BITS = 20
+"""Low bits of the number of an event of a source: events that come of it are numbered in them."""
+_RANKS = 1 << RANK_BITS
+
+
+def channel_of(element: int, nodes: Ints) -> Ints:
+    """The channels of a keyed element in its logical nodes."""
+    return (np.int64(element) << NODE_BITS) | nodes.astype(np.int64)
+
+
+def source_channel(node_id: Id, place: int) -> int:
+    """The channel of an agent's source; its low bits rank it among channels, the same for all agents."""
+    return _negative(f"{node_id:032x}", place % _RANKS)
+
+
+@lru_cache(maxsize=1 << 14)
+def derived_channel(parent: int, element: int, place: int) -> int:
+    """The channel of events that a keyless element emits for those of another channel, of the type at a place."""
+    rank = ((-1 - parent) % _RANKS * 67 + element * 3 + place + 64) % _RANKS if parent < 0 else element
+    return _negative(f"{parent}/{element}/{place}", rank)
+
+
+def _negative(text: str, rank: int) -> int:
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return -1 - ((int.from_bytes(digest, "big") >> (1 + RANK_BITS)) << RANK_BITS | rank)
+
+
+def rank() -> pl.Expr:
+    """The rank of the channel of each row: those of sources first, the same on any number of agents."""
+    source = pl.col(SOURCE)
+    return pl.when(source < 0).then((-1 - source) % _RANKS).otherwise(source + _RANKS)
+
+
+def number_keyed(element: int, rows: pl.DataFrame, next_seq: Ints) -> pl.DataFrame:
+    """Gives rows that a keyed element has emitted their channels and numbers. O(rows)."""
+    nodes = rows[NODE].to_numpy().astype(np.int64)
+    order = np.argsort(nodes, kind="stable")
+    ordered = nodes[order]
+    firsts = np.searchsorted(ordered, ordered)
+    seqs = np.empty(len(nodes), np.int64)
+    seqs[order] = next_seq[ordered] + np.arange(len(nodes)) - firsts
+    next_seq += np.bincount(nodes, minlength=NODES)
+    return rows.with_columns(pl.Series(SOURCE, channel_of(element, nodes)), pl.Series(SEQ, seqs)).drop(NODE)
+
+
+def number_keyless(element: int, place: int, rows: pl.DataFrame) -> pl.DataFrame:
+    """Gives rows that a keyless element has emitted, with @source and @seq of the event of each, their own."""
+    event = pl.col(SEQ) // (1 << EVENT_BITS)
+    numbered = rows.with_columns(
+        (event * (1 << EVENT_BITS) + pl.int_range(pl.len(), dtype=pl.Int64).over(SOURCE, event)).alias(SEQ)
+    )
+    different = numbered[SOURCE].unique()
+    channels = [derived_channel(parent, element, place) for parent in different.to_list()]
+    return numbered.with_columns(
+        pl.col(SOURCE).replace_strict(different, pl.Series(channels, dtype=pl.Int64), return_dtype=pl.Int64)
+    ).drop(NODE, strict=False)

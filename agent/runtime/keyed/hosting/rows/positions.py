@@ -1,0 +1,131 @@
+"""The number of the last row that each logical node has taken from each channel, on each route."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
+from agent.runtime.keyed.hosting.options import Ints
+from agent.runtime.keyed.logical_nodes import NODES
+
+CHANNELS_MAX = 1 << 14
+"""Channels from which one route takes rows; rows of others are refused."""
+ROUTE = "@route"
+SCHEMA = pl.Schema({ROUTE: pl.Int64(), NODE: pl.Int64(), SOURCE: pl.Int64(), SEQ: pl.Int64()})
+
+
+class TooManyChannelsError(Exception):
+    """Rows come from more channels than one job can have."""
+
+
+class _Route:
+    """A table of channels × nodes."""
+
+    def __init__(self, elements: int) -> None:
+        self.table: Ints = np.full((16, NODES), -1, np.int64)
+        self.channels: list[int] = []
+        self._of_element: Ints = np.full(elements * NODES, -1, np.int32)
+        self._others: dict[int, int] = {}
+
+    def lines(self, channels: Ints) -> Ints:
+        """The line of each row's channel in the table."""
+        own = channels >= 0
+        if own.all():
+            found = self._of_element[channels]
+            if (found < 0).any():
+                for channel in np.unique(channels[found < 0]).tolist():
+                    self._of_element[channel] = self._new(channel)
+                found = self._of_element[channels]
+            return found
+        if own.any():
+            found = np.empty(len(channels), np.int32)
+            found[own], found[~own] = self.lines(channels[own]), self.lines(channels[~own])
+            return found
+        different, inverse = np.unique(channels, return_inverse=True)
+        return np.array([self._other(channel) for channel in different.tolist()], np.int32)[inverse]
+
+    def _other(self, channel: int) -> int:
+        if (line := self._others.get(channel)) is None:
+            line = self._others[channel] = self._new(channel)
+        return line
+
+    def _new(self, channel: int) -> int:
+        line = len(self.channels)
+        if line >= CHANNELS_MAX:
+            raise TooManyChannelsError
+        if line == len(self.table):
+            self.table = np.concatenate([self.table, np.full_like(self.table, -1)])
+        self.channels.append(channel)
+        return line
+
+
+class Positions:
+    """Tells rows that have not come yet from those that have."""
+
+    def __init__(self, routes: int, elements: int) -> None:
+        self._elements = elements
+        self._routes = [_Route(elements) for _ in range(routes)]
+        self._changed: list[pl.DataFrame] = []
+
+    def fresh(self, route: int, nodes: Ints, channels: Ints, seqs: Ints) -> Ints:
+        """The places of the rows that are new to their nodes; they are known from now on. O(rows)."""
+        if ((channels < 0) | (channels < self._elements * NODES)).all() and (nodes >= 0).all():
+            found = self._routes[route]
+            lines = found.lines(channels)
+            is_new = seqs > found.table[lines, nodes]
+            if is_new.all():
+                np.maximum.at(found.table, (lines, nodes), seqs)
+                places = np.arange(len(seqs))
+            else:
+                places = np.flatnonzero(is_new)
+                np.maximum.at(found.table, (lines[places], nodes[places]), seqs[places])
+            self._note(route, nodes[places], channels[places], seqs[places])
+            return places
+        raise TooManyChannelsError
+
+    def _note(self, route: int, nodes: Ints, channels: Ints, seqs: Ints) -> None:
+        columns = {NODE: nodes.astype(np.int64), SOURCE: channels, SEQ: seqs}
+        if len(seqs):
+            self._changed.append(pl.DataFrame(columns).select(pl.lit(route, pl.Int64).alias(ROUTE), *columns))
+            if len(self._changed) >= 64:
+                self._changed = [compact_positions(self._changed)]
+
+    def take_changes(self) -> pl.DataFrame:
+        """The positions that have changed since the last call."""
+        changed, self._changed = self._changed, []
+        return compact_positions(changed)
+
+    def of(self, nodes: Ints) -> pl.DataFrame:
+        """All positions of some nodes."""
+        frames = []
+        for number, route in enumerate(self._routes):
+            lines, places = np.nonzero(route.table[: len(route.channels)][:, nodes] >= 0)
+            channels = np.array(route.channels, np.int64)[lines]
+            seqs = route.table[lines, nodes[places]]
+            columns = {NODE: nodes[places].astype(np.int64), SOURCE: channels, SEQ: seqs}
+            frames.append(pl.DataFrame(columns).select(pl.lit(number, pl.Int64).alias(ROUTE), *columns))
+        return pl.concat(frames) if frames else SCHEMA.to_frame()
+
+    def put(self, frame: pl.DataFrame) -> None:
+        """Takes positions of nodes that come here."""
+        for number, route in enumerate(self._routes):
+            part = frame.filter(pl.col(ROUTE) == number)
+            if part.height:
+                lines = route.lines(part[SOURCE].to_numpy())
+                np.maximum.at(route.table, (lines, part[NODE].to_numpy()), part[SEQ].to_numpy())
+
+    def drop(self, nodes: Ints) -> None:
+        """Forgets nodes."""
+        for route in self._routes:
+            route.table[:, nodes] = -1
+        if self._changed and len(nodes):
+            kept = pl.Series(nodes, dtype=pl.Int64).implode()
+            self._changed = [frame.filter(~pl.col(NODE).is_in(kept)) for frame in self._changed]
+
+
+def compact_positions(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """The last number of each route, node and channel."""
+    if not frames:
+        return SCHEMA.to_frame()
+    return pl.concat(frames).group_by(ROUTE, NODE, SOURCE).agg(pl.col(SEQ).max())

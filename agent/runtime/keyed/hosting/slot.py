@@ -1,0 +1,162 @@
+"""All elements of one prototype here: the calls that wait for their runtime, in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, ElementRuntime, Emitted, Tables
+from agent.runtime.keyed.hosting.options import Bools, Ints
+from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+
+CALLS_MAX = 4
+"""Calls of one runtime that may be under way."""
+MERGED_ROWS_MAX = 16_384
+"""Rows that are given to a runtime in one call, where several batches wait."""
+BEGINNING = -(2**62)
+"""A time before all others."""
+
+
+class _Call(NamedTuple):
+    """A call that waits. `lowest`: the lowest time of its rows."""
+
+    start: Callable[[], None]
+    type: str | None = None
+    rows: pl.DataFrame | None = None
+    lowest: int = NEVER
+    has_answer: bool = True
+
+
+class ElementSlot:
+    """A runtime with its queue. `may_run`: whether what it emits has room; `on_emitted` takes that."""
+
+    def __init__(
+        self,
+        place: int,
+        runtime: ElementRuntime,
+        may_run: Callable[[], bool],
+        on_emitted: Callable[[ElementSlot, list[Emitted]], None],
+    ) -> None:
+        self.place, self.runtime = place, runtime
+        self.events = self.emitted = 0
+        self.applied = self.asked = BEGINNING
+        self.next_seq: Ints = np.zeros(1024, np.int64)
+        self._may_run, self._on_emitted = may_run, on_emitted
+        self._queue: deque[_Call] = deque()
+        self._under_way: deque[int] = deque()
+        self._is_running = False
+
+    # Calls.
+
+    def rows(self, type_: str, rows: pl.DataFrame) -> None:
+        """Gives the elements rows of a type."""
+        lowest = rows[EVENT_TIME].min()
+        self._queue.append(_Call(_nothing, type_, rows, lowest if isinstance(lowest, int) else NEVER))
+
+    def advance(self, watermark_ms: int) -> None:
+        """Lets the elements act on event time."""
+        if watermark_ms > self.asked:
+            self.asked = watermark_ms
+            self._queue.append(_Call(lambda: self.runtime.advance(watermark_ms, self._advanced(watermark_ms))))
+
+    def cut(self, done: Callable[[Tables], None]) -> None:
+        """Takes what has changed, at this place in the order of calls."""
+        self._queue.append(_Call(lambda: self.runtime.take_changes(self._answered(done))))
+
+    def states(self, nodes: list[int], done: Callable[[Tables], None]) -> None:
+        """Takes whole states, at this place in the order of calls."""
+        self._queue.append(_Call(lambda: self.runtime.states(nodes, self._answered(done))))
+
+    def then(self, act: Callable[[], None]) -> None:
+        """Does something that needs no answer, at this place in the order of calls."""
+        self._queue.append(_Call(act, has_answer=False))
+
+    def repeat(self, watermark_ms: int) -> None:
+        """Makes the elements act again on time from this one on: nodes have come that have not."""
+        self.applied, self.asked = min(self.applied, watermark_ms), min(self.asked, watermark_ms)
+
+    def run(self) -> None:
+        """Starts as many calls as may be under way."""
+        if self._is_running:
+            return
+        self._is_running = True
+        try:
+            while self._queue and len(self._under_way) < CALLS_MAX and self._may_run():
+                self._start()
+        finally:
+            self._is_running = False
+
+    def _start(self) -> None:
+        call = self._queue.popleft()
+        if call.rows is None or call.type is None:
+            if call.has_answer:
+                self._under_way.append(NEVER)
+            call.start()
+            return
+        frames, lowest, count = [call.rows], call.lowest, call.rows.height
+        while self._queue and self._queue[0].type == call.type and count < MERGED_ROWS_MAX:
+            other = self._queue.popleft()
+            assert other.rows is not None
+            frames.append(other.rows)
+            lowest, count = min(lowest, other.lowest), count + other.rows.height
+        rows = pl.concat(frames) if len(frames) > 1 else frames[0]
+        self.events += count
+        self._under_way.append(lowest)
+        self.runtime.process(call.type, rows, self._processed)
+
+    def forget(self, gone: Bools) -> None:
+        """Drops waiting rows of nodes that are elsewhere now."""
+        for place, call in enumerate(self._queue):
+            if call.rows is not None:
+                kept = call.rows.filter(pl.Series(~gone[call.rows[NODE].to_numpy()]))
+                self._queue[place] = call._replace(rows=kept)
+
+    # Answers.
+
+    def _processed(self, emitted: list[Emitted]) -> None:
+        self._on_emitted(self, emitted)
+        self._under_way.popleft()
+        self.run()
+
+    def _advanced(self, watermark_ms: int) -> Callable[[list[Emitted]], None]:
+        def done(emitted: list[Emitted]) -> None:
+            self._on_emitted(self, emitted)
+            self.applied = watermark_ms
+            self._under_way.popleft()
+            self.run()
+
+        return done
+
+    def _answered(self, done: Callable[[Tables], None]) -> Callable[[Tables], None]:
+        def answered(tables: Tables) -> None:
+            self._under_way.popleft()
+            done(tables)
+            self.run()
+
+        return answered
+
+    # Views.
+
+    @property
+    def lowest(self) -> int:
+        """The lowest time of rows that wait or are under way."""
+        waiting = min((call.lowest for call in self._queue), default=NEVER)
+        return min(waiting, min(self._under_way, default=NEVER))
+
+    @property
+    def queued(self) -> int:
+        """The rows that wait."""
+        return sum(call.rows.height for call in self._queue if call.rows is not None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits or is under way."""
+        return not self._queue and not self._under_way
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,164 @@
+"""Event time at one agent: what it may still send, and what it hears of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+import numpy as np
+
+from agent.runtime.keyed.hosting.host import Host
+from agent.runtime.keyed.hosting.layout import GraphLayout
+from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
+from agent.runtime.keyed.hosting.rows.emitter import Emitter
+from agent.runtime.keyed.hosting.rows.numbering import derived_channel
+from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+from agent.runtime.keyed.hosting.slot import BEGINNING
+from agent.runtime.keyed.hosting.time.master_times import ALIVE_S, REPORT_S, MasterTimes
+from agent.runtime.messages.elements import ElementTimeReport, ElementTimes
+from agent.runtime.model.fields import Message
+from overlay import Id, Peer
+
+Send = Callable[[Peer, Message, float], None]
+
+
+class Commits(Protocol):
+    """Tells what commits hold back."""
+
+    app_id: Id
+
+    def lowest(self, name: str) -> int:
+        """The lowest time of events of a type that are not committed yet."""
+        ...
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be committed or moved."""
+        ...
+
+
+class EventTime:
+    """Reports to the master, and takes its times; at the master, adds reports up."""
+
+    def __init__(
+        self, layout: GraphLayout, options: KeyedOptions, emitter: Emitter, host: Host, commits: Commits
+    ) -> None:
+        self._layout, self._options, self._emitter, self._host, self._commits = layout, options, emitter, host, commits
+        self._sources = {layout.by_name[name].place: BEGINNING for name in layout.sources}
+        self._master: Peer | None = None
+        self._roster: tuple[Peer, ...] = ()
+        self._adding = MasterTimes(layout, is_bounded=options.bounded)
+        self._serial = self._seen = 0
+        self._at = -ALIVE_S
+        self._last: tuple[object, ...] = ()
+        self.times = [BEGINNING] * len(layout.types)
+        self.is_quiet = False
+        self._told_at = 0.0
+
+    def source(self, place: int, watermark_ms: int) -> None:
+        """The watermark of a source here."""
+        self._sources[place] = max(self._sources[place], watermark_ms)
+
+    def end(self, place: int) -> None:
+        """A source here has ended."""
+        self._sources[place] = NEVER
+
+    def members(self, peers: Collection[Peer], master: Peer) -> None:
+        """Learns who reports, and to whom."""
+        self._master, self._roster = master, tuple(peers)
+        self._adding.members(peers)
+
+    def reported(self, peer: Peer, report: ElementTimeReport) -> bool:
+        """Takes a report of an agent, as the master does."""
+        self._adding.report(peer, report)
+        return True
+
+    def heard(self, message: ElementTimes, wall_ms: int) -> bool:  # noqa: ARG002
+        """Takes the times of all."""
+        if len(message.times) != len(self.times) or message.serial < self._seen:
+            return False
+        self._seen = message.serial
+        self.times = [max(old, new) for old, new in zip(self.times, message.times, strict=True)]
+        self.is_quiet |= message.is_quiet
+        self._host.advance(self.times)
+        return True
+
+    def tick(self, now: float, wall_ms: int, send: Send, ring: Ring) -> None:
+        """Reports, and at the master tells all."""
+        if self._master is None or not self._options.needs_time:
+            return
+        if now >= self._at + REPORT_S:
+            self._report(now, send)
+        if self._master == ring.me and (self._adding.add_up(wall_ms) or now >= self._told_at + ALIVE_S):
+            self._told_at = now
+            message = ElementTimes(
+                self._commits.app_id, self._adding.serial, list(self._adding.times), self._adding.is_quiet
+            )
+            ring.multicast(message, now)
+            self.heard(message, wall_ms)
+
+    def _report(self, now: float, send: Send) -> None:
+        assert self._master is not None
+        host = self._host
+        sources_ended = all(time >= NEVER for time in self._sources.values())
+        is_idle = sources_ended and self._emitter.is_empty and host.is_idle and self._commits.is_idle
+        hosted = np.packbits(host.owned, bitorder="little").tobytes()
+        events = sum(slot.events + slot.emitted for slot in host.slots.values())
+        lowest = self.lowest()
+        content = (lowest, hosted, events, is_idle, self._seen)
+        wants_more = self._options.bounded and is_idle and not self.is_quiet
+        if content == self._last and now < self._at + (4 * REPORT_S if wants_more else ALIVE_S):
+            return
+        self._last, self._at = content, now
+        self._serial += 1
+        report = ElementTimeReport(
+            self._commits.app_id, self._serial, lowest, hosted, events + self._emitter.sent_rows, is_idle, self._seen
+        )
+        send(self._master, report, now)
+
+    def lowest(self) -> list[int]:
+        """For each type the lowest time of events that may still be sent from here."""
+        made: dict[str, int] = {}
+        graph = self._layout.graph
+        for name in graph.order:
+            place = self._layout.by_name[name].place
+            times = [self._sources.get(place, NEVER)]
+            for element in graph.emitters(name):
+                at = graph.index(element.name)
+                if at in self._host.keyed:
+                    times.append(self._host.lowest(at))
+                else:
+                    times.extend(made.get(one, NEVER) for one in self._layout.inputs(at))
+                    times.append(self._host.slots[at].lowest)
+            made[name] = min(times)
+        return [
+            max(
+                BEGINNING,
+                min(
+                    NEVER,
+                    made[one.name],
+                    self._emitter.lowest(one.place),
+                    self._host.collected_lowest(one.name),
+                    self._commits.lowest(one.name),
+                ),
+            )
+            for one in self._layout.types
+        ]
+
+    def family(self, source: int) -> list[int]:
+        """A channel of a source, and those that elements without keys derive from it."""
+        found = [source]
+        keyless = [place for place in self._host.slots if place not in self._host.keyed]
+        for parent in found:
+            for place in keyless:
+                for name in self._layout.graph.emits(self._layout.elements[place]):
+                    derived = derived_channel(parent, place, self._layout.by_name[name].place)
+                    if derived not in found and len(found) < 256:
+                        found.append(derived)
+        return found
+
+    def next_timer(self) -> float | None:
+        """The time of the next report."""
+        if self._master is None or not self._options.needs_time:
+            return None
+        return self._at + (REPORT_S if not self.is_quiet else ALIVE_S)
