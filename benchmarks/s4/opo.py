@@ -16,6 +16,7 @@ from benchmarks.environment import ROOT
 from benchmarks.report import Comparison, reaching, smaller, within
 from elf.optimization import EQUAL, Comparator, MeasuredSlot, NelderMead, PairedTest, Parameter
 
+from .lines import NAME
 from .opo_chart import write_trajectories
 from .opo_site import Site
 
@@ -73,7 +74,7 @@ def run(quick: bool = False) -> list[Comparison]:
                 for seed in seeds
             ]
             median = statistics.median(one.gained for one in others)
-            report.append(Comparison("s4.opo", f"{name}, {slots} slots, {label}: median share of the gain", median, ""))
+            report.append(Comparison(NAME, f"{name}, {slots} slots, {label}: median share of the gain", median, ""))
     if not quick:
         write_trajectories(kept, TRAJECTORIES)
     return [*report, *_equals(EQUALS), *([] if quick else _equals(MANY_EQUALS)), *_costs(200 if quick else 1_000)]
@@ -105,9 +106,9 @@ def _gains(name: str, runs: Sequence[Trajectory], target: float) -> list[Compari
     shares = sorted(one.gained for one in runs)
     tenth = shares[len(shares) // 10]
     return [
-        reaching("s4.opo", f"{name}: median share of the gain", statistics.median(shares), "", target),
-        Comparison("s4.opo", f"{name}: share of the gain, lowest tenth", tenth, ""),
-        reaching("s4.opo", f"{name}: share of the gain, worst of {len(shares)} seeds", shares[0], "", 0.0),
+        reaching(NAME, f"{name}: median share of the gain", statistics.median(shares), "", target),
+        Comparison(NAME, f"{name}: share of the gain, lowest tenth", tenth, ""),
+        reaching(NAME, f"{name}: share of the gain, worst of {len(shares)} seeds", shares[0], "", 0.0),
     ]
 
 
@@ -121,8 +122,8 @@ def _equals(count: int) -> list[Comparison]:
     error = 2.576 * math.sqrt(ALPHA * (1 - ALPHA) / count)
     case = f"{count:,} comparisons of equals"
     return [
-        smaller("s4.opo", f"{case}: told apart", found, "", "p < 0.05 at every look", naive),
-        within("s4.opo", f"{case}: distance of that from alpha {ALPHA:g}", abs(found - ALPHA), "", error),
+        smaller(NAME, f"{case}: told apart", found, "", "p < 0.05 at every look", naive),
+        within(NAME, f"{case}: distance of that from alpha {ALPHA:g}", abs(found - ALPHA), "", error),
     ]
 
 
@@ -139,8 +140,8 @@ def _costs(count: int) -> list[Comparison]:
         naive_took, naive_found = _effort(NaiveTest, percent, count)
         rival = "p < 0.05 at every look"
         case = f"a difference of {percent:g} %"
-        report.append(smaller("s4.opo", f"{case}: slots until the verdict", took, "slots", rival, naive_took))
-        report.append(Comparison("s4.opo", f"{case}: found", found, "", rival, naive_found, found / naive_found))
+        report.append(smaller(NAME, f"{case}: slots until the verdict", took, "slots", rival, naive_took))
+        report.append(Comparison(NAME, f"{case}: found", found, "", rival, naive_found, found / naive_found))
     return report
 
 

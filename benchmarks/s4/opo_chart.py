@@ -47,8 +47,7 @@ def _rounded(steps: Sequence[tuple[int, tuple[float, ...], float]]) -> list[tupl
 
 def _panel(case: str, group: Sequence[Steps], number: int) -> list[str]:
     top, last = number * PANEL_HEIGHT + 30, max(one.steps[-1][0] for one in group)
-    places = range(0, last + 1, max(1, last // 336))
-    shares = [[_share_at(one.steps, slot) for slot in places] for one in group]
+    shares = [[_share_at(one.steps, slot) for slot in range(last + 1)] for one in group]
     median = [sorted(column)[len(column) // 2] for column in zip(*shares, strict=True)]
     bottom = top + PLOT_HEIGHT
     return [
@@ -57,19 +56,26 @@ def _panel(case: str, group: Sequence[Steps], number: int) -> list[str]:
         f'<path d="M{LEFT},{top}V{bottom}H{LEFT + PLOT_WIDTH}" fill="none" stroke="black"/>',
         *(f'<text x="{LEFT - 6}" y="{_y(at, top) + 4}" text-anchor="end">{at:g}</text>' for at in (0, 0.5, 1)),
         *(
-            f'<text x="{LEFT + PLOT_WIDTH * slot // last}" y="{bottom + 18}" text-anchor="middle">{slot}</text>'
+            f'<text x="{_x(slot, last)}" y="{bottom + 18}" text-anchor="middle">{slot}</text>'
             for slot in range(0, last + 1, last // 4)
         ),
-        *(_curve(places, values, top, last, COLOUR, 0.6) for values in shares),
-        _curve(places, median, top, last, MEDIAN_COLOUR, 2.5),
+        *(_curve([(slot, gained) for slot, _, gained in one.steps], top, last, COLOUR, 0.6) for one in group),
+        _curve(list(enumerate(median)), top, last, MEDIAN_COLOUR, 2.5),
     ]
 
 
-def _curve(places: Sequence[int], values: Sequence[float], top: int, last: int, colour: str, width: float) -> str:
-    points = (
-        f"{LEFT + PLOT_WIDTH * slot // last},{_y(value, top)}" for slot, value in zip(places, values, strict=True)
-    )
-    return f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="{width:g}"/>'
+def _curve(steps: Sequence[tuple[int, float]], top: int, last: int, colour: str, width: float) -> str:
+    """A line that goes on level until the slot of the next step."""
+    path, before = f"M{_x(0, last)},{_y(steps[0][1], top)}", _y(steps[0][1], top)
+    for slot, share in steps[1:]:
+        y = _y(share, top)
+        if y != before or slot == last:
+            path, before = f"{path}H{_x(slot, last)}V{y}", y
+    return f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width:g}"/>'
+
+
+def _x(slot: int, last: int) -> int:
+    return LEFT + PLOT_WIDTH * slot // last
 
 
 def _y(share: float, top: int) -> int:
