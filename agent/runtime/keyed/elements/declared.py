@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from agent.programs.element_graph import Element, EventType
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.keyed.elements.aggregate import WindowedAggregate, compact_windows
+from agent.runtime.keyed.elements.join import JoinRuntime, compact_join
 from agent.runtime.keyed.elements.outputs import (
     event_type,
     field_type,
@@ -56,7 +57,7 @@ def runtime_of(element: Element, types: Mapping[str, EventType], room: SpillArea
         return WindowedAggregate(element, types, room, tracks=tracks)
     if element.kind == "top":
         return TopRuntime(element, types, tracks=tracks)
-    raise refusal(element, "cannot run yet")
+    return JoinRuntime(element, types, tracks=tracks)
 
 
 def compact(element: Element) -> Compact:
@@ -65,6 +66,8 @@ def compact(element: Element) -> Compact:
         return compact_windows(element)
     if element.kind == "top":
         return compact_top(element)
+    if element.kind == "join":
+        return compact_join
     keys = element.inputs[0].key or []
     return lambda _table, frames: latest_only(keys)(frames)
 
@@ -112,6 +115,8 @@ def _check_join(element: Element, types: Mapping[str, EventType]) -> None:
     within = options.get("within_ms")
     if type(within) is not int or not 0 <= within <= WITHIN_MS_MAX:
         raise refusal(element, "has no `within_ms` from 0 ms to 366 days")
+    if element.ttl_s is not None:
+        raise refusal(element, "keeps events for as long as others may match them: leave `ttl_s` out")
     if options.get("mode", "first") not in ("first", "all"):
         raise refusal(element, f"has the mode {options['mode']!r}: it is first or all")
 
