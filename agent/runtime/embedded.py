@@ -155,6 +155,7 @@ class EmbeddedFleet:
     def _let_elements_work(self) -> None:
         self._network.deliver_all(self._network.now + STEP_S)
         for agent in self._agents:
+            agent.keyed.tick(self._network.now)
             agent.keyed.step(self._network.now)
         self._settle()
 

@@ -19,9 +19,10 @@ from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
 from agent.runtime.keyed.sources import KeyedSources
+from agent.runtime.master.roster import MEMBERS_MAX
 from agent.runtime.messages.jobs import Submit
-from agent.runtime.model.panes import END, FIRST_PANE
-from overlay import Peer
+from agent.runtime.model.panes import FIRST_PANE, PANE_MAX
+from overlay import Id, Peer
 
 NEWEST_MAX = 1 << 16
 """Upper bound on the channels whose last row is remembered, so that rows that come again are told."""
@@ -68,6 +69,7 @@ class HostedJob:
         self.is_bounded = options.bounded
         self._rows_at: float | None = None
         self._has_failed = False
+        self._peers: dict[Id, Peer] = {ring.me.node_id: ring.me}
         self._members: tuple[Peer, ...] = ()
 
     def close(self) -> None:
@@ -128,7 +130,7 @@ class HostedJob:
             return
         self._closed_ms[key] = reached_ms
         if self.is_bounded:
-            if reached_ms == END:
+            if reached_ms >= PANE_MAX:
                 self._ingest.end_of_feed(key, now, wall_ms)
         else:
             watermark_ms = NO_WATERMARK_MS if reached_ms == FIRST_PANE else reached_ms
@@ -158,6 +160,19 @@ class HostedJob:
             return None
         self._has_failed = True
         return self.core.failure
+
+    def meet(self, peer: Peer) -> bool:
+        """Notes the address of an agent; returns whether it is new."""
+        is_new = self._peers.get(peer.node_id) != peer
+        if is_new:
+            self._peers[peer.node_id] = peer
+            while len(self._peers) > MEMBERS_MAX:
+                del self._peers[next(iter(self._peers))]
+        return is_new
+
+    def peer(self, node_id: Id, name: str) -> Peer:
+        """An agent on the roster; one that has not been heard of here has its name for an address."""
+        return self._peers.get(node_id) or Peer(node_id, name)
 
     def note_members(self, members: tuple[Peer, ...], master: Peer, now: float) -> None:
         """Tells the core who takes part, and who leads the job."""

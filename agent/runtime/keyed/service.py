@@ -36,8 +36,8 @@ from overlay import Id, Node, Peer
 
 LOOK_S = 0.5
 """Interval between looks at the members of a job, and at the agent's streams."""
-BEGUN_MAX = 1 << 20
-"""Upper bound on the cores that an agent begins between two starts."""
+BEGUN_MAX = 128
+"""Number of cores that an agent begins between two starts with numbers that differ."""
 _TAKEN = (
     messages.ElementRows, messages.RoutedRows, messages.RoutedTaken, messages.ElementCredit, messages.ElementReset,
     messages.FindHosts, messages.NodeHosts, messages.NodeBallots, messages.CommitRecord, messages.CommitHeld,
@@ -140,7 +140,7 @@ class KeyedJobs:
     def _next_incarnation(self) -> int:
         """A number higher than those of earlier cores of this agent, also before it was started again."""
         self._begun += 1
-        return (self.options.incarnation or max(0, self._clock.ms)) * BEGUN_MAX + self._begun
+        return (self.options.incarnation or max(0, self._clock.ms // 1000)) * BEGUN_MAX + self._begun % BEGUN_MAX
 
     def _program_of(self, local: LocalJob) -> ElementProgram:
         return ContainedProgram(local, self._programs) if self.run_here is None else ProgramHere(self.run_here)
@@ -173,6 +173,8 @@ class KeyedJobs:
             case [key, origin]:
                 taken = hosted.core.routed(message, key, origin, now)
             case [sender]:
+                if hosted.meet(sender):
+                    self._look(hosted, now)
                 taken = hosted.core.handle(message, sender, now)
             case _:
                 hosted.core.multicast(message, now)
@@ -267,4 +269,4 @@ class KeyedJobs:
         roster = master.state.roster
         numbers = contributors.members(roster.present() & ~master.state.written_off)
         found = (roster.member(number) for number in numbers)
-        return tuple(Peer(member.node_id, member.name) for member in found if member is not None)
+        return tuple(hosted.peer(member.node_id, member.name) for member in found if member is not None)
