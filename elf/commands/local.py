@@ -52,7 +52,7 @@ Examples:
     help="A file of the stream NAME; may be repeated. Plain FILEs are the stream `logs`.",
 )  # fmt: skip
 @click.option("--job", "job_path", metavar="FILE", type=click.Path(path_type=Path),
-              help="Run a job's file with keyed elements instead of a QUERY, or a job that comes with ELF, by its name. "
+              help="Run a job's file with keyed elements instead of a QUERY, or one that comes with ELF, by its name. "
               "Its code runs with your rights.")  # fmt: skip
 @tables_option
 @click.option("--agents", type=click.IntRange(1, AGENTS_MAX), default=1, show_default=True,

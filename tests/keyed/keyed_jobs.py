@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +11,7 @@ import polars as pl
 import query
 from agent import Submit
 from agent.parsing import Parsed
-from overlay import Id, app_id
+from overlay import app_id
 
 WORDS = query.Schema({"word": "string", "n": "integer"}, open=False)
 COUNTED = "SELECT word, MAX(total) AS total FROM Counted GROUP BY word ORDER BY total DESC, word WINDOWING 1 SECOND"
@@ -28,7 +26,11 @@ def counting(**type_options: Any) -> dict[str, Any]:
     counted = plan("SELECT word, SUM(n) AS total FROM Word GROUP BY word", Word=WORDS).to_wire()
     return {
         "sources": [
-            {"type": "Word", "query": "SELECT word, n FROM words", "plan": plan("SELECT word, n FROM words", words=WORDS).to_wire()}
+            {
+                "type": "Word",
+                "query": "SELECT word, n FROM words",
+                "plan": plan("SELECT word, n FROM words", words=WORDS).to_wire(),
+            }
         ],
         "types": [
             {"name": "Word", "fields": [["word", "string"], ["n", "integer"]], **type_options},
@@ -54,5 +56,7 @@ def keyed_job(graph: Mapping[str, Any], text: str = COUNTED, name: str = "words"
 
 def words(*found: str, at_ms: int = 0) -> Parsed:
     times = pl.Series([at_ms] * len(found), dtype=pl.Int64)
-    frame = pl.DataFrame({"@time": times, "word": pl.Series(found, dtype=pl.String), "n": pl.Series([1] * len(found), dtype=pl.Int64)})
+    frame = pl.DataFrame(
+        {"@time": times, "word": pl.Series(found, dtype=pl.String), "n": pl.Series([1] * len(found), dtype=pl.Int64)}
+    )
     return Parsed((frame,), malformed=0)

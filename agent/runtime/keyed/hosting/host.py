@@ -198,7 +198,10 @@ class Host:
     def lowest(self, place: int) -> int:
         """The lowest time that an element may emit here, from now on."""
         slot = self.slots[place]
-        return min(slot.applied, slot.lowest) - self._layout.held_ms(place) if slot.applied > BEGINNING else BEGINNING
+        if slot.applied == BEGINNING:
+            return BEGINNING
+        lowest = min(slot.applied, slot.lowest)
+        return lowest - self._layout.held_ms(place) if lowest < NEVER else NEVER
 
     # Nodes.
 
