@@ -195,7 +195,8 @@ class Agent:
             self.jobs.tick, self.masters.tick, self.stages.tick, self.programs.tick, self.drain.step,
             self.tree_watch.tick, self.failover.tick, self.recorder.tick, self.commands.tick, self.following.tick,
             self.questions.tick, self.discovery.tick, self.joins.tick, self.upstream.tick, self.directory.tick,
-            self.claims.tick, self.copies.tick, self.keyed.tick, self.emissions.tick, self.element_losses.tick,
+            self.claims.tick, self.copies.tick, self.keyed.tick, self.emissions.tick,
+            self.element_losses.tick, self.elements_seen.tick,
         )  # fmt: skip
 
     def _handlers(self) -> Iterator[Handlers]:

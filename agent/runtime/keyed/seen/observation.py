@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -30,6 +31,31 @@ OPEN_MAX = 64
 """Upper bound on the questions for which a state is being fetched; further ones are answered without it."""
 
 
+NOTE_S = 1.0
+"""Interval between two looks at the number of events."""
+RATE_S = 5.0
+"""Time over which rates are."""
+ElementKey = tuple[Id, str]
+
+
+class EventRates:
+    """Events a second of each element of a job, over the last seconds."""
+
+    def __init__(self) -> None:
+        self._noted: deque[tuple[float, Mapping[ElementKey, int]]] = deque()
+
+    def note(self, events: Mapping[ElementKey, int], now: float) -> None:
+        """Takes the number of events that each has had so far."""
+        self._noted.append((now, events))
+        while self._noted[0][0] < now - RATE_S:
+            self._noted.popleft()
+
+    def per_s(self, key: ElementKey, events: int, now: float) -> float:
+        """The rate of one that has had so many events by now."""
+        at, before = self._noted[0] if self._noted else (now, {})
+        return max(0.0, events - before.get(key, 0)) / (now - at) if now > at else 0.0
+
+
 class ObservedGraph(Protocol):
     """The elements and types of a job, by their names."""
 
@@ -47,6 +73,7 @@ class ObservedJob(Protocol):
     @property
     def graph(self) -> ObservedGraph: ...
     def describe(self) -> list[dict[str, Any]]: ...
+    def lost_nodes(self) -> Collection[int]: ...
     def state_of(self, element: str, node: int, done: Callable[[Tables], None]) -> bool: ...
 
 
@@ -77,6 +104,8 @@ class ElementsObservation:
         self._agent = agent
         self._sender = sender
         self._jobs = jobs
+        self._rates = EventRates()
+        self._noted_at = 0.0
         self._open = 0
         self._dropped = 0
 
@@ -86,9 +115,22 @@ class ElementsObservation:
     def statistics(self) -> Mapping[str, int]:
         return {"open": self._open, "dropped": self._dropped}
 
+    def tick(self, now: float) -> None:
+        """Notes how many events each element has had, for its rate."""
+        if now < self._noted_at + NOTE_S:
+            return
+        self._noted_at = now
+        self._rates.note(
+            {(job.app_id, one["element"]): one["events"] for job in self._jobs for one in job.describe()}, now
+        )
+
     def _asked(self, asked: DescribeElements, now: float) -> None:
         jobs = list(self._jobs) if asked.job is None else [job] if (job := self._jobs.get(asked.job)) else []
-        elements = [_hosted(job, one) for job in jobs for one in job.describe()][:HOSTED_MAX]
+        elements = [
+            _hosted(job, one, self._rates.per_s((job.app_id, one["element"]), one["events"], now))
+            for job in jobs
+            for one in job.describe()
+        ][:HOSTED_MAX]
         look = _Look(asked, elements, "")
         if asked.key is None or asked.job is None or not jobs or self._open >= OPEN_MAX:
             self._dropped += asked.key is not None and self._open >= OPEN_MAX
@@ -130,8 +172,10 @@ class ElementsObservation:
         self._sender.send(asked.asker, answer, now)
 
 
-def _hosted(job: ObservedJob, described: dict[str, Any]) -> HostedElement:
-    return msgspec.convert({"job": job.app_id} | described, HostedElement)
+def _hosted(job: ObservedJob, described: Mapping[str, Any], per_s: float) -> HostedElement:
+    known = {name: described[name] for name in HostedElement.__struct_fields__ if name in described}
+    lost = len(job.lost_nodes()) if described.get("nodes") else 0
+    return msgspec.convert({"lost": lost} | known | {"job": job.app_id, "events_per_s": per_s}, HostedElement)
 
 
 def _with_key(graph: ObservedGraph, named: str, key: list[str]) -> tuple[list[tuple[Element, list[pl.Series]]], str]:
