@@ -38,3 +38,58 @@ def test_events_of_a_key_meet_from_logs_of_all_agents(size, guaranteed):
         fleet.wait(0.05)
     rows = [row for result in fleet.results for row in result.rows]
     assert {row["word"]: row["total"] for row in rows} == {"a": 2 * size, "b": size}
+
+
+def totals(fleet):
+    rows = [row for result in fleet.results for row in result.rows]
+    return {word: max(row["total"] for row in rows if row["word"] == word) for word in {row["word"] for row in rows}}
+
+
+def let_run(fleet, seconds):
+    for _ in range(round(seconds / 0.05)):
+        fleet.catch_up()
+        fleet.wait(0.05)
+
+
+@pytest.mark.parametrize("guaranteed", [True, False])
+def test_an_agent_that_leaves_hands_over_the_elements_that_it_hosts(guaranteed):
+    fleet = Fleet(4, streams=STREAMS)
+    app = submitted(fleet, keyed_job(counting(guaranteed=guaranteed), bounded=False))
+    found = [f"word-{number}" for number in range(40)]
+    for number in range(4):
+        insert(fleet, number, words(*found, at_ms=fleet.wall_ms))
+    let_run(fleet, 2.0)
+    leaving = next(agent for agent in fleet.agents if agent.masters.state(app) is None)
+    assert leaving.keyed.get(app).statistics()["hosted"] > 0
+    leaving.drain.begin(fleet.now)
+    let_run(fleet, 5.0)
+    assert leaving.drain.is_complete
+    leaving.node.leave(fleet.now)
+    fleet.agents.remove(leaving)
+    let_run(fleet, 2.0)
+    for number in range(3):
+        insert(fleet, number, words(*found, at_ms=fleet.wall_ms))
+    let_run(fleet, 3.0)
+    assert totals(fleet) == dict.fromkeys(found, 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["a host", "the master"])
+def test_guaranteed_elements_go_on_with_their_state_when_a_host_dies(victim):
+    fleet = Fleet(5, streams=STREAMS)
+    app = submitted(fleet, keyed_job(counting(), bounded=False))
+    found = [f"word-{number}" for number in range(40)]
+    for number in range(5):
+        insert(fleet, number, words(*found, at_ms=fleet.wall_ms))
+    let_run(fleet, 2.0)
+    dead = next(agent for agent in fleet.agents if (agent.masters.state(app) is None) == (victim == "a host"))
+    assert dead.keyed.get(app).statistics()["hosted"] > 0
+    fleet.agents.remove(dead)
+    fleet.network.remove(dead.node)
+    for number in range(4):
+        insert(fleet, number, words(*found, at_ms=fleet.wall_ms))
+    let_run(fleet, 25.0)
+    for number in range(4):
+        insert(fleet, number, words(*found, at_ms=fleet.wall_ms))
+    let_run(fleet, 10.0)
+    assert totals(fleet) == dict.fromkeys(found, 13)

@@ -267,6 +267,6 @@ class KeyedJobs:
         if master is None or (hosted.is_bounded and master.may_grow(now)):
             return ()
         roster = master.state.roster
-        numbers = contributors.members(roster.present() & ~master.state.written_off)
+        numbers = contributors.members(master.taking_part)
         found = (roster.member(number) for number in numbers)
         return tuple(hosted.peer(member.node_id, member.name) for member in found if member is not None)

@@ -497,6 +497,11 @@ class JobMaster:
         state.written_off = self._holdback.written_off
         return self._waits_for_copies(missing, stragglers, stragglers | dead, now) or waits
 
+    @property
+    def taking_part(self) -> int:
+        """Bitmap of the agents on the roster that are not known to be dead, or away for too long."""
+        return self.state.roster.present() & ~(self._holdback.written_off | self._holdback.dead)
+
     def may_grow(self, now: float) -> bool:
         """Whether agents may still enrol that were there when the job began."""
         return now - self._began_at < SETTLE_S
