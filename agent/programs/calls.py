@@ -60,15 +60,17 @@ class PackedColumn(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 class States(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """States of elements of one prototype: the logical node (UInt16), key (msgpack of its values), time of the last
-    event and number of events since the last output (Int64) of each; `gone` has a byte each, 1 for one that is removed.
+    """States of elements of one prototype: the logical node (UInt16) of each, the columns of its key, the time of its
+    last event, the number of events since its last output, and the time of its next output (Int64, 0 for none). `gone`
+    has a byte for each, 1 for one that is removed. `columns`: the attributes.
     """
 
     nodes: bytes
-    keys: list[bytes]
+    keys: list[PackedColumn]
+    gone: bytes
     seen: bytes
     counts: bytes
-    gone: bytes
+    due: bytes
     columns: dict[str, PackedColumn]
 
 

@@ -103,7 +103,7 @@ def join(
     within_ms = round(_checked_seconds("elf.join: within_s", within_s) * 1000)
     _check_name("join", name)
     key = tuple(fields)
-    options: dict[str, object] = {"within_ms": within_ms, "as": as_, "mode": "first"}
+    options: dict[str, object] = {"within_ms": within_ms, "flag": as_, "mode": "first"}
     return Declared("join", ((left, key), (right, key)), options, None, name)
 
 

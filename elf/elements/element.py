@@ -32,7 +32,23 @@ class ElementHost(Protocol):
     time_ms: int
 
     def log(self, text: str) -> None: ...
+    def emit(self, event: object) -> None: ...
     def key_of(self, element: PE) -> Any: ...
+
+
+class _NoHost:
+    """Stands for the program until there is one: while a class is defined and configured."""
+
+    time_ms = 0
+
+    def log(self, text: str) -> None:
+        raise ElementError(f"log works in process_event and output only: {text[:80]!r}")
+
+    def emit(self, event: object) -> None:
+        raise ElementError(f"emit works in process_event and output only: {str(event)[:80]}")
+
+    def key_of(self, element: PE) -> Any:
+        raise ElementError(f"{type(element).__name__}: its key is known in process_event and output only")
 
 
 class PE:
@@ -55,8 +71,13 @@ class PE:
     ordered: ClassVar[bool] = False
     emits: ClassVar[Sequence[Any]] = ()
 
-    _elf: ClassVar[ElementHost]
+    _elf: ClassVar[ElementHost] = _NoHost()
     _elf_states: ClassVar[tuple[StateAttribute, ...]] = ()
+    _elf_key: Any
+    _elf_node: int
+    _elf_seen: int
+    _elf_due: int
+    _elf_count: int
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -73,9 +94,9 @@ class PE:
         """Returns the element's importance: where memory is short, those of the least are removed first."""
         return 0.0
 
-    def emit(self, event: object) -> None:  # noqa: ARG002
-        """Emits an event, at the time of the event at hand, of the output, or at its own `time_ms`."""
-        raise ElementError(f"{type(self).__name__}: emit works in process_event and output only")
+    def emit(self, event: object) -> None:
+        """Emits an event, at the time of the event at hand, just before that of the output, or at its own `time_ms`."""
+        self._elf.emit(event)
 
     def log(self, text: str) -> None:
         """Writes a line to the job's log; so does `print`."""

@@ -92,7 +92,7 @@ class _Builder:
         if one.kind == "join":
             left, right = (entry.type for entry in inputs)
             options |= {"left": left, "right": right, "on": [[field, field] for field in inputs[0].key or []]}
-            options["as"] = options["as"] or f"{right.lower()}ed"
+            options["flag"] = options["flag"] or f"{right.lower()}ed"
         for option in ("of", "by") if one.kind == "top" else ():
             self._check_field(f"{self._name(one)}.{option}", inputs[0].type, str(options[option]))
         output = self._type_of(one, f"{self._job}.elements")

@@ -14,6 +14,9 @@ from elf.job import Cbt, JobError, NoAnswerError, Paos, Window
 from elf.job_messages import Messages
 from elf.job_window import read_window
 
+UNCHECKED = (calls.EventsMapped, calls.ElementsProcessed, calls.StatesTaken)
+"""Acts that are frequent and large: the agent checks them."""
+
 
 class AgentWire(Protocol):
     """Frames to and from the agent."""
@@ -77,7 +80,7 @@ class JobContext:
         """Sends an act to the agent. Raises JobError for values that cannot be sent."""
         try:
             payload = calls.encode(act)
-            if not isinstance(act, calls.EventsMapped):  # frequent and large; the agent checks it
+            if not isinstance(act, UNCHECKED):
                 calls.read_act(payload)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise JobError(f"this cannot be sent to the agent: {error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections import deque
 from collections.abc import Mapping
 from typing import IO, Any, cast
@@ -13,6 +14,7 @@ from elf.job import Job, JobError
 from elf.job_messages import MessageError
 from elf.job_window import read_window
 from elf.program.code import CodeError, about, load_code, one_line, trace
+from elf.program.elements import ElementFailedError, Elements, event_classes
 from elf.program.job_context import AgentWire, JobContext, columns_of
 
 
@@ -27,6 +29,7 @@ class Runner:
         self._wire = wire
         self._context: JobContext | None = None
         self._job: Job | None = None
+        self._elements: Elements | None = None
         self._is_over = False
         self._waiting: deque[bytes] = deque()
 
@@ -50,6 +53,9 @@ class Runner:
             raise
         except CodeError as error:
             self._fail(str(error), error.text)
+        except ElementFailedError as error:
+            cause = error.__cause__ or error
+            self._fail(f"{error}: {one_line(cause)}", trace(cause))
         except BaseException as error:
             self._fail(one_line(error), trace(error))
 
@@ -67,6 +73,15 @@ class Runner:
             job = kind.__new__(kind)
             job._elf = context
             job.__init__()  # type: ignore[misc]
+            if description.elements is not None:
+                self._elements = Elements(
+                    description.elements,
+                    kind.elements,
+                    event_classes(vars(sys.modules[kind.__module__])),
+                    context.act,
+                    context.log,
+                    is_random=b"random" in load.source,
+                )
         self._job = job
         context.act(calls.CodeLoaded(description))
 
@@ -89,6 +104,9 @@ class Runner:
                     job.on_recv(node, context.held(token))
                 case calls.RequestDelivered():
                     self._deliver(job, context, call)
+                case calls.ElementCall():
+                    assert self._elements is not None, "only jobs with elements are asked for them"
+                    self._elements.call(call)
         context.end_callback()
 
     def _receive_multicast(self, job: Job, context: JobContext, app: str, typed: calls.TypedMessage) -> None:

@@ -60,7 +60,7 @@ def test_the_fifth_figure_has_the_results_of_its_last_element() -> None:
     assert graph is not None
     seen, bots, last = graph.elements
     assert seen.inputs == [ElementInput("Serve", ["serve", "ad"]), ElementInput("Click", ["serve", "ad"])]
-    assert (seen.options["as"], seen.options["within_ms"], seen.output) == ("clicked", 1_800_000, "Seen")
+    assert (seen.options["flag"], seen.options["within_ms"], seen.output) == ("clicked", 1_800_000, "Seen")
     assert (bots.inputs, bots.ttl_s) == ([ElementInput("Seen", ["user"])], 3600.0)
     assert last.output == "KeptByQueryAd"
     assert not any(one.guaranteed for one in graph.types)

@@ -1,0 +1,66 @@
+"""Packs columns of elements for the pipe, and unpacks them, without a step of Python for each value."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import msgspec
+
+from agent.programs.calls import SEPARATOR, PackedColumn
+from agent.programs.element_graph import FieldType
+
+_decode_json = msgspec.json.Decoder().decode
+
+
+def unpacked(column: PackedColumn) -> list[Any]:
+    """The values of a column. O(n).
+
+    >>> unpacked(PackedColumn("j", texts='1\\x1f"a"\\x1fnull'))
+    [1, 'a', None]
+    """
+    match column.kind:
+        case "q" | "d":
+            return memoryview(column.numbers).cast(column.kind).tolist()
+        case "b":
+            return [*map(bool, column.numbers)]
+        case "s":
+            return column.texts.split(SEPARATOR)
+        case "j":
+            found: list[Any] = _decode_json(f"[{column.texts.replace(SEPARATOR, ',')}]")
+            return found
+    return column.values
+
+
+def raw_texts(column: PackedColumn) -> list[Any]:
+    """The values of a column, those of JSON as their texts."""
+    return column.texts.split(SEPARATOR) if column.kind == "j" else unpacked(column)
+
+
+def packed(values: list[Any], kind: FieldType) -> PackedColumn:
+    """Packs values, as those of a field of this type where all of them are. O(n).
+
+    >>> packed([1, 2], "integer").kind, packed([1, None], "integer").kind, packed(["a", "b"], "string").texts
+    ('q', 'l', 'a\\x1fb')
+    """
+    try:
+        if kind in ("integer", "timestamp"):
+            return PackedColumn("q", array("q", values).tobytes())
+        if kind == "number":
+            return PackedColumn("d", array("d", values).tobytes())
+        if kind == "boolean":
+            if {*map(type, values)} == {bool}:
+                return PackedColumn("b", bytes(values))
+        elif kind == "string":
+            texts = SEPARATOR.join(values)
+            if texts.count(SEPARATOR) == len(values) - 1:
+                return PackedColumn("s", texts=texts)
+    except (TypeError, OverflowError):
+        pass  # a value that is none of the type, which the agent takes as it takes one of a log
+    return PackedColumn("l", values=values)
+
+
+def column_bytes(column: PackedColumn) -> int:
+    """The size of a column, encoded, at most: texts that are not ASCII may have 4 bytes a character."""
+    texts = len(column.texts) if column.texts.isascii() else 4 * len(column.texts)
+    return len(column.numbers) + texts + (len(msgspec.msgpack.encode(column.values)) if column.values else 0)

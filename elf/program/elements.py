@@ -1,0 +1,327 @@
+"""Runs the processing elements of a job: events come in by column, and what the elements emit goes out by column."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from agent.programs import calls
+from agent.programs.calls import SEPARATOR
+from agent.programs.element_graph import Element, ElementGraph
+from elf.elements.element import PE
+from elf.elements.event import ElementError, event_options, received_class
+from elf.program.element_columns import raw_texts, unpacked
+from elf.program.emissions import END, Emissions, emission_bytes
+from elf.program.prototype import Prototype, StateError
+
+PIECE_ROWS = 1024
+"""Number of events after which it is looked at how much was emitted."""
+EMITTED_MAX = 1 << 16
+"""Number of emitted events from which on they are sent before the call is answered."""
+MESSAGE_BYTES_MAX = 4 << 20
+"""Upper bound on emissions of several types in one message, encoded."""
+OUTPUTS_MAX = 100_000
+"""Number of calls of output from which on the rest is left to the next call of the agent."""
+BOUNDARIES_MAX = 100
+"""Upper bound on the last boundaries of `every_s` at which output is called, where time has leapt."""
+
+Act = Callable[[calls.FromProgram], None]
+
+
+class ElementFailedError(Exception):
+    """An element raised an exception, its cause: the name and key of the element."""
+
+
+class Elements:
+    """The elements of one job, by the names of their classes. `act` sends to the agent, `log` writes to the job's log.
+
+    `events`: the classes of events that the job's file declares, by name. `is_random`: the file draws random numbers.
+    Raises ElementError.
+    """
+
+    def __init__(
+        self,
+        graph: ElementGraph,
+        kinds: Iterable[object],
+        events: Mapping[str, type],
+        act: Act,
+        log: Callable[[str], None],
+        *,
+        is_random: bool,
+    ) -> None:
+        classes = {kind.__name__: kind for kind in kinds if isinstance(kind, type) and issubclass(kind, PE)}
+        self._running = {
+            one.name: _RunningElement(classes[one.name], one, events, act, log, is_random=is_random)
+            for one in graph.elements
+            if one.kind == "code"
+        }
+
+    def call(self, call: calls.ElementCall) -> None:
+        """Answers a call. Raises ElementFailedError, or ElementError for what an element may not do."""
+        self._running[call.element].call(call)
+
+
+class _RunningElement:
+    """The elements of one class."""
+
+    def __init__(
+        self,
+        kind: type[PE],
+        element: Element,
+        events: Mapping[str, type],
+        act: Act,
+        log: Callable[[str], None],
+        *,
+        is_random: bool,
+    ) -> None:
+        self.time_ms = 0
+        self.log = log
+        self._kind, self._element, self._act = kind, element, act
+        self._prototype = Prototype(kind, element)
+        self._events = events
+        self._classes: dict[tuple[str, ...], type] = {}
+        self._emissions = Emissions(kind.__name__, element.options.get("emits", []))
+        self._emitted: list[Any] = []
+        self.emit = self._emitted.append
+        kind._elf = self
+        if kind.emit is PE.emit:
+            kind.emit = self.emit  # type: ignore[method-assign, assignment]
+        self._seeds = is_random and self._prototype.is_keyless
+        self._alone = self._prototype.new(None, 0, 0, 0) if self._prototype.is_keyless else None
+        self._every_ms = 0 if element.every_s is None else round(element.every_s * 1000)
+        self._soonest = 0
+        self._reached_ms: int | None = None
+        self._json_keys: set[str] = set()
+
+    def key_of(self, element: PE) -> Any:
+        key, names = element._elf_key, self._element.inputs[0].key
+        if not names or not self._json_keys:
+            return key
+        if len(names) == 1:
+            return msgspec.json.decode(key)
+        return tuple(
+            msgspec.json.decode(one) if name in self._json_keys else one for one, name in zip(key, names, strict=True)
+        )
+
+    def call(self, call: calls.ElementCall) -> None:
+        prototype = self._prototype
+        try:
+            match call:
+                case calls.ProcessElements():
+                    self._process(call)
+                case calls.AdvanceElements():
+                    self._advance(call)
+                case calls.TakeStates():
+                    self._take(call.ticket, call.nodes)
+                case calls.PutStates():
+                    prototype.put(call.states)
+                    self._soonest = 0
+                case calls.DropStates():
+                    prototype.drop(call.nodes)
+                case calls.EvictStates():
+                    count = prototype.evict(call.bytes_max, call.watermark_ms)
+                    size = prototype.memory_bytes
+                    self._act(calls.StatesEvicted(call.ticket, count, len(prototype.clones), size))
+        except StateError as error:
+            raise ElementError(f"{self._name(error.clone)}: {error}") from None
+
+    # Events.
+
+    def _process(self, call: calls.ProcessElements) -> None:
+        times: list[int] = memoryview(call.times).cast("q").tolist()
+        columns = [unpacked(column) for column in call.columns.values()]
+        events = map(self._class_of(call), *columns, times)
+        elements = self._elements_of(call, columns, times)
+        seqs = memoryview(call.seqs).cast("q").tolist() if self._seeds and call.seqs else None
+        emitted, rows = self._emitted, len(times)
+        given = zip(elements, events, times, seqs or times, strict=True)
+        sent = 0
+        parts: list[calls.Emission] = []
+        run = self._run_seeded if seqs else self._run_careful if self._is_careful else self._run
+        for end in range(PIECE_ROWS, rows + PIECE_ROWS, PIECE_ROWS):
+            try:
+                run(islice(given, PIECE_ROWS))
+            except MemoryError:
+                raise
+            except BaseException as error:
+                failed = elements[sent + sum(one is END for one in emitted)]
+                raise ElementFailedError(self._name(failed)) from error
+            if len(emitted) > EMITTED_MAX + PIECE_ROWS or end >= rows:
+                parts += self._packed(range(sent, min(end, rows)), times, None)
+                sent = end
+                parts = self._send(call.ticket, parts, is_last=end >= rows)
+        if self._prototype.changed is not None and self._alone is None:
+            self._prototype.changed.update(elements)
+        self._answer(call.ticket, parts)
+
+    def _packed(self, numbers: range, times: Sequence[int], nodes: Sequence[int] | None) -> list[calls.Emission]:
+        """Packs what was emitted in calls of these numbers."""
+        try:
+            return [*self._emissions.packed(self._emitted, numbers, times, nodes)]
+        except ElementError as error:
+            raise ElementError(f"{self._kind.__name__}: {error}") from None
+        finally:
+            self._emitted.clear()
+
+    def _send(self, ticket: int, parts: list[calls.Emission], *, is_last: bool) -> list[calls.Emission]:
+        """Sends what does not fit the answer; returns what does."""
+        size = 0
+        fitting: list[calls.Emission] = []
+        for part in parts:
+            size += emission_bytes(part)
+            if fitting and size > MESSAGE_BYTES_MAX:
+                self._act(calls.ElementsProcessed(ticket, fitting, has_more=True))
+                size, fitting = emission_bytes(part), []
+            fitting.append(part)
+        if not is_last and fitting:
+            self._act(calls.ElementsProcessed(ticket, fitting, has_more=True))
+            return []
+        return fitting
+
+    def _answer(self, ticket: int, parts: list[calls.Emission]) -> None:
+        prototype = self._prototype
+        count, size = len(prototype.clones), prototype.memory_bytes
+        self._act(calls.ElementsProcessed(ticket, parts, False, self._reached_ms, count, size))
+
+    @property
+    def _is_careful(self) -> bool:
+        return self._element.every_n is not None or self._prototype.ttl_ms is not None
+
+    def _run(self, given: Iterator[tuple[Any, Any, int, int]]) -> None:
+        process, mark = self._kind.process_event, self._emitted.append
+        for element, event, time, _ in given:
+            element._elf_seen = time
+            process(element, event)
+            mark(END)
+
+    def _run_seeded(self, given: Iterator[tuple[Any, Any, int, int]]) -> None:
+        """As `_run`, with the same random numbers whenever the same events come again."""
+        process, mark, seed = self._kind.process_event, self._emitted.append, random.seed
+        for element, event, _, seq in given:
+            seed(seq)
+            process(element, event)
+            mark(END)
+
+    def _run_careful(self, given: Iterator[tuple[Any, Any, int, int]]) -> None:
+        """As `_run`, with a new state after the time to live, and with output after every so many events."""
+        process, mark = self._kind.process_event, self._emitted.append
+        every_n, ttl_ms, renew = self._element.every_n, self._prototype.ttl_ms, self._prototype.renew
+        for element, event, time, _ in given:
+            if ttl_ms is not None and time - element._elf_seen >= ttl_ms:
+                renew(element)
+            element._elf_seen = max(time, element._elf_seen)
+            process(element, event)
+            if every_n is not None:
+                element._elf_count += 1
+                if element._elf_count >= every_n:
+                    element._elf_count = 0
+                    self.time_ms = time
+                    element.output()
+            mark(END)
+
+    def _elements_of(self, call: calls.ProcessElements, columns: list[list[Any]], times: list[int]) -> list[Any]:
+        """The element of each event, made where it is the first of its key."""
+        if self._alone is not None:
+            return [self._alone] * len(times)
+        names = list(call.columns)
+        key_columns = []
+        for name in call.key or []:
+            column = call.columns[name]
+            if column.kind == "j":
+                self._json_keys.add(name)
+            key_columns.append(raw_texts(column) if column.kind == "j" else columns[names.index(name)])
+        prototype = self._prototype
+        before = len(prototype.clones)
+        keys = prototype.keys(key_columns, len(times))
+        elements = prototype.find(keys, memoryview(call.nodes).cast("H"), times, self._due_after)
+        prototype.sample(elements)
+        if len(prototype.clones) > before:
+            self._soonest = 0
+        return elements
+
+    def _class_of(self, call: calls.ProcessElements) -> type:
+        names = (call.event_type, *call.columns)
+        found = self._classes.get(names)
+        if found is None:
+            kind = self._events.get(call.event_type)
+            found = self._classes[names] = received_class(call.event_type, names[1:], kind)
+        return found
+
+    # Time.
+
+    def _due_after(self, time: int) -> int:
+        """The first boundary of every_s at which output is called for an element that begins at a time."""
+        every = self._every_ms
+        if not every:
+            return 0
+        latest = time if self._reached_ms is None else max(time, self._reached_ms)
+        return (latest // every + 1) * every
+
+    def _advance(self, call: calls.AdvanceElements) -> None:
+        prototype, watermark, every = self._prototype, call.watermark_ms, self._every_ms
+        parts: list[calls.Emission] = []
+        outputs = 0
+        while every and prototype.clones and self._next_due() <= watermark:
+            boundary = self._soonest
+            if not call.is_complete and (watermark - boundary) // every >= BOUNDARIES_MAX:
+                boundary = (watermark // every - BOUNDARIES_MAX + 1) * every
+            if outputs > OUTPUTS_MAX:
+                watermark = boundary - 1
+                break
+            prototype.remove(prototype.expired(boundary))
+            due = [one for one in prototype.clones.values() if one._elf_due <= boundary]
+            outputs += len(due)
+            self._output(due, boundary)
+            parts += self._packed(range(len(due)), [boundary - 1] * len(due), [one._elf_node for one in due])
+            parts = self._send(call.ticket, parts, is_last=False) if len(parts) > 1 else parts
+        self._reached_ms = max(watermark, self._reached_ms or watermark)
+        prototype.remove(prototype.expired(watermark))
+        self._answer(call.ticket, parts)
+
+    def _next_due(self) -> int:
+        if not self._soonest:
+            self._soonest = min(one._elf_due for one in self._prototype.clones.values())
+        return self._soonest
+
+    def _output(self, due: Collection[PE], boundary: int) -> None:
+        """Calls output of elements at a boundary."""
+        mark = self._emitted.append
+        self.time_ms, self._soonest = boundary, 0
+        for element in due:
+            element._elf_due = boundary + self._every_ms
+            try:
+                element.output()
+            except MemoryError:
+                raise
+            except BaseException as error:
+                raise ElementFailedError(self._name(element)) from error
+            mark(END)
+        if self._prototype.changed is not None:
+            self._prototype.changed.update(due)
+
+    # States.
+
+    def _take(self, ticket: int, nodes: Collection[int] | None) -> None:
+        nothing = calls.States(b"", [], b"", b"", b"", b"", {})
+        last = nothing
+        for states in self._prototype.take(nodes):
+            if last is not nothing:
+                self._act(calls.StatesTaken(ticket, last, has_more=True))
+            last = states
+        self._act(calls.StatesTaken(ticket, last))
+
+    def _name(self, element: PE) -> str:
+        """The name and key of an element as people read them."""
+        if element is self._alone:
+            return self._kind.__name__
+        return f"{self._kind.__name__} of {str(self.key_of(element)).replace(SEPARATOR, ' ')[:80]!r}"
+
+
+def event_classes(variables: Mapping[str, object]) -> dict[str, type]:
+    """The classes of events among the variables of a file, by the names of their types."""
+    found = [(options.name, one) for one in variables.values() if (options := event_options(one)) is not None]
+    return {name: one for name, one in found if isinstance(one, type)}

@@ -1,0 +1,318 @@
+"""One class of elements, configured once, and its clones: an element for each value of the key (S4, section II.C)."""
+
+from __future__ import annotations
+
+import copy
+import keyword
+import sys
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from agent.programs.calls import SEPARATOR, PackedColumn, States
+from agent.programs.element_graph import Element
+from elf.elements.element import PE, StateAttribute, is_json
+from elf.elements.event import ElementError
+from elf.program.element_columns import column_bytes, packed, raw_texts, unpacked
+
+STATE_BYTES_MAX = 1 << 20
+"""Upper bound on the state of one element, encoded."""
+STATES_PACKED_MAX = 1 << 13
+"""Upper bound on the elements whose states are packed at once."""
+_BASE_BYTES, _ATTRIBUTE_BYTES = 250, 16
+"""Approximate memory of an element without the values of its attributes, and of each attribute."""
+_SAMPLE = 8
+_NAN = float("nan")
+
+
+class StateError(ElementError):
+    """A state of the element `clone` cannot be kept."""
+
+    def __init__(self, reason: str, clone: PE) -> None:
+        super().__init__(reason)
+        self.clone = clone
+
+
+class Prototype:
+    """A class of elements and its clones by key: the values of its fields as they are on columns.
+
+    `changed`: the elements that have changed since their states were taken, and `gone` the nodes of keys that were
+    removed; None and nothing before they are first asked for, since then all have changed.
+    """
+
+    def __init__(self, kind: type[PE], element: Element) -> None:
+        if kind.__hash__ is not object.__hash__:
+            raise ElementError(f"{kind.__name__}: defines __eq__ or __hash__, by which elements are not told apart")
+        self.kind, self.element = kind, element
+        self.clones: dict[Any, PE] = {}
+        self.changed: set[PE] | None = None
+        self.gone: dict[Any, int] = {}
+        self.ttl_ms = None if element.ttl_s is None else round(element.ttl_s * 1000)
+        self.states = kind._elf_states
+        prototype = kind()
+        self._bytes_each = 0.0
+        self.is_keyless = element.inputs[0].key is None
+        self.new: Callable[[Any, int, int, int], PE]
+        self.renew: Callable[[PE], None]
+        self.new, self.renew = _cloning(kind, prototype, self.states)
+
+    def find(
+        self, keys: Sequence[Any], nodes: Sequence[int], times: Sequence[int], due: Callable[[int], int]
+    ) -> list[PE]:
+        """The element of each key, made where it is the first event of its key. O(n)."""
+        clones = self.clones
+        found: list[Any] = [*map(clones.get, keys)]
+        if None in found:
+            for place, clone in enumerate(found):
+                if clone is None:
+                    key = keys[place]
+                    clone = clones.get(key)
+                    if clone is None:
+                        clone = clones[key] = self.new(key, nodes[place], times[place], due(times[place]))
+                        self.gone.pop(key, None)
+                    found[place] = clone
+        return found
+
+    def remove(self, clones: Iterable[PE]) -> int:
+        """Removes elements, which the next states tell of; returns how many."""
+        count = 0
+        for clone in clones:
+            del self.clones[clone._elf_key]
+            count += 1
+            if self.changed is not None:
+                self.changed.discard(clone)
+                self.gone[clone._elf_key] = clone._elf_node
+        return count
+
+    def drop(self, nodes: Collection[int]) -> None:
+        """Forgets the elements of logical nodes."""
+        kept = {key: clone for key, clone in self.clones.items() if clone._elf_node not in nodes}
+        if self.changed is not None:
+            self.changed = {clone for clone in self.changed if clone._elf_node not in nodes}
+            self.gone = {key: node for key, node in self.gone.items() if node not in nodes}
+        self.clones.clear()
+        self.clones.update(kept)
+
+    def expired(self, at_ms: int) -> list[PE]:
+        """The elements whose time to live is over at a time."""
+        if self.ttl_ms is None:
+            return []
+        latest = at_ms - self.ttl_ms
+        return [clone for clone in self.clones.values() if clone._elf_seen <= latest]
+
+    def evict(self, bytes_max: int, watermark_ms: int) -> int:
+        """Removes elements until about so many bytes are in use: those past their time to live, then those of the least
+        priority, then those without events for longest. Returns how many.
+        """
+        count = self.remove(self.expired(watermark_ms))
+        excess = self.memory_bytes - bytes_max
+        if excess > 0 and self.clones:
+            each = self.memory_bytes / len(self.clones)
+            least = sorted(self.clones.values(), key=lambda clone: (clone.priority(), clone._elf_seen))
+            count += self.remove(least[: int(excess / each) + 1])
+        return count
+
+    # Memory.
+
+    @property
+    def memory_bytes(self) -> int:
+        """About the memory that the elements use, from samples."""
+        return int(len(self.clones) * self._bytes_each)
+
+    def sample(self, clones: Sequence[PE]) -> None:
+        """Measures some elements."""
+        some = clones[:: max(1, len(clones) // _SAMPLE)][:_SAMPLE]
+        sizes = [
+            _BASE_BYTES + sys.getsizeof(clone._elf_key) + sum(_size(getattr(clone, one.name)) for one in self.states)
+            for clone in some
+        ]
+        if sizes:
+            mean = sum(sizes) / len(sizes)
+            self._bytes_each = mean if not self._bytes_each else 0.9 * self._bytes_each + 0.1 * mean
+
+    # States.
+
+    def take(self, nodes: Collection[int] | None) -> Iterator[States]:
+        """The states of logical nodes, or all that has changed. Raises StateError."""
+        if nodes is not None:
+            wanted = frozenset(nodes)
+            clones: Sequence[PE] = [clone for clone in self.clones.values() if clone._elf_node in wanted]
+        else:
+            clones = [*(self.clones.values() if self.changed is None else self.changed)]
+            if self.gone:
+                yield self._removed()
+            self.changed, self.gone = set(), {}
+        for start in range(0, len(clones), STATES_PACKED_MAX):
+            yield from self._bounded(clones[start : start + STATES_PACKED_MAX])
+
+    def put(self, states: States) -> None:
+        """Takes states that others have packed."""
+        count = len(states.gone)
+        nodes = memoryview(states.nodes).cast("H").tolist()
+        keys = self.keys([raw_texts(column) for column in states.keys], count)
+        seen, counts, due = (memoryview(one).cast("q").tolist() for one in (states.seen, states.counts, states.due))
+        values = [self._values(one, states.columns[one.name]) for one in self.states]
+        clones, names = self.clones, [one.name for one in self.states]
+        for place, (key, is_gone) in enumerate(zip(keys, states.gone, strict=True)):
+            if is_gone:
+                clones.pop(key, None)
+                continue
+            clone = clones.get(key)
+            if clone is None:
+                clone = clones[key] = self.new(key, nodes[place], 0, 0)
+            clone._elf_seen, clone._elf_count, clone._elf_due = seen[place], counts[place], due[place]
+            for name, column in zip(names, values, strict=True):
+                setattr(clone, name, column[place])
+        if count:
+            self.sample([clones[key] for key in keys[:_SAMPLE] if key in clones])
+
+    def keys(self, columns: list[list[Any]], count: int) -> Sequence[Any]:
+        """The keys of rows, from the columns of their fields."""
+        if not columns:
+            return [self.element.inputs[0].constant] * count
+        clean = [
+            [_NAN if value != value else value for value in one] if float in {*map(type, one)} else one
+            for one in columns
+        ]
+        return clean[0] if len(clean) == 1 else [*zip(*clean, strict=True)]
+
+    def _values(self, state: StateAttribute, column: PackedColumn) -> list[Any]:
+        if state.kind != "json":
+            return unpacked(column)
+        if column.kind == "s":
+            return unpacked(PackedColumn("j", texts=column.texts))
+        return [None if text is None else msgspec.json.decode(text) for text in column.values]
+
+    def _removed(self) -> States:
+        count = len(self.gone)
+        zeros = bytes(8 * count)
+        columns = {one.name: PackedColumn("l", values=[None] * count) for one in self.states}
+        nodes = array("H", self.gone.values()).tobytes()
+        return States(nodes, self._key_columns([*self.gone]), b"\1" * count, zeros, zeros, zeros, columns)
+
+    def _bounded(self, clones: Sequence[PE]) -> Iterator[States]:
+        """Packs states, in halves as long as they are too large."""
+        columns = {one.name: self._packed(one, clones) for one in self.states}
+        keys = self._key_columns([clone._elf_key for clone in clones])
+        size = sum(map(column_bytes, (*columns.values(), *keys)))
+        if size > STATE_BYTES_MAX and len(clones) > 1:
+            yield from self._bounded(clones[: len(clones) // 2])
+            yield from self._bounded(clones[len(clones) // 2 :])
+            return
+        if size > STATE_BYTES_MAX:
+            exact = sum(len(one.numbers) + len(one.texts.encode()) for one in columns.values())
+            if exact > STATE_BYTES_MAX:
+                raise StateError(f"its state has {exact:,} bytes: at most {STATE_BYTES_MAX:,} are kept", clones[0])
+        yield States(
+            array("H", [clone._elf_node for clone in clones]).tobytes(),
+            keys,
+            bytes(len(clones)),
+            array("q", [clone._elf_seen for clone in clones]).tobytes(),
+            array("q", [clone._elf_count for clone in clones]).tobytes(),
+            array("q", [clone._elf_due for clone in clones]).tobytes(),
+            columns,
+        )
+
+    def _key_columns(self, keys: list[Any]) -> list[PackedColumn]:
+        names = self.element.inputs[0].key or []
+        columns = [keys] if len(names) == 1 else [*map(list, zip(*keys, strict=True))] if names else []
+        return [packed_any(one) for one in columns]
+
+    def _packed(self, state: StateAttribute, clones: Sequence[PE]) -> PackedColumn:
+        """The values of one attribute. Raises StateError for one that is not as its annotation says."""
+        name = state.name
+        values = [getattr(clone, name) for clone in clones]
+        if state.kind == "json":
+            return _packed_json(state, values, clones)
+        column = packed(values, state.kind)
+        if column.kind == "l":
+            allowed = _ALLOWED[state.kind]
+            for value, clone in zip(values, clones, strict=True):
+                if type(value) not in allowed or (type(value) is int and not -(2**63) <= value < 2**63):
+                    raise StateError(f"its {name} is {str(value)[:80]!r}, and annotated as {state.kind}", clone)
+        return column
+
+
+_ALLOWED: dict[str, tuple[type, ...]] = {
+    "integer": (int, bool, type(None)),
+    "number": (int, float, bool, type(None)),
+    "string": (str, type(None)),
+    "boolean": (bool, type(None)),
+}
+
+
+def packed_any(values: list[Any]) -> PackedColumn:
+    """Packs values by what they are."""
+    kinds = {*map(type, values)}
+    if kinds == {str}:
+        return packed(values, "string")
+    if kinds == {int}:
+        return packed(values, "integer")
+    return packed(values, "number") if kinds == {float} else PackedColumn("l", values=values)
+
+
+def _packed_json(state: StateAttribute, values: list[Any], clones: Sequence[PE]) -> PackedColumn:
+    try:
+        lines = msgspec.json.Encoder().encode_lines(values)
+        if msgspec.json.Decoder().decode_lines(lines) == values and {*map(type, values)} <= _JSON_TYPES:
+            return PackedColumn("s", texts=lines[:-1].decode().replace("\n", SEPARATOR))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        pass
+    wrong = next((clone for value, clone in zip(values, clones, strict=True) if not is_json(value)), clones[0])
+    value = str(getattr(wrong, state.name))[:80]
+    raise StateError(f"its {state.name} is {value}, which JSON does not hold as it is", wrong)
+
+
+_JSON_TYPES = {dict, list, int, str, bool, float, type(None)}
+
+
+def _size(value: Any) -> int:
+    """About the memory of a value of a state: a few of many parts are measured."""
+    size = _ATTRIBUTE_BYTES + sys.getsizeof(value)
+    if isinstance(value, dict | list) and value:
+        parts = [*value.items()][:_SAMPLE] if isinstance(value, dict) else [(None, one) for one in value[:_SAMPLE]]
+        size += len(value) * sum(_size(key) + _size(one) for key, one in parts) // len(parts)
+    return size
+
+
+def _cloning(
+    kind: type[PE], prototype: PE, states: Sequence[StateAttribute]
+) -> tuple[Callable[[Any, int, int, int], PE], Callable[[PE], None]]:
+    """Functions that make a clone, and that give one the state of a new one: generated, since each key needs one."""
+    space: dict[str, Any] = {"make": object.__new__, "kind": kind, "copied": copy.deepcopy}
+    begin, shared = [], []
+    own = {one.name for one in states}
+    for number, (name, value) in enumerate(
+        [*((one.name, getattr(prototype, one.name)) for one in states), *vars(prototype).items()]
+    ):
+        if name in own and number < len(states):
+            if not is_json(value):
+                raise ElementError(f"{kind.__name__}.{name}: starts with what JSON cannot hold: {str(value)[:80]!r}")
+            space[f"v{number}"] = value
+            text = (
+                f"v{number}"
+                if not isinstance(value, list | dict)
+                else repr(value)
+                if not value
+                else f"copied(v{number})"
+            )
+            begin.append(f"    c.{name} = {text}")
+        elif name not in own:
+            space[f"v{number}"] = value
+            plain = name.isidentifier() and not keyword.iskeyword(name)
+            shared.append(f"    c.{name} = v{number}" if plain else f"    setattr(c, {name!r}, v{number})")
+    lines = [
+        "def renew(c):",
+        "    c._elf_count = 0",
+        *begin,
+        "def new(key, node, seen, due):",
+        "    c = make(kind)",
+        "    c._elf_key = key; c._elf_node = node; c._elf_seen = seen; c._elf_due = due; c._elf_count = 0",
+        *begin,
+        *shared,
+        "    return c",
+    ]
+    exec("\n".join(lines), space)
+    return space["new"], space["renew"]
