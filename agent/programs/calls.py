@@ -175,19 +175,21 @@ class TakeStates(ElementCall, frozen=True, tag=True):
 
 
 class PutStates(ElementCall, frozen=True, tag=True):
-    """Brings states of elements that others have hosted."""
+    """Brings states of elements that others have hosted; answered by `ElementsProcessed`."""
 
+    ticket: Ticket
     states: States
 
 
 class DropStates(ElementCall, frozen=True, tag=True):
-    """Forgets the elements of these logical nodes."""
+    """Forgets the elements of these logical nodes; answered by `ElementsProcessed`."""
 
+    ticket: Ticket
     nodes: list[int]
 
 
 class EvictStates(ElementCall, frozen=True, tag=True):
-    """Removes elements until at most `bytes_max` are in use; answered by `StatesEvicted`."""
+    """Removes elements until at most `bytes_max` are in use; answered by `ElementsProcessed`."""
 
     ticket: Ticket
     bytes_max: int
@@ -331,17 +333,17 @@ class Emission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class ElementsProcessed(msgspec.Struct, frozen=True, tag=True):
-    """The answer of elements, of which `has_more` parts follow. `elements`: how many there are, in about so many bytes.
-
-    `reached_ms`: the watermark up to which `output` was called.
+    """The answer of elements, of which `has_more` parts follow. `elements`: how many there are, in about so many bytes;
+    `evicted`: how many were removed so far. `reached_ms`: the watermark up to which `output` was called.
     """
 
     ticket: Ticket
     emitted: list[Emission]
     has_more: bool = False
     reached_ms: int | None = None
-    elements: Annotated[int, msgspec.Meta(ge=0)] = 0
-    memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
+    elements: Ticket = 0
+    memory_bytes: Ticket = 0
+    evicted: Ticket = 0
 
 
 class StatesTaken(msgspec.Struct, frozen=True, tag=True):
@@ -350,15 +352,6 @@ class StatesTaken(msgspec.Struct, frozen=True, tag=True):
     ticket: Ticket
     states: States
     has_more: bool = False
-
-
-class StatesEvicted(msgspec.Struct, frozen=True, tag=True):
-    """The number of elements that were removed, and what is left."""
-
-    ticket: Ticket
-    evicted: Annotated[int, msgspec.Meta(ge=0)]
-    elements: Annotated[int, msgspec.Meta(ge=0)]
-    memory_bytes: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class FlushCall(msgspec.Struct, frozen=True, tag=True):
@@ -404,7 +397,7 @@ class UpdateCall(msgspec.Struct, frozen=True, tag=True):
 
 FromProgram = (
     CodeLoaded | CallbackFailed | WriteLog | MulticastCall | RouteCall | AskCall | ReplyCall | SubscribeCall
-    | InsertCall | EventsMapped | ElementsProcessed | StatesTaken | StatesEvicted | FlushCall | EmptyCall
+    | InsertCall | EventsMapped | ElementsProcessed | StatesTaken | FlushCall | EmptyCall
     | CallbackReturned | ReadCall | SendCall | ShowCall | UpdateCall
 )  # fmt: skip
 

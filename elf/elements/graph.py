@@ -127,7 +127,10 @@ class _Builder:
             every_n=kind.every_n,
             ttl_s=None if kind.ttl_s is None else float(kind.ttl_s),
             ordered=kind.ordered,
-            options={"emits": self._emits(kind, inputs)},
+            options={
+                "emits": self._emits(kind, inputs),
+                "states": {state.name: state.kind for state in kind._elf_states},
+            },
         )
 
     def _emits(self, kind: type[PE], inputs: list[ElementInput]) -> list[str]:

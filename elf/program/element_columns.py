@@ -10,6 +10,7 @@ import msgspec
 from agent.programs.calls import SEPARATOR, PackedColumn
 from agent.programs.element_graph import FieldType
 
+_KINDS: dict[type, FieldType] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _decode_json = msgspec.json.Decoder().decode
 
 
@@ -55,6 +56,12 @@ def packed(values: list[Any], kind: FieldType) -> PackedColumn:
             texts = SEPARATOR.join(values)
             if texts.count(SEPARATOR) == len(values) - 1:
                 return PackedColumn("s", texts=texts)
+        elif (
+            kind == "any"
+            and len(kinds := {*map(type, values)}) == 1
+            and (alike := _KINDS.get(next(iter(kinds)))) is not None
+        ):
+            return packed(values, alike)
     except (TypeError, OverflowError):
         pass  # a value that is none of the type, which the agent takes as it takes one of a log
     return PackedColumn("l", values=values)

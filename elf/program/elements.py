@@ -15,7 +15,7 @@ from agent.programs.element_graph import Element, ElementGraph
 from elf.elements.element import PE
 from elf.elements.event import ElementError, event_options, received_class
 from elf.program.element_columns import raw_texts, unpacked
-from elf.program.emissions import END, Emissions, emission_bytes
+from elf.program.emissions import END, EmittedEvents, emission_bytes
 from elf.program.prototype import Prototype, StateError
 
 PIECE_ROWS = 1024
@@ -33,10 +33,10 @@ Act = Callable[[calls.FromProgram], None]
 
 
 class ElementFailedError(Exception):
-    """An element raised an exception, its cause: the name and key of the element."""
+    """An element cannot go on: its name and key, and the reason unless that is the exception that caused this one."""
 
 
-class Elements:
+class RunningElements:
     """The elements of one job, by the names of their classes. `act` sends to the agent, `log` writes to the job's log.
 
     `events`: the classes of events that the job's file declares, by name. `is_random`: the file draws random numbers.
@@ -61,7 +61,7 @@ class Elements:
         }
 
     def call(self, call: calls.ElementCall) -> None:
-        """Answers a call. Raises ElementFailedError, or ElementError for what an element may not do."""
+        """Answers a call. Raises ElementFailedError."""
         self._running[call.element].call(call)
 
 
@@ -84,7 +84,7 @@ class _RunningElement:
         self._prototype = Prototype(kind, element)
         self._events = events
         self._classes: dict[tuple[str, ...], type] = {}
-        self._emissions = Emissions(kind.__name__, element.options.get("emits", []))
+        self._emissions = EmittedEvents(kind.__name__, element.options.get("emits", []))
         self._emitted: list[Any] = []
         self.emit = self._emitted.append
         kind._elf = self
@@ -118,16 +118,21 @@ class _RunningElement:
                 case calls.TakeStates():
                     self._take(call.ticket, call.nodes)
                 case calls.PutStates():
+                    names = self._element.inputs[0].key or []
+                    self._json_keys.update(
+                        name for name, one in zip(names, call.states.keys, strict=False) if one.kind == "j"
+                    )
                     prototype.put(call.states)
                     self._soonest = 0
+                    self._answer(call.ticket, [])
                 case calls.DropStates():
                     prototype.drop(call.nodes)
+                    self._answer(call.ticket, [])
                 case calls.EvictStates():
-                    count = prototype.evict(call.bytes_max, call.watermark_ms)
-                    size = prototype.memory_bytes
-                    self._act(calls.StatesEvicted(call.ticket, count, len(prototype.clones), size))
+                    prototype.evict(call.bytes_max, call.watermark_ms)
+                    self._answer(call.ticket, [])
         except StateError as error:
-            raise ElementError(f"{self._name(error.clone)}: {error}") from None
+            raise ElementFailedError(f"{self._name(error.clone)}: {error}") from None
 
     # Events.
 
@@ -163,7 +168,7 @@ class _RunningElement:
         try:
             return [*self._emissions.packed(self._emitted, numbers, times, nodes)]
         except ElementError as error:
-            raise ElementError(f"{self._kind.__name__}: {error}") from None
+            raise ElementFailedError(f"{self._kind.__name__}: {error}") from None
         finally:
             self._emitted.clear()
 
@@ -185,7 +190,7 @@ class _RunningElement:
     def _answer(self, ticket: int, parts: list[calls.Emission]) -> None:
         prototype = self._prototype
         count, size = len(prototype.clones), prototype.memory_bytes
-        self._act(calls.ElementsProcessed(ticket, parts, False, self._reached_ms, count, size))
+        self._act(calls.ElementsProcessed(ticket, parts, False, self._reached_ms, count, size, prototype.evicted))
 
     @property
     def _is_careful(self) -> bool:

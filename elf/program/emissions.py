@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import repeat
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from agent.programs.calls import Emission
@@ -21,20 +22,20 @@ EVENT_BYTES_MAX = 4 << 20
 """Upper bound on the bytes of one event."""
 
 
-class _Emitted(NamedTuple):
+class _Events(NamedTuple):
     """Emitted events with the number of the call that each comes from."""
 
     events: list[Any]
     origins: Sequence[int]
 
 
-class Emissions:
+class EmittedEvents:
     """Packs the events of one element. `allowed`: the types that it says it emits."""
 
     def __init__(self, element: str, allowed: Collection[str]) -> None:
         self._element = element
         self._allowed = allowed
-        self._columns: dict[type, tuple[EventOptions, Callable[[list[Any]], list[list[Any]]]]] = {}
+        self._getters: dict[type, tuple[EventOptions, list[attrgetter[Any]]]] = {}
 
     def packed(
         self, emitted: list[Any], calls: range, times: Sequence[int], nodes: Sequence[int] | None
@@ -52,11 +53,11 @@ class Emissions:
             of_kind = whole if len(kinds) == 1 else _of_kind(whole, kind)
             for start in range(0, len(of_kind.events), EVENTS_PACKED_MAX):
                 end = start + EVENTS_PACKED_MAX
-                piece = _Emitted(of_kind.events[start:end], of_kind.origins[start:end])
+                piece = _Events(of_kind.events[start:end], of_kind.origins[start:end])
                 yield from self._bounded(kind, piece, times, nodes)
 
     def _bounded(
-        self, kind: type, emitted: _Emitted, times: Sequence[int], nodes: Sequence[int] | None
+        self, kind: type, emitted: _Events, times: Sequence[int], nodes: Sequence[int] | None
     ) -> Iterator[Emission]:
         """Packs events of one type, in halves as long as they are too large."""
         made = self._packed(kind, emitted, times, nodes)
@@ -66,19 +67,19 @@ class Emissions:
             raise ElementError(f"emits a {made.type} that cannot be sent: {error}") from None
         if size > PACKED_BYTES_MAX and count > 1:
             for part in (slice(0, count // 2), slice(count // 2, count)):
-                yield from self._bounded(kind, _Emitted(emitted.events[part], emitted.origins[part]), times, nodes)
+                yield from self._bounded(kind, _Events(emitted.events[part], emitted.origins[part]), times, nodes)
         elif size > EVENT_BYTES_MAX:
             raise ElementError(f"emits a {made.type} of {size:,} bytes: an event may have {EVENT_BYTES_MAX:,}")
         else:
             yield made
 
-    def _packed(self, kind: type, emitted: _Emitted, times: Sequence[int], nodes: Sequence[int] | None) -> Emission:
-        found = self._columns.get(kind)
+    def _packed(self, kind: type, emitted: _Events, times: Sequence[int], nodes: Sequence[int] | None) -> Emission:
+        found = self._getters.get(kind)
         if found is None:
-            found = self._columns[kind] = self._known(kind)
-        options, columns = found
+            found = self._getters[kind] = self._known(kind)
+        options, getters = found
         events, origins = emitted
-        *values, own = columns(events)
+        *values, own = ([*map(getter, events)] for getter in getters)
         own_times = None
         if own.count(None) < len(own):
             if any(type(time) not in (int, type(None)) for time in own):
@@ -96,7 +97,7 @@ class Emissions:
             None if own_times is None else array("q", own_times).tobytes(),
         )
 
-    def _known(self, kind: type) -> tuple[EventOptions, Callable[[list[Any]], list[list[Any]]]]:
+    def _known(self, kind: type) -> tuple[EventOptions, list[attrgetter[Any]]]:
         options = event_options(kind)
         if options is None:
             raise ElementError(
@@ -108,9 +109,7 @@ class Emissions:
                 f"emits {_article(options.name)}, and the types that its class names are {known}: "
                 f"write emits = [{', '.join((*self._allowed, options.name))}] in the class"
             )
-        lists = ", ".join(f"[event.{name} for event in events]" for name in (*dict(options.fields), TIME))
-        made: Callable[[list[Any]], list[list[Any]]] = eval(f"lambda events: [{lists}]")
-        return options, made
+        return options, [attrgetter(name) for name in (*dict(options.fields), TIME)]
 
 
 def emission_bytes(emission: Emission) -> int:
@@ -118,10 +117,10 @@ def emission_bytes(emission: Emission) -> int:
     return sum(map(column_bytes, emission.columns.values()))
 
 
-def _split(emitted: list[Any], calls: range) -> _Emitted:
+def _split(emitted: list[Any], calls: range) -> _Events:
     """Tells events from the marks between them. O(n), in C where each call has emitted one event."""
     if len(emitted) == 2 * len(calls) and emitted[1::2].count(END) == len(calls):
-        return _Emitted(emitted[::2], calls)
+        return _Events(emitted[::2], calls)
     events: list[Any] = []
     origins: list[int] = []
     start = 0
@@ -129,12 +128,12 @@ def _split(emitted: list[Any], calls: range) -> _Emitted:
         events += emitted[start:end]
         origins += repeat(number, end - start)
         start = end + 1
-    return _Emitted(events, origins)
+    return _Events(events, origins)
 
 
-def _of_kind(emitted: _Emitted, kind: type) -> _Emitted:
+def _of_kind(emitted: _Events, kind: type) -> _Events:
     pairs = [(one, origin) for one, origin in zip(*emitted, strict=True) if type(one) is kind]
-    return _Emitted([one for one, _ in pairs], [origin for _, origin in pairs])
+    return _Events([one for one, _ in pairs], [origin for _, origin in pairs])
 
 
 def _article(name: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import keyword
 import sys
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -52,6 +52,7 @@ class Prototype:
         self.ttl_ms = None if element.ttl_s is None else round(element.ttl_s * 1000)
         self.states = kind._elf_states
         prototype = kind()
+        self.evicted = 0
         self._bytes_each = 0.0
         self.is_keyless = element.inputs[0].key is None
         self.new: Callable[[Any, int, int, int], PE]
@@ -75,16 +76,14 @@ class Prototype:
                     found[place] = clone
         return found
 
-    def remove(self, clones: Iterable[PE]) -> int:
-        """Removes elements, which the next states tell of; returns how many."""
-        count = 0
+    def remove(self, clones: Iterable[PE]) -> None:
+        """Removes elements, which the next states tell of."""
         for clone in clones:
             del self.clones[clone._elf_key]
-            count += 1
+            self.evicted += 1
             if self.changed is not None:
                 self.changed.discard(clone)
                 self.gone[clone._elf_key] = clone._elf_node
-        return count
 
     def drop(self, nodes: Collection[int]) -> None:
         """Forgets the elements of logical nodes."""
@@ -102,17 +101,16 @@ class Prototype:
         latest = at_ms - self.ttl_ms
         return [clone for clone in self.clones.values() if clone._elf_seen <= latest]
 
-    def evict(self, bytes_max: int, watermark_ms: int) -> int:
+    def evict(self, bytes_max: int, watermark_ms: int) -> None:
         """Removes elements until about so many bytes are in use: those past their time to live, then those of the least
-        priority, then those without events for longest. Returns how many.
+        priority, then those without events for longest.
         """
-        count = self.remove(self.expired(watermark_ms))
+        self.remove(self.expired(watermark_ms))
         excess = self.memory_bytes - bytes_max
         if excess > 0 and self.clones:
             each = self.memory_bytes / len(self.clones)
             least = sorted(self.clones.values(), key=lambda clone: (clone.priority(), clone._elf_seen))
-            count += self.remove(least[: int(excess / each) + 1])
-        return count
+            self.remove(least[: int(excess / each) + 1])
 
     # Memory.
 
@@ -218,7 +216,7 @@ class Prototype:
     def _key_columns(self, keys: list[Any]) -> list[PackedColumn]:
         names = self.element.inputs[0].key or []
         columns = [keys] if len(names) == 1 else [*map(list, zip(*keys, strict=True))] if names else []
-        return [packed_any(one) for one in columns]
+        return [packed(one, "any") for one in columns]
 
     def _packed(self, state: StateAttribute, clones: Sequence[PE]) -> PackedColumn:
         """The values of one attribute. Raises StateError for one that is not as its annotation says."""
@@ -241,16 +239,6 @@ _ALLOWED: dict[str, tuple[type, ...]] = {
     "string": (str, type(None)),
     "boolean": (bool, type(None)),
 }
-
-
-def packed_any(values: list[Any]) -> PackedColumn:
-    """Packs values by what they are."""
-    kinds = {*map(type, values)}
-    if kinds == {str}:
-        return packed(values, "string")
-    if kinds == {int}:
-        return packed(values, "integer")
-    return packed(values, "number") if kinds == {float} else PackedColumn("l", values=values)
 
 
 def _packed_json(state: StateAttribute, values: list[Any], clones: Sequence[PE]) -> PackedColumn:
@@ -280,39 +268,32 @@ def _size(value: Any) -> int:
 def _cloning(
     kind: type[PE], prototype: PE, states: Sequence[StateAttribute]
 ) -> tuple[Callable[[Any, int, int, int], PE], Callable[[PE], None]]:
-    """Functions that make a clone, and that give one the state of a new one: generated, since each key needs one."""
-    space: dict[str, Any] = {"make": object.__new__, "kind": kind, "copied": copy.deepcopy}
-    begin, shared = [], []
-    own = {one.name for one in states}
-    for number, (name, value) in enumerate(
-        [*((one.name, getattr(prototype, one.name)) for one in states), *vars(prototype).items()]
-    ):
-        if name in own and number < len(states):
-            if not is_json(value):
-                raise ElementError(f"{kind.__name__}.{name}: starts with what JSON cannot hold: {str(value)[:80]!r}")
-            space[f"v{number}"] = value
-            text = (
-                f"v{number}"
-                if not isinstance(value, list | dict)
-                else repr(value)
-                if not value
-                else f"copied(v{number})"
-            )
-            begin.append(f"    c.{name} = {text}")
-        elif name not in own:
-            space[f"v{number}"] = value
-            plain = name.isidentifier() and not keyword.iskeyword(name)
-            shared.append(f"    c.{name} = v{number}" if plain else f"    setattr(c, {name!r}, v{number})")
-    lines = [
-        "def renew(c):",
-        "    c._elf_count = 0",
-        *begin,
-        "def new(key, node, seen, due):",
-        "    c = make(kind)",
-        "    c._elf_key = key; c._elf_node = node; c._elf_seen = seen; c._elf_due = due; c._elf_count = 0",
-        *begin,
-        *shared,
-        "    return c",
-    ]
-    exec("\n".join(lines), space)
-    return space["new"], space["renew"]
+    """Functions that make a clone, and that give one the state of a new one. Raises ElementError."""
+    plain, parts = [], []
+    for state in states:
+        value = getattr(prototype, state.name)
+        if not is_json(value):
+            raise ElementError(f"{kind.__name__}.{state.name}: starts with what JSON cannot hold: {str(value)[:80]!r}")
+        if isinstance(value, list | dict):
+            parts.append((state.name, (type(value) if not value else partial(copy.deepcopy, value))))
+        else:
+            plain.append((state.name, value))
+    own = {state.name for state in states}
+    shared = [(name, value) for name, value in vars(prototype).items() if name not in own]
+
+    def renew(clone: PE) -> None:
+        clone._elf_count = 0
+        for name, value in plain:
+            setattr(clone, name, value)
+        for name, made in parts:
+            setattr(clone, name, made())
+
+    def new(key: Any, node: int, seen: int, due: int) -> PE:
+        clone = object.__new__(kind)
+        clone._elf_key, clone._elf_node, clone._elf_seen, clone._elf_due = key, node, seen, due
+        renew(clone)
+        for name, value in shared:
+            setattr(clone, name, value)
+        return clone
+
+    return new, renew

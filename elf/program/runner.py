@@ -14,7 +14,7 @@ from elf.job import Job, JobError
 from elf.job_messages import MessageError
 from elf.job_window import read_window
 from elf.program.code import CodeError, about, load_code, one_line, trace
-from elf.program.elements import ElementFailedError, Elements, event_classes
+from elf.program.elements import ElementFailedError, RunningElements, event_classes
 from elf.program.job_context import AgentWire, JobContext, columns_of
 
 
@@ -29,7 +29,7 @@ class Runner:
         self._wire = wire
         self._context: JobContext | None = None
         self._job: Job | None = None
-        self._elements: Elements | None = None
+        self._elements: RunningElements | None = None
         self._is_over = False
         self._waiting: deque[bytes] = deque()
 
@@ -54,8 +54,9 @@ class Runner:
         except CodeError as error:
             self._fail(str(error), error.text)
         except ElementFailedError as error:
-            cause = error.__cause__ or error
-            self._fail(f"{error}: {one_line(cause)}", trace(cause))
+            cause = error.__cause__
+            reason = str(error) if cause is None else f"{error}: {one_line(cause)}"
+            self._fail(reason, trace(cause) if cause is not None else reason)
         except BaseException as error:
             self._fail(one_line(error), trace(error))
 
@@ -74,7 +75,7 @@ class Runner:
             job._elf = context
             job.__init__()  # type: ignore[misc]
             if description.elements is not None:
-                self._elements = Elements(
+                self._elements = RunningElements(
                     description.elements,
                     kind.elements,
                     event_classes(vars(sys.modules[kind.__module__])),

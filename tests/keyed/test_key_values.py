@@ -45,12 +45,20 @@ def test_what_is_no_key_is_refused_with_the_reason(element: Element, key: list[s
 
 
 def test_state_of_code_is_the_last_of_the_key() -> None:
-    keys = [msgspec.msgpack.encode([word]) for word in ("said", "and", "said", "gone")]
+    count = msgspec.structs.replace(COUNT, options={"states": {"n": "integer", "last": "json"}})
     gone = [False, False, False, True]
-    table = pl.DataFrame({"@node": [878] * 4, "key": keys, "@gone": gone, "@seen": [5] * 4, "n": [3, 4, 5, 6]})
-    assert state_of_key(COUNT, [pl.Series(["said"])], {"states": table}) == b'{"@seen":5,"n":5}'
+    table = pl.DataFrame(
+        {
+            "@node": [878] * 4,
+            "@key0": ["said", "and", "said", "gone"],
+            "@gone": gone,
+            "@seen": [5] * 4,
+            "n": [3, 4, 5, 6],
+        }
+    ).with_columns(pl.lit("[1,2]").alias("last"))
+    assert state_of_key(count, [pl.Series(["said"])], {"states": table}) == b'{"n":5,"last":[1,2]}'
     for never in ("never", "gone"):
-        assert state_of_key(COUNT, [pl.Series([never])], {"states": table}) is None
+        assert state_of_key(count, [pl.Series([never])], {"states": table}) is None
 
 
 def test_state_of_a_declared_element_is_its_rows() -> None:

@@ -10,13 +10,13 @@ import polars as pl
 
 import query
 from agent.programs.element_graph import Element, ElementInput, EventType, FieldType
+from agent.runtime.keyed.elements.code import KEY, state_of
 from agent.runtime.keyed.elements.runtime import DTYPES, NODE, Tables
+from agent.runtime.keyed.elements.slots import GONE
 
 ROWS_SHOWN = 1000
 """Upper bound on the rows of one table of a state that are shown."""
 _TRUTH = {"true": True, "false": False}
-CODE_KEY, GONE = "key", "@gone"
-"""The column in which code elements keep the values of the key, as msgpack; and that of what was removed."""
 
 
 class KeyMismatchError(Exception):
@@ -58,10 +58,25 @@ def _value(field: str, kind: FieldType, text: str) -> str | int | float | bool:
                 return _TRUTH[text.lower()]
             case "timestamp":
                 return _time_ms(text)
+            case "any":
+                return _json_text(text)
             case _:
                 return text
     except (ValueError, KeyError):
         raise KeyMismatchError(f"{field} is of type {kind}, and {text[:100]!r} is not") from None
+
+
+def _json_text(text: str) -> str:
+    """A value that may be any, as its canonical JSON text: as it is, or else as a text.
+
+    >>> _json_text("7"), _json_text("shoes")
+    ('7', '"shoes"')
+    """
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        value = text
+    return msgspec.json.encode(value, order="sorted").decode()
 
 
 def _time_ms(text: str) -> int:
@@ -75,7 +90,7 @@ def _time_ms(text: str) -> int:
 def state_of_key(element: Element, key: Sequence[pl.Series], tables: Tables) -> bytes | None:
     """The state of one key, of the tables of its logical node, as JSON; None where the node has no such element."""
     if element.kind == "code":
-        return _code_state([column[0] for column in key], tables)
+        return _code_state(element, key, tables)
     is_constant = getattr(keyed_input(element), "constant", None) is not None
     found = {
         name: rows
@@ -85,13 +100,14 @@ def state_of_key(element: Element, key: Sequence[pl.Series], tables: Tables) -> 
     return msgspec.json.encode(found) if found else None
 
 
-def _code_state(key: list[Any], tables: Tables) -> bytes | None:
+def _code_state(element: Element, key: Sequence[pl.Series], tables: Tables) -> bytes | None:
     """The attributes of the last row of a key, unless it says that the element has gone."""
-    packed = msgspec.msgpack.encode(key)
+    has_fields = bool((keyed_input(element) or element.inputs[0]).key)
     for table in tables.values():
-        rows = table.filter(pl.col(CODE_KEY) == packed) if CODE_KEY in table.columns else table.clear()
-        if len(rows) and not rows.row(-1, named=True).get(GONE):
-            return msgspec.json.encode(_rows(rows.tail(1).drop(CODE_KEY))[0])
+        matches = [pl.col(f"{KEY}{place}").eq(column[0]) for place, column in enumerate(key)] if has_fields else []
+        rows = table.filter(matches) if matches else table
+        if rows.height and not rows[GONE][-1]:
+            return state_of(rows.row(-1, named=True), element)
     return None
 
 
