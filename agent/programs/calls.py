@@ -46,6 +46,10 @@ class TypedMessage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     body: Body
 
 
+class AnswerError(ValueError):
+    """A program has answered what it cannot have been asked; the message continues "its process"."""
+
+
 class PackedColumn(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The values of a column of elements.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -20,6 +20,7 @@ from elf.client.errors import QueryRefusedError
 from elf.errors import ElfError, UsageError
 from elf.program.code import CodeError, about, load_code
 from elf.signing.creator import signed_bundle
+from elf.signing.element_plans import Fields, completed
 from elf.signing.shipped import JOBS, shipped
 from elf.terminal.terminal import printable, tell
 from overlay import format_id
@@ -88,7 +89,14 @@ def job_file(path: Path) -> JobFile:
 class Analyser(Protocol):
     """Analyses queries; see `SyncClient.analyse`."""
 
-    def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed: ...
+    def analyse(
+        self,
+        text: str,
+        *,
+        mapped: bool = False,
+        apps: Mapping[str, str] | None = None,
+        types: Mapping[str, Fields] | None = None,
+    ) -> Analysed: ...
 
 
 def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[str, Contents]:
@@ -99,8 +107,15 @@ def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[
     about = job.about
     apps = {stage: f"{stage_app(app, stage)}@{creator}" for stage in about.stages}
 
+    def planned(text: str, types: Mapping[str, Fields] | None) -> dict[str, Any]:
+        plan: dict[str, Any] = msgspec.msgpack.decode(client.analyse(text, types=types).plan)
+        return plan
+
+    elements = None if about.elements is None else completed(about.elements, planned)
+    types = {} if elements is None else {one.name: one.fields for one in elements.types}
+
     def function(name: str, text: str, *, mapped: bool) -> Function:
-        analysed = client.analyse(text, mapped=mapped, apps=apps)
+        analysed = client.analyse(text, mapped=mapped, apps=apps, types=types)
         return Function(name, msgspec.msgpack.decode(analysed.plan), analysed.query)
 
     stages: dict[str, Function] = {}
@@ -113,6 +128,9 @@ def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[
             raise UsageError(f"stage {stage}: has no WINDOWING, and goes on as long as its job")
     queries = {FIRST: about.query, **about.queries}
     functions = [function(name, text, mapped=about.maps) for name, text in queries.items()]
+    if elements is not None:
+        graph = msgspec.to_builtins(elements)
+        functions = [msgspec.structs.replace(one, plan={**one.plan, "elements": graph}) for one in functions]
     ordered = [(stage_app(app, stage), stages[stage]) for stage in _in_order(app, creator, stages)]
     contents = {name: Contents([stage], part_of=app) for name, stage in ordered}
     return contents | {app: Contents(functions, job.source, about.drives)}

@@ -161,7 +161,14 @@ class ProgramFleet(Fleet):
 
     # Jobs.
 
-    def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed:  # noqa: ARG002
+    def analyse(
+        self,
+        text: str,
+        *,
+        mapped: bool = False,  # noqa: ARG002
+        apps: Mapping[str, str] | None = None,
+        types: Mapping[str, object] | None = None,  # noqa: ARG002
+    ) -> Analysed:
         """What an agent tells of a query; nothing is known of the columns of its streams."""
         catalog = dict.fromkeys((*self.streams, "other"), query.Schema({}, open=True))
         parsed = query.with_apps(query.parse(text), apps or {})

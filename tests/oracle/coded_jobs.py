@@ -55,7 +55,14 @@ JUDGED = {"mapped": "mapped", "staged": "staged.ids"}
 class _Analyser:
     """What an agent tells of a query; nothing is known of the columns of its streams."""
 
-    def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed:  # noqa: ARG002
+    def analyse(
+        self,
+        text: str,
+        *,
+        mapped: bool = False,  # noqa: ARG002
+        apps: Mapping[str, str] | None = None,
+        types: Mapping[str, object] | None = None,  # noqa: ARG002
+    ) -> Analysed:
         parsed = query.with_apps(query.parse(text), apps or {})
         plan = query.analyze(parsed, {"web": query.Schema({}, open=True)})
         return Analysed(query.format_query(parsed), msgspec.msgpack.encode(plan.to_wire()))

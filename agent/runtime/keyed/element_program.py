@@ -11,7 +11,7 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.keyed.elements.runtime import ElementRuntime
 
-ElementAct = calls.ElementsProcessed | calls.StatesTaken | calls.StatesEvicted
+ElementAct = calls.ElementsProcessed | calls.StatesTaken
 """An answer of a program to a call of elements."""
 ALONE = calls.ProgramPosition(is_root=False, parent="", children=[], now_ms=0, version=1)
 """The place of code that runs in this process, where trees mean nothing."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import query
 from agent.programs.element_graph import Element
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.job.local_job import LocalJob
@@ -15,7 +14,8 @@ from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
 from agent.runtime.keyed.early_messages import EarlyMessages
 from agent.runtime.keyed.element_program import ContainedProgram, ElementAct, ElementProgram, ProgramHere, RunHere
-from agent.runtime.keyed.elements import declared
+from agent.runtime.keyed.elements import code, declared
+from agent.runtime.keyed.elements.code import CodeRuntime
 from agent.runtime.keyed.elements.runtime import Compact, ElementRuntime
 from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosted_job import HostedJob
@@ -38,6 +38,8 @@ LOOK_S = 0.5
 """Interval between looks at the members of a job, and at the agent's streams."""
 BEGUN_MAX = 128
 """Number of cores that an agent begins between two starts with numbers that differ."""
+TICKET_BITS = 40
+"""Bits of the number of a call of one element; those above tell the element."""
 _TAKEN = (
     messages.ElementRows, messages.RoutedRows, messages.RoutedTaken, messages.ElementCredit, messages.ElementReset,
     messages.FindHosts, messages.NodeHosts, messages.NodeBallots, messages.CommitRecord, messages.CommitHeld,
@@ -122,7 +124,9 @@ class KeyedJobs:
             return
         graph = check_elements(elements)
         program = self._program_of(local)
-        runtimes = {one.name: self._runtime(one, graph, program) for one in graph.graph.elements}
+        runtimes = {
+            one.name: self._runtime(one, graph, program, is_complete=job.bounded) for one in graph.graph.elements
+        }
         options = replace(
             self.options,
             incarnation=self._next_incarnation(),
@@ -145,13 +149,16 @@ class KeyedJobs:
     def _program_of(self, local: LocalJob) -> ElementProgram:
         return ContainedProgram(local, self._programs) if self.run_here is None else ProgramHere(self.run_here)
 
-    def _runtime(self, element: Element, graph: CheckedGraph, program: ElementProgram) -> ElementRuntime:
+    def _runtime(
+        self, element: Element, graph: CheckedGraph, program: ElementProgram, *, is_complete: bool
+    ) -> ElementRuntime:
         if element.kind == "code":
-            raise query.PlanError(f"element {element.name}: {program} has no code")
+            first_ticket = graph.index(element.name) << TICKET_BITS
+            return CodeRuntime(element, graph.types, program.call, program.place, first_ticket, is_complete=is_complete)
         return declared.runtime_of(element, graph.types, self._jobs.ingest.area)
 
     def _compact(self, element: Element) -> Compact:
-        return declared.compact(element)
+        return code.compact(element) if element.kind == "code" else declared.compact(element)
 
     def drop(self, app_id: Id, _now: float) -> None:
         """Forgets a job that is over, or that this agent works for no more."""

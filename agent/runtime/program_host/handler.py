@@ -62,9 +62,9 @@ class ProgramHost:
         self._rpc = rpc
         self._subscriptions = subscriptions
         self._show = show
-        self.element_act: Callable[
-            [Id, calls.ElementsProcessed | calls.StatesTaken | calls.StatesEvicted, float], bool
-        ] = lambda _app_id, _act, _now: False
+        self.element_act: Callable[[Id, calls.ElementsProcessed | calls.StatesTaken, float], bool] = (
+            lambda _app_id, _act, _now: False
+        )
         """Takes an answer of the elements of a job; returns whether it was asked for."""
         self._delivered: dict[tuple[int, int], Requested] = {}
         self._tickets = 0
@@ -99,6 +99,8 @@ class ProgramHost:
             return
         try:
             self._carry_out(program, job, call, now, wall_ms)
+        except calls.AnswerError as error:
+            self._break(program, f"its process {error}", "", now)
         except (Exception, pl.exceptions.PanicException) as error:  # whatever it is, other jobs go on
             reason = f"its call {type(call).__name__} could not be carried out: {type(error).__name__}: {error}"
             self._break(program, reason[:TEXT_CHARACTERS_MAX], traceback.format_exc()[-TEXT_CHARACTERS_MAX:], now)
@@ -130,7 +132,7 @@ class ProgramHost:
                 rows = job.paos.rows(token)
                 refusal = "these PAOs are not held any more" if rows is None else None
                 self._programs.answer(program.key, calls.AnswerArrived(ticket, refusal, rows=rows or []))
-            case calls.ElementsProcessed() | calls.StatesTaken() | calls.StatesEvicted():
+            case calls.ElementsProcessed() | calls.StatesTaken():
                 if not self.element_act(job.app_id, call, now):
                     self._break(program, "its process answered for elements that it was not asked about", "", now)
             case calls.MulticastCall() | calls.SubscribeCall() | calls.UpdateCall():

@@ -6,8 +6,7 @@ import pytest
 from beside import COUNT, Beside, one
 
 from agent.programs import calls
-from agent.programs.calls import Emission, PackedColumn
-from agent.runtime.keyed.elements.packing import AnswerError
+from agent.programs.calls import AnswerError, Emission, PackedColumn
 
 
 def lying(*emissions: Emission, ticket: int = 1) -> str:

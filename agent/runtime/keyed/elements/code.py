@@ -13,9 +13,9 @@ import numpy.typing as npt
 import polars as pl
 
 from agent.programs import calls
-from agent.programs.calls import Emission, ProgramCall, ProgramPosition
+from agent.programs.calls import AnswerError, Emission, ProgramCall, ProgramPosition
 from agent.programs.element_graph import Element, EventType, FieldType
-from agent.runtime.keyed.elements.packing import AnswerError, numbers, packed, unpacked
+from agent.runtime.keyed.elements.packing import numbers, packed, unpacked
 from agent.runtime.keyed.elements.runtime import (
     EVENT_TIME,
     NODE,

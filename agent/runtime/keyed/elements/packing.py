@@ -9,7 +9,7 @@ import polars as pl
 
 import cbt
 from agent.parsing.columns import column_of_values
-from agent.programs.calls import SEPARATOR, PackedColumn
+from agent.programs.calls import SEPARATOR, AnswerError, PackedColumn
 from agent.programs.element_graph import FieldType
 from agent.runtime.keyed.elements.runtime import DTYPES
 
@@ -28,10 +28,6 @@ _KINDS: dict[pl.DataType, Literal["q", "d", "b", "s"]] = {
     pl.Boolean(): "b",
     pl.String(): "s",
 }
-
-
-class AnswerError(ValueError):
-    """A program has answered what it cannot have been asked; the message continues "its process"."""
 
 
 def packed(values: pl.Series, kind: FieldType) -> PackedColumn:
