@@ -46,7 +46,8 @@ def key_hash(columns: pl.DataFrame | Sequence[pl.Series], seed: int) -> pl.Serie
 
 def splitmix64(bits: pl.Series) -> pl.Series:
     """One step of splitmix64 (Steele, Lea and Flood, 2014) on each UInt64; NULL stays NULL."""
-    mixed = bits.fill_null(0).to_numpy() + _INCREMENT  # UInt64 arithmetic wraps, as the algorithm wants
+    whole = bits.fill_null(0) if bits.null_count() else bits
+    mixed = whole.to_numpy() + _INCREMENT  # UInt64 arithmetic wraps, as the algorithm wants
     shifted = np.empty(min(_CHUNK, len(mixed)), np.uint64)
     for start in range(0, len(mixed), _CHUNK):
         _mix(mixed[start : start + _CHUNK], shifted)
@@ -78,7 +79,7 @@ def _element(column: pl.Series, seed: int) -> pl.Series:
         element = splitmix64(_float_bits(column))
     else:
         raise ValueError(f"a key column cannot be {column.dtype}")
-    return element.fill_null(_NULL_ELEMENT)
+    return element.fill_null(_NULL_ELEMENT) if element.null_count() else element
 
 
 def _float_bits(column: pl.Series) -> pl.Series:

@@ -115,7 +115,7 @@ class Host:
             return
         if len(type_.routes) > 1:
             rows = rows.drop(ROUTES)
-        rows = rows.with_columns(pl.Series(NODE, nodes.astype(np.uint16)))
+        rows = rows.hstack([pl.Series(NODE, nodes.astype(np.uint16))])
         for consumer in consumers:
             if (hold := self.holds.get(consumer)) is not None:
                 hold.add(type_.name, rows)

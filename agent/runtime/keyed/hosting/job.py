@@ -218,7 +218,7 @@ class KeyedJob:
         if peer == self._me:
             self._inbox.append(lambda now: self._batch(peer, type_, session.number, number, before, rows, now) and None)
             return
-        data = cbt.encode_frame(rows)
+        data = cbt.encode_frame(rows, cbt.FAST)
         self._emitter.sent_bytes += len(data)
         self._ring.send(peer, ElementRows(self.app_id, type_.place, session.number, number, before, data), now)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -123,38 +122,26 @@ class GraphLayout:
         return int(float(self.elements[element].options.get("within_s", 0)) * 1000) + 1
 
 
-def groups_by_host(nodes: Ints, host_of: Ints) -> Iterator[tuple[int, Ints, Ints | None]]:
-    """The rows for each host, in their order, with the bits of the routes on which they go there (None for one route);
-    a host is -1 where it is not known. Rows without a node go nowhere."""
+def groups_by_host(nodes: Ints, host_of: Ints) -> tuple[Ints, Ints | None, list[tuple[int, int, int]]]:
+    """The places of rows in the order of their hosts, else in their own; the bits of the routes on which each goes
+    there (None for one route); and of each host where its places begin and end. A host is -1 where it is not known.
+    Rows without a node go nowhere."""
     routes, rows = nodes.shape
     if routes == 1:
-        valid = nodes[0] != NOWHERE
-        hosts = np.where(valid, host_of[nodes[0]], -2)
-        for host, places in _runs(hosts):
-            if host != -2:
-                yield host, places, None
-        return
+        hosts = np.where(nodes[0] != NOWHERE, host_of[nodes[0]], np.int16(-2))
+        order = np.argsort(hosts, kind="stable")  # of 16 bits, by their digits
+        return order, None, [one for one in _stretches(hosts[order]) if one[0] != -2]
     route, row = np.nonzero(nodes != NOWHERE)
-    if not len(row):
-        return
-    hosts = host_of[nodes[route, row]].astype(np.int64)
-    key = (hosts + 1) * rows + row
+    key = (host_of[nodes[route, row]].astype(np.int64) + 1) * rows + row
     order = np.argsort(key, kind="stable")
     key, bits = key[order], (np.int64(1) << route[order])
-    firsts = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
-    bits, key = np.bitwise_or.reduceat(bits, firsts), key[firsts]
-    for host, places in _runs(key // rows - 1):
-        yield host, key[places] % rows, bits[places]
+    firsts = np.flatnonzero(np.diff(key, prepend=-1))
+    bits, key = np.bitwise_or.reduceat(bits, firsts) if len(firsts) else bits, key[firsts]
+    return key % max(rows, 1), bits, _stretches(key // max(rows, 1) - 1)
 
 
-def _runs(hosts: Ints) -> Iterator[tuple[int, Ints]]:
-    if not len(hosts):
-        return
-    if (hosts == hosts[0]).all():
-        yield int(hosts[0]), np.arange(len(hosts))
-        return
-    order = np.argsort(hosts, kind="stable")
-    ordered = hosts[order]
-    firsts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    for first, places in zip(firsts, np.split(order, firsts[1:]), strict=True):
-        yield int(ordered[first]), places
+def _stretches(ordered: Ints) -> list[tuple[int, int, int]]:
+    """Each value with where it begins and ends."""
+    begins = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1)) if len(ordered) else ordered
+    ends = [*begins[1:].tolist(), len(ordered)]
+    return list(zip(ordered[begins].tolist(), begins.tolist(), ends, strict=False))

@@ -55,10 +55,13 @@ class Emitter:
     def _dispatch(self, type_: TypeLayout, rows: pl.DataFrame, now: float) -> int:
         """Puts rows into sessions; returns how many places have no node."""
         nodes = type_.nodes(rows)
-        for host, places, bits in groups_by_host(nodes, self.host_of):
-            part = rows if len(places) == rows.height and bits is None else rows[places]
-            if bits is not None:
-                part = part.with_columns(pl.Series(ROUTES, bits, dtype=pl.Int64))
+        order, bits, stretches = groups_by_host(nodes, self.host_of)
+        is_whole = bits is None and len(stretches) == 1 and stretches[0][1:] == (0, rows.height)
+        ordered = rows if is_whole else rows[order]
+        if bits is not None:
+            ordered = ordered.with_columns(pl.Series(ROUTES, bits, dtype=pl.Int64))
+        for host, begin, end in stretches:
+            part = ordered[begin:end]
             if host == UNKNOWN:
                 self._waiting[type_.place].append(piece_of(part))
                 self._want(nodes[nodes != NOWHERE], now)

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
-from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
+from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, SEQ, SOURCE
 from agent.runtime.keyed.hosting.options import Ints
 from agent.runtime.keyed.logical_nodes import NODES
 from overlay import Id
@@ -50,14 +50,16 @@ def rank() -> pl.Expr:
 
 def number_keyed(element: int, rows: pl.DataFrame, next_seq: Ints) -> pl.DataFrame:
     """Gives rows that a keyed element has emitted their channels and numbers. O(rows)."""
-    nodes = rows[NODE].to_numpy().astype(np.int64)
-    order = np.argsort(nodes, kind="stable")
-    ordered = nodes[order]
-    firsts = np.searchsorted(ordered, ordered)
+    nodes = rows[NODE].to_numpy()
+    order = np.argsort(nodes, kind="stable")  # of 16 bits, by their digits
+    counts = np.bincount(nodes, minlength=NODES)
+    begins = next_seq - (np.cumsum(counts) - counts)
     seqs = np.empty(len(nodes), np.int64)
-    seqs[order] = next_seq[ordered] + np.arange(len(nodes)) - firsts
-    next_seq += np.bincount(nodes, minlength=NODES)
-    return rows.with_columns(pl.Series(SOURCE, channel_of(element, nodes)), pl.Series(SEQ, seqs)).drop(NODE)
+    seqs[order] = np.repeat(begins, counts) + np.arange(len(nodes))
+    next_seq += counts
+    numbers = [pl.Series(SOURCE, channel_of(element, nodes)), pl.Series(SEQ, seqs)]
+    rest = [column for column in rows.get_columns() if column.name not in (EVENT_TIME, NODE)]
+    return pl.DataFrame([rows[EVENT_TIME], *numbers, *rest])
 
 
 def number_keyless(element: int, place: int, rows: pl.DataFrame) -> pl.DataFrame:
