@@ -90,7 +90,7 @@ def measured_window(job: SyncJob, submitted: float, deadline: float) -> Measurem
 _BYTES = {pl.Int128: 16, pl.Boolean: 1}
 _OF_ANY_LENGTH = (pl.String, pl.Binary, pl.List)
 _OWN_BYTES = 26
-"""Of an event between agents: its time, its channel, its number there, and its logical node."""
+"""Bytes that each event has between agents: its time, its channel, its number there, and its logical node."""
 
 
 def network_cost(plan: query.Plan) -> list[str]:
@@ -122,8 +122,9 @@ def _shuffles(elements: Mapping[str, Any]) -> Iterator[str]:
             texts = sum(isinstance(dtype, _OF_ANY_LENGTH) for dtype in dtypes)
             fixed = _OWN_BYTES + sum(_BYTES.get(type(one), 8) for one in dtypes if not isinstance(one, _OF_ANY_LENGTH))
             more = f" and {texts} of any length" if texts else ""
-            kept = "; what it changes also to two standbys" if type_.get("guaranteed", True) else ""
-            yield f"each event of {type_['name']}, to the agent that hosts its key: {fixed} bytes{more}, compressed{kept}"
+            kept = "; what it changes, to two standbys" if type_.get("guaranteed", True) else ""
+            what = f"each event of {type_['name']}, to the agent that hosts its key"
+            yield f"{what}: {fixed} bytes{more}, compressed{kept}"
 
 
 class Explained(msgspec.Struct, frozen=True):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from case_archives import archived_lines
+from click.testing import CliRunner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from paired_streams import CLICKS, JOINS, QUERIES, SERVES, WITHIN_MS, expected
@@ -16,6 +19,7 @@ from spark_answers import answers_in_regions, haste, rows_of
 from elf.batch.query.explain import explained_run
 from elf.batch.query.run import BatchOptions, BatchRun
 from elf.batch.table.table import ArchiveTable as Archive
+from elf.cli import cli
 
 pytestmark = pytest.mark.spark
 
@@ -91,3 +95,43 @@ def test_explain_says_how_a_join_is_computed(spark, tmp_path):
     told = explained_run(text, BatchRun(text, archive, BatchOptions())).text()
     assert "joined by Spark" in told
     assert "serves.serve = clicks.serve AND serves.ad = clicks.ad" in told
+
+
+def logs(seed, seconds):
+    """Serves at two servers and clicks at a third, some of them too late, before their serve, or of no serve."""
+    chosen = random.Random(seed)
+    serves, clicks = [], []
+    for number in range(4 * seconds):
+        serve = {"@time": BORN_MS + chosen.randrange(1_000 * seconds), "serve": f"s{number}", "ad": f"a{number % 7}"}
+        serves.append(serve | {"place": chosen.choice(["top", "side", None])})
+        for _ in range(chosen.choice([0, 0, 1, 1, 2])):
+            after = chosen.choice([-2_000, 0, 3_000, 5_000, 5_001, 60_000])
+            click = {"@time": serve["@time"] + after, "serve": serve["serve"], "ad": serve["ad"], "price": number % 5}
+            clicks.append(click | chosen.choice([{}, {}, {}, {"serve": None}, {"ad": "other"}]))
+    by_time = itemgetter("@time")
+    return sorted(serves, key=by_time), sorted(clicks, key=by_time)
+
+
+@pytest.mark.usefixtures("in_session")
+def test_what_elf_local_printed_is_what_the_archive_gives(spark, tmp_path):
+    serves, clicks = logs(7, 20)
+    archive_of(spark, tmp_path / "archive", serves, clicks)
+    join = "LEFT JOIN clicks WITHIN 5 SECONDS ON serves.serve = clicks.serve AND serves.ad = clicks.ad"
+    shows = "serves.place, COUNT(*) AS n, COUNT(clicks.serve) AS clicked, SUM(clicks.price) AS paid"
+    text = f"SELECT {shows} FROM serves {join} GROUP BY serves.place WINDOWING 5 SECONDS"
+    command = ["local", text, "--agents", "3", "--output", "json", "--time-field", "time"]
+    for name, events in (("serves-1", serves[::2]), ("serves-2", serves[1::2]), ("clicks-1", clicks)):
+        path = tmp_path / f"{name}.json"
+        path.write_text("".join(json.dumps({"time": event["@time"], **event}) + "\n" for event in events))
+        command += ["--source", f"{name[:-2]}={path}"]
+    local = CliRunner().invoke(cli, command)
+    assert local.exit_code == 0, local.output
+    rows = [list(row.values()) for line in local.stdout.splitlines() for row in json.loads(line)["rows"]]
+    assert shown(rows) == shown([list(row.values()) for row in expected(text, serves, clicks, 5_000)])
+    live = tmp_path / "live.jsonl"
+    live.write_text(local.stdout)
+    compared = ["batch", "reconcile", "local", "--archive", str(tmp_path / "archive"), "--live", str(live)]
+    told = CliRunner().invoke(cli, [*compared, "--query", text])
+    assert told.exit_code == 0, told.output
+    assert "unexplained" not in told.output
+    assert "equal" in told.output

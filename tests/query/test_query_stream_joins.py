@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from query import Plan, PlanError, QueryError, Schema, analyze, explain, format_query, parse, stream_join
+from query.model.limits import WITHIN_MS_MAX
 
 OPEN = Schema({}, open=True)
 CSV = Schema(dict.fromkeys(("serve", "ad", "place"), "text"), open=False)
@@ -243,3 +244,12 @@ def test_a_plan_names_the_streams_that_its_sources_read():
     wire["elements"] = {"sources": [{"type": "serves"}]}
     with pytest.raises(PlanError, match="its elements do not say what they read"):
         _ = Plan.from_wire(wire).streams_read
+
+
+def test_within_is_bounded():
+    text = f"SELECT COUNT(*) FROM serves JOIN clicks WITHIN {{}} {ON}"
+    assert options(planned(text.format("86400000 MILLISECONDS")))["within_ms"] == WITHIN_MS_MAX
+    assert options(planned(text.format("1 MILLISECOND")))["within_ms"] == 1
+    for beyond in ("86400001 MILLISECONDS", "2 DAYS", "0 DAYS"):
+        with pytest.raises(QueryError, match="WITHIN takes 1 millisecond to 1 day"):
+            analyze(parse(text.format(beyond)), JSON_LINES)
