@@ -41,7 +41,8 @@ class CountingRun:
         self._graph = counting(kind, guaranteed=guaranteed)
         self.rows = self.total = 0
         self._shares = shares
-        options = KeyedOptions(standbys=min(2, len(shares) - 1))
+        compact = {name: declared.compact(one) for name, one in self._graph.elements.items()}
+        options = KeyedOptions(standbys=min(2, len(shares) - 1), needs_time=False, compact=compact)
         self.fleet = SimulatedHosts(self._graph, self._runtimes, len(shares), options, self._take, measured=measured)
         self._count([pl.Series([f"{host.number} {n}" for n in range(PRACTICE_ROWS)]) for host in self.fleet.hosts], 0)
         self.rows = self.total = 0

@@ -49,7 +49,7 @@ class EventTime:
         self._roster: tuple[Peer, ...] = ()
         self._adding = MasterTimes(layout, is_bounded=options.bounded)
         self._serial = self._seen = 0
-        self._at = -ALIVE_S
+        self._at = self._looked_at = -ALIVE_S
         self._last: tuple[object, ...] = ()
         self.times = [BEGINNING] * len(layout.types)
         self.is_quiet = False
@@ -87,7 +87,8 @@ class EventTime:
         """Reports, and at the master tells all."""
         if self._master is None or not self._options.needs_time:
             return
-        if now >= self._at + REPORT_S:
+        if now >= self._looked_at + REPORT_S:
+            self._looked_at = now
             self._report(now, send)
         if self._master == ring.me and (self._adding.add_up(wall_ms) or now >= self._told_at + ALIVE_S):
             self._told_at = now
@@ -161,4 +162,4 @@ class EventTime:
         """The time of the next report."""
         if self._master is None or not self._options.needs_time:
             return None
-        return self._at + (REPORT_S if not self.is_quiet else ALIVE_S)
+        return self._looked_at + (REPORT_S if not self.is_quiet else ALIVE_S)
