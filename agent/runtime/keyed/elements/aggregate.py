@@ -27,6 +27,7 @@ STATES, ENDS = "states", "ends"
 COMPLETE = "@complete"
 _NEVER, _ALWAYS = -(2**62), 2**62
 _PENDING_ROWS = 1 << 17
+_INSERTED_ROWS = 1 << 15
 
 
 class Windows:
@@ -224,7 +225,7 @@ class WindowedAggregate:
         return self._store.groups
 
     def state_of(self, key: Sequence[object]) -> dict[str, object] | None:
-        """What one key has in the panes that are kept, as people read it; None where there is nothing."""
+        """The results of one key in the panes that are kept, as people read them; None where there is nothing."""
         found: dict[str, object] = {}
         keys = [one.name for one in self._windows.function.plan.keys]
         for frame in self._store.flush():
@@ -287,8 +288,7 @@ class WindowedAggregate:
     def _lift(self) -> None:
         """Makes states of the events that are in no increment yet."""
         if self._pending:
-            lifted = [self._windows.layout.lift(frame) for frame in self._pending]
-            self._increments.append(self._windows.layout.combine(lifted))
+            self._increments.append(self._windows.layout.lift(pl.concat(self._pending, how="vertical_relaxed")))
             self._pending, self._pending_rows = [], 0
 
     def _forget(self, first: int) -> None:
@@ -336,6 +336,8 @@ class GroupStore:
         self._function = windows.function
         self._room = room
         self._tree = self._made()
+        self._batches: list[pl.DataFrame] = []
+        self._rows = 0
 
     def _made(self) -> cbt.CompressedBufferTree:
         store = None
@@ -355,7 +357,17 @@ class GroupStore:
         return min(found, default=_ALWAYS)
 
     def insert(self, selected: pl.DataFrame) -> None:
-        """Takes selected events, whether the disk takes its part or not."""
+        """Takes selected events, whether the disk takes its part or not; a few batches go to the tree together."""
+        self._batches.append(selected)
+        self._rows += selected.height
+        if self._rows >= _INSERTED_ROWS:
+            self._drain()
+
+    def _drain(self) -> None:
+        if not self._batches:
+            return
+        selected = pl.concat(self._batches, how="vertical_relaxed")
+        self._batches, self._rows = [], 0
         try:
             self._tree.insert(selected)
         except cbt.SpillError as error:
@@ -372,6 +384,7 @@ class GroupStore:
 
     def flush(self, pane: int | None = None) -> Iterator[pl.DataFrame]:
         """Yields the states of all panes, or of one; what cannot be read is missing."""
+        self._drain()
         try:
             yield from self._tree.flush(pane)
         except cbt.SpillError as error:
@@ -380,6 +393,7 @@ class GroupStore:
 
     def replace(self, frames: Sequence[pl.DataFrame]) -> None:
         """Takes states in place of all that are here."""
+        self._batches, self._rows = [], 0
         self._tree.close()
         self._tree, self.panes = self._made(), set()
         for frame in frames:
@@ -390,16 +404,17 @@ class GroupStore:
         """Drops the panes before one; returns whether there were any."""
         old = {pane for pane in self.panes if pane < first}
         if old:
+            self._drain()
             self._tree.empty(upto=max(old))
             self.panes -= old
         return bool(old)
 
     @property
     def memory_bytes(self) -> int:
-        return self._tree.memory_bytes
+        return self._tree.memory_bytes + sum(int(batch.estimated_size()) for batch in self._batches)
 
     @property
     def groups(self) -> int:
         """Number of groups, of which some may be in it several times."""
         statistics = self._tree.statistics()
-        return statistics.buffered_rows + statistics.stored_rows
+        return statistics.buffered_rows + statistics.stored_rows + self._rows

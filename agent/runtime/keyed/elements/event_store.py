@@ -40,7 +40,7 @@ class Keys(NamedTuple):
         return Keys(self.hashes[rows], self.checks[rows], self.whole[rows])
 
 
-class Run(NamedTuple):
+class SortedRun(NamedTuple):
     """Events in the order of hash and time, each with its place in the order of arrival."""
 
     hashes: Values
@@ -48,7 +48,7 @@ class Run(NamedTuple):
     places: Rows
 
     @classmethod
-    def of(cls, hashes: Values, times: Values, places: Rows) -> Run:
+    def of(cls, hashes: Values, times: Values, places: Rows) -> SortedRun:
         """Sorts events: in O(n) if they are of two runs, and of the same key in the order of their times."""
         order = np.argsort(hashes, kind="stable")
         run = cls(hashes[order], times[order], places[order])
@@ -72,7 +72,7 @@ class Run(NamedTuple):
         return found[some], start[some], stop[some]
 
     def _bisect(self, low: Rows, high: Rows, times: Values) -> Rows:
-        """Of each range, the first place whose time is not before one. O(ranges · log n)."""
+        """The first place of each range whose time is not before one. O(ranges · log n)."""
         low, high = low.copy(), high.copy()
         while (open_ := low < high).any():
             middle = (low + high) // 2
@@ -95,7 +95,7 @@ class EventStore:
         self._chunks: list[pl.DataFrame] = []
         self._rows = 0
         self._arrays: dict[str, Values] = {}
-        self._runs: list[Run] = []
+        self._runs: list[SortedRun] = []
         self._clear()
 
     def _clear(self) -> None:
@@ -230,10 +230,10 @@ class EventStore:
     def _index(self, places: Rows) -> None:
         if not len(places):
             return
-        run = Run.of(self._arrays["hash"][places], self._arrays["time"][places], places)
+        run = SortedRun.of(self._arrays["hash"][places], self._arrays["time"][places], places)
         while self._runs and len(self._runs[-1].places) <= 2 * len(run.places):
             older = self._runs.pop()
-            run = Run.of(*(np.concatenate(both) for both in zip(older, run, strict=True)))
+            run = SortedRun.of(*(np.concatenate(both) for both in zip(older, run, strict=True)))
         self._runs.append(run)
 
     def _resize(self, size: int) -> None:
@@ -256,7 +256,7 @@ class Firsts:
 
     def __init__(self, keys: Keys, times: Values) -> None:
         rows = np.flatnonzero(keys.whole)
-        self._run = Run.of(keys.hashes[rows], times[rows], rows)
+        self._run = SortedRun.of(keys.hashes[rows], times[rows], rows)
         self._levels = list(self._doubled(self._run.places))
 
     def of(self, keys: Keys, earliest: Values, latest: Values) -> Rows:

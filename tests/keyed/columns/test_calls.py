@@ -1,0 +1,117 @@
+"""Declared elements work on columns: how much Python runs does not depend on how many events a batch has."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from driven_elements import Fields, aggregate
+
+from agent.programs.element_graph import Element, ElementInput, EventType
+from agent.runtime.keyed.elements import declared
+from agent.runtime.keyed.elements.runtime import DTYPES, Emitted
+from agent.runtime.keyed.logical_nodes import nodes_of
+
+ROOT = Path(__file__).parents[3]
+SPAN_MS = 200
+ROWS, BATCHES, KEYS = 8192, 32, 100_000
+FIELDS: Fields = [("word", "string"), ("user", "integer"), ("n", "number")]
+TYPES = {name: EventType(name, FIELDS) for name in ("Event", "Click")}
+JOINED = {"left": "Event", "right": "Click", "on": ["word"], "within_ms": 5000}
+ELEMENTS = {
+    "count": aggregate("COUNT(*) AS c", FIELDS, ["word"]),
+    "averages": aggregate("AVG(n) AS a, MIN(n) AS l, SUM(user) AS s", FIELDS, ["word"], ttl_s=60.0),
+    "windows": aggregate("COUNT(*) AS c, AVG(n) AS a", FIELDS, ["word"], "20 SECONDS EVERY 5 SECONDS"),
+    "top": Element(
+        "T", "top", [ElementInput("Event", ["user"])], "Out", 1.0, options={"of": "word", "by": "n", "k": 10}
+    ),
+    "first": Element(
+        "J",
+        "join",
+        [ElementInput("Event", ["word"]), ElementInput("Click", ["word"])],
+        "Out",
+        options=JOINED | {"flag": "clicked"},
+    ),
+    "pairs": Element(
+        "J",
+        "join",
+        [ElementInput("Event", ["word"]), ElementInput("Click", ["word"])],
+        "Out",
+        options=JOINED | {"mode": "all", "outer": True},
+    ),
+}
+
+
+def frames(key: str, rows: int) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Batches of both types in turn, 200 ms each."""
+    random = np.random.default_rng(26)
+    words = pl.Series("word", [f"word {number}" for number in range(KEYS)])
+    for batch in range(BATCHES):
+        fields = pl.DataFrame(
+            {
+                "word": words[random.integers(0, KEYS, rows)],
+                "user": random.integers(0, 100, rows),
+                "n": random.random(rows),
+            },
+            schema={name: DTYPES[type_] for name, type_ in FIELDS},
+        )
+        times = pl.Series("@time", np.sort(random.integers(0, SPAN_MS, rows)) + SPAN_MS * batch)
+        head = [times, pl.Series("@source", [1] * rows), pl.Series("@seq", range(rows)), nodes_of([fields[key]])]
+        yield ("Event", "Click")[batch % 2], pl.DataFrame([*head, *fields.get_columns()])
+
+
+class Calls:
+    """Counts calls of functions written in Python: those of ELF, and all, libraries included."""
+
+    def __init__(self) -> None:
+        self.own = self.all = 0
+
+    def of(self, act: Callable[[], Any]) -> None:
+        """Counts the calls while something runs."""
+        before = sys.getprofile()
+        sys.setprofile(self._note)
+        try:
+            act()
+        finally:
+            sys.setprofile(before)
+
+    def _note(self, frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":
+            self.all += 1
+            self.own += (
+                frame.f_code.co_filename.startswith(str(ROOT)) and "site-packages" not in frame.f_code.co_filename
+            )
+
+
+def calls(element: Element, rows: int) -> Calls:
+    """The calls for batches of so many rows, with a watermark and a commit after every sixteenth: 100 ms at 1.3 million events a second."""
+    runtime = declared.runtime_of(element, TYPES, None)
+    reads = {read.type for read in element.inputs}
+    key = (element.inputs[0].key or [])[0]
+    emitted: list[Emitted] = []
+    counted = Calls()
+    given, frame = next(frames(key, 10))
+    runtime.process(given, frame, emitted.extend)  # what is compiled once
+    for number, (type_, frame) in enumerate(frames(key, rows)):
+        given = type_ if type_ in reads else "Event"
+        counted.of(lambda given=given, frame=frame: runtime.process(given, frame, emitted.extend))  # type: ignore[misc]
+        if number % 16 == 15:
+            counted.of(lambda number=number: runtime.advance(SPAN_MS * number, emitted.extend))  # type: ignore[misc]
+            counted.of(lambda: runtime.take_changes(lambda _tables: None))
+    assert sum(one.rows.height for one in emitted)
+    return counted
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_python_calls_for_each_event_are_few(name: str) -> None:
+    element = ELEMENTS[name]
+    declared.check(element, TYPES)
+    few, many = calls(element, ROWS), calls(element, 4 * ROWS)
+    assert few.own / (ROWS * BATCHES) < 0.01, f"{few.own} calls of ELF's for {ROWS * BATCHES} events"
+    assert many.all < 1.5 * few.all, f"{few.all} calls in all grow to {many.all} with four times the events"
