@@ -27,7 +27,7 @@ JOINED = {"left": "Event", "right": "Click", "on": ["word"], "within_ms": 5000}
 ELEMENTS = {
     "count": aggregate("COUNT(*) AS c", FIELDS, ["word"]),
     "averages": aggregate("AVG(n) AS a, MIN(n) AS l, SUM(user) AS s", FIELDS, ["word"], ttl_s=60.0),
-    "windows": aggregate("COUNT(*) AS c, AVG(n) AS a", FIELDS, ["word"], "20 SECONDS EVERY 5 SECONDS"),
+    "windows": aggregate("COUNT(*) AS c, AVG(n) AS a", FIELDS, ["word"], "1 MINUTE EVERY 10 SECONDS"),
     "top": Element(
         "T", "top", [ElementInput("Event", ["user"])], "Out", 1.0, options={"of": "word", "by": "n", "k": 10}
     ),
@@ -90,7 +90,8 @@ class Calls:
 
 
 def calls(element: Element, rows: int) -> Calls:
-    """The calls for batches of so many rows, with a watermark and a commit after every sixteenth: 100 ms at 1.3 million events a second."""
+    """The calls for batches of so many rows, with a watermark and a commit after every sixteenth, as after 100 ms with
+    1.3 million events a second."""
     runtime = declared.runtime_of(element, TYPES, None)
     reads = {read.type for read in element.inputs}
     key = (element.inputs[0].key or [])[0]
@@ -104,6 +105,7 @@ def calls(element: Element, rows: int) -> Calls:
         if number % 16 == 15:
             counted.of(lambda number=number: runtime.advance(SPAN_MS * number, emitted.extend))  # type: ignore[misc]
             counted.of(lambda: runtime.take_changes(lambda _tables: None))
+    runtime.advance(3_600_000, emitted.extend)
     assert sum(one.rows.height for one in emitted)
     return counted
 
@@ -114,4 +116,4 @@ def test_python_calls_for_each_event_are_few(name: str) -> None:
     declared.check(element, TYPES)
     few, many = calls(element, ROWS), calls(element, 4 * ROWS)
     assert few.own / (ROWS * BATCHES) < 0.01, f"{few.own} calls of ELF's for {ROWS * BATCHES} events"
-    assert many.all < 1.5 * few.all, f"{few.all} calls in all grow to {many.all} with four times the events"
+    assert many.all < 2 * few.all, f"{few.all} calls in all grow to {many.all} with four times the events"
