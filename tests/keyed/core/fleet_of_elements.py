@@ -50,6 +50,7 @@ class Counting:
         self.waiting: list[Callable[[], None]] = []
         self.is_slow = False
         self.advanced: list[int] = []
+        self.order: list[tuple[str, tuple]] = []
 
     def _later(self, call: Callable[[], None]) -> None:
         if self.is_slow:
@@ -70,6 +71,7 @@ class Counting:
             _, count, total = self.state.get(key, (0, 0, 0))
             self.state[key] = (row[NODE], count + 1, total + row["v"])
             self._changed.add(key)
+            self.order.append((key, (row[EVENT_TIME], row["a"], row["b"], row["v"])))
             made.append({EVENT_TIME: row[EVENT_TIME], NODE: row[NODE], "a": key, "b": str(len(key) % 3), "v": count})
         return [Emitted(name, _frame(made)) for name in self._emits]
 
@@ -141,6 +143,7 @@ class Agent:
         self.fleet, self.me = fleet, Peer(node_id, f"10.0.0.1:{1 + len(fleet.agents)}")
         self.unseen: set[Peer] = set()
         self.crashed = self.silent = False
+        self.backlog: list[Callable[[], None]] = []
         self.shown: dict[str, dict[tuple[int, int], tuple]] = defaultdict(dict)
         self.runtimes = {one.name: Counting(fleet.graph, one) for one in fleet.graph.graph.elements}
         for runtime in self.runtimes.values():
@@ -159,7 +162,7 @@ class Agent:
     # The ring.
 
     def nearest(self, key: Id, count: int) -> tuple[Peer, ...]:
-        known = [one.me for one in self.fleet.agents.values() if one.me not in self.unseen]
+        known = [one for one in self.fleet.known if one not in self.unseen]
         return tuple(
             sorted(known, key=lambda peer: min((peer.node_id - key) % 2**128, (key - peer.node_id) % 2**128))[:count]
         )
@@ -196,6 +199,7 @@ class Fleet:
         self.now = 100.0
         self.agents: dict[Peer, Agent] = {}
         self.gone: list[Agent] = []
+        self.known: set[Peer] = set()
         self.shown: dict[str, dict[tuple[int, int], tuple]] = defaultdict(dict)
         self.side: dict[Peer, int] = {}
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -214,6 +218,7 @@ class Fleet:
                 agent.unseen.add(other.me)
                 other.unseen.add(agent.me)
         self.agents[agent.me] = agent
+        self.known.add(agent.me)
         self._members()
         for other in list(self.agents.values()):
             self.at(self.random.random() * 0.1, lambda other=other: other.job.neighbours_changed(self.now))
@@ -226,12 +231,17 @@ class Fleet:
 
     def crash(self, agent: Agent, detected_s: float = 1.0) -> None:
         """An agent ends; the others notice after a while, and the master takes it off the roster."""
+        self.at(detected_s, lambda: self.known.discard(agent.me))
         del self.agents[agent.me]
         agent.crashed = True
         self.gone.append(agent)
         for other in list(self.agents.values()):
-            self.at(detected_s * (0.5 + self.random.random()), lambda other=other: other.job.failed(agent.me, self.now))
+            self.at(detected_s * (0.5 + self.random.random()), lambda other=other: self._failed(other, agent))
         self.at(2 * detected_s, self._members)
+
+    def _failed(self, other: Agent, agent: Agent) -> None:
+        if not other.crashed:
+            other.job.failed(agent.me, self.now)
 
     def leave(self, agent: Agent) -> None:
         agent.job.leave(self.now)
@@ -267,6 +277,29 @@ class Fleet:
                     self._cuts[one.me, other.me] += 1
                     self.at(detected_s, lambda one=one, other=other: notice(one, other))
 
+    def silence(self, agent: Agent, seconds: float, detected_s: float = 1.0) -> None:
+        """An agent does nothing for a while; the others take it for dead if that is long."""
+        agent.silent = True
+
+        def notice(other: Agent) -> None:
+            if agent.silent and not other.crashed:
+                other.unseen.add(agent.me)
+                other.job.failed(agent.me, self.now)
+
+        def resume() -> None:
+            agent.silent = False
+            backlog, agent.backlog = agent.backlog, []
+            for call in backlog:
+                call()
+            for other in list(self.agents.values()):
+                other.unseen.discard(agent.me)
+                other.job.neighbours_changed(self.now)
+
+        for other in list(self.agents.values()):
+            if other is not agent:
+                self.at(detected_s * (0.5 + self.random.random()), lambda other=other: notice(other))
+        self.at(seconds, resume)
+
     def lose_link(self, one: Agent, other: Agent) -> None:
         """Loses all that is under way between two agents."""
         self._cuts[one.me, other.me] += 1
@@ -286,6 +319,9 @@ class Fleet:
 
         def arrive() -> None:
             agent = self.agents.get(to)
+            if agent is not None and agent.silent:
+                agent.backlog.append(arrive)
+                return
             is_cut = self.side.get(sender.me, 0) != self.side.get(to, 0) or cuts != self._cuts[link]
             if agent is None or sender.crashed or is_cut:
                 return
@@ -324,7 +360,7 @@ class Fleet:
         """Lets time pass until nothing is under way."""
         end = self.now + seconds
         while self.now < end:
-            self.run(0.5)
+            self.run(0.5, 0.05)
             if all(self._is_calm(agent) for agent in self.agents.values()):
                 return
         state = {agent.me.address: dict(agent.job.statistics()) for agent in self.agents.values()}
@@ -337,11 +373,13 @@ class Fleet:
 
     # Input and output.
 
-    def insert(self, agent: Agent, name: str, rows: list[tuple[str | None, str, int]]) -> None:
+    def insert(
+        self, agent: Agent, name: str, rows: list[tuple[str | None, str, int]], first: int | None = None
+    ) -> None:
         """Rows (a, b, v) of a source at an agent, numbered on."""
         channel = agent.job.channel(name)
         self._serials = getattr(self, "_serials", Counter())
-        first = self._serials[channel]
+        first = self._serials[channel] if first is None else first
         self._serials[channel] += len(rows)
         columns = {
             EVENT_TIME: [1_000_000 + (first + i) * 10 for i in range(len(rows))],

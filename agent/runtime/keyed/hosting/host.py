@@ -16,6 +16,7 @@ from agent.runtime.keyed.hosting.rows.incoming import RowStream, Streams
 from agent.runtime.keyed.hosting.rows.numbering import number_keyed, number_keyless
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.rows.positions import Positions
+from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.hosting.slot import BEGINNING, ElementSlot
 from agent.runtime.keyed.hosting.time.hold import Hold
 from agent.runtime.keyed.logical_nodes import NODES
@@ -66,6 +67,7 @@ class Host:
         self.next_commit = 1
         self.is_dirty = False
         self._parked: list[_Parked] = []
+        self._aside: list[tuple[int, TypeLayout, pl.DataFrame]] = []
         self.lost = self.refused = self.emitted_rows = 0
         self.now = 0.0
 
@@ -106,7 +108,7 @@ class Host:
     ) -> None:
         taken = nodes != NOWHERE
         if not taken.all():
-            rows, nodes = rows.filter(pl.Series(taken)), nodes[taken]
+            rows, nodes = where(rows, taken), nodes[taken]
         if type_.guaranteed and rows.height:
             fresh = self.positions.fresh(index, nodes, rows[SOURCE].to_numpy(), rows[SEQ].to_numpy())
             if len(fresh) < len(nodes):
@@ -126,7 +128,7 @@ class Host:
         if len(type_.routes) > 1:
             weights = np.left_shift(np.int64(1), np.arange(len(type_.routes)))
             rows = rows.with_columns(pl.Series(ROUTES, weights @ is_foreign))
-        parked = rows.filter(pl.Series(is_foreign.any(axis=0)))
+        parked = where(rows, np.logical_or.reduce(is_foreign))
         self._parked.append(_Parked(self.now, type_, parked, np.unique(nodes[is_foreign])))
 
     def unpark(self, is_elsewhere: Callable[[Ints], bool]) -> None:
@@ -149,26 +151,49 @@ class Host:
 
     # Rows out.
 
-    def _emitted(self, slot: ElementSlot, emitted: list[Emitted]) -> None:
+    def _emitted(self, slot: ElementSlot, emitted: list[Emitted], taken: str) -> None:
         for name, rows in emitted:
             type_ = self._layout.by_name.get(name)
             if type_ is None:
                 self.refused += rows.height
                 continue
             if slot.place in self.keyed and not (own := self.owned[rows[NODE].to_numpy()]).all():
-                rows = rows.filter(pl.Series(own))
+                rows = where(rows, own)
             if not rows.height:
                 continue
             slot.emitted += rows.height
             if slot.place in self.keyed:
                 numbered = type_.plain(number_keyed(slot.place, rows, slot.next_seq))
+                numbered = self._without_sealed(slot, type_, numbered)
             else:
-                numbered = type_.plain(number_keyless(slot.place, type_.place, rows))
-            if self.collects and slot.place in self.collected:
-                self.is_dirty = True
-                self.collected[slot.place].append((name, numbered))
-            else:
-                self.publish(type_, numbered)
+                numbered = type_.plain(number_keyless(slot.place, self._layout.by_name[taken].place, type_.place, rows))
+            self._out(slot.place, type_, numbered)
+
+    def _without_sealed(self, slot: ElementSlot, type_: TypeLayout, rows: pl.DataFrame) -> pl.DataFrame:
+        """Puts aside events of nodes whose new host emits them, too, and the more if it comes to nothing."""
+        sealed = slot.sealed[rows[SOURCE].to_numpy() % NODES]
+        if not sealed.any():
+            return rows
+        self._aside.append((slot.place, type_, where(rows, sealed)))
+        return where(rows, ~sealed)
+
+    def _out(self, place: int, type_: TypeLayout, rows: pl.DataFrame) -> None:
+        if self.collects and place in self.collected:
+            self.is_dirty = True
+            self.collected[place].append((type_.name, rows))
+        elif rows.height:
+            self.publish(type_, rows)
+
+    def unseal(self, nodes: Ints) -> None:
+        """Nodes stay here after all."""
+        for slot in self.slots.values():
+            slot.sealed[nodes] = False
+        aside, self._aside = self._aside, []
+        for place, type_, rows in aside:
+            sealed = self.slots[place].sealed[rows[SOURCE].to_numpy() % NODES]
+            self._out(place, type_, where(rows, ~sealed))
+            if sealed.any():
+                self._aside.append((place, type_, where(rows, sealed)))
 
     def publish(self, type_: TypeLayout, rows: pl.DataFrame) -> None:
         """Lets events be seen: by the job's query, elements without keys, and the hosts of their nodes."""
@@ -224,9 +249,11 @@ class Host:
             slot = self.slots[place]
             slot.next_seq[nodes] = 0
             slot.forget(~self.owned)
+            slot.sealed[nodes] = False
             slot.then(lambda slot=slot: slot.runtime.drop(gone))  # type: ignore[misc]
             if place in self.holds:
                 self.holds[place].drop(self.owned)
+        self._aside = [(place, type_, _of(rows, self.owned)) for place, type_, rows in self._aside]
         for place, emitted in self.collected.items():
             kept = [(name, _of(rows, self.owned)) for name, rows in emitted]
             self.collected[place] = [(name, rows) for name, rows in kept if rows.height]
@@ -259,4 +286,4 @@ class Host:
 
 
 def _of(rows: pl.DataFrame, kept: Bools) -> pl.DataFrame:
-    return rows.filter(pl.Series(kept[rows[SOURCE].to_numpy() % NODES]))
+    return where(rows, kept[rows[SOURCE].to_numpy() % NODES])

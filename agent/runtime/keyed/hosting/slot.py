@@ -12,6 +12,8 @@ import polars as pl
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, ElementRuntime, Emitted, Tables
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+from agent.runtime.keyed.hosting.rows.selection import where
+from agent.runtime.keyed.logical_nodes import NODES
 
 CALLS_MAX = 4
 """Calls of one runtime that may be under way."""
@@ -32,19 +34,21 @@ class _Call(NamedTuple):
 
 
 class ElementSlot:
-    """A runtime with its queue. `may_run`: whether what it emits has room; `on_emitted` takes that."""
+    """A runtime with its queue. `may_run`: whether what it emits has room; `on_emitted` takes that, with the type of
+    the events for which it was emitted, "" for time. `sealed`: nodes of which a new host has the state."""
 
     def __init__(
         self,
         place: int,
         runtime: ElementRuntime,
         may_run: Callable[[], bool],
-        on_emitted: Callable[[ElementSlot, list[Emitted]], None],
+        on_emitted: Callable[[ElementSlot, list[Emitted], str], None],
     ) -> None:
         self.place, self.runtime = place, runtime
         self.events = self.emitted = 0
         self.applied = self.asked = BEGINNING
-        self.next_seq: Ints = np.zeros(1024, np.int64)
+        self.next_seq: Ints = np.zeros(NODES, np.int64)
+        self.sealed: Bools = np.zeros(NODES, bool)
         self._may_run, self._on_emitted = may_run, on_emitted
         self._queue: deque[_Call] = deque()
         self._under_way: deque[int] = deque()
@@ -106,25 +110,28 @@ class ElementSlot:
         rows = pl.concat(frames) if len(frames) > 1 else frames[0]
         self.events += count
         self._under_way.append(lowest)
-        self.runtime.process(call.type, rows, self._processed)
+        self.runtime.process(call.type, rows, self._processed(call.type))
 
     def forget(self, gone: Bools) -> None:
         """Drops waiting rows of nodes that are elsewhere now."""
         for place, call in enumerate(self._queue):
             if call.rows is not None:
-                kept = call.rows.filter(pl.Series(~gone[call.rows[NODE].to_numpy()]))
+                kept = where(call.rows, ~gone[call.rows[NODE].to_numpy()])
                 self._queue[place] = call._replace(rows=kept)
 
     # Answers.
 
-    def _processed(self, emitted: list[Emitted]) -> None:
-        self._on_emitted(self, emitted)
-        self._under_way.popleft()
-        self.run()
+    def _processed(self, type_: str) -> Callable[[list[Emitted]], None]:
+        def done(emitted: list[Emitted]) -> None:
+            self._on_emitted(self, emitted, type_)
+            self._under_way.popleft()
+            self.run()
+
+        return done
 
     def _advanced(self, watermark_ms: int) -> Callable[[list[Emitted]], None]:
         def done(emitted: list[Emitted]) -> None:
-            self._on_emitted(self, emitted)
+            self._on_emitted(self, emitted, "")
             self.applied = watermark_ms
             self._under_way.popleft()
             self.run()

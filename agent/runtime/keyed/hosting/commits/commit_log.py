@@ -13,6 +13,7 @@ from agent.runtime.keyed.elements.runtime import EVENT_TIME, SOURCE
 from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, message_of
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import CommitRecord
 from overlay import Id, Peer
@@ -192,7 +193,7 @@ def lowest_of(emitted: list[tuple[str, pl.DataFrame]]) -> dict[str, int]:
 
 
 def _without(rows: pl.DataFrame, nodes: Bools) -> pl.DataFrame:
-    return rows.filter(pl.Series(~nodes[rows[SOURCE].to_numpy() % NODES]))
+    return where(rows, ~nodes[rows[SOURCE].to_numpy() % NODES])
 
 
 def _part(record: StateRecord, mask: Bools, whole: Ints, full: list[Table]) -> StateRecord:

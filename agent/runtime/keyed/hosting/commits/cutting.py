@@ -10,7 +10,7 @@ import polars as pl
 
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE, Tables
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending, lowest_of
-from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, merged
+from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, joined, merged
 from agent.runtime.keyed.hosting.commits.standby import Copy
 from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
@@ -62,6 +62,7 @@ class Cutter:
         self.moves_due: dict[Peer, Bools] = {}
         self._moving: list[tuple[Peer, Bools, int, int]] = []
         self._cut: _Cut | None = None
+        self._sealed: Bools = np.zeros(NODES, bool)
         self._last = self._safe_at = 0.0
         self._safe_commit = 0
         self._told_seq: dict[int, Ints] = {place: np.zeros(NODES, np.int64) for place in layout.keyed}
@@ -95,19 +96,36 @@ class Cutter:
         """Gives the state of nodes to an agent that is to host them."""
         self.moves_due.setdefault(peer, np.zeros(NODES, bool))[nodes] = True
 
+    def stay(self, nodes: Ints) -> None:
+        """Nodes that were to move stay here: their standbys get what they have missed."""
+        self._move_no_more(nodes)
+        sealed = nodes[self._sealed[nodes]]
+        self._sealed[sealed] = False
+        self._host.unseal(sealed)
+        for peer, mask in self.standbys.items():
+            due = np.zeros(NODES, bool)
+            due[sealed] = mask[sealed]
+            if due.any():
+                self.whole_due[peer] = self.whole_due.get(peer, np.zeros(NODES, bool)) | due
+
     def lose(self, nodes: Ints) -> None:
         """Nodes are elsewhere now."""
+        self._move_no_more(nodes)
+        self._sealed[nodes] = False
         gone = np.zeros(NODES, bool)
         gone[nodes] = True
         self._log.drop(gone)
-        for masks in (self.whole_due, self.moves_due):
-            for mask in masks.values():
-                mask &= ~gone
+        for mask in self.whole_due.values():
+            mask &= ~gone
         for told in self._told_seq.values():
             told[nodes] = 0
         if self._cut is not None:
             self._cut.nodes &= ~gone
-        self._moving = [(peer, mask & ~gone, number, commit) for peer, mask, number, commit in self._moving]
+
+    def _move_no_more(self, nodes: Ints) -> None:
+        under_way = self._cut.moves.values() if self._cut is not None else ()
+        for mask in (*self.moves_due.values(), *under_way, *(move[1] for move in self._moving)):
+            mask[nodes] = False
 
     def lowest(self, name: str) -> int:
         """The lowest time of events of a type in the cut under way."""
@@ -128,11 +146,10 @@ class Cutter:
         host.collects = bool(self.standbys) or self._cut is not None or not self._log.is_empty
         host.is_dirty &= host.collects  # without standbys, nothing is to be told
         self._log.settle(self.standbys, now)
-        for move in list(self._moving):
-            peer, mask, number, commit = move
-            if self._log.is_held(peer, number):
-                self._moving.remove(move)
-                self._moved(peer, mask, commit)
+        arrived = [move for move in self._moving if self._log.is_held(move[0], move[2])]
+        self._moving = [move for move in self._moving if not self._log.is_held(move[0], move[2])]
+        for peer, mask, _, commit in arrived:
+            self._moved(peer, mask, commit)
         is_due = now >= self._last + self._options.commit_s
         is_wanted = host.is_dirty or self.whole_due or any(mask.any() for mask in self.moves_due.values())
         is_wanted = is_wanted or any(host.collected.values())
@@ -142,7 +159,9 @@ class Cutter:
     def _begin(self, now: float) -> None:
         host, self._last = self._host, now
         host.is_dirty = False
-        cut = _Cut(host.next_commit, host.owned.copy(), self.whole_due, self.moves_due)
+        cut = _Cut(host.next_commit, host.owned & ~self._sealed, self.whole_due, self.moves_due)
+        for mask in cut.moves.values():
+            self._sealed |= mask
         host.next_commit += 1
         self.whole_due, self.moves_due = {}, {}
         self._cut = cut
@@ -162,7 +181,7 @@ class Cutter:
         self._answered(cut, now)
 
     def _ask(self, cut: _Cut, place: int, whole: Ints, now: float) -> None:
-        slot = self._host.slots[place]
+        host, slot = self._host, self._host.slots[place]
 
         def changed(tables: Tables) -> None:
             if place in self._layout.guaranteed:
@@ -177,6 +196,8 @@ class Cutter:
 
         def taken(tables: Tables) -> None:
             cut.full.extend(Table("state", place, name, rows) for name, rows in tables.items())
+            for mask in cut.moves.values():
+                slot.sealed |= mask & host.owned
             self._answered(cut, now)
 
         slot.cut(changed)
@@ -195,10 +216,10 @@ class Cutter:
         watermarks = [self._watermark(place) for place in range(len(self._layout.elements))]
         emitted = [(place, name, rows) for place, name, rows in cut.emitted if rows.height]
         tables = [*cut.changes, *(Table("emitted", place, name, rows) for place, name, rows in emitted)]
-        tables = [part for table in tables if (part := table.of(cut.nodes)).rows.height]
+        tables = [part for table in joined(tables) if (part := table.of(cut.nodes)).rows.height]
         full = list(cut.full)
         if cut.whole or cut.moves:
-            full.extend(self._all_emitted(emitted))
+            full = joined([*full, *self._all_emitted(emitted)])
         safe = self._safe(now, tables) if not (cut.whole or cut.moves) else 0
         record = StateRecord(cut.commit, nodes, epochs, _NONE, watermarks, tables, safe)
         masks = {}

@@ -11,6 +11,7 @@ import polars as pl
 import cbt
 from agent.runtime.keyed.elements.runtime import NODE, SOURCE
 from agent.runtime.keyed.hosting.options import Bools, Ints
+from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import CommitRecord, Part
 from overlay import Id
@@ -39,7 +40,7 @@ class Table(NamedTuple):
 
     def of(self, mask: Bools) -> Table:
         """The part of some nodes."""
-        return self._replace(rows=self.rows.filter(pl.Series(mask[nodes_in(self)])))
+        return self._replace(rows=where(self.rows, mask[nodes_in(self)]))
 
 
 class StateRecord(NamedTuple):
@@ -147,4 +148,17 @@ def merged(tables: Iterable[Table]) -> dict[tuple[Kind, int, str], list[pl.DataF
     found: dict[tuple[Kind, int, str], list[pl.DataFrame]] = {}
     for table in tables:
         found.setdefault((table.kind, table.element, table.name), []).append(table.rows)
+    return found
+
+
+def joined(tables: Iterable[Table]) -> list[Table]:
+    """The same rows with one frame for each table; frames of elements' states, of which changes follow on whole
+    states, stay apart where their columns differ."""
+    found = []
+    for key, frames in merged(tables).items():
+        filled = [frame for frame in frames if frame.height]
+        if filled and all(frame.schema == filled[0].schema for frame in filled):
+            found.append(Table(*key, pl.concat(filled) if len(filled) > 1 else filled[0]))
+        else:
+            found.extend(Table(*key, frame) for frame in filled)
     return found

@@ -41,7 +41,8 @@ TELL_S = 5.0
 LOAD_S = 0.5
 HELD_BACK_MAX = 64
 """Records of one host that wait for a decision."""
-ANEW_SEQ_BITS = 40
+ANEW_SEQ_BITS = 28
+"""Low bits of the numbers of events that a node emits in the epoch in which it was begun anew."""
 
 
 class NodeMembership:
@@ -284,8 +285,13 @@ class NodeMembership:
             if not self._host.owned[node]:
                 del self._frozen[node]
             elif now >= since + FROZEN_S and not is_voted:
-                del self._frozen[node]
-                self._host.open[node] = True
+                self._stay([node])
+
+    def _stay(self, nodes: list[int]) -> None:
+        for node in nodes:
+            self._frozen.pop(node, None)
+        self._host.open[nodes] = True
+        self._cutter.stay(np.array(nodes))
 
     # Decisions that are known.
 
@@ -307,6 +313,7 @@ class NodeMembership:
         lost: list[int] = []
         gone: list[int] = []
         puts: list[int] = []
+        stays: list[int] = []
         for node, value in latest.items():
             self._roots.settled(node)
             if value.host != self._me:
@@ -315,8 +322,7 @@ class NodeMembership:
                 if self._me not in value.members:
                     lost.append(node)
             elif self._host.owned[node]:
-                self._frozen.pop(node, None)
-                self._host.open[node] = True
+                stays.append(node)
             elif value.is_anew:
                 self._begin_anew(node, value)
             elif self._store.version(node)[0]:
@@ -325,6 +331,8 @@ class NodeMembership:
             self._host.lose(np.array(gone))
             self._cutter.lose(np.array(gone))
         self._update_standbys()
+        if stays:
+            self._stay(stays)
         if puts:
             self._resume(np.array(puts))
         if lost:

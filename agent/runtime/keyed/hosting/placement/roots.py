@@ -214,7 +214,9 @@ class Roots:
     def _value(self, node: int, attempt: _Attempt) -> Configuration | None:
         """The configuration to vote on: one that may have been agreed on already, else the best by what is known."""
         promises, places = attempt.promises, self._places
-        accepted = max((one for one in promises.values() if one.value is not None), key=_accepted, default=None)
+        accepted = max(
+            (one for one in promises.values() if self._may_be_chosen(one, attempt)), key=_accepted, default=None
+        )
         if accepted is not None:
             return accepted.value
         before = attempt.before
@@ -233,6 +235,19 @@ class Roots:
         if before is None or is_anew:
             places.add_load(host, 1)
         return Configuration(attempt.epoch, (host, *standbys), is_anew, attempt.to[1] if attempt.to else 0)
+
+    @staticmethod
+    def _may_be_chosen(promise: Ballot, attempt: _Attempt) -> bool:
+        """Whether the value that a voter has accepted may have been agreed on: a move is only with the vote of the host
+        before, which takes rows no more."""
+        value, before = promise.value, attempt.before
+        if value is None or before is None or not value.move_number:
+            return value is not None
+        host = attempt.promises.get(before.host)
+        if host is not None and host.value != value:
+            return False
+        copies = (one.copy for peer, one in attempt.promises.items() if peer != before.host)
+        return not any(epoch == before.epoch and number > value.move_number for epoch, number in copies)
 
     def _count(self, node: int, attempt: _Attempt) -> None:
         if attempt.value is None:

@@ -16,7 +16,7 @@ from overlay import Id
 NODE_BITS = 10
 RANK_BITS = 10
 EVENT_BITS = 20
-"""Low bits of the number of an event of a source: events that come of it are numbered in them."""
+"""Low bits of the number of an event: those that elements without keys make of it are numbered in them."""
 _RANKS = 1 << RANK_BITS
 
 
@@ -31,10 +31,11 @@ def source_channel(node_id: Id, place: int) -> int:
 
 
 @lru_cache(maxsize=1 << 14)
-def derived_channel(parent: int, element: int, place: int) -> int:
-    """The channel of events that a keyless element emits for those of another channel, of the type at a place."""
-    rank = ((-1 - parent) % _RANKS * 67 + element * 3 + place + 64) % _RANKS if parent < 0 else element
-    return _negative(f"{parent}/{element}/{place}", rank)
+def derived_channel(parent: int, element: int, taken: int, emitted: int) -> int:
+    """The channel of events that a keyless element emits for those of another channel, by the places of the types that
+    it takes and emits."""
+    start = (-1 - parent) % _RANKS if parent < 0 else parent >> NODE_BITS
+    return _negative(f"{parent}/{element}/{taken}/{emitted}", (start * 67 + element * 7 + taken * 3 + emitted) % _RANKS)
 
 
 def _negative(text: str, rank: int) -> int:
@@ -55,21 +56,21 @@ def number_keyed(element: int, rows: pl.DataFrame, next_seq: Ints) -> pl.DataFra
     counts = np.bincount(nodes, minlength=NODES)
     begins = next_seq - (np.cumsum(counts) - counts)
     seqs = np.empty(len(nodes), np.int64)
-    seqs[order] = np.repeat(begins, counts) + np.arange(len(nodes))
+    seqs[order] = (np.repeat(begins, counts) + np.arange(len(nodes))) << EVENT_BITS
     next_seq += counts
     numbers = [pl.Series(SOURCE, channel_of(element, nodes)), pl.Series(SEQ, seqs)]
     rest = [column for column in rows.get_columns() if column.name not in (EVENT_TIME, NODE)]
     return pl.DataFrame([rows[EVENT_TIME], *numbers, *rest])
 
 
-def number_keyless(element: int, place: int, rows: pl.DataFrame) -> pl.DataFrame:
+def number_keyless(element: int, taken: int, emitted: int, rows: pl.DataFrame) -> pl.DataFrame:
     """Gives rows that a keyless element has emitted, with @source and @seq of the event of each, their own."""
     event = pl.col(SEQ) // (1 << EVENT_BITS)
     numbered = rows.with_columns(
         (event * (1 << EVENT_BITS) + pl.int_range(pl.len(), dtype=pl.Int64).over(SOURCE, event)).alias(SEQ)
     )
     different = numbered[SOURCE].unique()
-    channels = [derived_channel(parent, element, place) for parent in different.to_list()]
+    channels = [derived_channel(parent, element, taken, emitted) for parent in different.to_list()]
     return numbered.with_columns(
         pl.col(SOURCE).replace_strict(different, pl.Series(channels, dtype=pl.Int64), return_dtype=pl.Int64)
     ).drop(NODE, strict=False)

@@ -21,6 +21,9 @@ from overlay import Id, Peer
 
 Send = Callable[[Peer, Message, float], None]
 
+FAMILY_MAX = 256
+"""Channels that elements without keys derive from one of a source, of which account is kept."""
+
 
 class Commits(Protocol):
     """Tells what commits hold back."""
@@ -149,13 +152,19 @@ class EventTime:
     def family(self, source: int) -> list[int]:
         """A channel of a source, and those that elements without keys derive from it."""
         found = [source]
-        keyless = [place for place in self._host.slots if place not in self._host.keyed]
+        at = self._layout.by_name
+        keyless = [
+            (place, at[taken].place, at[emitted].place)
+            for place in self._host.slots
+            if place not in self._host.keyed
+            for taken in self._layout.inputs(place)
+            for emitted in self._layout.graph.emits(self._layout.elements[place])
+        ]
         for parent in found:
-            for place in keyless:
-                for name in self._layout.graph.emits(self._layout.elements[place]):
-                    derived = derived_channel(parent, place, self._layout.by_name[name].place)
-                    if derived not in found and len(found) < 256:
-                        found.append(derived)
+            for place, taken, emitted in keyless:
+                derived = derived_channel(parent, place, taken, emitted)
+                if derived not in found and len(found) < FAMILY_MAX:
+                    found.append(derived)
         return found
 
     def next_timer(self) -> float | None:

@@ -1,0 +1,73 @@
+"""Bounded input and ordered elements: the same on any number of agents, and an end that all know of."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_of_elements import Fleet, element, graph_of, type_
+from test_flow import check, counting, rows_of
+
+
+def run_bounded(fleet: Fleet, rows: list[tuple[str, str, int]], seconds: float = 60) -> None:
+    """Deals rows of one file to agents, a part each, and lets them be processed to their end."""
+    agents = list(fleet.agents.values())
+    share = -(-len(rows) // len(agents))
+    for place, agent in enumerate(agents):
+        fleet.insert(agent, "Text", rows[place * share : (place + 1) * share], first=place * share)
+        agent.job.end_of_source("Text")
+    end = fleet.now + seconds
+    while fleet.now < end and not all(agent.job.is_quiet for agent in agents):
+        fleet.run(0.2)
+    assert all(agent.job.is_quiet for agent in agents), [agent.job._time.times for agent in agents]
+
+
+@pytest.mark.parametrize("guaranteed", [False, True])
+def test_one_and_five_agents_process_bounded_input_alike(guaranteed: bool) -> None:
+    seen = []
+    for agents in (1, 5):
+        fleet = Fleet(counting(guaranteed=guaranteed), agents, bounded=True, standbys=0)
+        rows = rows_of(Fleet(counting(guaranteed=guaranteed), 1), 200)
+        run_bounded(fleet, rows)
+        check(fleet, {"Text": rows})
+        seen.append({name: sorted(shown.values()) for name, shown in fleet.shown.items() if name == "Done"})
+        order = [(one, tuple(runtime.order)) for one, runtime in _by_node(fleet).items()]
+        seen[-1]["order"] = order
+    assert seen[0] == seen[1]
+
+
+def _by_node(fleet: Fleet):
+    """The order in which each element's keys took events, by element and key."""
+
+    class Order:
+        def __init__(self) -> None:
+            self.order: list = []
+
+    found: dict = {}
+    for agent in fleet.agents.values():
+        for name, runtime in agent.runtimes.items():
+            for key, content in runtime.order:
+                found.setdefault((name, key), Order()).order.append(content)
+    return dict(sorted(found.items()))
+
+
+def test_a_cycle_of_bounded_input_ends() -> None:
+    graph = graph_of(
+        [type_("Text"), type_("Word")],
+        [element("Split", ("Text", None), emits=["Word"]), element("Again", ("Word", None), emits=[])],
+        ["Text"],
+    )
+    fleet = Fleet(graph, 2, bounded=True, standbys=0)
+    run_bounded(fleet, rows_of(fleet, 50))
+
+
+def test_the_watermark_waits_for_rows_under_way() -> None:
+    fleet = Fleet(counting(guaranteed=True), 3)
+    agents = list(fleet.agents.values())
+    for agent in agents:
+        fleet.insert(agent, "Text", rows_of(fleet, 20))
+        agent.job.source_time("Text", 1_000_200)
+    fleet.run(0.03)
+    assert all(agent.job.watermark("Updated") <= 1_000_000 for agent in agents)
+    fleet.run(5)
+    assert all(agent.job.watermark("Updated") >= 1_000_190 for agent in agents)
+    assert all(agent.job.watermark("Done") >= 1_000_180 for agent in agents)
+    assert all(runtime.advanced for agent in agents for name, runtime in agent.runtimes.items() if name == "Sort")

@@ -1,0 +1,74 @@
+"""Random graphs of elements under whatever may happen to agents: guaranteed ones come to what one machine would."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from fleet_of_elements import Agent, Fleet, element, graph_of, type_
+from seeds import seeds
+from test_flow import check, rows_of
+
+KEYS = (["a"], ["b"], ["a", "b"], "constant")
+
+
+def random_graph(pick: random.Random, *, guaranteed: bool):
+    """Elements in layers: each reads types of layers before, and emits types of later ones."""
+    count = pick.randint(2, 4)
+    types = ["S", *(f"T{i}" for i in range(count))]
+    elements = []
+    for layer, name in enumerate(types[:-1]):
+        for number in range(pick.randint(1, 2)):
+            emits = pick.sample(types[layer + 1 :], pick.randint(0, min(2, count - layer)))
+            emits = emits or ([types[layer + 1]] if number == 0 else [])
+            reads = [name, *([pick.choice(types[:layer])] if layer and pick.random() < 0.3 else [])]
+            key = pick.choice((*KEYS, None)) if emits else pick.choice(KEYS)
+            inputs = [(one, [], 5) if key == "constant" else (one, key) for one in reads]
+            elements.append(element(f"E{layer}{number}", *inputs, emits=emits))
+    elements.append(element("Last", (types[-1], ["a"])))
+    return graph_of([type_(name, guaranteed=guaranteed) for name in types], elements, ["S"])
+
+
+def disturb(fleet: Fleet, pick: random.Random, sources: list[Agent]) -> None:
+    """Something happens to an agent."""
+    others = [one for one in fleet.agents.values() if one not in sources and not one.silent]
+    whom = pick.choice(others) if others else None
+    match pick.choice(("crash", "silence", "cut", "join", "leave", "lose", "nothing")):
+        case "crash" if whom is not None and len(others) > 3:
+            fleet.crash(whom)
+        case "silence":
+            fleet.silence(pick.choice([*sources, *others]), pick.uniform(0.1, 3.0))
+        case "cut" if not fleet.side:
+            fleet.cut(pick.sample([*sources, *others], 1))
+            fleet.at(pick.uniform(0.3, 4.0), fleet.heal)
+        case "join" if len(fleet.agents) < 9:
+            fleet.join()
+        case "leave" if whom is not None and len(others) > 3:
+            fleet.leave(whom)
+        case "lose":
+            one, other = pick.sample(list(fleet.agents.values()), 2)
+            fleet.lose_link(one, other)
+
+
+def live(seed: int, *, guaranteed: bool) -> None:
+    pick = random.Random(seed)
+    fleet = Fleet(random_graph(pick, guaranteed=guaranteed), pick.randint(4, 6), seed, slow=pick.random() < 0.3)
+    sources = list(fleet.agents.values())[:2]
+    inserted: list[tuple[str, str, int]] = []
+    for _ in range(pick.randint(2, 4)):
+        for _ in range(3):
+            for agent in sources:
+                rows = rows_of(fleet, pick.randint(1, 30))
+                inserted += rows
+                fleet.insert(agent, "S", rows)
+            fleet.run(pick.uniform(0.01, 0.3))
+        disturb(fleet, pick, sources)
+        fleet.run(pick.uniform(0.05, 3.5))
+        fleet.remove_left()
+    fleet.settle(90)
+    check(fleet, {"S": inserted})
+
+
+@pytest.mark.parametrize("seed", seeds(*range(30), slow=range(30, 1000)))
+def test_guaranteed_elements_come_to_what_one_machine_would(seed: int) -> None:
+    live(seed, guaranteed=True)
