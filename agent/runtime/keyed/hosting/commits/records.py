@@ -18,7 +18,7 @@ from overlay import Id
 
 FRAME_BYTES_MAX = 1 << 30
 """Upper bound on one frame of a record, once it is decompressed."""
-_PLAIN = (pl.String(), pl.Int64(), pl.Float64(), pl.Boolean(), pl.UInt64(), pl.Int8())
+_PLAIN = (pl.String(), pl.Int64(), pl.Int128(), pl.Float64(), pl.Boolean(), pl.UInt64(), pl.Int8())
 _AS: Mapping[pl.DataType, pl.DataType] = {
     **{one: one for one in _PLAIN},
     **dict.fromkeys((pl.UInt8(), pl.UInt16(), pl.UInt32(), pl.Int16(), pl.Int32()), pl.Int64()),
