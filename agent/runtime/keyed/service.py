@@ -155,7 +155,7 @@ class KeyedJobs:
         if element.kind == "code":
             first_ticket = graph.index(element.name) << TICKET_BITS
             return CodeRuntime(element, graph.types, program.call, program.place, first_ticket, is_complete=is_complete)
-        return declared.runtime_of(element, graph.types, self._jobs.ingest.area)
+        return declared.runtime_of(element, graph.types, self._jobs.ingest.area, ordered=is_complete)
 
     def _compact(self, element: Element) -> Compact:
         return code.compact(element) if element.kind == "code" else declared.compact(element)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -94,6 +95,36 @@ def test_rows_are_those_of_a_model(mode: str, outer: bool, steps: list[Step], da
     wanted, _ = model(steps, mode, outer=outer)
     assert without_node(host.emitted) == wanted
     assert host.runtime.elements == 0
+
+
+@pytest.mark.parametrize(("mode", "outer"), [("first", True), ("all", True), ("all", False)])
+@given(steps=STEPS, data=st.data())
+def test_ordered_joins_do_not_depend_on_how_types_are_mixed(
+    mode: str, outer: bool, steps: list[Step], data: Any
+) -> None:
+    host = Host(msgspec.structs.replace(join(mode, outer=outer), ordered=True), TYPES)
+    late = 60  # a watermark that makes nothing late
+    steps = [step for step in steps if isinstance(step, Event) or step.to < late]
+    events = sorted((step for step in steps if isinstance(step, Event)), key=lambda event: event.time)
+    marks = sorted(step.to for step in steps if isinstance(step, Advance))
+    mixed: list[Step] = []
+    for start, end in pairwise([-1, *marks, END]):
+        span = [event for event in events if start <= event.time < end]
+        mixed += sorted(span, key=lambda event: event.type, reverse=data.draw(st.booleans(), "serves first"))
+        mixed.append(Advance(end))
+    drive(host, mixed, data)
+    assert host.runtime.elements == host.runtime.late == 0
+    wanted: list[Row] = []
+    serves = [event for event in events if event.type == "Serve"]
+    for serve in sorted(serves, key=lambda event: (event.time, node(event))):
+        clicks = [one for one in events if one.type == "Click" and matches(serve, one)]
+        row = (serve.time, *serve.values)
+        if mode == "first":
+            wanted.append((*row, int(bool(clicks))))
+        else:
+            wanted += [(*row, *click.values) for click in clicks]
+            wanted += [(*row, None, None, None)] if outer and not clicks else []
+    assert without_node(host.emitted) == wanted
 
 
 @given(steps=STEPS)

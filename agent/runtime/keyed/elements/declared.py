@@ -48,8 +48,14 @@ def lag_ms(element: Element) -> int:
     return int(element.options["within_ms"]) if element.kind == "join" else 0
 
 
-def runtime_of(element: Element, types: Mapping[str, EventType], room: SpillArea | None) -> ElementRuntime:
-    """Computes a declared element that `check` has accepted; what does not fit memory goes to a `room`."""
+def runtime_of(
+    element: Element, types: Mapping[str, EventType], room: SpillArea | None, *, ordered: bool = False
+) -> ElementRuntime:
+    """Computes a declared element that `check` has accepted; what does not fit memory goes to a `room`.
+
+    `ordered`, or that of the element: what it emits follows from its events alone, if each type's come in order,
+    however types are mixed.
+    """
     tracks = all(types[read.type].guaranteed for read in element.inputs)
     if element.kind == "aggregate" and plan_of(element).windowing is None:
         return RunningAggregate(element, types, tracks=tracks)
@@ -57,7 +63,7 @@ def runtime_of(element: Element, types: Mapping[str, EventType], room: SpillArea
         return WindowedAggregate(element, types, room, tracks=tracks)
     if element.kind == "top":
         return TopRuntime(element, types, tracks=tracks)
-    return JoinRuntime(element, types, tracks=tracks)
+    return JoinRuntime(element, types, tracks=tracks, ordered=ordered or element.ordered)
 
 
 def compact(element: Element) -> Compact:

@@ -42,9 +42,12 @@ class JoinRuntime:
     In mode `first` a left event is emitted with 1 at its first match, or with 0 when the watermark has passed all that
     could match it. In mode `all` each pair is emitted, and where the join is `outer` a left event without any then.
     Events that nothing can wait for any more are `late`: counted, and left out.
+
+    `ordered`: all is emitted when the watermark has passed what could match a left event, in the order of time, logical
+    node and arrival. Then it does not matter either which type comes first.
     """
 
-    def __init__(self, element: Element, types: Mapping[str, EventType], *, tracks: bool) -> None:
+    def __init__(self, element: Element, types: Mapping[str, EventType], *, tracks: bool, ordered: bool) -> None:
         options = element.options
         self._output = element.output
         self._left, self._right = types[options["left"]], types[options["right"]]
@@ -55,26 +58,30 @@ class JoinRuntime:
         self._names = dict(zip((LEFT, RIGHT), join_keys(element), strict=True))
         self._schemas = {LEFT: schema_of(self._left), RIGHT: schema_of(self._right)}
         self._stores = {side: EventStore(self._schemas[side], self._names[side]) for side in (LEFT, RIGHT)}
-        self._tracks = tracks
+        self._tracks, self._ordered = tracks, ordered
         self._new: dict[str, list[pl.DataFrame]] = {LEFT: [], RIGHT: [], MATCHED: []}
         self._expired: dict[str, set[int]] = {LEFT: set(), RIGHT: set()}
         self._before = _NEVER
-        """Events before this time are gone, and late if they come."""
+        """Left events before this time are gone, and late if they come."""
         self._is_behind = False
         self.late = self.dropped = self.evicted = 0
 
     def process(self, type_: str, rows: pl.DataFrame, done: Callable[[list[Emitted]], None]) -> None:
+        side = LEFT if type_ == self._left.name else RIGHT
         times = rows[EVENT_TIME].to_numpy()
-        if rows.height and times.min() < self._before:
-            late = times < self._before
+        if rows.height and times.min() < self._bound(side):
+            late = times < self._bound(side)
             self.late += int(late.sum())
             rows = rows.filter(pl.Series(~late))
         if not rows.height:
             done([])
             return
         times = np.clip(rows[EVENT_TIME].to_numpy(), _NEVER, _ALWAYS)
-        side = LEFT if type_ == self._left.name else RIGHT
         keys = Keys.of(rows, self._names[side])
+        if self._ordered:
+            self._append(side, rows, keys)
+            done([])
+            return
         # Whether events that are gone are still in the store does not matter.
         reach = keys, np.maximum(times - self._within_ms, self._before), times + self._within_ms
         emitted = self._flag(side, rows, times, *reach) if self._is_first else self._pair(side, rows, *reach)
@@ -96,9 +103,10 @@ class JoinRuntime:
             return
         tables = {}
         for table, new in self._new.items():
-            nodes = sorted(self._expired[RIGHT if table == RIGHT else LEFT])
+            side = RIGHT if table == RIGHT else LEFT
+            nodes = sorted(self._expired[side])
             gone = pl.DataFrame({NODE: nodes}, {NODE: pl.UInt16}).with_columns(
-                pl.lit(value=True).alias(GONE), pl.lit(self._before, dtype=pl.Int64).alias(EVENT_TIME)
+                pl.lit(value=True).alias(GONE), pl.lit(self._bound(side), dtype=pl.Int64).alias(EVENT_TIME)
             )
             tables[table] = pl.concat([self._empty(table), *new, gone], how="diagonal")
         self._new = {table: [] for table in self._new}
@@ -173,6 +181,10 @@ class JoinRuntime:
             found[side] = rows.filter(*same).drop(NODE).rows(named=True)
         return found if any(found.values()) else None
 
+    def _bound(self, side: str) -> int:
+        """The time before which events of a side are gone."""
+        return self._before - self._within_ms if self._ordered and side == RIGHT else self._before
+
     def _flag(
         self, side: str, rows: pl.DataFrame, times: Values, keys: Keys, earliest: Values, latest: Values
     ) -> pl.DataFrame:
@@ -218,13 +230,15 @@ class JoinRuntime:
     def _expire(self, side: str) -> pl.DataFrame:
         """Removes the events that nothing can match any more; returns what is emitted for them."""
         store = self._stores[side]
-        places = store.earliest_live(self._before)
+        places = store.earliest_live(self._bound(side))
         if not len(places):
             return pl.DataFrame()
         if self._tracks:
             self._expired[side].update(np.unique(store.array("node")[places]).tolist())
         emitted = pl.DataFrame()
-        if side == LEFT and self._is_first:
+        if side == LEFT and self._ordered:
+            emitted = self._met(places)
+        elif side == LEFT and self._is_first:
             emitted = self._flagged(store.rows(places), 0)
         elif side == LEFT and self._is_outer:
             rows = store.rows(places[~store.array("is matched")[places]])
@@ -232,9 +246,25 @@ class JoinRuntime:
         store.remove(places)
         return emitted
 
-    def _flagged(self, rows: pl.DataFrame, flag: int) -> pl.DataFrame:
+    def _met(self, places: Rows) -> pl.DataFrame:
+        """What left events have come to, in their order."""
+        left, right = self._stores[LEFT], self._stores[RIGHT]
+        rows, times = left.rows(places), np.clip(left.array("time")[places], _NEVER, _ALWAYS)
+        reach = left.keys_at(places), times - self._within_ms, times + self._within_ms
+        if self._is_first:
+            return self._flagged(rows, pl.Series(right.has_any(*reach)).cast(pl.Int64))
+        row, place, more = right.pairs(*reach, PAIRS_MAX)
+        self.dropped += more
+        alone = np.setdiff1d(np.arange(len(places)), row) if self._is_outer else row[:0]
+        order = np.argsort(np.concatenate([row, alone]), kind="stable").astype(np.uint32)
+        nothing = pl.DataFrame(schema=self._schemas[RIGHT]).clear(len(alone))
+        ours, theirs = rows[np.concatenate([row, alone]).astype(np.uint32)], pl.concat([right.rows(place), nothing])
+        return self._paired(ours[order], theirs[order])
+
+    def _flagged(self, rows: pl.DataFrame, flag: int | pl.Series) -> pl.DataFrame:
         (name, _), own = self._fields[-1], [field for field, _ in self._left.fields]
-        return rows.select(EVENT_TIME, NODE, *own, pl.lit(flag, dtype=pl.Int64).alias(name))
+        flags = flag if isinstance(flag, pl.Series) else pl.lit(flag, dtype=pl.Int64)
+        return rows.select(EVENT_TIME, NODE, *own, flags.alias(name))
 
     def _paired(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
         ours = left.select(EVENT_TIME, NODE, *(name for name, _ in self._left.fields)).get_columns()
