@@ -30,7 +30,7 @@ ALWAYS = {
 }
 BORN_MS = ARRIVAL_MS = 1_750_000_000_000
 FEW = settings(
-    max_examples=2,
+    max_examples=max(1, settings.default.max_examples // 50),
     phases=[Phase.generate],
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
@@ -60,7 +60,7 @@ def shown(rows):
 
 
 @FEW
-@given(serves=SERVES, clicks=CLICKS, texts=st.lists(st.sampled_from(EVERY), min_size=4, max_size=4, unique=True))
+@given(serves=SERVES, clicks=CLICKS, texts=st.lists(st.sampled_from(EVERY), min_size=3, max_size=3, unique=True))
 def test_a_join_gives_the_rows_of_all_pairs(spark, serves, clicks, texts):
     serves, clicks = dated([*serves, *ALWAYS["serves"]]), dated([*clicks, *ALWAYS["clicks"]])
     with TemporaryDirectory() as name, haste(spark):

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from agent.programs.element_graph import Element
+from agent.runtime.keyed.elements.declared import lag_ms
 from agent.runtime.keyed.elements.runtime import DTYPES, EVENT_TIME, SEQ, SOURCE
 from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.options import Ints
@@ -119,7 +120,7 @@ class GraphLayout:
 
     def held_ms(self, element: int) -> int:
         """The time by which an element may emit events before the watermark of its inputs."""
-        return int(float(self.elements[element].options.get("within_s", 0)) * 1000) + 1
+        return lag_ms(self.elements[element]) + 1
 
 
 def groups_by_host(nodes: Ints, host_of: Ints) -> tuple[Ints, Ints | None, list[tuple[int, int, int]]]:
