@@ -19,7 +19,7 @@ from elf.terminal.terminal import printable
 CREATOR = "local"
 
 
-class _Analyser:
+class FileAnalyser:
     """Plans the queries of a job over files, as an agent does over its streams."""
 
     def __init__(self, catalog: Mapping[str, query.Schema], options: LocalOptions) -> None:
@@ -57,7 +57,7 @@ class LocalJobRun(LocalRun):
                 f"{printable(about.app)}: elf local runs jobs with elements, without map, drives or stages"
             )
         inputs, catalog = catalog_of(sources, options)
-        contents = contents_of(_Analyser(catalog, options), job, about.app, CREATOR)[about.app]
+        contents = contents_of(FileAnalyser(catalog, options), job, about.app, CREATOR)[about.app]
         plan = query.Plan.from_wire(contents.functions[0].plan)
         has_code = any(one.kind == "code" for one in about.elements.elements)
         self._code = partial(code_here, job.source, about.app) if has_code else None

@@ -106,6 +106,7 @@ class ProgramLimits:
             call_s=ELEMENTS_CALL_S,
             unsent_bytes=ELEMENTS_UNSENT_BYTES,
             frame_bytes=ELEMENTS_FRAME_BYTES,
+            bytes_in_call=max(self.bytes_in_call, memory_bytes),
         )
 
     def to_text(self) -> str:

@@ -1,4 +1,6 @@
-"""Finds the types of events that the code of an element may emit: the classes that it uses, but to tell types apart."""
+"""Reads the text of elements: the types of events that they may emit, which are the classes that they use but to tell
+types apart, and the attributes that they set.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +33,17 @@ class FileNames:
             names |= new
             waiting += [self._definitions[name] for name in new if name in self._definitions]
         return names
+
+    def set_by(self, kind: str) -> Iterator[tuple[str, str]]:
+        """The attributes that methods of a class set, but `__init__`, each with the method."""
+        definition = self._definitions.get(kind)
+        for method in definition.body if isinstance(definition, ast.ClassDef) else ():
+            if isinstance(method, ast.FunctionDef) and method.args.args and method.name != "__init__":
+                own = method.args.args[0].arg
+                for node in ast.walk(method):
+                    match node:
+                        case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store()) if name == own:
+                            yield node.attr, method.name
 
 
 def _used(node: ast.AST) -> Iterator[str]:

@@ -119,6 +119,8 @@ class _Builder:
             raise ElementError(f"{name}.keys: an element has one key, with as many fields in each of its types")
         if keyless:
             self._check_keyless(kind)
+        else:
+            self._check_attributes(kind)
         return Element(
             name,
             "code",
@@ -135,10 +137,7 @@ class _Builder:
 
     def _emits(self, kind: type[PE], inputs: list[ElementInput]) -> list[str]:
         """The types of events that a class says it emits, or else those that its code uses."""
-        file = getattr(getattr(kind.process_event, "__code__", None), "co_filename", "")
-        if file not in self._files:
-            self._files[file] = FileNames(file)
-        used = self._files[file].used_by(
+        used = self._text_of(kind).used_by(
             base.__name__ for base in kind.__mro__ if issubclass(base, PE) and base is not PE
         )
         found = list(kind.emits) or [one for name, one in self._events.items() if name in used]
@@ -150,6 +149,23 @@ class _Builder:
                     f"write @elf.event(guaranteed=False) for {name}"
                 )
         return emitted
+
+    def _text_of(self, kind: type[PE]) -> FileNames:
+        """The text of the file that a class is written in."""
+        file = getattr(getattr(kind.process_event, "__code__", None), "co_filename", "")
+        if file not in self._files:
+            self._files[file] = FileNames(file)
+        return self._files[file]
+
+    def _check_attributes(self, kind: type[PE]) -> None:
+        """Checks that what an element sets is its state: anything else would be lost when it moves."""
+        states = {state.name for state in kind._elf_states}
+        for name, method in self._text_of(kind).set_by(kind.__name__):
+            if name not in states and not isinstance(getattr(kind, name, None), property):
+                raise ElementError(
+                    f"{kind.__name__}.{name}: {method} sets it, and it is no state: write {name}: int = 0, or as its "
+                    "values are, in the class"
+                )
 
     def _check_guarantee(self, where: str, types: list[str]) -> None:
         lossy = [name for name in types if not self._types[name].guaranteed]

@@ -21,7 +21,7 @@ STATE_BYTES_MAX = 1 << 20
 """Upper bound on the state of one element, encoded."""
 STATES_PACKED_MAX = 1 << 13
 """Upper bound on the elements whose states are packed at once."""
-_BASE_BYTES, _ATTRIBUTE_BYTES = 250, 16
+_BASE_BYTES, _ATTRIBUTE_BYTES = 300, 16
 """Approximate memory of an element without the values of its attributes, and of each attribute."""
 _SAMPLE = 8
 _NAN = float("nan")

@@ -11,7 +11,7 @@ import query
 from agent.programs.element_graph import Element, ElementGraph, ElementSource, EventType, FieldType
 from agent.runtime.keyed.elements import declared
 from agent.runtime.keyed.elements.outputs import output_fields
-from agent.runtime.keyed.graph import CheckedGraph
+from agent.runtime.keyed.graph import CheckedGraph, source_plan
 from elf.client.errors import QueryRefusedError
 from elf.errors import UsageError
 
@@ -23,9 +23,9 @@ Plan = Callable[[str, Mapping[str, Fields] | None], dict[str, Any]]
 def completed(graph: ElementGraph, plan: Plan) -> ElementGraph:
     """The graph as agents take it. Raises UsageError, or QueryRefusedError for a query in it: one line."""
     types = {one.name: one for one in graph.types}
-    sources = [_planned(one, types, plan) for one in graph.sources]
     elements: dict[str, Element] = {}
     try:
+        sources = [_planned(one, types, plan) for one in graph.sources]
         while waiting := [one for one in graph.elements if one.name not in elements]:
             known = [one for one in waiting if one.kind == "code" or _is_known(one, types)]
             if not known:
@@ -48,9 +48,9 @@ def _planned(source: ElementSource, types: dict[str, EventType], plan: Plan) -> 
     """A source with its plan; its type gets the columns of that for fields."""
     try:
         made = plan(source.query, None)
-        output = query.Plan.from_wire(made).output
-    except (QueryRefusedError, query.PlanError) as error:
+    except (QueryRefusedError, query.QueryError) as error:
         raise QueryRefusedError(f"source {source.type}: {error}") from None
+    output = source_plan(source.type, made).output
     fields: Fields = [(one.name, cast(FieldType, one.type)) for one in output]
     shed = types[source.type].shed
     for name in ("time_ms", *(name for name, _ in fields if not name.isidentifier())):
@@ -74,8 +74,8 @@ def _with_output(element: Element, types: dict[str, EventType], plan: Plan) -> E
         text += f" WINDOWING {options['window']}" if "window" in options else ""
         try:
             made = plan(text, {of.name: of.fields})
-        except QueryRefusedError as error:
-            raise QueryRefusedError(f"{element.name}: {error}") from None
+        except (QueryRefusedError, query.QueryError) as error:
+            raise QueryRefusedError(f"element {element.name}: {error}") from None
         element = msgspec.structs.replace(element, options={**options, "plan": made})
     fields = output_fields(element, types)
     types[element.output] = msgspec.structs.replace(types[element.output], fields=fields)

@@ -124,6 +124,10 @@ def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[
             stages[stage] = function(FIRST, text, mapped=False)
         except QueryRefusedError as error:
             raise QueryRefusedError(f"stage {stage}: {error}") from None
+        if brought := sorted({str(stages[stage].plan.get("stream"))} & types.keys()):
+            raise UsageError(
+                f"stage {stage}: reads {brought[0]}, which elements bring: only queries of the job itself do"
+            )
         if stages[stage].plan.get("window_ms") is None:
             raise UsageError(f"stage {stage}: has no WINDOWING, and goes on as long as its job")
     queries = {FIRST: about.query, **about.queries}

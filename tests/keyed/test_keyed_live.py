@@ -25,7 +25,32 @@ pytestmark = [
 ]
 AGENTS = 4
 DEADLINE_S = 60.0
-WORDS = "the of and to in is you that it he was for on are as with his they at be this have from or".split()
+WORDS = [
+    "the",
+    "of",
+    "and",
+    "to",
+    "in",
+    "is",
+    "you",
+    "that",
+    "it",
+    "he",
+    "was",
+    "for",
+    "on",
+    "are",
+    "as",
+    "with",
+    "his",
+    "they",
+    "at",
+    "be",
+    "this",
+    "have",
+    "from",
+    "or",
+]
 
 
 class Quotes:

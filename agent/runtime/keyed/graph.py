@@ -63,7 +63,7 @@ class CheckedGraph:
         except (msgspec.ValidationError, RecursionError) as error:
             raise PlanError(f"not the elements of a job: {error}") from None
         _check_names("source", (one.type for one in graph.sources))
-        sources = [CheckedSource(one.type, _source_plan(one.type, one.plan)) for one in graph.sources]
+        sources = [CheckedSource(one.type, source_plan(one.type, one.plan)) for one in graph.sources]
         types = {one.type: _with_fields(graph, one) for one in sources}
         every = [types.get(one.name, one) for one in graph.types]
         return cls(msgspec.structs.replace(graph, types=every), sources)
@@ -291,7 +291,7 @@ def _route(read: ElementInput) -> EventRoute:
     return EventRoute(read.type, tuple(read.key or ()), read.constant)
 
 
-def _source_plan(name: str, data: object) -> Plan:
+def source_plan(name: str, data: object) -> Plan:
     """The plan of a source: a row for each event of streams, of its own columns alone."""
     try:
         plan = Plan.from_wire(data)

@@ -168,7 +168,7 @@ class CodeRuntime:
 
     def evict(self, bytes_max: int, watermark_ms: int) -> int:
         """Has elements removed in their turn; returns how many were since the last call."""
-        if not self._is_evicting and not self._is_keyless:
+        if self.memory_bytes > bytes_max and not self._is_evicting and not self._is_keyless:
             self._is_evicting = True
             call = calls.EvictStates(*self._head(), self._ticket(), max(0, bytes_max), watermark_ms)
             self._ask(call, _Work(self._has_evicted))
