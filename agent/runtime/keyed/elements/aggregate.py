@@ -16,7 +16,7 @@ import query
 from agent.programs.element_graph import Element, EventType
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
-from agent.runtime.keyed.elements.outputs import output_fields, plan_of
+from agent.runtime.keyed.elements.outputs import output_fields, plan_of, with_text_keys
 from agent.runtime.keyed.elements.running import fields_of
 from agent.runtime.keyed.elements.runtime import DTYPES, EVENT_TIME, NODE, Compact, Emitted, Tables
 from agent.runtime.keyed.elements.slots import GONE
@@ -35,7 +35,7 @@ class Windows:
 
     def __init__(self, element: Element) -> None:
         # All groups of a host are kept: they go to disk where memory is short.
-        self.function = JobFunction(replace(plan_of(element), max_groups=query.GROUPS_MAX))
+        self.function = JobFunction(replace(with_text_keys(plan_of(element)), max_groups=query.GROUPS_MAX))
         windowing = self.function.plan.windowing
         assert windowing is not None
         self.pane_ms, (self.size,) = windowing.pane_ms, windowing.sizes

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 from agent.programs.element_graph import Element, EventType, FieldType
 from query import Plan, PlanError
 
+Named = TypeVar("Named", bound=Any)
 Fields = list[tuple[str, FieldType]]
 BOUNDS: Fields = [("window_start", "timestamp"), ("window_end", "timestamp")]
 """The fields that windows of aggregates add."""
@@ -47,6 +49,25 @@ def plan_of(element: Element) -> Plan:
     if not isinstance(plan, dict):
         raise refusal(element, "has no plan in its options: submit the job again")
     return Plan.from_wire(plan)
+
+
+def with_text_keys(plan: Plan) -> Plan:
+    """The plan with keys of type `any` as what they are in the fields of events: JSON texts, which are taken as they
+    are."""
+    texts = {key.name for key in plan.keys if key.expression.type == "any"}
+    fields = {getattr(key.expression, "name", "") for key in plan.keys if key.name in texts}
+    if not texts:
+        return plan
+    return replace(
+        plan,
+        columns=tuple(replace(one, type="string") if one.name in fields else one for one in plan.columns),
+        keys=tuple(_as_text(one) if one.name in texts else one for one in plan.keys),
+        output=tuple(_as_text(one) if getattr(one.expression, "name", "") in texts else one for one in plan.output),
+    )
+
+
+def _as_text(named: Named) -> Named:
+    return replace(named, expression=replace(named.expression, type="string"))
 
 
 def event_type(element: Element, types: Mapping[str, EventType], name: object) -> EventType:

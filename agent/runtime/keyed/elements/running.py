@@ -10,7 +10,7 @@ import polars as pl
 import query
 from agent.programs.element_graph import Element, EventType
 from agent.runtime.keyed.elements.folds import Runs, fold_of
-from agent.runtime.keyed.elements.outputs import output_fields, plan_of
+from agent.runtime.keyed.elements.outputs import output_fields, plan_of, with_text_keys
 from agent.runtime.keyed.elements.runtime import DTYPES, EVENT_TIME, NODE, Emitted, Tables
 from agent.runtime.keyed.elements.slots import SlotTable
 
@@ -22,7 +22,7 @@ class RunningAggregate:
     """Has the interface of `ElementRuntime`. Changes are kept for `take_changes` if it `tracks`."""
 
     def __init__(self, element: Element, types: Mapping[str, EventType], *, tracks: bool) -> None:
-        self._plan = plan_of(element)
+        self._plan = with_text_keys(plan_of(element))
         self._output = element.output
         self._fields = output_fields(element, types)
         self._ttl_ms = None if element.ttl_s is None else int(element.ttl_s * 1000)
