@@ -41,7 +41,7 @@ BEGUN_MAX = 128
 TICKET_BITS = 40
 """Bits of the number of a call of one element; those above tell the element."""
 _TAKEN = (
-    messages.ElementRows, messages.RoutedRows, messages.RoutedTaken, messages.ElementCredit, messages.ElementReset,
+    messages.ElementRows, messages.ElementCredit, messages.ElementReset,
     messages.FindHosts, messages.NodeHosts, messages.NodeBallots, messages.CommitRecord, messages.CommitHeld,
     messages.MoveNodes, messages.NodesMoved, messages.ElementLoad, messages.ElementTimeReport, messages.ElementTimes,
 )  # fmt: skip

@@ -17,8 +17,6 @@ NODES_MAX = 1024
 """Upper bound on the logical nodes in one message; their number in a job."""
 PARTS_MAX = 4096
 """Upper bound on the frames in one record."""
-HOPS_MAX = 8
-"""Upper bound on the times that rows are passed on."""
 LogicalNode = Annotated[int, msgspec.Meta(ge=0, lt=NODES_MAX)]
 Nodes = Annotated[list[LogicalNode], msgspec.Meta(max_length=NODES_MAX)]
 Packed = Annotated[bytes, msgspec.Meta(max_length=8 * NODES_MAX)]
@@ -38,24 +36,6 @@ class ElementRows(Message, frozen=True, tag=True):
     number: Count
     rows_before: Count
     rows: bytes
-
-
-class RoutedRows(Message, frozen=True, tag=True):
-    """Emitter → root, by the key of `node`, and on to the host: rows of a type that is not guaranteed. `ticket` comes
-    back from the host."""
-
-    place: Number
-    origin: Peer
-    ticket: Count
-    node: LogicalNode
-    hops: Annotated[int, msgspec.Meta(ge=0, le=HOPS_MAX)]
-    rows: bytes
-
-
-class RoutedTaken(Message, frozen=True, tag=True):
-    """Host → emitter: these routed rows have come."""
-
-    tickets: Annotated[list[Count], msgspec.Meta(max_length=PARTS_MAX)]
 
 
 class ElementCredit(Message, frozen=True, tag=True):

@@ -44,8 +44,6 @@ from agent.runtime.messages.elements import (
     NodeBallots,
     NodeHosts,
     NodesMoved,
-    RoutedRows,
-    RoutedTaken,
 )
 from agent.runtime.messages.emissions import EmitEvents, EventsTaken
 from agent.runtime.messages.mastership import (
@@ -566,6 +564,6 @@ CODEC: Codec[Message] = Codec(
     | OverRequest | OverAnswer
     | MasterRequest | FollowQuestion | FollowAnswer | MasterQuestion | MasterAnswer
     | RackAnnouncement | HoldersNote | Copies | CopyAck | CopyRequest | CopyResponse | CopyPart | CopyPartAck
-    | ElementRows | RoutedRows | RoutedTaken | ElementCredit | ElementReset | FindHosts | NodeHosts | NodeBallots
+    | ElementRows | ElementCredit | ElementReset | FindHosts | NodeHosts | NodeBallots
     | CommitRecord | CommitHeld | MoveNodes | NodesMoved | ElementLoad | ElementTimeReport | ElementTimes
 )  # fmt: skip

@@ -48,7 +48,8 @@ class Counting:
         self.state: dict[str, tuple[int, int, int]] = {}
         self._changed: set[str] = set()
         self.waiting: list[Callable[[], None]] = []
-        self.is_slow = False
+        self.is_slow = self.stopped = False
+        self.times = 1
         self.advanced: list[int] = []
         self.order: list[tuple[str, tuple]] = []
 
@@ -72,7 +73,8 @@ class Counting:
             self.state[key] = (row[NODE], count + 1, total + row["v"])
             self._changed.add(key)
             self.order.append((key, (row[EVENT_TIME], row["a"], row["b"], row["v"])))
-            made.append({EVENT_TIME: row[EVENT_TIME], NODE: row[NODE], "a": key, "b": str(len(key) % 3), "v": count})
+            out = {EVENT_TIME: row[EVENT_TIME], NODE: row[NODE], "a": key, "b": str(len(key) % 3), "v": count}
+            made.extend([out] * self.times)
         return [Emitted(name, _frame(made)) for name in self._emits]
 
     @staticmethod
@@ -114,7 +116,9 @@ class Counting:
         self._later(call)
 
     def evict(self, bytes_max, watermark_ms) -> int:  # noqa: ARG002
-        return 0
+        before = len(self.state)
+        self.state = dict(list(self.state.items())[: bytes_max // 100])
+        return before - len(self.state)
 
     @property
     def memory_bytes(self) -> int:
@@ -352,6 +356,8 @@ class Fleet:
 
     def _answer(self, agent: Agent) -> None:
         for runtime in agent.runtimes.values():
+            if runtime.stopped:
+                continue
             calls, runtime.waiting = runtime.waiting, []
             for call in calls:
                 call()

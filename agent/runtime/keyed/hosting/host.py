@@ -259,6 +259,13 @@ class Host:
             self.collected[place] = [(name, rows) for name, rows in kept if rows.height]
 
     @property
+    def blocked(self) -> frozenset[int]:
+        """The places of types whose elements have no room for what they emit."""
+        full = {place for place, slot in self.slots.items() if not slot.may_run()}
+        types = self._layout.types if full else ()
+        return frozenset(one.place for one in types if any(full & set(route.consumers) for route in one.routes))
+
+    @property
     def has_waiting_keyless(self) -> bool:
         """Whether rows wait for elements without keys."""
         return any(not slot.is_idle for place, slot in self.slots.items() if place not in self.keyed)

@@ -15,6 +15,7 @@ from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout, TypeLayout
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
 from agent.runtime.keyed.hosting.placement.membership import NodeMembership
+from agent.runtime.keyed.hosting.pressure import Pressure
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.hosting.rows.incoming import RowStream
 from agent.runtime.keyed.hosting.rows.numbering import EVENT_BITS, source_channel
@@ -68,6 +69,7 @@ class KeyedJob:
         self._inbox: deque[Callable[[float], object]] = deque()
         self._membership = NodeMembership(app_id, layout, options, ring, self._emitter, self._host, self.send)
         self._time = EventTime(layout, options, self._emitter, self._host, self._membership)
+        self._pressure = Pressure(layout, options, self._emitter, self._host)
         self._last: dict[int, int] = {}
         self._now = 0.0
         self._wall_ms = 0
@@ -231,6 +233,7 @@ class KeyedJob:
         self._emitter.tick(now)
         self._membership.tick(now)
         self._settle(now)
+        self.failure = self.failure or self._pressure.tick(now)
         self._time.tick(now, wall_ms, self.send, self._ring)
         self._settle(now)
 
@@ -261,9 +264,12 @@ class KeyedJob:
         self._credit_at = now
         if self._host.queued > QUEUED_ROWS_MAX:
             return
-        for stream in self._host.streams.untold(1.0):
-            stream.told = (stream.next, stream.done, 1.0)
-            message = ElementCredit(self.app_id, stream.place, stream.session, stream.next, stream.done)
+        blocked = self._host.blocked
+        for stream in self._host.streams.untold(blocked, now):
+            if stream.place not in blocked:
+                stream.told = (stream.next, stream.done)
+            stream.told_at = now
+            message = ElementCredit(self.app_id, stream.place, stream.session, *stream.told)
             self.send(stream.peer, message, now)
 
     def next_timer(self) -> float | None:
@@ -271,7 +277,8 @@ class KeyedJob:
         if self._inbox:
             return self._now
         due = [self._emitter.next_timer(), self._membership.next_timer(), self._time.next_timer()]
-        if any(True for _ in self._host.streams.untold(1.0)):
+        due.append(self._pressure.next_timer())
+        if self._host.streams.untold(self._host.blocked, self._now):
             due.append(self._credit_at + CREDIT_S)
         return min((at for at in due if at is not None), default=None)
 
@@ -329,7 +336,7 @@ class KeyedJob:
             "sent_bytes": emitter.sent_bytes,
             "resent": emitter.resent,
             "shed": 0,
-            "evicted": 0,
+            "evicted": self._pressure.evicted,
             "lost": len(self._membership.lost),
             "lost_rows": host.lost + emitter.lost,
             "null_keys": emitter.null_keys,

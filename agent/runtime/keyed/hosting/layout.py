@@ -120,7 +120,7 @@ class GraphLayout:
 
     def held_ms(self, element: int) -> int:
         """The time by which an element may emit events before the watermark of its inputs."""
-        return lag_ms(self.elements[element]) + 1
+        return lag_ms(self.elements[element])
 
 
 def groups_by_host(nodes: Ints, host_of: Ints) -> tuple[Ints, Ints | None, list[tuple[int, int, int]]]:

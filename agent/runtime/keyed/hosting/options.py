@@ -50,8 +50,8 @@ class KeyedOptions:
 
     `incarnation`: a number that is higher after each start of the agent. `standbys`: copies of guaranteed state.
     `weight`: share of the load this agent takes; 0 makes it an idle standby. `needs_time`: something acts on event
-    time. `bounded`: the input ends, and elements take events in their order. `direct_hosts_max`: with more hosts than
-    that, rows go by the ring. `compact`: by the name of an element, puts frames that a standby holds into one.
+    time. `bounded`: the input ends, and elements take events in their order. `compact`: by the
+    name of an element, puts frames that a standby holds into one.
     """
 
     incarnation: int = 0
@@ -62,7 +62,6 @@ class KeyedOptions:
     memory_bytes: int = 1 << 30
     pending_rows_max: int = 1 << 18
     pending_bytes_max: int = 256 << 20
-    direct_hosts_max: int = 256
     commit_s: float = 0.1
     cut_s: float = 0.02
     batch_rows: int = 8192

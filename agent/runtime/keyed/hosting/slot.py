@@ -49,10 +49,11 @@ class ElementSlot:
         self.applied = self.asked = BEGINNING
         self.next_seq: Ints = np.zeros(NODES, np.int64)
         self.sealed: Bools = np.zeros(NODES, bool)
-        self._may_run, self._on_emitted = may_run, on_emitted
+        self.may_run, self._on_emitted = may_run, on_emitted
         self._queue: deque[_Call] = deque()
         self._under_way: deque[int] = deque()
         self._is_running = False
+        self._cuts = 0
 
     # Calls.
 
@@ -69,7 +70,12 @@ class ElementSlot:
 
     def cut(self, done: Callable[[Tables], None]) -> None:
         """Takes what has changed, at this place in the order of calls."""
-        self._queue.append(_Call(lambda: self.runtime.take_changes(self._answered(done))))
+        self._cuts += 1
+        self._queue.append(_Call(lambda: self._take_changes(done)))
+
+    def _take_changes(self, done: Callable[[Tables], None]) -> None:
+        self._cuts -= 1
+        self.runtime.take_changes(self._answered(done))
 
     def states(self, nodes: list[int], done: Callable[[Tables], None]) -> None:
         """Takes whole states, at this place in the order of calls."""
@@ -89,10 +95,15 @@ class ElementSlot:
             return
         self._is_running = True
         try:
-            while self._queue and len(self._under_way) < CALLS_MAX and self._may_run():
+            while self._queue and len(self._under_way) < CALLS_MAX and self._may_start(self._queue[0]):
                 self._start()
         finally:
             self._is_running = False
+
+    def _may_start(self, call: _Call) -> bool:
+        """Whether there is room for what comes of a call; what is before a cut has to be done, or nothing would ever be
+        committed."""
+        return call.rows is None or self._cuts > 0 or self.may_run()
 
     def _start(self) -> None:
         call = self._queue.popleft()

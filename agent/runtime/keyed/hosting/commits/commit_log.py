@@ -18,6 +18,8 @@ from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import CommitRecord
 from overlay import Id, Peer
 
+LATER = 2**62
+"""Number of a record that has not been sent yet."""
 RESEND_S = 1.0
 """Time after which records that nobody acknowledges are sent again."""
 
@@ -71,7 +73,11 @@ class CommitLog:
         """Sends a commit to all standbys. `whole`: nodes of which one has nothing yet; their state is in `full`."""
         waits: dict[Peer, tuple[int, Bools]] = {}
         for peer, mask in standbys.items():
-            waits[peer] = (self.send(peer, _part(record, mask, whole.get(peer, _NO_NODES), full), now), mask)
+            number = self.send(peer, _part(record, mask, whole.get(peer, _NO_NODES), full), now)
+            waits[peer] = (number, mask)
+            for pending in self._pending:
+                if peer in pending.waits and pending.waits[peer][0] == LATER:
+                    pending.waits[peer] = (number, pending.waits[peer][1])
         self._pending.append(Pending(record.commit, emitted, waits))
         self.settle(standbys, now)
 
@@ -138,15 +144,13 @@ class CommitLog:
                 return False
         return True
 
-    def wait_for(self, peer: Peer, mask: Bools, number: int) -> None:
-        """Makes commits that are not held yet wait for a new standby, too: what it got has them in it."""
-        for pending in self._pending:
-            if peer not in pending.waits:
-                pending.waits[peer] = (number, mask)
-
-    def failed(self, peer: Peer) -> None:
-        """Forgets the line to a dead agent."""
+    def begin_anew(self, peer: Peer) -> None:
+        """Ends the line to a standby: what was under way may be lost, and commits wait for the next record, in which it
+        gets all."""
         self._lines.pop(peer, None)
+        for pending in self._pending:
+            if peer in pending.waits:
+                pending.waits[peer] = (LATER, pending.waits[peer][1])
 
     def drop(self, nodes: Bools) -> None:
         """Forgets what nodes have emitted that are elsewhere now."""

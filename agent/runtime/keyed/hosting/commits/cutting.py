@@ -87,8 +87,9 @@ class Cutter:
             self.whole_due.pop(peer, None)
 
     def again(self, peer: Peer) -> None:
-        """A standby has begun anew: it gets everything."""
-        self._log.failed(peer)
+        """What was sent to an agent may be lost: as a standby it gets everything, and moves to it come to nothing."""
+        self._log.begin_anew(peer)
+        self._moving = [move for move in self._moving if move[0] != peer]
         if peer in self.standbys:
             self.whole_due[peer] = self.standbys[peer].copy()
 

@@ -388,7 +388,7 @@ class NodeMembership:
         self._places.dead.add(peer)
         self._emitter.failed(peer, now)
         self._host.streams.failed(peer)
-        self._log.failed(peer)
+        self._cutter.again(peer)
         self._records.pop(peer, None)
         self._held_back.pop(peer, None)
         self.neighbours_changed(now)

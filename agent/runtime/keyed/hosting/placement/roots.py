@@ -120,7 +120,11 @@ class Roots:
         best, load = places.host(node), places.load(host)
         if best == host or not places.load(best).takes:
             return None
-        if not load.takes or host not in places.candidates(node):
+        if not load.takes:
+            return best
+        if self._options.bounded:
+            return None  # it ends before a better place pays
+        if host not in places.candidates(node):
             return best
         other = places.load(best)
         is_uneven = load.hosted / load.weight > UNEVEN * (other.hosted + 4) / other.weight

@@ -43,7 +43,6 @@ class Emitter:
         self._waiting: list[list[Piece]] = [[] for _ in layout.types]
         self._serial = options.incarnation << SESSION_BITS
         self.null_keys = self.sent_rows = self.sent_bytes = self.lost = self.resent = 0
-        self.progress_at = 0.0
 
     # Rows in.
 
@@ -166,7 +165,7 @@ class Emitter:
         if found is None:
             return False
         found.credit(done if found.keeps else received, now)
-        self.progress_at = now
+        found.progress_at = now
         return True
 
     def reset(self, place: int, peer: Peer, session: int, done: int, elsewhere: list[int], now: float) -> bool:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container
 
 from overlay import Peer
 
 SESSIONS_MAX = 1 << 14
 """Streams that one agent takes at once; others are refused."""
+
+REMIND_S = 0.5
+"""Time after which an emitter whose rows have no room is told that they are not forgotten."""
 
 
 class RowStream:
@@ -20,7 +24,8 @@ class RowStream:
         self.peer, self.place, self.session = peer, place, session
         self.next = self.rows = self.done = 0
         self.is_over = False
-        self.told = (0, 0, 1.0)
+        self.told = (0, 0)
+        self.told_at = 0.0
         self.waits: deque[tuple[int, int]] = deque()
 
     def took(self, rows: int, commit: int | None) -> None:
@@ -31,6 +36,10 @@ class RowStream:
             self.waits.append((self.next, commit or 0))
         self.next += 1
         self.rows += rows
+
+    def waits_since(self, now: float) -> bool:
+        """Whether its emitter has not been told anything for a while."""
+        return self.told != (self.next, self.done) and now >= self.told_at + REMIND_S
 
     def committed(self, commit: int) -> None:
         """Learns that all commits up to one are safe."""
@@ -61,14 +70,14 @@ class Streams:
         for stream in self._all.values():
             stream.committed(commit)
 
-    def untold(self, share: float) -> list[RowStream]:
-        """The streams whose emitters do not know how far they are."""
-        return [one for one in self._all.values() if not one.is_over and one.told != (one.next, one.done, share)]
+    def untold(self, blocked: Container[int], now: float) -> list[RowStream]:
+        """The streams whose emitters do not know how far they are. Those of a type that has no room here are told
+        nothing new, so that no more comes, but now and then that they are not forgotten."""
+        open_ = [one for one in self._all.values() if not one.is_over]
+        news = [one for one in open_ if one.place not in blocked and one.told != (one.next, one.done)]
+        return news + [one for one in open_ if one.place in blocked and one.waits_since(now)]
 
     def failed(self, peer: Peer) -> None:
         """Forgets the streams of a dead emitter."""
         for key in [key for key in self._all if key[0] == peer]:
             del self._all[key]
-
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        return iter(self._all.values())

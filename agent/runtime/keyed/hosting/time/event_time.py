@@ -96,7 +96,10 @@ class EventTime:
         if self._master == ring.me and (self._adding.add_up(wall_ms) or now >= self._told_at + ALIVE_S):
             self._told_at = now
             message = ElementTimes(
-                self._commits.app_id, self._adding.serial, list(self._adding.times), self._adding.is_quiet
+                self._commits.app_id,
+                self._adding.serial,
+                list(self._adding.times),
+                self._adding.is_quiet,
             )
             ring.multicast(message, now)
             self.heard(message, wall_ms)
@@ -116,7 +119,13 @@ class EventTime:
         self._last, self._at = content, now
         self._serial += 1
         report = ElementTimeReport(
-            self._commits.app_id, self._serial, lowest, hosted, events + self._emitter.sent_rows, is_idle, self._seen
+            self._commits.app_id,
+            self._serial,
+            lowest,
+            hosted,
+            events + self._emitter.sent_rows,
+            is_idle,
+            self._seen,
         )
         send(self._master, report, now)
 

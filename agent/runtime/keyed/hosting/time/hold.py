@@ -20,29 +20,37 @@ BEGINNING = -(2**62)
 
 
 class Hold:
-    """Events of one element by (time, rank of the channel, number). Time goes on in whole cells, so that it acts on
-    time between the same events on any number of agents."""
+    """Events of one element by (time, rank of the channel, number).
+
+    For code, and what has a period, time goes on in whole cells, so that it acts between the same events on any number
+    of agents. Other declared elements do not depend on it: they get all events up to the watermark, a type at a time.
+    """
 
     def __init__(self, place: int, element: Element) -> None:
         self._place = place
         self._cell = CELL_MS if element.every_s is None else max(1, round(element.every_s * 1000))
+        self._has_cells = element.kind in ("code", "top")
         self._types = [one.type for one in element.inputs]
         self._frames: dict[str, list[pl.DataFrame]] = {name: [] for name in self._types}
         self._added: dict[str, list[pl.DataFrame]] = {name: [] for name in self._types}
         self.released = BEGINNING
         self.rows = 0
+        self._lowest = NEVER
 
     def add(self, type_: str, rows: pl.DataFrame) -> None:
         """Holds rows of a type."""
         self._frames[type_].append(rows)
         self._added[type_].append(rows)
         self.rows += rows.height
+        if isinstance(lowest := rows[EVENT_TIME].min(), int):
+            self._lowest = min(self._lowest, lowest)
 
     def release(
         self, watermark: int, process: Callable[[str, pl.DataFrame], None], advance: Callable[[int], None]
     ) -> None:
         """Gives out the rows of all cells that are complete, and the time after each."""
-        upto = watermark if watermark >= NEVER else watermark // self._cell * self._cell
+        is_exact = watermark >= NEVER or not self._has_cells
+        upto = watermark if is_exact else watermark // self._cell * self._cell
         if upto <= self.released:
             return
         self.released = upto
@@ -52,7 +60,9 @@ class Hold:
         advance(upto)
 
     def _take(self, upto: int) -> dict[str, pl.DataFrame]:
-        ready = {}
+        ready: dict[str, pl.DataFrame] = {}
+        if upto <= self._lowest:
+            return ready
         for name, frames in self._frames.items():
             if not frames:
                 continue
@@ -63,6 +73,7 @@ class Hold:
             self.rows -= due.height
             if due.height:
                 ready[name] = due
+        self._lowest = self.lowest
         return ready
 
     def _give(
@@ -71,6 +82,10 @@ class Hold:
         process: Callable[[str, pl.DataFrame], None],
         advance: Callable[[int], None],
     ) -> None:
+        if not self._has_cells:
+            for name, due in ready.items():
+                process(name, due.sort(pl.col(EVENT_TIME), rank(), pl.col(SEQ)))
+            return
         names = list(ready)
         keys = pl.concat(
             rows.select(

@@ -1,0 +1,57 @@
+"""Overload: state over the memory allowed, and circles that are full."""
+
+from __future__ import annotations
+
+from agent.runtime.keyed.hosting.host import Host
+from agent.runtime.keyed.hosting.layout import GraphLayout
+from agent.runtime.keyed.hosting.options import KeyedOptions
+from agent.runtime.keyed.hosting.rows.emitter import Emitter
+
+EVICT_S = 1.0
+EVICTED_TO = 0.9
+"""Share of the memory allowed that is in use after an eviction."""
+
+
+class Pressure:
+    """Looks at one agent's state and queues. `evicted`: elements that were removed."""
+
+    def __init__(self, layout: GraphLayout, options: KeyedOptions, emitter: Emitter, host: Host) -> None:
+        self._layout, self._options, self._emitter, self._host = layout, options, emitter, host
+        self._cyclic = [type_ for type_ in layout.types if type_.name in layout.graph.cyclic_types]
+        self._evict_at = 0.0
+        self._done, self._done_at = -1, 0.0
+        self.evicted = 0
+
+    def tick(self, now: float) -> str | None:
+        """Does what is due; returns the reason why the job cannot go on, if it cannot."""
+        if now >= self._evict_at:
+            self._evict_at = now + EVICT_S
+            self._evict()
+        return self._stuck(now)
+
+    def _evict(self) -> None:
+        slots = [self._host.slots[place] for place in self._layout.keyed]
+        used = [slot.runtime.memory_bytes for slot in slots]
+        if (total := sum(used)) <= self._options.memory_bytes:
+            return
+        for slot, size in zip(slots, used, strict=True):
+            allowed = int(size * EVICTED_TO * self._options.memory_bytes / total)
+            self.evicted += slot.runtime.evict(allowed, slot.applied)
+
+    def _stuck(self, now: float) -> str | None:
+        full = [type_.name for type_ in self._cyclic if not self._emitter.has_room(type_.place)]
+        done = sum(slot.events for slot in self._host.slots.values())
+        if not full or done != self._done:
+            self._done, self._done_at = done, now
+            return None
+        if now < self._done_at + self._options.stuck_s:
+            return None
+        path = " → ".join(self._layout.graph.cycle)
+        return (
+            f"elements: the circle {path} is full: {self._options.pending_rows_max:,} events of {full[0]} wait for room"
+            " in it; emit fewer events in the circle than come into it"
+        )
+
+    def next_timer(self) -> float:
+        """The time of the next eviction."""
+        return self._evict_at
