@@ -6,9 +6,13 @@ from pathlib import Path
 
 import polars as pl
 
+from benchmarks.contender import Answer
 from benchmarks.rivals.keys import read_keys, write_keys
+from benchmarks.s4 import shedding
 from benchmarks.s4.clicks import error_of, rates, traffic_of
+from benchmarks.s4.counting_elf import CountingRun, truth_of
 from benchmarks.s4.figures import FULL, QUICK
+from benchmarks.s4.graphs import DECLARED
 
 
 def test_keys_are_dealt_to_all_and_the_same_each_time(tmp_path: Path) -> None:
@@ -38,3 +42,20 @@ def test_every_figure_has_a_name_of_its_own_and_quick_ones_are_among_them() -> N
     names = [figure.name for figure in FULL]
     assert len(names) == len(set(names))
     assert {figure.name for figure in QUICK} <= set(names)
+
+
+def test_simulated_hosts_count_right_whether_events_are_guaranteed_or_not() -> None:
+    shares = [pl.Series("key", [f"key-{number % 700}" for number in range(first, first + 3_000)]) for first in (0, 99)]
+    for guaranteed in (False, True):
+        run = CountingRun(shares, DECLARED, guaranteed=guaranteed, measured=True)
+        run.run()
+        assert Answer(run.rows, run.total, 0) == truth_of(shares)
+
+
+def test_figure_6_is_without_error_up_to_capacity_and_small_beyond() -> None:
+    lines = shedding.run(200_000, (0.5, 2.75), with_targets=False)
+    assert all(line.met for line in lines if line.target is not None), lines
+    errors = {line.case.partition(": ")[2]: line.value for line in lines if "weighted by serves" in line.case}
+    assert errors["0.5 x capacity"] == 0 < errors["2.75 x capacity"] < 10
+    (singly,) = (line.value for line in lines if "singly" in line.case)
+    assert 60 < singly < 68

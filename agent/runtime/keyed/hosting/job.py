@@ -21,6 +21,7 @@ from agent.runtime.keyed.hosting.rows.incoming import RowStream
 from agent.runtime.keyed.hosting.rows.numbering import EVENT_BITS, source_channel
 from agent.runtime.keyed.hosting.rows.outgoing import RowSession
 from agent.runtime.keyed.hosting.rows.positions import TooManyChannelsError
+from agent.runtime.keyed.hosting.rows.shedding import Shedder, TakenShare
 from agent.runtime.keyed.hosting.time.event_time import EventTime
 from agent.runtime.messages.elements import (
     ElementCredit,
@@ -70,6 +71,8 @@ class KeyedJob:
         self._membership = NodeMembership(app_id, layout, options, ring, self._emitter, self._host, self.send)
         self._time = EventTime(layout, options, self._emitter, self._host, self._membership)
         self._pressure = Pressure(layout, options, self._emitter, self._host)
+        self._shedder = Shedder()
+        self._taken_share = TakenShare() if any(one.shed for one in layout.types) else None
         self._last: dict[int, int] = {}
         self._now = 0.0
         self._wall_ms = 0
@@ -89,7 +92,7 @@ class KeyedJob:
         if rows.height:
             channel, last = rows[SOURCE][-1], rows[SEQ][-1]
             self._last[channel] = max(self._last.get(channel, -1), last)
-            plain = found.plain(rows)
+            plain = self._shedder.kept(found, found.plain(rows))
             self._enter(now)
             self._host.to_keyless(found, plain)
             self._emitter.emit(found, plain, now)
@@ -156,7 +159,8 @@ class KeyedJob:
         match message:
             case ElementRows():
                 return self._rows(message, sender, now)
-            case ElementCredit(place=place, session=session, received=received, done=done):
+            case ElementCredit(place=place, session=session, received=received, done=done, share=share):
+                self._shedder.heard(sender, share)
                 return self._emitter.credit(place, sender, session, received, done, now)
             case ElementReset(place=place, session=session, done=done, elsewhere=nodes):
                 return self._emitter.reset(place, sender, session, done, nodes, now)
@@ -262,15 +266,26 @@ class KeyedJob:
 
     def _credit(self, now: float) -> None:
         self._credit_at = now
-        if self._host.queued > QUEUED_ROWS_MAX:
-            return
-        blocked = self._host.blocked
-        for stream in self._host.streams.untold(blocked, now):
-            if stream.place not in blocked:
-                stream.told = (stream.next, stream.done)
-            stream.told_at = now
-            message = ElementCredit(self.app_id, stream.place, stream.session, *stream.told)
+        if self._taken_share is not None:
+            events = sum(slot.events for slot in self._host.slots.values())
+            self._taken_share.look(events, self._host.queued, now)
+        blocked, share = self._blocked, self._share
+        for stream in self._host.streams.untold(blocked, share, now):
+            received, done, _ = stream.told if stream.place in blocked else (stream.next, stream.done, share)
+            stream.told, stream.told_at = (received, done, share), now
+            message = ElementCredit(self.app_id, stream.place, stream.session, received, done, share)
             self.send(stream.peer, message, now)
+
+    @property
+    def _blocked(self) -> Collection[int]:
+        """The types of which no more is to come, as there is no room."""
+        is_full = self._host.queued > QUEUED_ROWS_MAX
+        return range(len(self._layout.types)) if is_full else self._host.blocked
+
+    @property
+    def _share(self) -> float:
+        """The share that this host takes of what may be shed."""
+        return 1.0 if self._taken_share is None else self._taken_share.told
 
     def next_timer(self) -> float | None:
         """The time of the next thing that is due, None for nothing."""
@@ -278,8 +293,10 @@ class KeyedJob:
             return self._now
         due = [self._emitter.next_timer(), self._membership.next_timer(), self._time.next_timer()]
         due.append(self._pressure.next_timer())
-        if self._host.streams.untold(self._host.blocked, self._now):
+        if self._host.streams.untold(self._blocked, self._share, self._now):
             due.append(self._credit_at + CREDIT_S)
+        if self._taken_share is not None:
+            due.append(self._taken_share.next_timer(self._host.queued))
         return min((at for at in due if at is not None), default=None)
 
     # Members.
@@ -294,6 +311,7 @@ class KeyedJob:
         """Learns that an agent is dead."""
         if peer != self._me:
             self._enter(now)
+            self._shedder.forget(peer)
             self._membership.failed(peer, now)
             self._settle(now)
 
@@ -335,7 +353,7 @@ class KeyedJob:
             "sent": emitter.sent_rows,
             "sent_bytes": emitter.sent_bytes,
             "resent": emitter.resent,
-            "shed": 0,
+            "shed": self._shedder.shed,
             "evicted": self._pressure.evicted,
             "lost": len(self._membership.lost),
             "lost_rows": host.lost + emitter.lost,

@@ -24,7 +24,7 @@ class RowStream:
         self.peer, self.place, self.session = peer, place, session
         self.next = self.rows = self.done = 0
         self.is_over = False
-        self.told = (0, 0)
+        self.told = (0, 0, 1.0)
         self.told_at = 0.0
         self.waits: deque[tuple[int, int]] = deque()
 
@@ -37,9 +37,10 @@ class RowStream:
         self.next += 1
         self.rows += rows
 
-    def waits_since(self, now: float) -> bool:
-        """Whether its emitter has not been told anything for a while."""
-        return self.told != (self.next, self.done) and now >= self.told_at + REMIND_S
+    def waits_since(self, share: float, now: float) -> bool:
+        """Whether its emitter has not been told anything for a while, or another share."""
+        is_new = self.told != (self.next, self.done, share)
+        return is_new and (self.told[2] != share or now >= self.told_at + REMIND_S)
 
     def committed(self, commit: int) -> None:
         """Learns that all commits up to one are safe."""
@@ -70,12 +71,12 @@ class Streams:
         for stream in self._all.values():
             stream.committed(commit)
 
-    def untold(self, blocked: Container[int], now: float) -> list[RowStream]:
+    def untold(self, blocked: Container[int], share: float, now: float) -> list[RowStream]:
         """The streams whose emitters do not know how far they are. Those of a type that has no room here are told
         nothing new, so that no more comes, but now and then that they are not forgotten."""
         open_ = [one for one in self._all.values() if not one.is_over]
-        news = [one for one in open_ if one.place not in blocked and one.told != (one.next, one.done)]
-        return news + [one for one in open_ if one.place in blocked and one.waits_since(now)]
+        news = [one for one in open_ if one.place not in blocked and one.told != (one.next, one.done, share)]
+        return news + [one for one in open_ if one.place in blocked and one.waits_since(share, now)]
 
     def failed(self, peer: Peer) -> None:
         """Forgets the streams of a dead emitter."""
