@@ -1,4 +1,4 @@
-"""Jobs with keyed elements on agents in earnest: processes, TLS, contained programs, logs that grow, and a killed host."""
+"""Jobs with keyed elements on agents in earnest: processes, TLS, contained programs, growing logs, a killed host."""
 
 from __future__ import annotations
 

@@ -19,10 +19,9 @@ from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
 from agent.runtime.keyed.sources import KeyedSources
-from agent.runtime.master.roster import MEMBERS_MAX
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.panes import FIRST_PANE, PANE_MAX
-from overlay import Id, Peer
+from overlay import Peer
 
 NEWEST_MAX = 1 << 16
 """Upper bound on the channels whose last row is remembered, so that rows that come again are told."""
@@ -69,8 +68,9 @@ class HostedJob:
         self.is_bounded = options.bounded
         self._rows_at: float | None = None
         self._has_failed = False
-        self._peers: dict[Id, Peer] = {ring.me.node_id: ring.me}
-        self._members: tuple[Peer, ...] = ()
+        self._members: tuple[tuple[Peer, ...], Peer] | None = None
+        self.tell_at = 0.0
+        """The time at which the master here tells all who takes part."""
 
     def close(self) -> None:
         """Reads and hosts no more."""
@@ -161,21 +161,11 @@ class HostedJob:
         self._has_failed = True
         return self.core.failure
 
-    def meet(self, peer: Peer) -> bool:
-        """Notes the address of an agent; returns whether it is new."""
-        is_new = self._peers.get(peer.node_id) != peer
-        if is_new:
-            self._peers[peer.node_id] = peer
-            while len(self._peers) > MEMBERS_MAX:
-                del self._peers[next(iter(self._peers))]
-        return is_new
-
-    def peer(self, node_id: Id, name: str) -> Peer:
-        """An agent on the roster; one that has not been heard of here has its name for an address."""
-        return self._peers.get(node_id) or Peer(node_id, name)
-
-    def note_members(self, members: tuple[Peer, ...], master: Peer, now: float) -> None:
-        """Tells the core who takes part, and who leads the job."""
-        if (*members, master) != self._members:
-            self._members = (*members, master)
-            self.core.members(members, master, now)
+    def note_members(self, members: tuple[Peer, ...], now: float) -> bool:
+        """Tells the core who takes part, and who leads the job; returns whether that is new."""
+        master = self.local.master_peer
+        if master is None or (members, master) == self._members:
+            return False
+        self._members = (members, master)
+        self.core.members(members, master, now)
+        return True

@@ -28,12 +28,13 @@ from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.messages.programs import ProgramFailed
 from agent.runtime.messages.sender import MessageSender
-from agent.runtime.model import contributors
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.fields import Message
 from agent.runtime.model.wall_clock import WallClock
 from overlay import Id, Node, Peer
 
+TELL_S = 5.0
+"""Interval at which a master repeats who takes part."""
 LOOK_S = 0.5
 """Interval between looks at the members of a job, and at the agent's streams."""
 BEGUN_MAX = 128
@@ -44,6 +45,7 @@ _TAKEN = (
     messages.ElementRows, messages.ElementCredit, messages.ElementReset,
     messages.FindHosts, messages.NodeHosts, messages.NodeBallots, messages.CommitRecord, messages.CommitHeld,
     messages.MoveNodes, messages.NodesMoved, messages.ElementLoad, messages.ElementTimeReport, messages.ElementTimes,
+    messages.ElementRoster,
 )  # fmt: skip
 
 
@@ -179,9 +181,11 @@ class KeyedJobs:
         match ways:
             case [key, origin]:
                 taken = hosted.core.routed(message, key, origin, now)
+            case [] if isinstance(message, messages.ElementRoster):
+                taken = hosted.local.epoch == message.epoch
+                if taken and message.peers:
+                    hosted.note_members(tuple(message.peers), now)
             case [sender]:
-                if hosted.meet(sender):
-                    self._look(hosted, now)
                 taken = hosted.core.handle(message, sender, now)
             case _:
                 hosted.core.multicast(message, now)
@@ -265,15 +269,14 @@ class KeyedJobs:
         if not self._is_leaving:
             names = {one.plan.stream for one in hosted.graph.sources}
             hosted.sources.read({name: how for stream in names for name, how in self._jobs.streams_of(stream).items()})
-        if local.master_peer is not None:
-            hosted.note_members(self._members(hosted, now), local.master_peer, now)
-
-    def _members(self, hosted: HostedJob, now: float) -> tuple[Peer, ...]:
-        """The agents on the roster, if the job's master is here, and all that may come soon have."""
         master = self._masters.get(hosted.app_id)
-        if master is None or (hosted.is_bounded and master.may_grow(now)):
-            return ()
-        roster = master.state.roster
-        numbers = contributors.members(master.taking_part)
-        found = (roster.member(number) for number in numbers)
-        return tuple(hosted.peer(member.node_id, member.name) for member in found if member is not None)
+        if master is None or master.ended is not None or (hosted.is_bounded and master.may_grow(now)):
+            return
+        found = master.state.roster.peers(master.taking_part)
+        peers = tuple(peer for peer in found if peer is not None)
+        is_whole = bool(peers) and len(peers) == len(found)  # a new master's agents enrol within a moment
+        if is_whole and (hosted.note_members(peers, now) or now >= hosted.tell_at):
+            hosted.tell_at = now + TELL_S
+            self._sender.multicast(
+                local.app_id, messages.ElementRoster(local.app_id, master.state.epoch, list(peers)), now
+            )

@@ -185,6 +185,7 @@ class JobMaster:
     def enrol(self, sender: Peer, message: Enrol, now: float) -> bool:
         """Answers an agent that takes part in the job; False if the roster is full."""
         works, before, resumes = message.works, message.number, message.resumes
+        self.state.roster.meet(sender)
         enrolled = self.state.enrol(sender.node_id, message.agent, works=works, before=before, resumes=resumes)
         if enrolled is None:
             return False

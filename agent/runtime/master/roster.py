@@ -10,7 +10,7 @@ import msgspec
 from agent.runtime.messages.jobs import MemberEntry
 from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, FIRST_PANE
-from overlay import Id
+from overlay import Id, Peer
 
 MEMBERS_MAX = 4096
 NUMBERS_MAX = 65_536
@@ -30,6 +30,7 @@ class Roster:
     _members: dict[int, MemberEntry] = field(default_factory=dict)
     _steady: tuple[int, int, int] = (0, 0, 0)
     _by_node: dict[int, list[int]] = field(default_factory=dict)
+    _peers: dict[int, Peer] = field(default_factory=dict)
     _present: tuple[int, int] = (0, 0)
     _known: tuple[int, int] = (0, 0)
     _contributing: int = 0
@@ -57,6 +58,18 @@ class Roster:
         self.next_number += 1
         self._put(member)
         return member
+
+    def meet(self, peer: Peer) -> None:
+        """Notes the address of an agent that enrols."""
+        self._peers.pop(peer.node_id, None)
+        self._peers[peer.node_id] = peer
+        while len(self._peers) > MEMBERS_MAX:
+            del self._peers[next(iter(self._peers))]
+
+    def peers(self, numbers: int) -> list[Peer | None]:
+        """The agents with these numbers; None for each that has not enrolled with this master yet."""
+        found = (self._members.get(number) for number in contributors.members(numbers))
+        return [self._peers.get(member.node_id) for member in found if member is not None]
 
     def last_pane(self, node_id: int) -> int | None:
         """The last pane of an agent that enrols again after leaving; None if it has not left."""

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Count, Message, Name, Number, Time
 from overlay import Peer
 
@@ -179,3 +180,10 @@ class ElementTimes(Message, frozen=True, tag=True):
     serial: Count
     times: Annotated[list[Time], msgspec.Meta(max_length=64)]
     is_quiet: bool
+
+
+class ElementRoster(Message, frozen=True, tag=True):
+    """Master → all of the job: the agents that take part, now and then, and when they change."""
+
+    epoch: JobEpoch
+    peers: Annotated[list[Peer], msgspec.Meta(max_length=4096)]

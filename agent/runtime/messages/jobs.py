@@ -36,6 +36,7 @@ from agent.runtime.messages.elements import (
     ElementCredit,
     ElementLoad,
     ElementReset,
+    ElementRoster,
     ElementRows,
     ElementTimeReport,
     ElementTimes,
@@ -566,4 +567,5 @@ CODEC: Codec[Message] = Codec(
     | RackAnnouncement | HoldersNote | Copies | CopyAck | CopyRequest | CopyResponse | CopyPart | CopyPartAck
     | ElementRows | ElementCredit | ElementReset | FindHosts | NodeHosts | NodeBallots
     | CommitRecord | CommitHeld | MoveNodes | NodesMoved | ElementLoad | ElementTimeReport | ElementTimes
+    | ElementRoster
 )  # fmt: skip
