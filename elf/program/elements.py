@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+import resource
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -24,6 +26,8 @@ EMITTED_MAX = 1 << 16
 """Number of emitted events from which on they are sent before the call is answered."""
 MESSAGE_BYTES_MAX = 4 << 20
 """Upper bound on emissions of several types in one message, encoded."""
+ROOM, ROOM_LEFT = 0.6, 0.45
+"""Share of this process's memory that elements may use, and that they use after some were removed."""
 OUTPUTS_MAX = 100_000
 """Number of calls of output from which on the rest is left to the next call of the agent."""
 BOUNDARIES_MAX = 100
@@ -53,11 +57,12 @@ class RunningElements:
         *,
         is_random: bool,
     ) -> None:
+        code = [one for one in graph.elements if one.kind == "code"]
+        room = memory_max() * ROOM / max(1, len(code))
         classes = {kind.__name__: kind for kind in kinds if isinstance(kind, type) and issubclass(kind, PE)}
         self._running = {
-            one.name: _RunningElement(classes[one.name], one, events, act, log, is_random=is_random)
-            for one in graph.elements
-            if one.kind == "code"
+            one.name: _RunningElement(classes[one.name], one, events, act, log, room, is_random=is_random)
+            for one in code
         }
 
     def call(self, call: calls.ElementCall) -> None:
@@ -75,6 +80,7 @@ class _RunningElement:
         events: Mapping[str, type],
         act: Act,
         log: Callable[[str], None],
+        room: float,
         *,
         is_random: bool,
     ) -> None:
@@ -96,6 +102,7 @@ class _RunningElement:
         self._soonest = 0
         self._reached_ms: int | None = None
         self._json_keys: set[str] = set()
+        self._room = room
 
     def key_of(self, element: PE) -> Any:
         key, names = element._elf_key, self._element.inputs[0].key
@@ -246,6 +253,9 @@ class _RunningElement:
         prototype.sample(elements)
         if len(prototype.clones) > before:
             self._soonest = 0
+            if prototype.memory_bytes > self._room:
+                # Before this process has no memory left; the agent evicts only now and then.
+                prototype.evict(int(self._room * ROOM_LEFT / ROOM), min(times), {*elements})
         return elements
 
     def _class_of(self, call: calls.ProcessElements) -> type:
@@ -324,6 +334,12 @@ class _RunningElement:
         if element is self._alone:
             return self._kind.__name__
         return f"{self._kind.__name__} of {str(self.key_of(element)).replace(SEPARATOR, ' ')[:80]!r}"
+
+
+def memory_max() -> float:
+    """The memory that this process may use."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return math.inf if soft == resource.RLIM_INFINITY else soft
 
 
 def event_classes(variables: Mapping[str, object]) -> dict[str, type]:

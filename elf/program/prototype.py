@@ -7,6 +7,7 @@ import sys
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ STATES_PACKED_MAX = 1 << 13
 _BASE_BYTES, _ATTRIBUTE_BYTES = 300, 16
 """Approximate memory of an element without the values of its attributes, and of each attribute."""
 _SAMPLE = 8
+_SEEN = attrgetter("_elf_seen")
 _NAN = float("nan")
 
 
@@ -101,16 +103,18 @@ class Prototype:
         latest = at_ms - self.ttl_ms
         return [clone for clone in self.clones.values() if clone._elf_seen <= latest]
 
-    def evict(self, bytes_max: int, watermark_ms: int) -> None:
+    def evict(self, bytes_max: int, watermark_ms: int, kept: Collection[PE] = ()) -> None:
         """Removes elements until about so many bytes are in use: those past their time to live, then those of the least
-        priority, then those without events for longest.
+        priority, then those without events for longest; never those `kept`.
         """
-        self.remove(self.expired(watermark_ms))
+        self.remove(one for one in self.expired(watermark_ms) if one not in kept)
         excess = self.memory_bytes - bytes_max
         if excess > 0 and self.clones:
             each = self.memory_bytes / len(self.clones)
-            least = sorted(self.clones.values(), key=lambda clone: (clone.priority(), clone._elf_seen))
-            self.remove(least[: int(excess / each) + 1])
+            least = sorted(self.clones.values(), key=_SEEN)
+            if self.kind.priority is not PE.priority:
+                least.sort(key=self.kind.priority)  # keeps the order of equals
+            self.remove([one for one in least if one not in kept][: int(excess / each) + 1])
 
     # Memory.
 
@@ -203,13 +207,15 @@ class Prototype:
             exact = sum(len(one.numbers) + len(one.texts.encode()) for one in columns.values())
             if exact > STATE_BYTES_MAX:
                 raise StateError(f"its state has {exact:,} bytes: at most {STATE_BYTES_MAX:,} are kept", clones[0])
+        none = bytes(8 * len(clones))
+        has_counts, has_times = self.element.every_n is not None, self.element.every_s is not None
         yield States(
             array("H", [clone._elf_node for clone in clones]).tobytes(),
             keys,
             bytes(len(clones)),
             array("q", [clone._elf_seen for clone in clones]).tobytes(),
-            array("q", [clone._elf_count for clone in clones]).tobytes(),
-            array("q", [clone._elf_due for clone in clones]).tobytes(),
+            array("q", [clone._elf_count for clone in clones]).tobytes() if has_counts else none,
+            array("q", [clone._elf_due for clone in clones]).tobytes() if has_times else none,
             columns,
         )
 

@@ -12,6 +12,7 @@ from beside import COUNT, TAIL, Beside, ProgramFailedError, one, rows_of
 
 from agent.runtime.keyed.elements.code import compact
 from agent.runtime.keyed.elements.runtime import Emitted
+from elf.program import elements
 
 ALL = list(range(1024))
 
@@ -334,3 +335,16 @@ def test_few_calls_are_under_way_and_small_batches_go_together() -> None:
         steps += 1
     assert done == [*range(1, 101)]
     assert steps <= 6
+
+
+def test_a_storm_of_new_keys_does_not_fill_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elements, "memory_max", lambda: 4_000_000.0)
+    beside = Beside(COUNT)
+    for start in range(0, 40_000, 8000):
+        rows = [(start + n, f"w{start + n}", 1) for n in range(8000)]
+        assert len(rows_of(beside.process("Count", "Word", rows, "word"), "Sum")) == 8000
+        beside.changes("Count")
+    runtime = beside.runtimes["Count"]
+    assert runtime.memory_bytes < 5_000_000
+    assert runtime.elements + runtime.evicted == 40_000
+    assert {f"w{n}" for n in range(32_000, 40_000)} <= set(beside.states("Count", ALL)["states"]["@key0"])
