@@ -60,16 +60,25 @@ class Setting:
 class Measurement(elf.PE):  # one per slice
     keys = {Visit: "slice"}
     ordered = True
+    every_s = SLOT_MS / 1000
     state: dict[str, Any] = {}
 
     def process_event(self, visit: Any) -> None:
-        if not is_sound(visit):
-            return
-        meter = SliceMeter(slot_ms=SLOT_MS, events_min=VISITS_MIN, **self.state)
-        slot = meter.add(visit.time_ms, visit.experiment, visit.value)
+        if is_sound(visit):
+            meter = self.meter()
+            self.take(meter, meter.add(visit.time_ms, visit.experiment, visit.value))
+
+    def output(self) -> None:
+        meter = self.meter()
+        self.take(meter, meter.pass_to(self.time_ms))
+
+    def meter(self) -> SliceMeter:
+        return SliceMeter(slot_ms=SLOT_MS, events_min=VISITS_MIN, **self.state)
+
+    def take(self, meter: SliceMeter, slot: MeasuredSlot | None) -> None:
         self.state = meter.state
         if slot is not None:
-            self.emit(Slot(PAIR, visit.slice, *slot))
+            self.emit(Slot(PAIR, self.key, *slot))
 
 
 class Comparison(elf.PE):  # one per pair of slices
@@ -163,7 +172,7 @@ class Opo(elf.Job):
     elements = [Measurement, Comparison, Optimizer]
     query = """
         SELECT experiment, shown, COUNT(*) AS times FROM Setting
-        GROUP BY experiment, shown WINDOWING 1 SECOND
+        GROUP BY experiment, shown WINDOWING 1 SECOND GRACE 0 SECONDS
     """
     timer_s = 2.0
 

@@ -42,6 +42,14 @@ class SliceMeter:
             return self._add_to_count(experiment, value)
         return self._add_to_time(time_ms // self.slot_ms, experiment, value)
 
+    def pass_to(self, time_ms: int) -> MeasuredSlot | None:
+        """Learns that all events before this time have come; returns the slot of time that has ended with it."""
+        if self.slot_events or self.slot < 0 or time_ms // self.slot_ms <= self.slot:
+            return None
+        ended = self._ended() if self.events else None
+        self._begin(time_ms // self.slot_ms, self.experiment, whole=True)
+        return ended
+
     @property
     def state(self) -> dict[str, Any]:
         """Further arguments of a meter that goes on where this one has stopped, for JSON."""

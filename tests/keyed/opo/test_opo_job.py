@@ -37,9 +37,17 @@ class SiteWithJob:
         self.job = self.new_object()
 
     def element(self, kind: type[elf.PE]) -> Any:
-        one = kind()
+        one: Any = kind()
+        one._elf = self
         one.emit = lambda event: self.emitted.append(event)  # type: ignore[method-assign]
         return one
+
+    @property
+    def time_ms(self) -> int:
+        return self.now_ms
+
+    def key_of(self, element: elf.PE) -> str:
+        return next((name for name, one in self.measurements.items() if one is element), opo.PAIR)
 
     def new_object(self) -> opo.Opo:
         job = opo.Opo()
@@ -69,7 +77,8 @@ class SiteWithJob:
                 )
                 self.measurements[name].process_event(visit)
         self.now_ms += 1_000
-        self.optimizer.output()
+        for one in (*self.measurements.values(), self.optimizer):
+            one.output()
         settings = self.settings()
         rows = [{"experiment": one.experiment, "shown": one.shown} for one in settings]
         if rows:

@@ -54,6 +54,21 @@ def test_a_slot_with_a_value_that_is_no_number_is_not_valid(value: float) -> Non
     assert [slot.valid for slot in slots_of(SliceMeter(slot_ms=1_000), events)] == [False, False, True]
 
 
+def test_a_slot_ends_when_its_time_has_passed_or_with_the_next_event_and_once() -> None:
+    meter = SliceMeter(slot_ms=1_000)
+    events = [(0, 1, 1.0), (1_000, 1, 3.0)]
+    assert [meter.pass_to(0), *map(lambda event: meter.add(*event), events)][0] is None
+    assert meter.pass_to(1_999) is None
+    ended = meter.pass_to(2_000)
+    assert ended is not None
+    assert (ended.slot, ended.mean, ended.valid) == (1, 3.0, True)
+    assert meter.pass_to(2_500) is None
+    assert meter.add(4_100, 1, 5.0) is None
+    later = meter.add(5_000, 1, 0.0)
+    assert later is not None
+    assert (later.slot, later.mean, later.valid) == (4, 5.0, True)
+
+
 def test_slots_of_events_are_numbered_anew_in_each_experiment() -> None:
     events = [(time, 1 + time // 5, float(time)) for time in range(10)]
     slots = slots_of(SliceMeter(slot_events=2), events)
