@@ -20,9 +20,8 @@ class FileNames:
             tree = ast.parse("".join(linecache.getlines(file)))
         except (SyntaxError, ValueError):
             return
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef | ast.FunctionDef):
-                self._definitions.setdefault(node.name, node)
+        for node in _definitions_in(tree):
+            self._definitions.setdefault(node.name, node)
 
     def used_by(self, definitions: Iterable[str]) -> set[str]:
         """The names that these definitions use, themselves or by way of other classes and functions of the file."""
@@ -44,6 +43,15 @@ class FileNames:
                     match node:
                         case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store()) if name == own:
                             yield node.attr, method.name
+
+
+def _definitions_in(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef]:
+    """Classes and functions that others can name; methods of two classes have nothing in common but their name."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef | ast.FunctionDef):
+            yield child
+        else:
+            yield from _definitions_in(child)
 
 
 def _used(node: ast.AST) -> Iterator[str]:

@@ -33,6 +33,9 @@ OUTPUTS_MAX = 100_000
 BOUNDARIES_MAX = 100
 """Upper bound on the last boundaries of `every_s` at which output is called, where time has leapt."""
 
+OVER_MS = 1 << 61
+"""Event time from which on no event comes any more: output is called once more, at the next boundary."""
+
 Act = Callable[[calls.FromProgram], None]
 
 
@@ -280,9 +283,10 @@ class _RunningElement:
         prototype, watermark, every = self._prototype, call.watermark_ms, self._every_ms
         parts: list[calls.Emission] = []
         outputs = 0
-        while every and prototype.clones and self._next_due() <= watermark:
+        is_over = watermark >= OVER_MS
+        while every and prototype.clones and self._next_due() <= min(watermark, OVER_MS - 1):
             boundary = self._soonest
-            if not call.is_complete and (watermark - boundary) // every >= BOUNDARIES_MAX:
+            if not call.is_complete and not is_over and (watermark - boundary) // every >= BOUNDARIES_MAX:
                 boundary = (watermark // every - BOUNDARIES_MAX + 1) * every
             if outputs > OUTPUTS_MAX:
                 watermark = boundary - 1
@@ -290,7 +294,7 @@ class _RunningElement:
             prototype.remove(prototype.expired(boundary))
             due = [one for one in prototype.clones.values() if one._elf_due <= boundary]
             outputs += len(due)
-            self._output(due, boundary)
+            self._output(due, boundary, OVER_MS if is_over else boundary + every)
             parts += self._packed(range(len(due)), [boundary - 1] * len(due), [one._elf_node for one in due])
             parts = self._send(call.ticket, parts, is_last=False) if len(parts) > 1 else parts
         self._reached_ms = max(watermark, self._reached_ms or watermark)
@@ -302,12 +306,12 @@ class _RunningElement:
             self._soonest = min(one._elf_due for one in self._prototype.clones.values())
         return self._soonest
 
-    def _output(self, due: Collection[PE], boundary: int) -> None:
+    def _output(self, due: Collection[PE], boundary: int, next_due: int) -> None:
         """Calls output of elements at a boundary."""
         mark = self._emitted.append
         self.time_ms, self._soonest = boundary, 0
         for element in due:
-            element._elf_due = boundary + self._every_ms
+            element._elf_due = next_due
             try:
                 element.output()
             except MemoryError:

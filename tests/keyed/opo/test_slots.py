@@ -56,8 +56,8 @@ def test_a_slot_with_a_value_that_is_no_number_is_not_valid(value: float) -> Non
 
 def test_a_slot_ends_when_its_time_has_passed_or_with_the_next_event_and_once() -> None:
     meter = SliceMeter(slot_ms=1_000)
-    events = [(0, 1, 1.0), (1_000, 1, 3.0)]
-    assert [meter.pass_to(0), *map(lambda event: meter.add(*event), events)][0] is None
+    assert meter.pass_to(0) is None
+    slots_of(meter, [(0, 1, 1.0), (1_000, 1, 3.0)])
     assert meter.pass_to(1_999) is None
     ended = meter.pass_to(2_000)
     assert ended is not None

@@ -151,6 +151,22 @@ def output(self): self.emit(Sum(self.key, self.n))
     assert sorted(rows_of(moved.advance("One", 40_000), "Sum")) == [(39_999, "be", 2), (39_999, "to", 1)]
 
 
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_output_is_called_once_more_when_no_event_comes_any_more(is_complete: bool) -> None:
+    source = one("""
+every_s = 10
+n: int = 0
+def process_event(self, event): self.n += event.n
+def output(self): self.emit(Sum(self.key, self.n))
+""")
+    beside = Beside(source, is_complete=is_complete)
+    beside.process("One", "Word", [(12_000, "to", 1)], "word")
+    beside.advance("One", 25_000)
+    beside.process("One", "Word", [(31_000, "be", 2)], "word")
+    assert rows_of(beside.advance("One", 2**62), "Sum") == [(29_999, "to", 1), (39_999, "be", 2)]
+    assert beside.advance("One", 2**62) == []
+
+
 def test_output_is_called_after_so_many_events_of_an_element() -> None:
     source = one("""
 every_n = 2

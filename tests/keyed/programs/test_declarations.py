@@ -101,6 +101,29 @@ def test_types_that_code_only_tells_apart_are_not_emitted() -> None:
     assert graph.elements[0].options["emits"] == ["Out"]
 
 
+def test_a_method_is_not_taken_for_that_of_another_class() -> None:
+    source = HEAD + textwrap.dedent("""
+        @elf.event
+        class Out: word: str
+        class One(elf.PE):
+            keys = {Word: "word"}
+            every_s = 1
+            def process_event(self, event): pass
+            def output(self): self.emit(Out(self.key))
+        class Two(elf.PE):
+            keys = {Out: "word"}
+            every_s = 1
+            def process_event(self, event): self.output()
+            def output(self): pass
+        class Words(elf.Job):
+            elements = [One, Two]
+            query = "SELECT COUNT(*) AS n FROM Out WINDOWING 1 SECOND"
+        """)
+    graph = described(source).elements
+    assert graph is not None
+    assert [one.options["emits"] for one in graph.elements] == [["Out"], []]
+
+
 def test_events_are_made_by_place_and_by_name_and_keep_their_methods() -> None:
     sale_class = (
         "@elf.event\nclass Sale:\n    price: float\n    n: int = 1\n    def total(self): return self.price * self.n\n"
