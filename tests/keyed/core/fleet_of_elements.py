@@ -38,7 +38,10 @@ def graph_of(types: list[EventType], elements: list[Element], sources: Iterable[
 
 
 class Counting:
-    """Counts the events of each key and adds up their values; emits the key and its count for each event."""
+    """Counts the events of each key and adds up their values; emits the key and its count for each event.
+
+    Changes add to what was before, so that one that is lost, or is there twice, is seen.
+    """
 
     def __init__(self, graph: CheckedGraph, one: Element) -> None:
         self._keys = {read.type: tuple(read.key or ()) for read in one.inputs}
@@ -46,7 +49,7 @@ class Counting:
         self._emits = graph.emits(one)
         self._is_keyless = one.inputs[0].key is None
         self.state: dict[str, tuple[int, int, int]] = {}
-        self._changed: set[str] = set()
+        self._changed: dict[str, tuple[int, int, int]] = {}
         self.waiting: list[Callable[[], None]] = []
         self.is_slow = self.stopped = False
         self.times = 1
@@ -71,7 +74,8 @@ class Counting:
             key = "|".join(row[name] for name in self._keys[type_]) or str(self._constant)
             _, count, total = self.state.get(key, (0, 0, 0))
             self.state[key] = (row[NODE], count + 1, total + row["v"])
-            self._changed.add(key)
+            _, more, added = self._changed.get(key, (0, 0, 0))
+            self._changed[key] = (row[NODE], more + 1, added + row["v"])
             self.order.append((key, (row[EVENT_TIME], row["a"], row["b"], row["v"])))
             out = {EVENT_TIME: row[EVENT_TIME], NODE: row[NODE], "a": key, "b": str(len(key) % 3), "v": count}
             made.extend([out] * self.times)
@@ -88,8 +92,8 @@ class Counting:
 
     def take_changes(self, done) -> None:
         def call() -> None:
-            changed, self._changed = self._changed, set()
-            done(self._table({key: self.state[key] for key in changed if key in self.state}))
+            changed, self._changed = self._changed, {}
+            done(self._table({key: change for key, change in changed.items() if key in self.state}))
 
         self._later(call)
 
@@ -105,13 +109,16 @@ class Counting:
     def put(self, tables) -> None:
         def call() -> None:
             for key, node, count, total in tables["counts"].iter_rows():
-                self.state[key.decode()] = (node, count, total)
+                _, before, sum_ = self.state.get(key.decode(), (0, 0, 0))
+                self.state[key.decode()] = (node, before + count, sum_ + total)
 
         self._later(call)
 
     def drop(self, nodes) -> None:
         def call() -> None:
-            self.state = {key: state for key, state in self.state.items() if state[0] not in set(nodes)}
+            gone = set(nodes)
+            self.state = {key: state for key, state in self.state.items() if state[0] not in gone}
+            self._changed = {key: change for key, change in self._changed.items() if change[0] not in gone}
 
         self._later(call)
 
@@ -130,8 +137,9 @@ class Counting:
 
 
 def compact(name: str, frames: list[pl.DataFrame]) -> pl.DataFrame:  # noqa: ARG001
-    """The last state of each key."""
-    return pl.concat(frames).unique("key", keep="last", maintain_order=True)
+    """The sum of each key's changes."""
+    together = pl.concat(frames).group_by("key", NODE).agg(pl.col("n", "total").sum())
+    return together.select("key", NODE, "n", "total")
 
 
 def _frame(rows: list[dict]) -> pl.DataFrame:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 
+import polars as pl
 import pytest
-from fleet_of_elements import Agent, Fleet, element, graph_of, type_
+from fleet_of_elements import Agent, Fleet, element, graph_of, model, type_
 from seeds import seeds
 from test_flow import check, rows_of
+
+from agent.runtime.keyed.logical_nodes import nodes_of
 
 KEYS = (["a"], ["b"], ["a", "b"], "constant")
 
@@ -72,3 +75,54 @@ def live(seed: int, *, guaranteed: bool) -> None:
 @pytest.mark.parametrize("seed", seeds(*range(30), slow=range(30, 1000)))
 def test_guaranteed_elements_come_to_what_one_machine_would(seed: int) -> None:
     live(seed, guaranteed=True)
+
+
+@pytest.mark.parametrize("seed", seeds(*range(10), slow=range(10, 300)))
+def test_unguaranteed_elements_lose_nothing_where_agents_only_come_and_go(seed: int) -> None:
+    pick = random.Random(seed)
+    fleet = Fleet(random_graph(pick, guaranteed=False), 4, seed, slow=pick.random() < 0.5)
+    source = next(iter(fleet.agents.values()))
+    inserted: list[tuple[str, str, int]] = []
+    for _ in range(4):
+        for _ in range(3):
+            rows = rows_of(fleet, pick.randint(1, 30))
+            inserted += rows
+            fleet.insert(source, "S", rows)
+            fleet.run(pick.uniform(0.01, 0.2))
+        others = [one for one in fleet.agents.values() if one is not source]
+        if len(others) > 2 and pick.random() < 0.5:
+            fleet.leave(pick.choice(others))
+        else:
+            fleet.join()
+        fleet.run(pick.uniform(0.05, 2.0))
+        fleet.remove_left()
+    fleet.settle(90)
+    assert not any(agent.job.statistics()["lost_rows"] for agent in fleet.agents.values())
+    check(fleet, {"S": inserted})
+
+
+@pytest.mark.parametrize("seed", seeds(*range(6), slow=range(6, 300)))
+def test_unguaranteed_elements_differ_only_in_nodes_named_lost(seed: int) -> None:
+    """One stage, so that a row that is lost changes nothing but the element that it was for."""
+    pick = random.Random(seed)
+    graph = graph_of([type_("S", guaranteed=False)], [element("Count", ("S", ["a"]))], ["S"])
+    fleet = Fleet(graph, 5, seed)
+    source = next(iter(fleet.agents.values()))
+    inserted: list[tuple[str, str, int]] = []
+    for _ in range(3):
+        for _ in range(4):
+            rows = rows_of(fleet, pick.randint(1, 30))
+            inserted += rows
+            fleet.insert(source, "S", rows)
+            fleet.run(pick.uniform(0.01, 0.3))
+        fleet.crash(pick.choice([one for one in fleet.agents.values() if one is not source]))
+        fleet.run(pick.uniform(0.5, 3.0))
+    fleet.settle(90)
+    states, _ = model(graph, {"S": inserted})
+    found = fleet.states("Count")
+    lost = {node for agent in [*fleet.agents.values(), *fleet.gone] for node in agent.job.lost_nodes()}
+    lost_rows = sum(agent.job.statistics()["lost_rows"] for agent in fleet.agents.values())
+    differing = {key: count for key, (count, _) in states["Count"].items() if found.get(key, (0,))[0] != count}
+    nodes = dict(zip(differing, nodes_of([pl.Series(list(differing), dtype=pl.String)]).to_list(), strict=True))
+    missing = sum(count - found.get(key, (0,))[0] for key, count in differing.items() if nodes[key] not in lost)
+    assert 0 <= missing <= lost_rows, (seed, missing, lost_rows)

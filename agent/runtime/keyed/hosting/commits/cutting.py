@@ -18,6 +18,7 @@ from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.rows.positions import ROUTE
+from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.logical_nodes import NODES
 from overlay import Peer
 
@@ -63,6 +64,7 @@ class Cutter:
         self._moving: list[tuple[Peer, Bools, int, int]] = []
         self._cut: _Cut | None = None
         self._sealed: Bools = np.zeros(NODES, bool)
+        self._withheld: list[tuple[str, pl.DataFrame]] = []
         self._last = self._safe_at = 0.0
         self._safe_commit = 0
         self._told_seq: dict[int, Ints] = {place: np.zeros(NODES, np.int64) for place in layout.keyed}
@@ -102,6 +104,7 @@ class Cutter:
         self._move_no_more(nodes)
         sealed = nodes[self._sealed[nodes]]
         self._sealed[sealed] = False
+        self._show_withheld()
         self._host.unseal(sealed)
         for peer, mask in self.standbys.items():
             due = np.zeros(NODES, bool)
@@ -115,6 +118,7 @@ class Cutter:
         self._sealed[nodes] = False
         gone = np.zeros(NODES, bool)
         gone[nodes] = True
+        self._show_withheld()
         self._log.drop(gone)
         for mask in self.whole_due.values():
             mask &= ~gone
@@ -131,7 +135,7 @@ class Cutter:
     def lowest(self, name: str) -> int:
         """The lowest time of events of a type in the cut under way."""
         emitted = [] if self._cut is None else [(one, rows) for _, one, rows in self._cut.emitted]
-        return lowest_of(emitted).get(name, NEVER)
+        return lowest_of([*self._withheld, *emitted]).get(name, NEVER)
 
     def next_timer(self) -> float | None:
         """The time of the next cut."""
@@ -229,9 +233,9 @@ class Cutter:
             if known.any():
                 masks[peer] = known
         whole = {peer: np.flatnonzero(mask & cut.nodes) for peer, mask in cut.whole.items() if peer in masks}
-        for peer, mask in cut.moves.items():
-            self._send_move(cut, record, peer, mask & cut.nodes, full, now)
         self._log.add(record, masks, whole, full, [(name, rows) for _, name, rows in emitted], now)
+        for peer, mask in cut.moves.items():  # behind the same commit, where the new host stands by
+            self._send_move(cut, record, peer, mask & cut.nodes, full, now)
 
     def _send_move(
         self, cut: _Cut, record: StateRecord, peer: Peer, mask: Bools, full: list[Table], now: float
@@ -252,7 +256,7 @@ class Cutter:
     def _all_emitted(self, emitted: list[tuple[int, str, pl.DataFrame]]) -> list[Table]:
         """All events emitted here that are not safe yet, in the order of their numbers."""
         found = [Table("emitted", place, name, rows) for place, name, rows in emitted]
-        for name, rows in self._log.unreleased():
+        for name, rows in [*self._withheld, *self._log.unreleased()]:
             found.extend(self._by_element(name, rows))
         for type_ in self._layout.types:
             if type_.guaranteed:
@@ -274,6 +278,31 @@ class Cutter:
         parts = (table.of(self._host.owned) for table in self._all_emitted([]))
         tables.extend(part for part in parts if part.rows.height)
         return self._safe_commit
+
+    def release(self, pending: Pending, now: float) -> None:
+        """Makes what a commit has emitted seen, and what it took safe. What nodes that move have emitted is for their
+        new host to show, which has it with their state."""
+        self._host.now = now
+        for name, emitted in pending.emitted:
+            rows = emitted
+            if self._sealed.any():
+                sealed = self._sealed[rows[SOURCE].to_numpy() % NODES]
+                self._withheld.append((name, where(rows, sealed)))
+                rows = where(rows, ~sealed)
+            if rows.height:
+                self._host.publish(self._layout.by_name[name], rows)
+        self._host.streams.committed(pending.commit)
+
+    def _show_withheld(self) -> None:
+        """Shows what nodes have emitted that stay here after all, and forgets that of nodes that are gone."""
+        withheld, self._withheld = self._withheld, []
+        for name, rows in withheld:
+            nodes = rows[SOURCE].to_numpy() % NODES
+            shown = where(rows, self._host.owned[nodes] & ~self._sealed[nodes])
+            if shown.height:
+                self._host.publish(self._layout.by_name[name], shown)
+            if (rest := where(rows, self._sealed[nodes])).height:
+                self._withheld.append((name, rest))
 
     # States that come.
 
@@ -325,15 +354,3 @@ def _counters(place: int, next_seq: Ints, nodes: Ints) -> Table:
 
 
 _NONE: Ints = np.zeros(0, np.int64)
-
-
-def released(host: Host, layout: GraphLayout) -> Callable[[Pending, float], None]:
-    """Makes what a commit has emitted seen, and what it took safe."""
-
-    def release(pending: Pending, now: float) -> None:
-        host.now = now
-        for name, rows in pending.emitted:
-            host.publish(layout.by_name[name], rows)
-        host.streams.committed(pending.commit)
-
-    return release

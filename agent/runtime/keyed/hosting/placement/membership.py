@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
-from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, lowest_of
-from agent.runtime.keyed.hosting.commits.cutting import Cutter, released
+from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending, lowest_of
+from agent.runtime.keyed.hosting.commits.cutting import Cutter
 from agent.runtime.keyed.hosting.commits.records import RecordError, record_of
 from agent.runtime.keyed.hosting.commits.standby import StandbyStore
 from agent.runtime.keyed.hosting.host import Host
@@ -68,7 +68,9 @@ class NodeMembership:
         self._places = Places(app_id, ring, options)
         self._roots = Roots(self._me, self._known, self._places, options, self._say, majority=bool(layout.guaranteed))
         self._store = StandbyStore(len(layout.elements), compact)
-        self._log = CommitLog(app_id, options.incarnation, send, released(host, layout))
+        self._log = CommitLog(
+            app_id, options.incarnation, send, lambda pending, now: self._cutter.release(pending, now)
+        )
         self._cutter = Cutter(layout, options, host, emitter, self._log, self._known.epoch, self._moved)
         self._out: dict[tuple[Peer, str], list[Ballot]] = {}
         self._questions: dict[int, set[Peer]] = {}
@@ -207,6 +209,9 @@ class NodeMembership:
             self._send(peer, NodeHosts(self.app_id, list(peers), hosts), now)
 
     # Copies.
+
+    def _release(self, pending: Pending, now: float) -> None:
+        self._cutter.release(pending, now)
 
     def _record(self, message: CommitRecord, sender: Peer, now: float) -> None:
         waiting = self._held_back.setdefault(sender, deque())
