@@ -172,7 +172,7 @@ class Opo(elf.Job):
     elements = [Measurement, Comparison, Optimizer]
     query = """
         SELECT experiment, shown, COUNT(*) AS times FROM Setting
-        GROUP BY experiment, shown WINDOWING 1 SECOND GRACE 0 SECONDS
+        GROUP BY experiment, shown WINDOWING 1 SECOND GRACE 1 SECOND
     """
     timer_s = 2.0
 

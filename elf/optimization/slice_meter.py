@@ -21,8 +21,8 @@ class SliceMeter:
 
     A slot lasts `slot_ms` from a multiple of that on, or, if `slot_events` is given, as many events of one experiment.
     Slots of fixed time are valid with at least `events_min` events. The first slot is not: its beginning may have been
-    missed. Nor is a slot in which an experiment began. Experiments ascend; events of an earlier one, from servers that
-    have changed late, are not counted.
+    missed. Nor is a slot in which an experiment began. Events of a slot that has ended are not counted. Experiments
+    ascend; events of an earlier one, from servers that have changed late, are not counted either.
     """
 
     slot_ms: int = 0
@@ -68,6 +68,8 @@ class SliceMeter:
 
     def _add_to_time(self, slot: int, experiment: int, value: float) -> MeasuredSlot | None:
         ended = None
+        if slot < self.slot:
+            return None
         if slot > self.slot:
             ended = self._ended() if self.events else None
             self._begin(slot, self.experiment, whole=self.slot >= 0)

@@ -54,6 +54,12 @@ def test_a_slot_with_a_value_that_is_no_number_is_not_valid(value: float) -> Non
     assert [slot.valid for slot in slots_of(SliceMeter(slot_ms=1_000), events)] == [False, False, True]
 
 
+def test_an_event_of_a_slot_that_has_ended_is_not_counted() -> None:
+    events = [(0, 1, 0.0), (1_000, 1, 1.0), (2_000, 1, 3.0), (1_999, 1, 9.0), (3_000, 1, 0.0)]
+    slots = slots_of(SliceMeter(slot_ms=1_000), events)
+    assert [(slot.slot, slot.events, slot.mean) for slot in slots[1:]] == [(1, 1, 1.0), (2, 1, 3.0)]
+
+
 def test_a_slot_ends_when_its_time_has_passed_or_with_the_next_event_and_once() -> None:
     meter = SliceMeter(slot_ms=1_000)
     assert meter.pass_to(0) is None
