@@ -48,6 +48,7 @@ class Outcome:
     experiment: int
     verdict: int
     slots: int
+    visits: int
     difference: float
 
 
@@ -111,6 +112,7 @@ class Optimizer(elf.PE):  # one per pair of slices
                 **shown_of(outcome.experiment, search_of(self.start, self.verdicts)),
                 "verdict": outcome.verdict,
                 "slots": outcome.slots,
+                "visits": outcome.visits,
                 "difference": outcome.difference,
             }
             self.verdicts = [*self.verdicts, outcome.verdict]

@@ -12,12 +12,13 @@ WAITING_MAX = 64
 
 
 class Outcome(NamedTuple):
-    """The verdict of an experiment: 1 if the first slice is better, 0 equal, -1 worse; slots it took, and the mean
-    difference of the slices."""
+    """The verdict of an experiment: 1 if the first slice is better, 0 equal, -1 worse; the slots and events that it
+    took, and the mean difference of the slices."""
 
     experiment: int
     verdict: int
     slots: int
+    events: int
     difference: float
 
 
@@ -32,7 +33,8 @@ class Comparator:
     test: Callable[[], PairedTest] = PairedTest
     experiment: int = -1
     is_over: bool = False
-    waiting: dict[int, tuple[int, float]] = field(default_factory=dict)
+    events: int = 0
+    waiting: dict[int, tuple[int, float, int]] = field(default_factory=dict)
     tested: PairedTest = field(init=False)
 
     def __post_init__(self) -> None:
@@ -43,22 +45,23 @@ class Comparator:
         if not slot.valid or slot.experiment < self.experiment:
             return None
         if slot.experiment > self.experiment:
-            self.experiment, self.is_over, self.waiting = slot.experiment, False, {}
+            self.experiment, self.is_over, self.events, self.waiting = slot.experiment, False, 0, {}
             self.tested = self.test()
         if self.is_over:
             return None
         other = self.waiting.pop(slot.slot, None)
         if other is None or other[0] == which:
-            self.waiting[slot.slot] = (which, slot.mean)
+            self.waiting[slot.slot] = (which, slot.mean, slot.events)
             if len(self.waiting) > WAITING_MAX:
                 del self.waiting[min(self.waiting)]
             return None
+        self.events += slot.events + other[2]
         difference = slot.mean - other[1] if which == 0 else other[1] - slot.mean
         verdict = self.tested.add(difference)
         if verdict is None:
             return None
         self.is_over, self.waiting = True, {}
-        return Outcome(self.experiment, verdict, self.tested.count, self.tested.mean)
+        return Outcome(self.experiment, verdict, self.tested.count, self.events, self.tested.mean)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -67,6 +70,7 @@ class Comparator:
         return {
             "experiment": self.experiment,
             "is_over": self.is_over,
+            "events": self.events,
             "waiting": [[slot, *rest] for slot, rest in self.waiting.items()],
             "test": [tested.count, tested.mean, tested.squares],
         }
@@ -74,6 +78,6 @@ class Comparator:
     def restore(self, state: dict[str, Any]) -> None:
         """Goes on where another has stopped; an empty state is that of a new one."""
         if state:
-            self.experiment, self.is_over = state["experiment"], state["is_over"]
-            self.waiting = {slot: (which, mean) for slot, which, mean in state["waiting"]}
+            self.experiment, self.is_over, self.events = state["experiment"], state["is_over"], state["events"]
+            self.waiting = {slot: (which, mean, events) for slot, which, mean, events in state["waiting"]}
             self.tested.count, self.tested.mean, self.tested.squares = state["test"]

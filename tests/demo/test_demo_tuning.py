@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -110,7 +111,12 @@ def visits_of(seed: int) -> tuple[list[LoggedVisit], list[dict[str, Any]]]:
         outcome = comparator.add(opo.SLICES.index(name), slot) if slot is not None else None
         if outcome is not None:
             outcomes.append(
-                {"experiment": outcome.experiment, "slots": outcome.slots, "difference": outcome.difference}
+                {
+                    "experiment": outcome.experiment,
+                    "slots": outcome.slots,
+                    "visits": outcome.events,
+                    "difference": outcome.difference,
+                }
             )
             experiment += 1
     return visits, outcomes
@@ -120,17 +126,18 @@ def visits_of(seed: int) -> tuple[list[LoggedVisit], list[dict[str, Any]]]:
 def test_what_the_job_has_found_is_what_the_logs_hold(seed: int) -> None:
     visits, outcomes = visits_of(seed)
     assert len(outcomes) > 3
-    assert recount(visits, outcomes) == tuning_truth.Recount(len(outcomes), ())
+    assert recount(visits, outcomes) == tuning_truth.Recount(len(outcomes), 0, ())
 
 
 def test_what_the_logs_do_not_hold_is_told_of() -> None:
     visits, outcomes = visits_of(1)
     outcomes[0]["difference"] += 0.01
     outcomes[1]["slots"] += 30
+    outcomes[2]["visits"] -= 1
     found = recount(visits, outcomes)
-    assert found.same == len(outcomes) - 2
-    assert found.wrong[0].startswith("experiment 3: a difference of ")
-    assert found.wrong[1].startswith(f"experiment 4: {outcomes[1]['slots']} slots, ")
+    assert (found.same, found.late) == (len(outcomes) - 3, 1)
+    assert re.match(r"experiment 3: .* visits differ by \+0.\d+, \+0.\d+ in the logs$", found.wrong[0])
+    assert found.wrong[1].startswith(f"experiment 4: {outcomes[1]['slots']} slots and ")
 
 
 def test_visits_before_the_job_has_said_anything_are_left_out(tmp_path: Path) -> None:

@@ -235,9 +235,30 @@ def test_figure_1_is_one_command(temporary: Path) -> None:
     assert nothing_is_left(temporary)
 
 
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.skipif(refusal() is not None, reason=f"programs cannot be contained here: {refusal()}")
+def test_a_parameter_is_tuned_while_visitors_come(temporary: Path) -> None:
+    """The job tries a prominence out on visitors, who like another one best; its outcomes are what the logs hold."""
+    finished = subprocess.run(
+        [*COMMAND, "opo", "--seconds", "60"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (finished.returncode, finished.stderr) == (0, ""), finished.stdout
+    text = finished.stdout
+    assert re.search(r"\d\d:\d\d  4 of 4 agents run opo after \d+\.\d s, agent-\d is its master", text), text
+    assert re.search(r"\d\d:\d\d  experiment 1: 0\.400 is better than 0\.200, by \+\d+\.\d of 100 visits", text), text
+    assert re.search(r"[1-9]\d* of [1-9]\d* outcomes are the same to the visit", text), text
+    gained = re.search(r"of 100\): (\d+)% of what could be gained", text)
+    assert gained is not None, text
+    assert int(gained[1]) > 30, text
+    assert "\x1b" not in text, text
+    assert nothing_is_left(temporary)
+
+
 def test_a_demo_that_is_not_there_or_too_short_is_refused() -> None:
     for words, said in {
         ("figure2",): "elf: figure2: there is no such demo; there are kmeans, micro_promotion,",
+        ("opo", "--seconds", "10"): "elf: --seconds 10 is too short for a few comparisons: 20 at least",
         ("spam-campaign", "--seconds", "20"): "elf: --seconds 20 is too short for these jobs: 30 at least",
     }.items():
         refused = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False)

@@ -72,7 +72,9 @@ def _conclude(console: Console, board: TuningBoard, taste: Taste, logs: list[Pat
     found = recount(visits, board.outcomes)
     console.print()
     say(console, f"Held against the servers' own logs, {len(visits):,} visits worked out anew without ELF:")
-    say(console, f"  {'✗' if found.wrong else '✓'} {found.same} of {len(board.outcomes)} outcomes are the same")
+    late = f"; {found.late} lack visits that came too late for their slots" if found.late else ""
+    sign = "✗" if found.wrong else "✓"
+    say(console, f"  {sign} {found.same} of {len(board.outcomes)} outcomes are the same to the visit{late}")
     for line in found.wrong:
         say(console, f"      {line}")
     best = board.shown["best"]["prominence"] if board.shown is not None else START

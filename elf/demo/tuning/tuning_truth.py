@@ -28,9 +28,11 @@ class LoggedVisit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recount:
-    """Outcomes that the logs hold too, and a line for each other one."""
+    """Outcomes that the logs hold too, outcomes without some visits that the job got too late, and a line for each of
+    the others."""
 
     same: int
+    late: int
     wrong: tuple[str, ...]
 
 
@@ -44,32 +46,34 @@ def read_visits(logs: Iterable[Path]) -> list[LoggedVisit]:
 def recount(visits: Sequence[LoggedVisit], outcomes: Sequence[Mapping[str, Any]]) -> Recount:
     """Compares the outcomes that the job has shown with the logs."""
     slots = {name: _valid_slots([one for one in visits if one.slice == name]) for name in SLICES}
-    wrong = []
+    late, wrong = 0, []
     for outcome in outcomes:
         first, second = (slots[name][outcome["experiment"]] for name in SLICES)
         both = sorted(first.keys() & second.keys())[: outcome["slots"]]
-        differences = [first[slot] - second[slot] for slot in both]
-        if len(both) < outcome["slots"]:
-            wrong.append(f"experiment {outcome['experiment']}: {outcome['slots']} slots, {len(both)} in the logs")
-        elif not math.isclose(found := statistics.fmean(differences), outcome["difference"], abs_tol=_TOLERANCE):
-            wrong.append(
-                f"experiment {outcome['experiment']}: a difference of {outcome['difference']:+.6f}, {found:+.6f} in the"
-                f" logs, over {outcome['slots']} slots"
-            )
-    return Recount(len(outcomes) - len(wrong), tuple(wrong))
+        counted = sum(len(first[slot]) + len(second[slot]) for slot in both)
+        words = f"experiment {outcome['experiment']}: {outcome['slots']} slots and {outcome['visits']:,} visits"
+        if len(both) < outcome["slots"] or counted < outcome["visits"]:
+            wrong.append(f"{words}, {len(both)} and {counted:,} in the logs")
+            continue
+        found = statistics.fmean(statistics.fmean(first[slot]) - statistics.fmean(second[slot]) for slot in both)
+        if counted > outcome["visits"]:
+            late += 1
+        elif not math.isclose(found, outcome["difference"], abs_tol=_TOLERANCE):
+            wrong.append(f"{words} differ by {outcome['difference']:+.6f}, {found:+.6f} in the logs")
+    return Recount(len(outcomes) - late - len(wrong), late, tuple(wrong))
 
 
-def _valid_slots(visits: Sequence[LoggedVisit]) -> Mapping[int, Mapping[int, float]]:
-    """By experiment, the mean of each slot of a slice that the experiment had to itself, from its beginning on."""
+def _valid_slots(visits: Sequence[LoggedVisit]) -> Mapping[int, Mapping[int, list[int]]]:
+    """By experiment, the values of each slot of a slice that the experiment had to itself, from its beginning on."""
     by_slot: dict[int, list[LoggedVisit]] = defaultdict(list)
     for visit in visits:
         by_slot[visit.at_ms // SLOT_MS].append(visit)
-    valid: dict[int, dict[int, float]] = defaultdict(dict)
+    valid: dict[int, dict[int, list[int]]] = defaultdict(dict)
     experiment = None
     for slot, inside in by_slot.items():
         newest = max(visit.experiment for visit in inside)
         values = [visit.value for visit in inside if visit.experiment == experiment]
         if experiment is not None and newest <= experiment and len(values) >= VISITS_MIN:
-            valid[experiment][slot] = statistics.fmean(values)
+            valid[experiment][slot] = values
         experiment = max(newest, experiment or 0)
     return valid

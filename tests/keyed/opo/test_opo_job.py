@@ -169,7 +169,7 @@ def test_the_search_begins_anew_from_the_best_point_before_its_state_grows_witho
     monkeypatch.setattr(opo, "VERDICTS_MAX", 3)
     site = SiteWithJob(6)
     for experiment in range(1, 4):
-        site.optimizer.process_event(opo.Outcome(opo.PAIR, experiment, 1, 5, 0.1))
+        site.optimizer.process_event(opo.Outcome(opo.PAIR, experiment, 1, 5, 300, 0.1))
     assert site.optimizer.verdicts == []
     assert site.optimizer.start == pytest.approx([0.8])
     last = site.settings()[-1]
