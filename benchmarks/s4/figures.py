@@ -6,7 +6,7 @@ from functools import partial
 from benchmarks.overlay.pool import Figure
 from benchmarks.report import Comparison
 
-from . import counting, faults, logs, opo, quotes, scaling, shedding
+from . import counting, faults, logs, opo, program_alone, quotes, scaling, shedding
 from .lines import AGENTS, NAME
 
 
@@ -17,6 +17,7 @@ def _figure(name: str, measure: Callable[..., list[Comparison]], *arguments: obj
 FULL = (
     *(_figure(f"count-{agents}", counting.run, agents, 2_000_000, 3, True) for agents in (1, 4, 8)),
     _figure("spark", counting.run_spark, 500_000, (100_000, 500_000), True),
+    _figure("program", program_alone.run, 2_000_000, 100_000, 3, True),
     _figure("logs", logs.run, AGENTS, 2_000_000, 3, True),
     _figure("shedding", shedding.run, 3_000_000, shedding.LOADS, True),
     _figure("opo", opo.run),
@@ -30,6 +31,7 @@ FULL = (
 QUICK = (
     *(_figure(f"count-{agents}", counting.run, agents, 100_000, 1, False) for agents in (1, 4)),
     _figure("spark", counting.run_spark, 20_000, (20_000,), False),
+    _figure("program", program_alone.run, 100_000, 10_000, 1, False),
     _figure("logs", logs.run, 2, 100_000, 1, False),
     _figure("shedding", shedding.run, 300_000, (0.5, 2.75), False),
     _figure("opo", opo.run, True),
