@@ -1,4 +1,4 @@
-"""A count by elements in Python, in this process: what the code costs without sockets, rings and the process around it."""
+"""A count by elements in Python, in this process: without sockets, rings and the process that contains the code."""
 
 import statistics
 import time
@@ -39,15 +39,8 @@ def run(events: int, keys: int, rounds: int, with_targets: bool) -> list[Compari
 def _hits(events: int, keys: int) -> pl.DataFrame:
     numbers = pl.int_range(events, eager=True)
     key = pl.Series("key", (numbers * 7919) % keys).cast(pl.String)
-    return pl.DataFrame(
-        {
-            EVENT_TIME: numbers,
-            SOURCE: pl.zeros(events, pl.Int64, eager=True),
-            SEQ: numbers,
-            NODE: nodes_of([key]),
-            "key": key,
-        }
-    )
+    source = pl.zeros(events, pl.Int64, eager=True)
+    return pl.DataFrame({EVENT_TIME: numbers, SOURCE: source, SEQ: numbers, NODE: nodes_of([key]), "key": key})
 
 
 def _rate(rows: pl.DataFrame, *, commits: bool) -> float:
