@@ -8,11 +8,15 @@ are told apart by the keys themselves.
 """
 
 from collections.abc import Sequence
+from ctypes import CDLL, byref
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import polars_hash as plh
+
+from cbt.native.arrow import FORMATS, STORED, arrays_of, read_all
+from cbt.native.library import Column, KernelBlock, load
 
 _NULL_ELEMENT = 0x6E_75_6C_6C_2D_65_6C_66  # "null-elf"
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
@@ -38,10 +42,28 @@ def key_hash(columns: pl.DataFrame | Sequence[pl.Series], seed: int) -> pl.Serie
     series = columns.get_columns() if isinstance(columns, pl.DataFrame) else list(columns)
     if not series:
         raise ValueError("a key needs at least one column to hash")
+    library = load().library
+    if library is not None and all(one.dtype in STORED and len(one) == len(series[0]) for one in series):
+        return _native_hashes(library, series, seed)
     chained = _u64(seed)
     for column in series:
         chained = splitmix64(chained ^ _element(column, seed))
     return chained.alias("hash")
+
+
+def _native_hashes(library: CDLL, series: Sequence[pl.Series], seed: int) -> pl.Series:
+    """The same hashes, by the kernel. O(bytes)."""
+    keys = pl.DataFrame([column.alias(str(number)) for number, column in enumerate(series)])
+    hashes = np.empty(keys.height, np.uint64)
+    if keys.height:
+        with arrays_of(keys) as arrays:
+            columns = [
+                Column(arrays.columns[name], FORMATS[dtype], STORED[dtype]) for name, dtype in keys.schema.items()
+            ]
+            block = KernelBlock(keys=(Column * len(columns))(*columns), keys_count=len(columns), rows=keys.height)
+            block.seed = seed
+            read_all(block, lambda: library.elf_key_hashes(byref(block), hashes.ctypes.data))
+    return pl.Series("hash", hashes)
 
 
 def splitmix64(bits: pl.Series) -> pl.Series:

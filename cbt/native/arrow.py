@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
-from cbt.native.library import Array
+from cbt.native.library import STORED_BOOLEAN, STORED_INTEGER, STORED_TEXT, Array, KernelBlock
 
 FORMATS: dict[pl.DataType, int] = {
     pl.Null(): ord("n"),
@@ -19,6 +20,10 @@ FORMATS: dict[pl.DataType, int] = {
     pl.String(): ord("v"),
 }
 """The kernel's names of physical types."""
+
+STORED = {pl.String(): STORED_TEXT, pl.Int64(): STORED_INTEGER, pl.Boolean(): STORED_BOOLEAN}
+"""The kernel's names of the ways in which keys of a physical type are stored, as they are."""
+_SCRATCH_BYTES = 2**16
 
 _NEXT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 _RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -79,3 +84,12 @@ def arrays_of(frame: pl.DataFrame) -> Iterator[Arrays]:
         yield Arrays(whole.length, {name: whole.children[at] for at, name in enumerate(frame.columns)})
     finally:
         _RELEASE(whole.release)(ctypes.addressof(whole))
+
+
+def read_all(block: KernelBlock, read: Callable[[], int]) -> None:
+    """Reads the keys of all rows of a block. `read` does, and returns the first row that had no room."""
+    scratch = np.empty(_SCRATCH_BYTES, np.uint8)
+    while block.row < block.rows:
+        block.scratch, block.scratch_bytes = scratch.ctypes.data, len(scratch)
+        if read() < block.rows:
+            scratch = np.empty(2 * len(scratch), np.uint8)  # a key is larger

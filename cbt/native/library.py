@@ -116,6 +116,19 @@ class KernelBlock(ctypes.Structure):
     )
 
 
+class FoldedRows(ctypes.Structure):
+    """Rows of slots with values; see `Fold` in slots.c."""
+
+    _fields_ = (
+        ("slots", ctypes.c_void_p),
+        ("values", ctypes.c_void_p),
+        ("valid", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("n", ctypes.c_void_p),
+        ("n_out", ctypes.c_void_p),
+    )
+
+
 _POINTER, _NUMBER, _SMALL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 _FUNCTIONS: dict[str, Signature] = {
     "elf_root_insert": (_SMALL, (_POINTER, _POINTER)),
@@ -141,6 +154,13 @@ _FUNCTIONS: dict[str, Signature] = {
     "elf_tail_clear": (None, (_POINTER,)),
     "elf_tail_append": (_SMALL, (_POINTER, _POINTER, _POINTER, _NUMBER)),
     "elf_texts": (_SMALL, (*(_POINTER,) * 4, _NUMBER, _POINTER, _POINTER)),
+    "elf_key_hashes": (_NUMBER, (_POINTER, _POINTER)),
+    "elf_slots_find": (None, (_POINTER, ctypes.c_uint64, *(_POINTER,) * 4, _NUMBER, _POINTER)),
+    "elf_fold_counts": (None, (_POINTER,)),
+    "elf_fold_integers": (None, (_POINTER,) * 5),
+    "elf_fold_doubles": (None, (_POINTER,) * 3),
+    "elf_fold_integer_extremes": (None, (_POINTER, _POINTER, _SMALL, _POINTER)),
+    "elf_fold_double_extremes": (None, (_POINTER, _POINTER, _SMALL, _POINTER)),
     "elf_gather": (None, (_POINTER, _POINTER, _NUMBER, _POINTER)),
 }
 _BRIEF = frozenset(
@@ -149,7 +169,7 @@ _BRIEF = frozenset(
         "elf_tail_copy", "elf_tail_clear",
     }
 )  # fmt: skip
-INTERFACE = Interface(2, Root, "elf_tree_abi", _FUNCTIONS, _BRIEF)
+INTERFACE = Interface(3, Root, "elf_tree_abi", _FUNCTIONS, _BRIEF)
 
 
 @cache

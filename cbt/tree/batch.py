@@ -17,16 +17,14 @@ import polars as pl
 from cbt.algebra.key_index import Checks, Hashes, Rows
 from cbt.layout.layout import Layout
 from cbt.layout.state_arrays import Arrays
-from cbt.native.arrow import FORMATS, arrays_of
-from cbt.native.library import STORED_BOOLEAN, STORED_INTEGER, STORED_TEXT, Column, KernelBlock, load
+from cbt.native.arrow import FORMATS, STORED, arrays_of, read_all
+from cbt.native.library import Column, KernelBlock, load
 from cbt.tree.key_store import EncodedKeys, FrameKeys, Keys
 
 _OTHER_SECRET = hash("the hash of keys as they are in a block") & 0xFFFF_FFFF_FFFF_FFFF
 _SECRET = hash("the second hash of keys") & 0xFFFF_FFFF_FFFF_FFFF  # of strings, Python's hash differs in each process
 SECRETS = np.array([hash(f"word {word} of the secret") & 0xFFFF_FFFF_FFFF_FFFF for word in range(8)], np.uint64)
 """The secret of the kernel's checks."""
-_STORED = {pl.String(): STORED_TEXT, pl.Int64(): STORED_INTEGER, pl.Boolean(): STORED_BOOLEAN}
-_SCRATCH_BYTES = 2**16
 _PACKED_BITS_MAX = 30
 
 
@@ -130,14 +128,10 @@ def _checks(keys: pl.DataFrame) -> Checks:
 def _native_checks(library: CDLL, keys: pl.DataFrame) -> Checks:
     """The checks that the kernel gives keys, whichever way they came."""
     checks = np.empty(keys.height, np.uint32)
-    scratch = np.empty(_SCRATCH_BYTES, np.uint8)
     with arrays_of(keys) as arrays:
-        columns = [Column(arrays.columns[name], FORMATS[dtype], _STORED[dtype]) for name, dtype in keys.schema.items()]
+        columns = [Column(arrays.columns[name], FORMATS[dtype], STORED[dtype]) for name, dtype in keys.schema.items()]
         block = KernelBlock(keys=(Column * len(columns))(*columns), keys_count=len(columns), rows=keys.height)
-        while block.row < block.rows:
-            block.scratch, block.scratch_bytes = scratch.ctypes.data, len(scratch)
-            if library.elf_checks(byref(block), SECRETS.ctypes.data, checks.ctypes.data) < block.rows:
-                scratch = np.empty(2 * len(scratch), np.uint8)  # a key is larger
+        read_all(block, lambda: library.elf_checks(byref(block), SECRETS.ctypes.data, checks.ctypes.data))
     return checks
 
 

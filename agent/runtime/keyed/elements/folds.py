@@ -5,6 +5,8 @@ they leave behind, event by event. The result does not depend on how events are 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ctypes import byref
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from agent.runtime.keyed.elements.slots import Rows, SlotTable, Values
+from cbt.native.library import FoldedRows, load
 
 _LOW_BITS = 32
 _LOW = (1 << _LOW_BITS) - 1
@@ -56,12 +59,24 @@ class Runs(NamedTuple):
         return unordered
 
 
+class Batch:
+    """Events by their slots, each with a value of the aggregate's argument, if it has one."""
+
+    def __init__(self, slots: Rows) -> None:
+        self.slots = slots
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The events in the order of slots, which the kernel does without."""
+        return Runs.of(self.slots)
+
+
 class Fold(Protocol):
     """One aggregate: the types of its `states` by name, and the column it gives for a batch of events."""
 
     states: Mapping[str, Any]
 
-    def fold(self, table: SlotTable, runs: Runs, argument: pl.Series | None) -> pl.Series: ...
+    def fold(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> pl.Series: ...
 
 
 class CountFold:
@@ -71,7 +86,12 @@ class CountFold:
         self.states: Mapping[str, Any] = {f"{name}.n": np.int64}
         self._n = f"{name}.n"
 
-    def fold(self, table: SlotTable, runs: Runs, argument: pl.Series | None) -> pl.Series:
+    def fold(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> pl.Series:
+        if (library := load().library) is not None:
+            rows = KernelRows(batch, table[self._n], None, valid_of(argument))
+            library.elf_fold_counts(rows.address)
+            return pl.Series(rows.n)
+        runs = batch.runs
         return pl.Series(runs.restored(count(table[self._n], runs, argument)))
 
 
@@ -82,31 +102,38 @@ class SumFold:
         self._high, self._low, self._n = (f"{name}.{part}" for part in ("high", "low", "n"))
         self.states: Mapping[str, Any] = {self._high: np.int64, self._low: np.int64, self._n: np.int64}
 
-    def fold(self, table: SlotTable, runs: Runs, argument: pl.Series | None) -> pl.Series:
-        high, low, n = self._sums(table, runs, argument)
-        valid = runs.restored(n > 0)
+    def fold(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> pl.Series:
+        high, low, n = self._sums(table, batch, argument)
         if ((high >= -_HIGH_MAX) & (high < _HIGH_MAX)).all():
-            return nullable(pl.Series(runs.restored((high << _LOW_BITS) | low)), valid)
-        wide = pl.Series(runs.restored(high)).cast(pl.Int128) * pl.Series([1 << _LOW_BITS], dtype=pl.Int128)
-        return nullable(wide + pl.Series(runs.restored(low)).cast(pl.Int128), valid)
+            return nullable(pl.Series((high << _LOW_BITS) | low), n > 0)
+        wide = pl.Series(high).cast(pl.Int128) * pl.Series([1 << _LOW_BITS], dtype=pl.Int128)
+        return nullable(wide + pl.Series(low).cast(pl.Int128), n > 0)
 
-    def _sums(self, table: SlotTable, runs: Runs, argument: pl.Series | None) -> tuple[Values, Values, Values]:
+    def _sums(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> tuple[Values, Values, Values]:
+        values = integers(argument)
+        if (library := load().library) is not None:
+            rows = KernelRows(batch, table[self._n], values, valid_of(argument))
+            high, low = np.empty((2, len(values)), np.int64)
+            states = table[self._high].ctypes.data, table[self._low].ctypes.data
+            library.elf_fold_integers(rows.address, *states, high.ctypes.data, low.ctypes.data)
+            return high, low, rows.n
+        runs = batch.runs
         n = count(table[self._n], runs, argument)
-        values = integers(argument, runs)
+        values = values[runs.rows]
         low = runs.sums(values & _LOW, table[self._low][runs.slots])
         high = runs.sums(values >> _LOW_BITS, table[self._high][runs.slots]) + (low >> _LOW_BITS)
         low &= _LOW
         table[self._high][runs.slots], table[self._low][runs.slots] = high[runs.lasts], low[runs.lasts]
-        return high, low, n
+        return runs.restored(high), runs.restored(low), runs.restored(n)
 
 
 class AverageFold(SumFold):
     """AVG of integers: the exact sum as the nearest double, divided by the number of values."""
 
-    def fold(self, table: SlotTable, runs: Runs, argument: pl.Series | None) -> pl.Series:
-        high, low, n = self._sums(table, runs, argument)
+    def fold(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> pl.Series:
+        high, low, n = self._sums(table, batch, argument)
         totals = high.astype(np.float64) * 2.0**_LOW_BITS + low
-        return nullable(pl.Series(runs.restored(totals / np.maximum(n, 1))), runs.restored(n > 0))
+        return nullable(pl.Series(totals / np.maximum(n, 1)), n > 0)
 
 
 class NumberFold:
@@ -116,20 +143,29 @@ class NumberFold:
         self._sum, self._n, self._mean = f"{name}.sum", f"{name}.n", mean
         self.states: Mapping[str, Any] = {self._sum: np.float64, self._n: np.int64}
 
-    def fold(self, table: SlotTable, runs: Runs, argument: pl.Series | None) -> pl.Series:
+    def fold(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> pl.Series:
+        totals, n = self._sums(table, batch, argument)
+        shown = totals / np.maximum(n, 1) if self._mean else totals
+        return nullable(pl.Series(shown), (n > 0) & np.isfinite(shown))
+
+    def _sums(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> tuple[Values, Values]:
+        values = doubles(argument)
+        if (library := load().library) is not None:
+            rows, totals = KernelRows(batch, table[self._n], values, valid_of(argument)), np.empty(len(values))
+            library.elf_fold_doubles(rows.address, table[self._sum].ctypes.data, totals.ctypes.data)
+            return totals, rows.n
+        runs = batch.runs
         n = count(table[self._n], runs, argument)
-        values = doubles(argument, runs, 0.0)
         # Each run begins with its base, so that sums are those of one event after the other.
         at = np.arange(len(values)) + runs.run + 1
         whole, run = np.empty(len(values) + len(runs.slots)), np.empty(len(values) + len(runs.slots), np.int64)
         bases = runs.starts + np.arange(len(runs.starts))
         whole[bases], run[bases] = table[self._sum][runs.slots], np.arange(len(runs.starts))
-        whole[at], run[at] = values, runs.run
+        whole[at], run[at] = values[runs.rows], runs.run
         frame = pl.DataFrame({"run": run, "value": whole})
         totals = frame.select(pl.col("value").cum_sum().over("run")).to_series().to_numpy()[at]
         table[self._sum][runs.slots] = totals[runs.lasts]
-        shown = totals / np.maximum(n, 1) if self._mean else totals
-        return nullable(pl.Series(runs.restored(shown)), runs.restored((n > 0) & np.isfinite(shown)))
+        return runs.restored(totals), runs.restored(n)
 
 
 class ExtremeFold:
@@ -139,31 +175,62 @@ class ExtremeFold:
         self._value, self._n, self._greatest, self._kind = f"{name}.value", f"{name}.n", greatest, kind
         self.states: Mapping[str, Any] = {self._value: kind, self._n: np.int64}
 
-    def fold(self, table: SlotTable, runs: Runs, argument: pl.Series | None) -> pl.Series:
-        had = table[self._n][runs.slots] > 0
-        n = count(table[self._n], runs, argument)
-        assert argument is not None
-        there = argument.is_not_null().to_numpy()[runs.rows]
-        values = doubles(argument, runs, 0.0) + 0.0 if self._kind is np.float64 else integers(argument, runs)
-        both = np.concatenate([table[self._value][runs.slots], values])
+    def fold(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> pl.Series:
+        shown, n = self._extremes(table, batch, argument)
+        valid = n > 0
+        if self._kind is np.float64:
+            valid &= np.isfinite(shown)
+        return nullable(pl.Series(shown), valid)
+
+    def _extremes(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> tuple[Values, Values]:
+        is_double = self._kind is np.float64
+        values = doubles(argument) + 0.0 if is_double else integers(argument)
+        state, counts = table[self._value], table[self._n]
+        if (library := load().library) is not None:
+            rows, shown = KernelRows(batch, counts, values, valid_of(argument)), np.empty(len(values), self._kind)
+            fold = library.elf_fold_double_extremes if is_double else library.elf_fold_integer_extremes
+            fold(rows.address, state.ctypes.data, self._greatest, shown.ctypes.data)
+            return shown, rows.n
+        runs = batch.runs
+        had = counts[runs.slots] > 0
+        n = count(counts, runs, argument)
+        both = np.concatenate([state[runs.slots], values[runs.rows]])
         order = np.argsort(both, kind="stable")
         ranks = np.empty(len(both), np.int64)
         ranks[order] = np.arange(1, len(both) + 1)
         if not self._greatest:
             ranks = len(both) + 1 - ranks
         ranks[: len(had)][~had] = 0
-        ranks[len(had) :][~there] = 0
+        if (valid := valid_of(argument)) is not None:
+            ranks[len(had) :][~valid[runs.rows]] = 0
         # In the order of (run, rank) the greatest up to an event is that of its own run.
         own = ranks[len(had) :]
         own[runs.starts] = np.maximum(own[runs.starts], ranks[: len(had)])
         best = np.maximum.accumulate(own + runs.run * (len(both) + 1)) - runs.run * (len(both) + 1)
         at = best - 1 if self._greatest else len(both) - best
         shown = both[order[np.clip(at, 0, len(both) - 1)]]
-        table[self._value][runs.slots] = np.where(best[runs.lasts] > 0, shown[runs.lasts], 0)
-        valid = n > 0
-        if self._kind is np.float64:
-            valid &= np.isfinite(shown)
-        return nullable(pl.Series(runs.restored(shown)), runs.restored(valid))
+        state[runs.slots] = np.where(best[runs.lasts] > 0, shown[runs.lasts], 0)
+        return runs.restored(shown), runs.restored(n)
+
+
+class KernelRows:
+    """Rows as the kernel takes them: `n` is the number of values of each slot after each row."""
+
+    def __init__(self, batch: Batch, counts: Values, values: Values | None, valid: Values | None) -> None:
+        self.n = np.empty(len(batch.slots), np.int64)
+        self._kept = values, valid
+        self._rows = FoldedRows(
+            batch.slots.ctypes.data,
+            None if values is None else values.ctypes.data,
+            None if valid is None else valid.ctypes.data,
+            len(batch.slots),
+            counts.ctypes.data,
+            self.n.ctypes.data,
+        )
+
+    @property
+    def address(self) -> Any:
+        return byref(self._rows)
 
 
 def fold_of(name: str, function: str, type_: str) -> Fold:
@@ -188,14 +255,21 @@ def count(state: Values, runs: Runs, argument: pl.Series | None) -> Values:
     return counts
 
 
-def integers(argument: pl.Series | None, runs: Runs) -> Values:
-    assert argument is not None
-    return argument.fill_null(strategy="zero").cast(pl.Int64).to_numpy()[runs.rows]
+def valid_of(argument: pl.Series | None) -> npt.NDArray[np.bool_] | None:
+    """Which values are not NULL; None: all."""
+    return None if argument is None or not argument.null_count() else argument.is_not_null().to_numpy()
 
 
-def doubles(argument: pl.Series | None, runs: Runs, nothing: float) -> Values:
+def integers(argument: pl.Series | None) -> Values:
+    """Integers, times or truths, 0 where there is none."""
     assert argument is not None
-    return argument.cast(pl.Float64).fill_null(nothing).to_numpy()[runs.rows]
+    return np.ascontiguousarray(argument.fill_null(strategy="zero").cast(pl.Int64).to_numpy())
+
+
+def doubles(argument: pl.Series | None) -> Values:
+    """Numbers, 0 where there is none."""
+    assert argument is not None
+    return np.ascontiguousarray(argument.cast(pl.Float64).fill_null(0.0).to_numpy())
 
 
 def nullable(column: pl.Series, valid: npt.NDArray[np.bool_]) -> pl.Series:

@@ -9,7 +9,7 @@ import polars as pl
 
 import query
 from agent.programs.element_graph import Element, EventType
-from agent.runtime.keyed.elements.folds import Runs, fold_of
+from agent.runtime.keyed.elements.folds import Batch, fold_of
 from agent.runtime.keyed.elements.outputs import output_fields, plan_of, with_text_keys
 from agent.runtime.keyed.elements.runtime import DTYPES, EVENT_TIME, NODE, Emitted, Tables
 from agent.runtime.keyed.elements.slots import SlotTable
@@ -43,11 +43,11 @@ class RunningAggregate:
             return
         slots = self._table.find(rows)
         selected = self._events.apply(rows)
-        runs = Runs.of(slots)
+        batch = Batch(slots)
         columns = {key.name: selected[key.name] for key in self._plan.keys}
         for one, fold in self._folds:
             argument = None if one.argument is None else selected[one.argument]
-            columns[one.name] = fold.fold(self._table, runs, argument)
+            columns[one.name] = fold.fold(self._table, batch, argument)
         self._table.touch(slots, rows[EVENT_TIME].to_numpy())
         shown = self._shown.of(columns)
         done([Emitted(self._output, pl.DataFrame([rows[EVENT_TIME], rows[NODE], *shown]))])

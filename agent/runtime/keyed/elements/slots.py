@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from agent.runtime.keyed.elements.runtime import NODE
+from cbt.native.library import load
 
 GONE, SEEN = "@gone", "@seen"
 """Columns of tables: whether an element has been removed, and the time of its last event (ms)."""
@@ -167,6 +168,13 @@ class SlotTable:
     def _look_up(self, hashes: Values, checks: Values) -> Rows:
         """The slots of identities, -1 where there is none. O(n), as the index is at most half full."""
         index, known, other = self._index, self._arrays["hash"], self._arrays["check"]
+        if (library := load().library) is not None:
+            hashes, checks, slots = map(np.ascontiguousarray, (hashes, checks, np.empty(len(hashes), np.int64)))
+            library.elf_slots_find(
+                index.ctypes.data, len(index) - 1, known.ctypes.data, other.ctypes.data, hashes.ctypes.data,
+                checks.ctypes.data, len(hashes), slots.ctypes.data,
+            )  # fmt: skip
+            return slots
         mask = np.uint64(len(index) - 1)
         places = (hashes & mask).astype(np.intp)
         found = index[places].astype(np.intp)

@@ -1,0 +1,110 @@
+/* Keyed elements: the hashes of keys, the slots of keys in a table, and aggregates whose value after each row is told. */
+
+#include "keys.h"
+
+/* The public hashes of a block's keys. Returns the row of the first key that has no room in the scratch. */
+EXPORTED i64 elf_key_hashes(Block *block, u64 *hashes) {
+    for (; block->row < block->rows; block->row++) {
+        u8 *scratch = block->scratch;
+        RowKey key;
+        if (!read_key(block, block->row, &scratch, &key)) break;
+        hashes[block->row] = key.hash;
+    }
+    return block->row;
+}
+
+/* The slots of identities, -1 where there is none. The index has a slot, or -1, at the place of a hash or a place after
+ * it, and as many places as `mask` and one. */
+EXPORTED void elf_slots_find(const i32 *index, u64 mask, const u64 *known, const u64 *other, const u64 *hashes,
+                             const u64 *checks, i64 count, i64 *slots) {
+    for (i64 i = 0; i < count; i++) {
+        u64 place = hashes[i] & mask;
+        i32 slot;
+        if (i + FAR_AHEAD < count) __builtin_prefetch(&index[hashes[i + FAR_AHEAD] & mask]);
+        if (i + AHEAD < count) {
+            i32 next = index[hashes[i + AHEAD] & mask];
+            if (next >= 0) {
+                __builtin_prefetch(&known[next]);
+                __builtin_prefetch(&other[next]);
+            }
+        }
+        while ((slot = index[place]) >= 0 && (known[slot] != hashes[i] || other[slot] != checks[i]))
+            place = (place + 1) & mask;
+        slots[i] = slot;
+    }
+}
+
+static inline int counts_here(const u8 *valid, i64 row) { return !valid || valid[row]; }
+
+/* Rows of some slots, their values, and which of these are not NULL (NULL: all); `n` counts those of each slot, and
+ * `n_out` is that count after each row. */
+typedef struct {
+    const i64 *slots;
+    const void *values;
+    const u8 *valid;
+    i64 count;
+    i64 *n, *n_out;
+} Fold;
+
+EXPORTED void elf_fold_counts(const Fold *fold) {
+    for (i64 i = 0; i < fold->count; i++) {
+        i64 *n = &fold->n[fold->slots[i]];
+        *n += counts_here(fold->valid, i);
+        fold->n_out[i] = *n;
+    }
+}
+
+/* Sums of integers, as counts of 2**32 and of what is below that. */
+EXPORTED void elf_fold_integers(const Fold *fold, i64 *high, i64 *low, i64 *high_out, i64 *low_out) {
+    const i64 *values = fold->values;
+    for (i64 i = 0; i < fold->count; i++) {
+        i64 slot = fold->slots[i];
+        if (counts_here(fold->valid, i)) {
+            i64 sum = low[slot] + (values[i] & 0xFFFFFFFF);
+            high[slot] += (values[i] >> 32) + (sum >> 32);
+            low[slot] = sum & 0xFFFFFFFF;
+            fold->n[slot]++;
+        }
+        high_out[i] = high[slot];
+        low_out[i] = low[slot];
+        fold->n_out[i] = fold->n[slot];
+    }
+}
+
+EXPORTED void elf_fold_doubles(const Fold *fold, double *sums, double *out) {
+    const double *values = fold->values;
+    for (i64 i = 0; i < fold->count; i++) {
+        i64 slot = fold->slots[i];
+        if (counts_here(fold->valid, i)) {
+            sums[slot] += values[i];
+            fold->n[slot]++;
+        }
+        out[i] = sums[slot];
+        fold->n_out[i] = fold->n[slot];
+    }
+}
+
+static inline int integer_wins(i64 value, i64 best, int greatest) { return greatest ? value > best : value < best; }
+
+/* NaN is greater than all numbers. */
+static inline int double_wins(double value, double best, int greatest) {
+    if (value != value) return greatest;
+    if (best != best) return !greatest;
+    return greatest ? value > best : value < best;
+}
+
+#define EXTREMES(name, type, wins)                                                             \
+    EXPORTED void name(const Fold *fold, type *best, i32 greatest, type *out) {                \
+        const type *values = fold->values;                                                     \
+        for (i64 i = 0; i < fold->count; i++) {                                                \
+            i64 slot = fold->slots[i];                                                         \
+            if (counts_here(fold->valid, i)) {                                                 \
+                if (!fold->n[slot]++ || wins(values[i], best[slot], greatest)) best[slot] = values[i]; \
+            }                                                                                  \
+            out[i] = best[slot];                                                               \
+            fold->n_out[i] = fold->n[slot];                                                    \
+        }                                                                                      \
+    }
+
+EXTREMES(elf_fold_integer_extremes, i64, integer_wins)
+EXTREMES(elf_fold_double_extremes, double, double_wins)
