@@ -16,6 +16,7 @@ from agent.runtime.durable.records import Place
 from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, as_named, merged_columns, placed
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.watermark import Watermark, believed, come_to
+from agent.runtime.keyed.elements.declared import lag_ms
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
 from agent.runtime.keyed.event_columns import field_columns
 from agent.runtime.keyed.graph import CheckedGraph, CheckedSource
@@ -49,6 +50,9 @@ class _Source:
         self.columns = tuple(SourceColumn(one.name, one.path, one.type) for one in source.plan.columns)
         self.watermark = Watermark(())
         self.has_ended = False
+        joins = [one for one in graph.graph.elements if one.kind == "join" and one.options["right"] == source.type]
+        self.margin_ms = max(map(lag_ms, joins), default=0)
+        """Time before and after the job's range of time from which events count."""
         self.events = 0
         """Number of events so far."""
         self._channel = channel
@@ -72,7 +76,7 @@ class KeyedSources:
     """Takes the feeds of a job's sources. Each job has feeds of its own, so that they can wait for it alone.
 
     Times of live sources are taken `grace_ms` back, for events that are late. `since_ms`, `until_ms`: events before and
-    from then on are passed over. `on_rows` gets a source's rows too.
+    from then on are passed over, but for those that a join may pair with others. `on_rows` gets a source's rows too.
     """
 
     def __init__(
@@ -154,7 +158,7 @@ class KeyedSources:
                 numbers = pl.int_range(first, first + frame.height, dtype=pl.Int64, eager=True)
                 events, last = believed(frame.with_columns(numbers.alias(_NUMBER)), latest_ms)
                 newest = last if newest is None or (last is not None and last > newest) else newest
-                rows = source.rows(feed, self._in_range(events)) if events.height else None
+                rows = source.rows(feed, self._in_range(events, source.margin_ms)) if events.height else None
                 first += frame.height
                 if rows is not None and rows.height:
                     self._taker.insert(source.type, rows, self._ingest.now)
@@ -163,10 +167,10 @@ class KeyedSources:
                 source.watermark.saw(key, come_to(parsed.watermark_ms, newest, self._ingest.clock.limit_ms))
                 self._tell_time(source)
 
-    def _in_range(self, events: pl.DataFrame) -> pl.DataFrame:
+    def _in_range(self, events: pl.DataFrame, margin_ms: int) -> pl.DataFrame:
         if self._since_ms is not None:
-            events = events.filter(pl.col(EVENT_TIME) >= self._since_ms)
-        return events if self._until_ms is None else events.filter(pl.col(EVENT_TIME) < self._until_ms)
+            events = events.filter(pl.col(EVENT_TIME) >= self._since_ms - margin_ms)
+        return events if self._until_ms is None else events.filter(pl.col(EVENT_TIME) < self._until_ms + margin_ms)
 
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """Notes that a feed is at its end for now: its time is the wall clock's."""

@@ -1,4 +1,4 @@
-"""Live joins of logs that lie on different agents of an in-memory fleet: each pair counts once, whoever leaves or dies."""
+"""Live joins of logs that lie on different agents of an in-memory fleet: each pair counts once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
+import pytest
 from memory_fleet import Fleet
 from paired_streams import ON, OPEN, pairs
 from recording_client import client_of
@@ -101,3 +102,24 @@ def test_pairs_of_logs_on_different_agents_meet_in_their_windows():
     world.let_run(12.0)
     assert world.expected() == world.published()
     assert len(world.published()) >= 6
+
+
+@pytest.mark.slow
+def test_of_a_host_that_dies_no_pair_counts_twice_and_what_it_had_not_passed_on_is_named():
+    world, chosen = World(), random.Random(7)
+    world.traffic(chosen, 3)
+    dead = next(one for one in world.fleet.agents if one.name == "idle-1")
+    assert dead.keyed.get(APP).statistics()["hosted"] > 0
+    world.fleet.agents.remove(dead)
+    world.fleet.network.remove(dead.node)
+    world.traffic(chosen, 3)
+    world.let_run(40.0)
+    found, expected = world.published(), world.expected()
+    assert found.keys() == expected.keys()
+    for key, (n, clicked, _) in found.items():
+        assert n <= expected[key][0]
+        assert clicked <= expected[key][1]
+    lacking = {start for start, place in expected if found[start, place] != expected[start, place]}
+    named = {result.window_start for result in world.fleet.results if "idle-1" in (*result.missing, *result.partial)}
+    assert lacking <= named
+    assert max(expected)[0] not in lacking
