@@ -117,6 +117,7 @@ def test_unguaranteed_elements_differ_only_in_nodes_named_lost(seed: int) -> Non
             fleet.run(pick.uniform(0.01, 0.3))
         fleet.crash(pick.choice([one for one in fleet.agents.values() if one is not source]))
         fleet.run(pick.uniform(0.5, 3.0))
+    fleet.run(4)  # until the last one is missed
     fleet.settle(90)
     states, _ = model(graph, {"S": inserted})
     found = fleet.states("Count")

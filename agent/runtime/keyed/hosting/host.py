@@ -60,7 +60,7 @@ class Host:
             emits = [layout.by_name[name].place for name in layout.graph.emits(element)]
             self.slots[place] = ElementSlot(place, runtimes[element.name], self._room(emits), self._emitted)
             if place in keyed and (options.bounded or element.ordered):
-                self.holds[place] = Hold(place, element)
+                self.holds[place] = Hold(place, element, is_bounded=options.bounded)
         self.keyed = keyed
         self.collected: dict[int, list[tuple[str, pl.DataFrame]]] = {place: [] for place in layout.guaranteed}
         self.collects = False

@@ -33,6 +33,7 @@ class _Attempt:
     epoch: int
     before: Configuration | None
     voters: tuple[Peer, ...]
+    asked: frozenset[Peer]
     to: tuple[Peer, int] | None
     since: float
     number: int = 0
@@ -91,7 +92,7 @@ class Roots:
                 self._ask(node, attempt, now)
             elif attempt.value is None:
                 self._decide(node, attempt, now)
-        self._moves = {node: move for node, move in self._moves.items() if now < move[1] + MOVE_S}
+        self._moves = {node: move for node, move in self._moves.items() if self._goes_on(node, move, now)}
         if now < self._review_at:
             return []
         self._review_at = now + REVIEW_S
@@ -100,6 +101,12 @@ class Roots:
             if node not in self._attempts and node not in self._moves and self._places.is_root(node):
                 found.extend(self._review(node, known, now))
         return found
+
+    def _goes_on(self, node: int, move: tuple[Peer, float], now: float) -> bool:
+        """Whether a move may still come to something: both agents are alive, and it is not long ago."""
+        to, since = move
+        known, dead = self._known[node], self._places.dead
+        return now < since + MOVE_S and to not in dead and known is not None and known.host not in dead
 
     def _review(self, node: int, known: Configuration, now: float) -> Iterable[tuple[int, Configuration, Peer]]:
         places, host = self._places, known.host
@@ -144,7 +151,10 @@ class Roots:
     def _begin(self, node: int, to: tuple[Peer, int] | None, now: float) -> None:
         before = self._known[node]
         voters = self._places.voters(node) if before is None else before.members
-        attempt = self._attempts[node] = _Attempt((before.epoch if before else 0) + 1, before, voters, to, now)
+        asked = frozenset(voters)
+        if before is None:
+            asked |= frozenset(self._places.nearest(node, self._options.standbys + 4))
+        attempt = self._attempts[node] = _Attempt((before.epoch if before else 0) + 1, before, voters, asked, to, now)
         self._ask(node, attempt, now)
 
     def _ask(self, node: int, attempt: _Attempt, now: float) -> None:
@@ -155,10 +165,7 @@ class Roots:
         round_ = (attempt.number >> 16) + 1
         attempt.number, attempt.at = round_ << 16 | self._me.node_id & 0xFFFF, now
         attempt.promises, attempt.unknown, attempt.votes, attempt.value = {}, set(), set(), None
-        asked = set(attempt.voters)
-        if attempt.before is None:
-            asked |= set(self._places.nearest(node, self._options.standbys + 2))
-        for peer in sorted(asked, key=lambda peer: peer.node_id):
+        for peer in sorted(attempt.asked, key=lambda peer: peer.node_id):
             self._say("prepare", peer, Ballot(node, attempt.epoch, attempt.number, attempt.before))
 
     def heard(self, phase: str, ballot: Ballot, sender: Peer, now: float) -> None:
@@ -183,8 +190,8 @@ class Roots:
     def _decide(self, node: int, attempt: _Attempt, now: float) -> None:
         dead = self._places.dead
         promised = [peer for peer in attempt.voters if peer in attempt.promises]
-        waits = [peer for peer in attempt.voters if peer not in dead and peer not in promised]
-        waits = [peer for peer in waits if peer not in attempt.unknown]
+        heard = {*attempt.promises, *attempt.unknown}
+        waits = [peer for peer in attempt.asked if peer not in dead and peer not in heard]
         if waits and now < attempt.at + SETTLE_S:
             return
         is_enough = len(promised) >= self._needed(attempt)

@@ -18,6 +18,8 @@ WINDOW = 32
 SESSION_BITS = 24
 ASK_AGAIN_S = 0.5
 """Time after which the host of a node is asked for again."""
+UNANSWERED_MAX = 2
+"""Times that a host is told how much it has missed, before its rows that nobody keeps count as lost."""
 UNKNOWN = -1
 
 Deliver = Callable[[Peer, TypeLayout, RowSession, int, int, pl.DataFrame, float], None]
@@ -83,7 +85,7 @@ class Emitter:
             found = self._sessions[host, type_.place] = RowSession(
                 host, type_.place, self._serial, keeps=type_.guaranteed
             )
-            found.progress_at = now
+            found.progress_at, found.unanswered = now, 0
         return found
 
     # Hosts.
@@ -165,7 +167,7 @@ class Emitter:
         if found is None:
             return False
         found.credit(done if found.keeps else received, now)
-        found.progress_at = now
+        found.progress_at, found.unanswered = now, 0
         return True
 
     def reset(self, place: int, peer: Peer, session: int, done: int, elsewhere: list[int], now: float) -> bool:
@@ -192,8 +194,12 @@ class Emitter:
         for key, session in list(self._sessions.items()):
             if session.sent and now - session.progress_at >= self._options.resend_s:
                 self._doubt(session.host, now)
+                session.unanswered += 1
                 if session.keeps:
                     self._restart(key, now)
+                elif session.unanswered > UNANSWERED_MAX:
+                    self.lost += session.under_way
+                    self._restart(key, now, ends=True)
                 else:
                     self._cut(session, now)  # tells the host how much it has missed
                     session.progress_at = now

@@ -45,6 +45,7 @@ class RowSession:
         self.progress_at = 0.0
         self.since: float | None = None
         self.buffered = self.under_way = self.bytes = 0
+        self.unanswered = 0
         self._buffer: list[Piece] = []
         self._next = self._rows = 0
 

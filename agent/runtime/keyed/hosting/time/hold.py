@@ -26,10 +26,12 @@ class Hold:
     of agents. Other declared elements do not depend on it: they get all events up to the watermark, a type at a time.
     """
 
-    def __init__(self, place: int, element: Element) -> None:
+    def __init__(self, place: int, element: Element, *, is_bounded: bool) -> None:
         self._place = place
         self._cell = CELL_MS if element.every_s is None else max(1, round(element.every_s * 1000))
-        self._has_cells = element.kind in ("code", "top")
+        acts_on_time = is_bounded or element.every_s is not None or element.ttl_s is not None
+        self._has_cells = element.kind in ("code", "top") and acts_on_time
+        self._is_declared = element.kind != "code"
         self._types = [one.type for one in element.inputs]
         self._frames: dict[str, list[pl.DataFrame]] = {name: [] for name in self._types}
         self._added: dict[str, list[pl.DataFrame]] = {name: [] for name in self._types}
@@ -82,7 +84,7 @@ class Hold:
         process: Callable[[str, pl.DataFrame], None],
         advance: Callable[[int], None],
     ) -> None:
-        if not self._has_cells:
+        if not self._has_cells and self._is_declared:
             for name, due in ready.items():
                 process(name, due.sort(pl.col(EVENT_TIME), rank(), pl.col(SEQ)))
             return
@@ -105,7 +107,8 @@ class Hold:
         changes = np.flatnonzero((cells[1:] != cells[:-1]) | (types[1:] != types[:-1])) + 1
         for part in np.split(np.arange(len(rows)), changes):
             first = part[0]
-            advance(int(cells[first]) * self._cell)
+            if self._has_cells:
+                advance(int(cells[first]) * self._cell)
             process(names[types[first]], ready[names[types[first]]][rows[part]])
 
     # Commits.
