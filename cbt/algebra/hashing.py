@@ -52,7 +52,7 @@ def key_hash(columns: pl.DataFrame | Sequence[pl.Series], seed: int) -> pl.Serie
 
 
 def _native_hashes(library: CDLL, series: Sequence[pl.Series], seed: int) -> pl.Series:
-    """The same hashes, by the kernel. O(bytes)."""
+    """Hashes equal to those that Python computes, by the kernel. O(bytes)."""
     keys = pl.DataFrame([column.alias(str(number)) for number, column in enumerate(series)])
     hashes = np.empty(keys.height, np.uint64)
     if keys.height:

@@ -59,7 +59,7 @@ class Runs(NamedTuple):
         return unordered
 
 
-class Batch:
+class SlotBatch:
     """Events by their slots, each with a value of the aggregate's argument, if it has one."""
 
     def __init__(self, slots: Rows) -> None:
@@ -76,7 +76,7 @@ class Fold(Protocol):
 
     states: Mapping[str, Any]
 
-    def fold(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> pl.Series: ...
+    def fold(self, table: SlotTable, batch: SlotBatch, argument: pl.Series | None) -> pl.Series: ...
 
 
 class CountFold:
@@ -86,7 +86,7 @@ class CountFold:
         self.states: Mapping[str, Any] = {f"{name}.n": np.int64}
         self._n = f"{name}.n"
 
-    def fold(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> pl.Series:
+    def fold(self, table: SlotTable, batch: SlotBatch, argument: pl.Series | None) -> pl.Series:
         if (library := load().library) is not None:
             rows = KernelRows(batch, table[self._n], None, valid_of(argument))
             library.elf_fold_counts(rows.address)
@@ -102,14 +102,14 @@ class SumFold:
         self._high, self._low, self._n = (f"{name}.{part}" for part in ("high", "low", "n"))
         self.states: Mapping[str, Any] = {self._high: np.int64, self._low: np.int64, self._n: np.int64}
 
-    def fold(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> pl.Series:
+    def fold(self, table: SlotTable, batch: SlotBatch, argument: pl.Series | None) -> pl.Series:
         high, low, n = self._sums(table, batch, argument)
         if ((high >= -_HIGH_MAX) & (high < _HIGH_MAX)).all():
             return nullable(pl.Series((high << _LOW_BITS) | low), n > 0)
         wide = pl.Series(high).cast(pl.Int128) * pl.Series([1 << _LOW_BITS], dtype=pl.Int128)
         return nullable(wide + pl.Series(low).cast(pl.Int128), n > 0)
 
-    def _sums(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> tuple[Values, Values, Values]:
+    def _sums(self, table: SlotTable, batch: SlotBatch, argument: pl.Series | None) -> tuple[Values, Values, Values]:
         values = integers(argument)
         if (library := load().library) is not None:
             rows = KernelRows(batch, table[self._n], values, valid_of(argument))
@@ -130,7 +130,7 @@ class SumFold:
 class AverageFold(SumFold):
     """AVG of integers: the exact sum as the nearest double, divided by the number of values."""
 
-    def fold(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> pl.Series:
+    def fold(self, table: SlotTable, batch: SlotBatch, argument: pl.Series | None) -> pl.Series:
         high, low, n = self._sums(table, batch, argument)
         totals = high.astype(np.float64) * 2.0**_LOW_BITS + low
         return nullable(pl.Series(totals / np.maximum(n, 1)), n > 0)
@@ -143,12 +143,12 @@ class NumberFold:
         self._sum, self._n, self._mean = f"{name}.sum", f"{name}.n", mean
         self.states: Mapping[str, Any] = {self._sum: np.float64, self._n: np.int64}
 
-    def fold(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> pl.Series:
+    def fold(self, table: SlotTable, batch: SlotBatch, argument: pl.Series | None) -> pl.Series:
         totals, n = self._sums(table, batch, argument)
         shown = totals / np.maximum(n, 1) if self._mean else totals
         return nullable(pl.Series(shown), (n > 0) & np.isfinite(shown))
 
-    def _sums(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> tuple[Values, Values]:
+    def _sums(self, table: SlotTable, batch: SlotBatch, argument: pl.Series | None) -> tuple[Values, Values]:
         values = doubles(argument)
         if (library := load().library) is not None:
             rows, totals = KernelRows(batch, table[self._n], values, valid_of(argument)), np.empty(len(values))
@@ -175,14 +175,14 @@ class ExtremeFold:
         self._value, self._n, self._greatest, self._kind = f"{name}.value", f"{name}.n", greatest, kind
         self.states: Mapping[str, Any] = {self._value: kind, self._n: np.int64}
 
-    def fold(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> pl.Series:
+    def fold(self, table: SlotTable, batch: SlotBatch, argument: pl.Series | None) -> pl.Series:
         shown, n = self._extremes(table, batch, argument)
         valid = n > 0
         if self._kind is np.float64:
             valid &= np.isfinite(shown)
         return nullable(pl.Series(shown), valid)
 
-    def _extremes(self, table: SlotTable, batch: Batch, argument: pl.Series | None) -> tuple[Values, Values]:
+    def _extremes(self, table: SlotTable, batch: SlotBatch, argument: pl.Series | None) -> tuple[Values, Values]:
         is_double = self._kind is np.float64
         values = doubles(argument) + 0.0 if is_double else integers(argument)
         state, counts = table[self._value], table[self._n]
@@ -216,7 +216,7 @@ class ExtremeFold:
 class KernelRows:
     """Rows as the kernel takes them: `n` is the number of values of each slot after each row."""
 
-    def __init__(self, batch: Batch, counts: Values, values: Values | None, valid: Values | None) -> None:
+    def __init__(self, batch: SlotBatch, counts: Values, values: Values | None, valid: Values | None) -> None:
         self.n = np.empty(len(batch.slots), np.int64)
         self._kept = values, valid
         self._rows = FoldedRows(

@@ -247,7 +247,7 @@ class JoinRuntime:
         return emitted
 
     def _met(self, places: Rows) -> pl.DataFrame:
-        """What left events have come to, in their order."""
+        """Left events with what has matched them, in their order."""
         left, right = self._stores[LEFT], self._stores[RIGHT]
         rows, times = left.rows(places), np.clip(left.array("time")[places], _NEVER, _ALWAYS)
         reach = left.keys_at(places), times - self._within_ms, times + self._within_ms

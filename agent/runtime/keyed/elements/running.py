@@ -9,7 +9,7 @@ import polars as pl
 
 import query
 from agent.programs.element_graph import Element, EventType
-from agent.runtime.keyed.elements.folds import Batch, fold_of
+from agent.runtime.keyed.elements.folds import SlotBatch, fold_of
 from agent.runtime.keyed.elements.outputs import output_fields, plan_of, with_text_keys
 from agent.runtime.keyed.elements.runtime import DTYPES, EVENT_TIME, NODE, Emitted, Tables
 from agent.runtime.keyed.elements.slots import SlotTable
@@ -43,7 +43,7 @@ class RunningAggregate:
             return
         slots = self._table.find(rows)
         selected = self._events.apply(rows)
-        batch = Batch(slots)
+        batch = SlotBatch(slots)
         columns = {key.name: selected[key.name] for key in self._plan.keys}
         for one, fold in self._folds:
             argument = None if one.argument is None else selected[one.argument]
