@@ -34,7 +34,7 @@ ROLES: Mapping[str, Role] = {
         Role("kmeans", "iterates: centroids down, sums up, until nothing moves"),
     )
 }
-PLAYS: Mapping[str, tuple[Role, ...]] = {name: (role,) for name, role in ROLES.items()} | dict.fromkeys(
+PLAYS: Mapping[str, tuple[Role, ...]] = {name: (ROLES[name],) for name in sorted(ROLES)} | dict.fromkeys(
     ("sale_prediction", FIGURE_1), (ROLES["micro_promotion"], ROLES["product_bundling"], ROLES["sale_prediction"])
 )
 
