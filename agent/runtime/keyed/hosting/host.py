@@ -37,7 +37,8 @@ class _Parked(NamedTuple):
 class Host:
     """Slots of elements with and without keys, and the rows that come for them.
 
-    `owned`: nodes that are here; `open`: those of them that take rows, as they do not while they move.
+    `owned`: nodes that are here; `open`: those of them that take rows, as they do not while they move; `touched`: those
+    that have taken some, or come with their state.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Host:
         self._layout, self._options, self._emitter, self._on_rows = layout, options, emitter, on_rows
         self.owned: Bools = np.zeros(NODES, bool)
         self.open: Bools = np.zeros(NODES, bool)
+        self.touched: Bools = np.zeros(NODES, bool)
         self.positions = Positions(len(layout.routes), len(layout.elements))
         self.streams = Streams()
         self.slots: dict[int, ElementSlot] = {}
@@ -99,6 +101,7 @@ class Host:
             self._park(type_, rows, nodes, is_foreign)
             nodes = np.where(is_foreign, np.int16(NOWHERE), nodes)
         self.is_dirty |= type_.guaranteed
+        self.touched[nodes[nodes != NOWHERE]] = True
         for place, route in enumerate(type_.routes):
             self._to_route(type_, route.index, route.consumers, rows, nodes[place])
         return elsewhere
@@ -233,6 +236,7 @@ class Host:
     def gain(self, nodes: Ints, first_seq: Ints | None = None) -> None:
         """Nodes are here now; those begun anew number what they emit from `first_seq` on."""
         self.owned[nodes] = self.open[nodes] = True
+        self.touched[nodes] = first_seq is not None
         if first_seq is not None:
             for place in self.keyed:
                 self.slots[place].next_seq[nodes] = first_seq

@@ -328,6 +328,7 @@ class Cutter:
                 hold.released = min(hold.released, copy.watermarks[place])
         self._restore_emitted(copy)
         host.gain(nodes)
+        host.touched[nodes] = True
         host.is_dirty = True
 
     def _restore_emitted(self, copy: Copy) -> None:

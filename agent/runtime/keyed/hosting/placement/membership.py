@@ -128,6 +128,7 @@ class NodeMembership:
         for ballot in ballots_of(message):
             node = ballot.node
             if phase == "prepare":
+                self._catch_up(ballot, now)
                 self._say(*self._answer(self._known.prepare(ballot, self._copy(node)), sender))
             elif phase == "accept":
                 owned = bool(self._host.owned[node])
@@ -140,12 +141,26 @@ class NodeMembership:
             else:
                 self._roots.heard(phase, ballot, sender, now)
 
+    def _catch_up(self, ballot: Ballot, now: float) -> None:
+        """Takes the configuration before the one that is asked about, which may make this agent the host."""
+        if (
+            ballot.value is not None
+            and ballot.value.epoch < ballot.epoch
+            and self._known.learn(ballot.node, ballot.value)
+        ):
+            changes, self._changes = self._changes, []
+            self._carry_out(changes, now)
+
     @staticmethod
     def _answer(answer: tuple[str, Ballot], sender: Peer) -> tuple[str, Peer, Ballot]:
         return answer[0], sender, answer[1]
 
     def _copy(self, node: int) -> tuple[int, int]:
-        return (self._known.epoch(node), HOSTING) if self._host.owned[node] else self._store.version(node)
+        """The copy of a node here. A host that has taken nothing yet knows no more than anybody: it may have begun
+        anew."""
+        if not self._host.owned[node]:
+            return self._store.version(node)
+        return self._known.epoch(node), HOSTING if self._host.touched[node] else 0
 
     def _say(self, phase: str, peer: Peer, ballot: Ballot) -> None:
         self._out.setdefault((peer, phase), []).append(ballot)
@@ -315,6 +330,10 @@ class NodeMembership:
 
     def _carry_out(self, changes: list[tuple[int, Configuration | None, Configuration]], now: float) -> None:
         latest = {node: value for node, _, value in changes}
+        for node, before, value in changes:
+            is_conflict = before is not None and before.epoch == value.epoch and value.host != self._me
+            if is_conflict and self._host.owned[node] and self._host.touched[node]:
+                self.lost.add(node)  # two sides had begun it
         lost: list[int] = []
         gone: list[int] = []
         puts: list[int] = []

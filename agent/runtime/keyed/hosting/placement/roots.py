@@ -234,7 +234,11 @@ class Roots:
         if before is None:
             host, is_anew = places.host(node), True
         elif attempt.to is not None:
-            if before.host not in promises or promises[before.host].copy[1] != HOSTING or attempt.to[0] in places.dead:
+            if (
+                before.host not in promises
+                or promises[before.host].copy[0] != before.epoch
+                or attempt.to[0] in places.dead
+            ):
                 return None
             host, is_anew = attempt.to[0], False
         else:
