@@ -163,12 +163,12 @@ class ProcessElements(ElementCall, frozen=True, tag=True):
 class AdvanceElements(ElementCall, frozen=True, tag=True):
     """Calls output of elements for each boundary of `every_s` up to the watermark; answered by `ElementsProcessed`.
 
-    `is_complete`: each boundary is of interest; else the last ones are.
+    `is_bounded`: the input ends, and output is called after events alone.
     """
 
     ticket: Ticket
     watermark_ms: int
-    is_complete: bool = False
+    is_bounded: bool = False
 
 
 class TakeStates(ElementCall, frozen=True, tag=True):

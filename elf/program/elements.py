@@ -103,6 +103,8 @@ class _RunningElement:
         self._alone = self._prototype.new(None, 0, 0, 0) if self._prototype.is_keyless else None
         self._every_ms = 0 if element.every_s is None else round(element.every_s * 1000)
         self._soonest = 0
+        self._fresh: dict[PE, None] = {}
+        """The elements that have had events since output was last called."""
         self._reached_ms: int | None = None
         self._json_keys: set[str] = set()
         self._room = room
@@ -134,6 +136,7 @@ class _RunningElement:
                     )
                     prototype.put(call.states)
                     self._soonest = 0
+                    self._note_fresh()
                     self._answer(call.ticket, [])
                 case calls.DropStates():
                     prototype.drop(call.nodes)
@@ -169,6 +172,8 @@ class _RunningElement:
                 parts += self._packed(range(sent, min(end, rows)), times, None)
                 sent = end
                 parts = self._send(call.ticket, parts, is_last=end >= rows)
+        if self._every_ms:
+            self._fresh.update(dict.fromkeys(elements))
         if self._prototype.changed is not None and self._alone is None:
             self._prototype.changed.update(elements)
         self._answer(call.ticket, parts)
@@ -280,34 +285,74 @@ class _RunningElement:
         return (latest // every + 1) * every
 
     def _advance(self, call: calls.AdvanceElements) -> None:
+        prototype, watermark = self._prototype, call.watermark_ms
+        parts: list[calls.Emission] = []
+        if self._every_ms and call.is_bounded:
+            parts = self._output_after_events(call)
+        elif self._every_ms:
+            watermark, parts = self._output_at_boundaries(call)
+        self._reached_ms = max(watermark, self._reached_ms or watermark)
+        if watermark < OVER_MS:
+            prototype.remove(prototype.expired(watermark))
+        self._answer(call.ticket, parts)
+
+    def _output_at_boundaries(self, call: calls.AdvanceElements) -> tuple[int, list[calls.Emission]]:
+        """Calls output at each boundary up to the watermark; returns how far it has come."""
         prototype, watermark, every = self._prototype, call.watermark_ms, self._every_ms
         parts: list[calls.Emission] = []
         outputs = 0
         is_over = watermark >= OVER_MS
-        while every and prototype.clones and self._next_due() <= min(watermark, OVER_MS - 1):
+        self._fresh.clear()
+        while prototype.clones and self._next_due() <= min(watermark, OVER_MS - 1):
             boundary = self._soonest
-            if not call.is_complete and not is_over and (watermark - boundary) // every >= BOUNDARIES_MAX:
+            if not is_over and (watermark - boundary) // every >= BOUNDARIES_MAX:
                 boundary = (watermark // every - BOUNDARIES_MAX + 1) * every
             if outputs > OUTPUTS_MAX:
-                watermark = boundary - 1
-                break
+                return boundary - 1, parts
             prototype.remove(prototype.expired(boundary))
             due = [one for one in prototype.clones.values() if one._elf_due <= boundary]
             outputs += len(due)
-            self._output(due, boundary, OVER_MS if is_over else boundary + every)
-            parts += self._packed(range(len(due)), [boundary - 1] * len(due), [one._elf_node for one in due])
-            parts = self._send(call.ticket, parts, is_last=False) if len(parts) > 1 else parts
-        self._reached_ms = max(watermark, self._reached_ms or watermark)
-        prototype.remove(prototype.expired(watermark))
-        self._answer(call.ticket, parts)
+            parts = self._output(call.ticket, parts, due, boundary, OVER_MS if is_over else boundary + every)
+        return watermark, parts
+
+    def _output_after_events(self, call: calls.AdvanceElements) -> list[calls.Emission]:
+        """Calls output of elements at the first boundary after their last events, and of all once more when no event
+        comes any more: what is emitted depends on the events alone, not on how time goes on.
+        """
+        clones, every, ttl_ms = self._prototype.clones, self._every_ms, self._prototype.ttl_ms
+        is_over = call.watermark_ms >= OVER_MS
+        by_boundary: dict[int, list[PE]] = {}
+        looked_at: list[PE] = [*clones.values()] if is_over else [*self._fresh]
+        for element in looked_at:
+            boundary = element._elf_due
+            if element._elf_seen >= boundary - every:
+                boundary = (element._elf_seen // every + 1) * every
+            is_expired = ttl_ms is not None and element._elf_seen + ttl_ms <= boundary
+            if boundary <= call.watermark_ms and boundary < OVER_MS:
+                self._fresh.pop(element, None)
+                if not is_expired and clones.get(element._elf_key) is element:
+                    by_boundary.setdefault(boundary, []).append(element)
+        parts: list[calls.Emission] = []
+        for boundary, due in sorted(by_boundary.items()):
+            parts = self._output(call.ticket, parts, due, boundary, OVER_MS if is_over else boundary + every)
+        return parts
+
+    def _note_fresh(self) -> None:
+        """Notes which elements, of those that have come, have had events since output was last called."""
+        every = self._every_ms
+        for element in self._prototype.clones.values() if every else ():
+            if element._elf_seen >= element._elf_due - every:
+                self._fresh[element] = None
 
     def _next_due(self) -> int:
         if not self._soonest:
             self._soonest = min(one._elf_due for one in self._prototype.clones.values())
         return self._soonest
 
-    def _output(self, due: Collection[PE], boundary: int, next_due: int) -> None:
-        """Calls output of elements at a boundary."""
+    def _output(
+        self, ticket: int, parts: list[calls.Emission], due: list[PE], boundary: int, next_due: int
+    ) -> list[calls.Emission]:
+        """Calls output of elements at a boundary; returns what was emitted and not sent yet."""
         mark = self._emitted.append
         self.time_ms, self._soonest = boundary, 0
         for element in due:
@@ -321,6 +366,8 @@ class _RunningElement:
             mark(END)
         if self._prototype.changed is not None:
             self._prototype.changed.update(due)
+        parts += self._packed(range(len(due)), [boundary - 1] * len(due), [one._elf_node for one in due])
+        return self._send(ticket, parts, is_last=False) if len(parts) > 1 else parts
 
     # States.
 

@@ -127,7 +127,7 @@ class KeyedJobs:
         graph = check_elements(elements)
         program = self._program_of(local)
         runtimes = {
-            one.name: self._runtime(one, graph, program, is_complete=job.bounded) for one in graph.graph.elements
+            one.name: self._runtime(one, graph, program, is_bounded=job.bounded) for one in graph.graph.elements
         }
         options = replace(
             self.options,
@@ -152,12 +152,12 @@ class KeyedJobs:
         return ContainedProgram(local, self._programs) if self.run_here is None else ProgramHere(self.run_here)
 
     def _runtime(
-        self, element: Element, graph: CheckedGraph, program: ElementProgram, *, is_complete: bool
+        self, element: Element, graph: CheckedGraph, program: ElementProgram, *, is_bounded: bool
     ) -> ElementRuntime:
         if element.kind == "code":
             first_ticket = graph.index(element.name) << TICKET_BITS
-            return CodeRuntime(element, graph.types, program.call, program.place, first_ticket, is_complete=is_complete)
-        return declared.runtime_of(element, graph.types, self._jobs.ingest.area, ordered=is_complete)
+            return CodeRuntime(element, graph.types, program.call, program.place, first_ticket, is_bounded=is_bounded)
+        return declared.runtime_of(element, graph.types, self._jobs.ingest.area, ordered=is_bounded)
 
     def _compact(self, element: Element) -> Compact:
         return code.compact(element) if element.kind == "code" else declared.compact(element)

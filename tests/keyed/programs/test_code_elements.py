@@ -151,15 +151,15 @@ def output(self): self.emit(Sum(self.key, self.n))
     assert sorted(rows_of(moved.advance("One", 40_000), "Sum")) == [(39_999, "be", 2), (39_999, "to", 1)]
 
 
-@pytest.mark.parametrize("is_complete", [True, False])
-def test_output_is_called_once_more_when_no_event_comes_any_more(is_complete: bool) -> None:
+@pytest.mark.parametrize("is_bounded", [True, False])
+def test_output_is_called_once_more_when_no_event_comes_any_more(is_bounded: bool) -> None:
     source = one("""
 every_s = 10
 n: int = 0
 def process_event(self, event): self.n += event.n
 def output(self): self.emit(Sum(self.key, self.n))
 """)
-    beside = Beside(source, is_complete=is_complete)
+    beside = Beside(source, is_bounded=is_bounded)
     beside.process("One", "Word", [(12_000, "to", 1)], "word")
     beside.advance("One", 25_000)
     beside.process("One", "Word", [(31_000, "be", 2)], "word")
@@ -181,22 +181,40 @@ def output(self): self.emit(Sum(self.key, self.n))
     assert rows_of(there.process("One", "Word", [(4, "be", 1), (5, "to", 1)], "word"), "Sum") == [(4, "be", 3)]
 
 
-def test_a_leap_of_time_calls_output_for_the_last_boundaries_only_unless_all_count() -> None:
-    source = one(
-        "every_s = 1\ndef process_event(self, event): pass\ndef output(self): self.emit(Sum('', self.time_ms))"
-    )
-    for complete, count in ((False, 100), (True, 5000)):
-        beside = Beside(source, is_complete=complete)
-        beside.process("One", "Word", [(0, "to", 1)], "word")
-        boundaries = [boundary for _, _, boundary in rows_of(beside.advance("One", 5_000_000), "Sum")]
-        assert boundaries == [1000 * n for n in range(5001 - count, 5001)]
+EACH_SECOND = """
+every_s = 1
+def process_event(self, event): pass
+def output(self): self.emit(Sum(self.key, self.time_ms))
+"""
+
+
+def test_a_leap_of_time_calls_output_for_the_last_boundaries_only() -> None:
+    beside = Beside(one(EACH_SECOND))
+    beside.process("One", "Word", [(0, "to", 1)], "word")
+    boundaries = [boundary for _, _, boundary in rows_of(beside.advance("One", 5_000_000), "Sum")]
+    assert boundaries == [1000 * n for n in range(4901, 5001)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_in_bounded_input_output_does_not_depend_on_how_time_goes_on(seed: int) -> None:
+    rng = random.Random(seed)
+    rows = [(at, rng.choice("abc"), 1) for at in sorted(rng.randint(0, 100_000) for _ in range(60))]
+    found = []
+    for _ in range(2):
+        beside, emitted = Beside(one(EACH_SECOND), is_bounded=True), []
+        for row in rows:  # time goes on to the second of each event before it comes, and further now and then
+            emitted += rows_of(beside.advance("One", row[0] // 1000 * 1000), "Sum")
+            emitted += rows_of(beside.process("One", "Word", [row], "word"), "Sum")
+        emitted += rows_of(beside.advance("One", 100_000 + rng.randint(0, 10**6)), "Sum")
+        emitted += rows_of(beside.advance("One", 2**62), "Sum")
+        found.append(emitted)
+    assert found[0] == found[1], seed
+    seconds = {(key, at // 1000) for at, key, _ in rows}
+    assert {(key, boundary // 1000 - 1) for _, key, boundary in found[0]} >= seconds, seed
 
 
 def test_many_outputs_take_several_calls_and_are_all_there() -> None:
-    source = one(
-        "every_s = 1\nn: int = 0\ndef process_event(self, event): pass\ndef output(self): self.emit(Sum('', 1))"
-    )
-    beside = Beside(source, is_complete=True)
+    beside = Beside(one(EACH_SECOND))
     beside.process("One", "Word", [(0, str(n), 1) for n in range(30_000)], "word")
     done: list[Emitted] = []
     beside.runtimes["One"].advance(9_000, done.extend)

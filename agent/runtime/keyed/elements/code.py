@@ -92,8 +92,8 @@ class CodeRuntime:
     """The elements of one class on this agent: an `ElementRuntime`.
 
     `call` gives a call to the job's program, in order, and returns whether there is one; `answered` takes its answers.
-    `first_ticket`: tickets are unique among all elements of the job. `is_complete`: the time is told at each boundary
-    of `every_s`, and none may be left out.
+    `first_ticket`: tickets are unique among all elements of the job. `is_bounded`: the input ends; events come by
+    their time, and the time is told before those from a boundary of `every_s` on.
     """
 
     def __init__(
@@ -104,13 +104,13 @@ class CodeRuntime:
         place: Callable[[], ProgramPosition],
         first_ticket: int = 0,
         *,
-        is_complete: bool = False,
+        is_bounded: bool = False,
     ) -> None:
         self._element, self._types, self._call, self._place = element, types, call, place
         self._inputs = {one.type: one for one in element.inputs}
         self._emits = [types[name] for name in element.options.get("emits", []) if name in types]
         self._is_keyless = element.inputs[0].key is None
-        self._is_complete = is_complete or element.ordered
+        self._is_bounded = is_bounded
         self._tickets = first_ticket
         self._queue: deque[_Rows | _Ask] = deque()
         self._sent: deque[_Sent] = deque()
@@ -355,7 +355,7 @@ class CodeRuntime:
         self._call(call)
 
     def _advance(self, watermark_ms: int) -> calls.AdvanceElements:
-        return calls.AdvanceElements(*self._head(), self._ticket(), watermark_ms, self._is_complete)
+        return calls.AdvanceElements(*self._head(), self._ticket(), watermark_ms, self._is_bounded)
 
     def _head(self) -> tuple[ProgramPosition, str]:
         return self._place(), self._element.name
