@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agent.programs.element_graph import Element, ElementInput, EventType
 from agent.runtime.keyed.elements import declared
+from agent.runtime.keyed.elements import join as join_module
 from query import PlanError
 
 SERVE: Fields = [("serve", "string"), ("ad", "integer"), ("user", "integer")]
@@ -163,6 +164,17 @@ def test_a_hot_key_costs_no_more_than_what_it_emits() -> None:
         host.give([Event("Serve", time, ("a", 1, 0)) for time in range(start, start + 5000)])
     assert len(host.emitted) == 20_000
     assert host.runtime.elements == 20_000, "clicks alone wait"
+
+
+def test_pairs_beyond_the_bound_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join_module, "PAIRS_MAX", 10)
+    host = Host(join("all"), TYPES)
+    host.give([Event("Click", 1, ("a", 1, None))] * 4)
+    host.give([Event("Serve", 1, ("a", 1, number)) for number in range(3)])
+    assert len(host.emitted) == 8
+    assert host.runtime.dropped == 4
+    host.give([Event("Serve", 1, ("a", 1, 3))])
+    assert len(host.emitted) == 12
 
 
 def test_many_events_are_compacted_as_they_leave() -> None:
