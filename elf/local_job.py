@@ -14,9 +14,14 @@ from elf.errors import UsageError
 from elf.local import LocalOptions, LocalRun, LocalSource, catalog_of
 from elf.program.code_here import code_here
 from elf.signing.submission import JobFile, contents_of
-from elf.terminal.terminal import printable
+from elf.terminal.terminal import printable, tell
 
 CREATOR = "local"
+
+
+def _log(text: str) -> None:
+    """Shows a line of the job's log."""
+    tell(printable(text))
 
 
 class FileAnalyser:
@@ -60,5 +65,5 @@ class LocalJobRun(LocalRun):
         contents = contents_of(FileAnalyser(catalog, options), job, about.app, CREATOR)[about.app]
         plan = query.Plan.from_wire(contents.functions[0].plan)
         has_code = any(one.kind == "code" for one in about.elements.elements)
-        self._code = partial(code_here, job.source, about.app) if has_code else None
+        self._code = partial(code_here, job.source, about.app, _log) if has_code else None
         self._begin(plan, inputs, catalog, {}, options)

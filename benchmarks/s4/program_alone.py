@@ -48,7 +48,7 @@ def _rate(rows: pl.DataFrame, *, commits: bool) -> float:
     source = program("count_keys", PROGRAMS, DECLARED=False)
     graph = about(load_code(source).kind).elements
     assert graph is not None
-    here = ProgramHere(code_here(source, "count"))
+    here = ProgramHere(code_here(source, "count", print))
     types: dict[str, EventType] = {one.name: one for one in graph.types}
     elements = CodeRuntime(graph.elements[0], types, here.call, here.place)
     updates = 0

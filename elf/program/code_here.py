@@ -25,14 +25,21 @@ class _Here:
         """Marks the end of a call, which is known here."""
 
 
-def code_here(source: bytes, app: str) -> Callable[[bytes], list[bytes]]:
-    """Loads a job's file; returns what carries out a call of its agent, and yields what the code says meanwhile."""
+def code_here(source: bytes, app: str, log: Callable[[str], None]) -> Callable[[bytes], list[bytes]]:
+    """Loads a job's file; returns what carries out a call of its agent, and yields what the code says meanwhile. `log`
+    gets the lines that it writes to the job's log.
+    """
     wire = _Here()
     runner = Runner(wire)
 
     def run(payload: bytes) -> list[bytes]:
         runner(payload)
         said, wire.said = wire.said, []
+        if len(said) > 1:
+            acts = [calls.read_act(one) for one in said[:-1]]  # an answer comes last
+            for act in acts:
+                if isinstance(act, calls.WriteLog):
+                    log(act.text)
         return said
 
     run(calls.encode(calls.LoadCode(ALONE, app, "local", "", source)))

@@ -13,6 +13,7 @@ from beside import COUNT, TAIL, Beside, ProgramFailedError, one, rows_of
 from agent.runtime.keyed.elements.code import compact
 from agent.runtime.keyed.elements.runtime import Emitted
 from elf.program import elements
+from elf.program.code_here import code_here
 
 ALL = list(range(1024))
 
@@ -382,3 +383,9 @@ def test_a_storm_of_new_keys_does_not_fill_the_process(monkeypatch: pytest.Monke
     assert runtime.memory_bytes < 5_000_000
     assert runtime.elements + runtime.evicted == 40_000
     assert {f"w{n}" for n in range(32_000, 40_000)} <= set(beside.states("Count", ALL)["states"]["@key0"])
+
+
+def test_code_that_runs_here_writes_its_lines_too() -> None:
+    lines: list[str] = []
+    code_here(f"print('hello')\n{COUNT}".encode(), "words", lines.append)
+    assert lines == ["hello"]
