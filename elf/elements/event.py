@@ -88,6 +88,10 @@ def _made(kind: type, guaranteed: bool, shed: str) -> type:
     if not isinstance(kind, type):
         raise ElementError(f"elf.event: decorates a class of typed fields, not {str(kind)[:80]!r}")
     name = kind.__name__
+    if kind.__bases__ != (object,):
+        raise ElementError(
+            f"{name}: inherits from {kind.__bases__[0].__name__}: an event has its own fields and methods"
+        )
     fields = _fields(kind)
     names = [field for field, _ in fields]
     check_delivery(name, guaranteed, shed)
