@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import polars as pl
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from agent.runtime.function.spill import SpillArea
 from agent.runtime.keyed.elements import declared
 from agent.runtime.keyed.elements.runtime import DTYPES, ElementRuntime, Emitted, Tables
 from agent.runtime.keyed.logical_nodes import NODES, nodes_of
+from agent.runtime.keyed.seen.key_values import key_columns, state_of_key
 
 Fields = list[tuple[str, FieldType]]
 Row = tuple[Any, ...]
@@ -119,6 +121,13 @@ class Host:
         for part in halves():
             old.drop(part)
         assert not any(table.height for table in answer(lambda done: old.states(range(NODES), done)).values())
+
+    def told_of(self, *key: str) -> Any:
+        """What people are told of an element, by its key as they write it."""
+        columns = key_columns(self.types, self.element, key)
+        tables = answer(lambda done: self.runtime.states([int(nodes_of(columns)[0])], done))
+        told = state_of_key(self.element, columns, tables)
+        return None if told is None else msgspec.json.decode(told)
 
     def _catch_up(self) -> None:
         """Tells the new runtime the time of its host: nothing is emitted again."""

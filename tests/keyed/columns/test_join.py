@@ -202,11 +202,9 @@ def test_the_oldest_are_evicted_where_there_is_no_room_and_counted() -> None:
 def test_the_state_of_a_key_is_told() -> None:
     host = Host(join(), TYPES)
     host.give([Event("Serve", 5, ("a", 1, 7))])
-    assert host.runtime.state_of(["a", 1]) == {
-        "left": [{"@time": 5, "serve": "a", "ad": 1, "user": 7}],
-        "right": [],
-    }
-    assert host.runtime.state_of(["b", 1]) is None
+    told = host.told_of("a", "1")
+    assert told == {"left": [{"@id": 0, "@time": 5, "serve": "a", "ad": 1, "user": 7}]}
+    assert host.told_of("b", "1") is None
 
 
 @pytest.mark.parametrize(

@@ -135,11 +135,9 @@ def test_the_least_recent_are_evicted_where_there_is_no_room() -> None:
 
 def test_the_state_of_a_key_is_told() -> None:
     host = Host(aggregate("COUNT(*) AS c", FIELDS, ["word"]), types_of())
-    host.give([Event("Event", 7, ("a", 1, None, None))])
-    state = host.runtime.state_of(["a"])
-    assert state is not None
-    assert (state["word"], state["@seen"], state["a0.n"]) == ("a", 7, 1)
-    assert host.runtime.state_of(["b"]) is None
+    host.give([Event("Event", 7, ("a", 1, None, None)), Event("Event", 8, ("b", 1, None, None))])
+    assert host.told_of("a") == {"states": [{"word": "a", "@seen": 7, "a0.n": 1}]}
+    assert host.told_of("c") is None
 
 
 def test_without_a_guarantee_no_changes_are_kept() -> None:

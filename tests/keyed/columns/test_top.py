@@ -101,8 +101,9 @@ def test_names_past_their_time_to_live_leave_the_list_and_are_counted() -> None:
     host.advance(5000)
     assert [row[2:] for row in host.emitted] == [(1, "old", 9.0), (1, "young", 1.0), (1, "young", 2.0)]
     assert host.runtime.evicted == 1
-    assert host.runtime.state_of([1]) == {"young": 2.0}
-    assert host.runtime.state_of([2]) is None
+    told = host.told_of("1")
+    assert [(row["word"], row["value"]) for row in told["states"]] == [("young", 2.0)]
+    assert host.told_of("2") is None
 
 
 def test_the_least_recent_are_evicted_where_there_is_no_room() -> None:

@@ -154,11 +154,16 @@ def test_evicted_panes_are_counted_and_stay_out_after_a_failure() -> None:
 
 def test_the_state_of_a_key_is_told_by_pane() -> None:
     host = Host(aggregate(VALUE, FIELDS, ["query", "ad"], WINDOW), TYPES)
-    host.give([Event("Event", 1000, ("a", 1.0, 1)), Event("Event", 6000, ("a", 1.0, 0))])
-    state = host.runtime.state_of(["a", 1.0])
-    assert state is not None
-    assert [panes["COUNT(*)"] for panes in state.values()] == [1, 1]
-    assert host.runtime.state_of(["b", 1.0]) is None
+    host.give(
+        [Event("Event", 1000, ("a", 1.0, 1)), Event("Event", 6000, ("a", 1.0, 0)), Event("Event", 1, ("b", 1.0, 0))]
+    )
+    assert host.told_of("a", "1") == {
+        "states": [
+            {"query": "a", "ad": 1.0, "@pane": pane, "COUNT(*)": 1, "AVG(clicked)": ctr, "MAX(query)": "a"}
+            for pane, ctr in ((0, 1.0), (5000, 0.0))
+        ]
+    }
+    assert host.told_of("c", "1") is None
 
 
 @pytest.mark.parametrize("window", ["SESSION 10 SECONDS", "20 SECONDS EMIT CHANGES"])

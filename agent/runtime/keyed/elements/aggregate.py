@@ -24,7 +24,7 @@ from agent.runtime.keyed.logical_nodes import NODES, nodes_of
 
 STATES, ENDS = "states", "ends"
 """The tables: states by pane and key, and up to where the windows of each logical node have been emitted."""
-COMPLETE = "@complete"
+COMPLETE, PANE = "@complete", "@pane"
 _NEVER, _ALWAYS = -(2**62), 2**62
 _PENDING_ROWS = 1 << 17
 _INSERTED_ROWS = 1 << 15
@@ -85,6 +85,21 @@ def compact_windows(element: Element) -> Compact:
         return windows.compact(frames)
 
     return compact
+
+
+def shown_panes(element: Element, tables: Tables) -> Tables:
+    """The tables of a windowed aggregate as people read them: the results of each key by pane, under the names of the
+    key's fields."""
+    windows, states = Windows(element), tables[STATES].filter(~pl.col(GONE))
+    results = windows.layout.lower(states.select(windows.layout.schema.names()))
+    names = {"pane": PANE, **windows.function.texts}
+    names |= {key.name: str(getattr(key.expression, "name", key.name)) for key in windows.function.plan.keys}
+    keys = [pl.col(key.name).cast(DTYPES[key.type]) for key in windows.function.plan.keys]
+    wide = [name for name, dtype in results.schema.items() if dtype == pl.Int128]
+    results = (
+        results.with_columns(*keys, pl.col(wide).cast(pl.Int64, strict=False)) if wide else results.with_columns(keys)
+    )
+    return {STATES: results.rename(names).with_columns(states[NODE])}
 
 
 class WindowedAggregate:
@@ -224,19 +239,6 @@ class WindowedAggregate:
         """Number of groups of all panes."""
         return self._store.groups
 
-    def state_of(self, key: Sequence[object]) -> dict[str, object] | None:
-        """The results of one key in the panes that are kept, as people read them; None where there is nothing."""
-        found: dict[str, object] = {}
-        keys = [one.name for one in self._windows.function.plan.keys]
-        for frame in self._store.flush():
-            lowered = self._windows.layout.lower(frame)
-            same = [pl.col(name).cast(pl.String).eq_missing(text_of(one)) for name, one in zip(keys, key, strict=True)]
-            for row in lowered.filter(*same).iter_rows(named=True) if same else lowered.iter_rows(named=True):
-                found[query.format_timestamp(row["pane"]) or ""] = {
-                    text: row[name] for name, text in self._windows.function.texts.items()
-                }
-        return found or None
-
     def _finished(self, consolidator: cbt.Consolidator, newest: int) -> Iterator[cbt.CompleteWindow]:
         """The windows that panes before a time complete."""
         for pane in sorted(self._store.panes):
@@ -319,13 +321,6 @@ class WindowedAggregate:
 
     def _ends(self, nodes: npt.NDArray[np.intp]) -> pl.DataFrame:
         return pl.DataFrame([pl.Series(NODE, nodes.astype(np.uint16)), pl.Series(COMPLETE, self._complete[nodes])])
-
-
-def text_of(value: object) -> str | None:
-    """A value of a key as states have it, as text."""
-    value = int(value) if isinstance(value, float) and value.is_integer() else value
-    (text,) = pl.Series([value]).cast(pl.String).to_list()
-    return None if text is None else str(text)
 
 
 class GroupStore:

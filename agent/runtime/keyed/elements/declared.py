@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from agent.programs.element_graph import Element, EventType
 from agent.runtime.function.spill import SpillArea
-from agent.runtime.keyed.elements.aggregate import WindowedAggregate, compact_windows
+from agent.runtime.keyed.elements.aggregate import STATES, WindowedAggregate, compact_windows, shown_panes
 from agent.runtime.keyed.elements.join import JoinRuntime, compact_join
 from agent.runtime.keyed.elements.outputs import (
     event_type,
@@ -17,7 +17,7 @@ from agent.runtime.keyed.elements.outputs import (
     refusal,
 )
 from agent.runtime.keyed.elements.running import RunningAggregate
-from agent.runtime.keyed.elements.runtime import Compact, ElementRuntime
+from agent.runtime.keyed.elements.runtime import Compact, ElementRuntime, Tables
 from agent.runtime.keyed.elements.slots import latest_only
 from agent.runtime.keyed.elements.top import TopRuntime, compact_top
 from query import Plan
@@ -76,6 +76,12 @@ def compact(element: Element) -> Compact:
         return compact_join
     keys = element.inputs[0].key or []
     return lambda _table, frames: latest_only(keys)(frames)
+
+
+def shown(element: Element, tables: Tables) -> Tables:
+    """The tables of a declared element's states as people read them."""
+    is_windowed = STATES in tables and "pane" in tables[STATES].columns and element.kind == "aggregate"
+    return shown_panes(element, tables) if is_windowed else tables
 
 
 def _check_aggregate(element: Element, types: Mapping[str, EventType]) -> None:

@@ -6,7 +6,7 @@ does not matter how events are cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import polars as pl
@@ -171,15 +171,6 @@ class JoinRuntime:
     def elements(self) -> int:
         """Number of events that wait."""
         return sum(store.live for store in self._stores.values())
-
-    def state_of(self, key: Sequence[object]) -> dict[str, object] | None:
-        """The events of one key that wait, as people read them; None where there are none."""
-        found: dict[str, object] = {}
-        for side, store in self._stores.items():
-            rows = store.rows(np.flatnonzero(store.array("is live")))
-            same = [pl.col(name) == pl.lit(one) for name, one in zip(self._names[side], key, strict=True)]
-            found[side] = rows.filter(*same).drop(NODE).rows(named=True)
-        return found if any(found.values()) else None
 
     def _bound(self, side: str) -> int:
         """The time before which events of a side are gone."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-import numpy as np
 import polars as pl
 
 import query
@@ -90,11 +89,6 @@ class RunningAggregate:
     @property
     def elements(self) -> int:
         return self._table.count
-
-    def state_of(self, key: Sequence[object]) -> dict[str, object] | None:
-        """The state of one key, as people read it; None where there is no such element."""
-        slot = self._table.slot_of(key)
-        return None if slot is None else self._table.frame(np.array([slot])).drop("@gone").row(0, named=True)
 
 
 class ShownFields:

@@ -64,12 +64,6 @@ class SlotTable:
             slots[missing] = self._look_up(hashes[missing], checks[missing])
         return slots
 
-    def slot_of(self, key: Sequence[object]) -> int | None:
-        """The slot of one key; None where there is none."""
-        rows = pl.DataFrame([key], schema=self._schema, orient="row", strict=False) if key else pl.DataFrame(height=1)
-        (slot,) = self._look_up(*self._identities(rows))
-        return None if slot < 0 else int(slot)
-
     def touch(self, slots: Rows, times: Values) -> None:
         """Notes that the elements of some slots have had events at these times."""
         self._arrays[SEEN][slots] = times

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -141,13 +141,6 @@ class TopRuntime:
     def elements(self) -> int:
         """Number of names, of all keys."""
         return self._table.count
-
-    def state_of(self, key: Sequence[object]) -> dict[str, object] | None:
-        """The list of one key as it stands, as people read it; None where there is none."""
-        same = [pl.col(name).eq_missing(pl.lit(one)) for name, one in zip(self._key, key, strict=True)]
-        frame = self._all()
-        rows = self._greatest(frame.filter(*same) if same else frame)
-        return {str(name): value for name, value in rows.select(self._of, self._by).rows()} or None
 
     def _all(self) -> pl.DataFrame:
         table, count = self._table, self._table.count

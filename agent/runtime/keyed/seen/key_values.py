@@ -10,6 +10,7 @@ import polars as pl
 
 import query
 from agent.programs.element_graph import Element, ElementInput, EventType, FieldType
+from agent.runtime.keyed.elements import declared
 from agent.runtime.keyed.elements.code import KEY, state_of
 from agent.runtime.keyed.elements.runtime import DTYPES, NODE, Tables
 from agent.runtime.keyed.elements.slots import GONE
@@ -94,7 +95,7 @@ def state_of_key(element: Element, key: Sequence[pl.Series], tables: Tables) -> 
     is_constant = getattr(keyed_input(element), "constant", None) is not None
     found = {
         name: rows
-        for name, table in tables.items()
+        for name, table in declared.shown(element, tables).items()
         if (rows := _rows(table if is_constant else _of_key(element, key, table)))
     }
     return msgspec.json.encode(found) if found else None
