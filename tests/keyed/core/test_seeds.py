@@ -68,6 +68,7 @@ def live(seed: int, *, guaranteed: bool) -> None:
         disturb(fleet, pick, sources)
         fleet.run(pick.uniform(0.05, 3.5))
         fleet.remove_left()
+    fleet.run(4)  # until the last one is missed
     fleet.settle(90)
     check(fleet, {"S": inserted})
 

@@ -67,10 +67,22 @@ class Configurations:
         known = self._known[node]
         return 0 if known is None else known.epoch
 
-    def fence(self, node: int) -> int:
-        """The epoch below which a node's host is none any more: one accepted here counts."""
+    def has_voted(self, node: int) -> bool:
+        """Whether this agent has voted for a configuration that is not known to be in force."""
         vote = self._votes.get(node)
-        return max(self.epoch(node), vote.epoch if vote is not None and vote.accepted else 0)
+        return vote is not None and vote.accepted > 0
+
+    def fence(self, node: int, host: Peer) -> int:
+        """The epoch for which this agent has voted, so that of a host in one before nothing may be held until it is
+        known what is in force; 0 where that host stays in it."""
+        vote = self._votes.get(node)
+        is_other = vote is not None and vote.value is not None and vote.value.host != host
+        return vote.epoch if vote is not None and is_other and vote.accepted else 0
+
+    def is_host(self, node: int, host: Peer, epoch: int) -> bool:
+        """Whether what a host has committed in an epoch counts: nobody else has been the host since."""
+        known = self._known[node]
+        return known is None or known.epoch <= epoch or known.host == host
 
     def learn(self, node: int, value: Configuration | None) -> bool:
         """Takes a configuration that is in force; False if a newer one is known. Of two in one epoch, which only begins

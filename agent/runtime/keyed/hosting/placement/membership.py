@@ -257,12 +257,13 @@ class NodeMembership:
             return True
         accepted = np.zeros(NODES, bool)
         for node, epoch in zip(record.nodes.tolist(), record.epochs.tolist(), strict=True):
-            if self._known.epoch(node) > epoch or self._host.owned[node]:
-                self._say("chosen", sender, Ballot(node, self._known.epoch(node), 0, self._known[node]))
-            elif self._known.fence(node) > epoch:
+            if self._known.fence(node, sender) > epoch:
                 return False
-            else:
+            is_old = self._store.version(node)[0] > epoch or self._host.owned[node]
+            if self._known.is_host(node, sender, epoch) and not is_old:
                 accepted[node] = True
+            else:
+                self._say("chosen", sender, Ballot(node, self._known.epoch(node), 0, self._known[node]))
         self._flush(now)
         self._store.take(record, accepted)
         self._records[sender] = session, upto + 1
@@ -301,7 +302,7 @@ class NodeMembership:
 
     def _thaw(self, now: float) -> None:
         for node, since in list(self._frozen.items()):
-            is_voted = self._known.fence(node) > self._known.epoch(node)
+            is_voted = self._known.has_voted(node)
             if not self._host.owned[node]:
                 del self._frozen[node]
             elif now >= since + FROZEN_S and not is_voted:
