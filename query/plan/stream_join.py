@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from query.plan.plan import Plan
+from query.plan.wire import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,15 +42,23 @@ class StreamJoin:
 
 def stream_join(plan: Plan) -> StreamJoin | None:
     """The join that the elements of a plan are, as the planner makes it; None for other elements, and for none."""
-    elements = plan.elements
-    if elements is None or [one["kind"] for one in elements["elements"]] != ["join"]:
+    if plan.elements is None:
+        return None
+    try:
+        return _read(plan.elements, plan.stream)
+    except (KeyError, TypeError, ValueError, PlanError):
+        return None
+
+
+def _read(elements: Mapping[str, Any], stream: str) -> StreamJoin | None:
+    if [one["kind"] for one in elements["elements"]] != ["join"]:
         return None
     (element,) = elements["elements"]
     options = element["options"]
     sources = {one["type"]: one for one in elements["sources"]}
     types = {one["name"]: _fields(one) for one in elements["types"]}
     sides = [_side(read, sources, types) for read in element["inputs"] if read["type"] in sources]
-    if options.get("mode") != "all" or len(sides) != 2 or element["output"] != plan.stream:
+    if options.get("mode") != "all" or len(sides) != 2 or element["output"] != stream:
         return None
     left, right = sides
     return StreamJoin(left, right, options["within_ms"], options["outer"], types[element["output"]])

@@ -60,7 +60,7 @@ class HostedJob:
             self.core,
             ingest,
             bounded=options.bounded,
-            grace_ms=job.grace_ms,
+            grace_ms=_grace_ms(local, job),
             since_ms=job.since_ms,
             until_ms=job.until_ms,
             on_rows=self._take,
@@ -169,3 +169,9 @@ class HostedJob:
         self._members = (members, master)
         self.core.members(members, master, now)
         return True
+
+
+def _grace_ms(local: LocalJob, job: Submit) -> int:
+    """The time for which sources wait for late events: the query's own, or the job's."""
+    windowing = None if local.versions is None else local.versions.newest.function.plan.windowing
+    return job.grace_ms if windowing is None or windowing.grace_ms is None else windowing.grace_ms

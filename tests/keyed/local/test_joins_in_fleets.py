@@ -31,6 +31,7 @@ APP = app_id("ctr", b"")
 class World:
     """Two servers with serves, one with clicks, and one without any log; and what the logs hold."""
 
+    text: str = TEXT
     fleet: Fleet = field(default_factory=lambda: Fleet(2, streams=SERVES))
     serves: list = field(default_factory=list)
     clicks: list = field(default_factory=list)
@@ -38,8 +39,8 @@ class World:
     def __post_init__(self):
         self.fleet.add("clicks-1", streams=CLICKS)
         self.fleet.add("idle-1", streams={})
-        plan = query.analyze(query.parse(TEXT), OPEN)
-        job = Submit(APP, "ctr", plan.stream, plan.to_wire(), TEXT, bounded=False)
+        plan = query.analyze(query.parse(self.text), OPEN)
+        job = Submit(APP, "ctr", plan.stream, plan.to_wire(), self.text, bounded=False, grace_ms=0)
         client_of(self.fleet.agents[0]).submit(job, self.fleet.now, self.fleet.wall_ms)
         self.fleet.settle()
         self.fleet.wait_long(4.0)
@@ -102,6 +103,32 @@ def test_pairs_of_logs_on_different_agents_meet_in_their_windows():
     world.let_run(12.0)
     assert world.expected() == world.published()
     assert len(world.published()) >= 6
+
+
+def test_sources_wait_for_late_events_as_long_as_the_query_says():
+    for grace, clicked in ((" GRACE 3 SECONDS", 1), ("", 0)):
+        world = World(TEXT + grace)
+        now_ms = world.fleet.wall_ms
+        world.write("agent-0", "serves", [{"@time": now_ms, "serve": "s1", "ad": "a", "place": "top"}])
+        world.let_run(2.5)
+        world.write("clicks-1", "clicks", [{"@time": now_ms, "serve": "s1", "ad": "a", "price": 3}])
+        world.let_run(10.0)
+        ((n, found, _),) = world.published().values()
+        assert (n, found) == (1, clicked)
+
+
+def test_a_host_that_leaves_hands_over_the_events_that_wait():
+    world, chosen = World(), random.Random(6)
+    world.traffic(chosen, 3)
+    leaving = next(one for one in world.fleet.agents if one.name == "idle-1")
+    assert leaving.keyed.get(APP).statistics()["hosted"] > 0
+    leaving.drain.begin(world.fleet.now)
+    world.traffic(chosen, 3)
+    assert leaving.drain.is_complete
+    leaving.node.leave(world.fleet.now)
+    world.fleet.agents.remove(leaving)
+    world.let_run(12.0)
+    assert world.expected() == world.published()
 
 
 @pytest.mark.slow
