@@ -38,6 +38,8 @@ FROZEN_S = 8.0
 """Time after which a node that was to move takes rows again, where nothing has come of it."""
 TELL_S = 5.0
 """Time after which roots are told again of the nodes here."""
+DENY_S = 1.0
+"""Time between messages that say that this agent is not the host that it should be."""
 LOAD_S = 0.5
 HELD_BACK_MAX = 64
 """Records of one host that wait for a decision."""
@@ -81,7 +83,7 @@ class NodeMembership:
         self._is_leaving = False
         self._told_load: tuple[int, bool] | None = None
         self._load_at = -LOAD_S
-        self._tell_at = 0.0
+        self._tell_at = self._deny_at = 0.0
         self._has_unguaranteed = len(layout.guaranteed) < len(layout.keyed)
         self.lost: set[int] = set()
         self.refused = 0
@@ -344,8 +346,8 @@ class NodeMembership:
             if value.host != self._me:
                 if self._host.owned[node]:
                     gone.append(node)
-                if self._me not in value.members:
-                    lost.append(node)
+                if self._me not in value.members and self._store.version(node)[0] < value.epoch:
+                    lost.append(node)  # a copy of this epoch was made to be hosted here in the next
             elif self._host.owned[node]:
                 stays.append(node)
             elif value.is_anew:
@@ -460,7 +462,20 @@ class NodeMembership:
         if now >= self._tell_at:
             self._tell_at = now + TELL_S
             self._tell_roots()
+        if now >= self._deny_at:
+            self._deny_at = now + DENY_S
+            self._deny(now)
         self._flush(now)
+
+    def _deny(self, now: float) -> None:
+        """Tells roots that this agent cannot be the host of nodes: it has no copy of their state."""
+        denied: dict[Peer, list[tuple[int, int]]] = {}
+        for node, known in self._known.all():
+            if known.host == self._me and not self._host.owned[node]:
+                denied.setdefault(self._places.root(node), []).append((node, known.epoch))
+        for root, nodes in denied.items():
+            message = FindHosts(self.app_id, self._me, [node for node, _ in nodes], [epoch for _, epoch in nodes])
+            self._send(root, message, now)
 
     def _tell_roots(self) -> None:
         for node, known in self._known.all():

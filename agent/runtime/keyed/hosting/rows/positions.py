@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
-from agent.runtime.keyed.hosting.options import Ints
+from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.logical_nodes import NODES
 
 CHANNELS_MAX = 1 << 14
@@ -73,13 +73,9 @@ class Positions:
         if ((channels < 0) | (channels < self._elements * NODES)).all() and (nodes >= 0).all():
             found = self._routes[route]
             lines = found.lines(channels)
-            is_new = seqs > found.table[lines, nodes]
-            if is_new.all():
-                np.maximum.at(found.table, (lines, nodes), seqs)
-                places = np.arange(len(seqs))
-            else:
-                places = np.flatnonzero(is_new)
-                np.maximum.at(found.table, (lines[places], nodes[places]), seqs[places])
+            is_new = (seqs > found.table[lines, nodes]) & _ascends(lines, nodes, seqs)
+            places = np.flatnonzero(is_new)
+            np.maximum.at(found.table, (lines[places], nodes[places]), seqs[places])
             self._note(route, nodes[places], channels[places], seqs[places])
             return places
         raise TooManyChannelsError
@@ -129,3 +125,15 @@ def compact_positions(frames: list[pl.DataFrame]) -> pl.DataFrame:
     if not frames:
         return SCHEMA.to_frame()
     return pl.concat(frames).group_by(ROUTE, NODE, SOURCE).agg(pl.col(SEQ).max())
+
+
+def _ascends(lines: Ints, nodes: Ints, seqs: Ints) -> Bools:
+    """Whether each row has a higher number than those before it of its channel and node: what an agent sends again may
+    come twice in one batch."""
+    key = lines.astype(np.int64) * NODES + nodes
+    order = np.argsort(key, kind="stable")
+    same = key[order][1:] == key[order][:-1]
+    if (np.diff(seqs[order])[same] > 0).all():
+        return np.ones(len(seqs), bool)
+    before = pl.col(SEQ).cum_max().shift(1).over("key").fill_null(-1)
+    return pl.DataFrame({"key": key, SEQ: seqs}).select(pl.col(SEQ) > before).to_series().to_numpy()
