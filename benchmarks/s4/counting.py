@@ -10,7 +10,7 @@ from benchmarks.race import BenchmarkError, Contender, Outcome, race
 from benchmarks.report import Comparison
 from benchmarks.rivals.keys import KEYS, write_keys
 
-from .counting_elf import LEVEL
+from .counting_agents import LEVEL
 from .graphs import CODE, DECLARED
 from .lines import beside
 
@@ -82,7 +82,7 @@ def run_spark(events: int, batches: Sequence[int], with_targets: bool) -> list[C
 
 
 def _elf(kind: str) -> Contender:
-    return Contender(f"ELF, {NAMES[kind]}", "benchmarks.s4.counting_elf", own_python, arguments=(kind,))
+    return Contender(f"ELF, {NAMES[kind]}", "benchmarks.s4.counting_agents", own_python, arguments=(kind,))
 
 
 def _raced(

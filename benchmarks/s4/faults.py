@@ -24,9 +24,9 @@ from benchmarks.report import Comparison
 from elf.client import ClientError
 from elf.demo.agents.agents import AgentFleet
 
+from .graphs import PROGRAMS
 from .lines import at_most
 
-PROGRAMS = Path(__file__).parent / "programs"
 APP = "pauses"
 RATE = 2_000.0
 """Log lines a second, of all logs that are written."""

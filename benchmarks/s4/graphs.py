@@ -1,28 +1,40 @@
 """Graphs of elements for cores without agents: what submission makes of a job's file."""
 
+from pathlib import Path
+
 import msgspec
+from msgspec.structs import replace
 
 import query
 from agent.programs.element_graph import Element, ElementGraph, ElementInput, ElementSource, EventType
 from agent.runtime.keyed.graph import CheckedGraph
+from benchmarks.jobs.fleets import program
+from elf.program.code import about, load_code
 
 DECLARED, CODE = "declared", "code"
-HIT, COUNTED = "Hit", "Counted"
+HIT, COUNTED, UPDATE = "Hit", "Counted", "Update"
+PROGRAMS = Path(__file__).parent / "programs"
 SERVE, CLICK, SEEN, RATE = "Serve", "Click", "Seen", "Rate"
 WITHIN_MS = 1_800_000
 RUNNING = "SELECT key, COUNT(*) AS n FROM Hit GROUP BY key"
 
 
+def count_program() -> bytes:
+    """The code of the job that counts hits by key in Python."""
+    return program("count_keys", PROGRAMS, DECLARED=False)
+
+
 def counting(kind: str, *, guaranteed: bool) -> CheckedGraph:
     """A count of hits by key, with a row for each, `declared` or in `code`."""
+    if kind == CODE:
+        elements = about(load_code(count_program()).kind).elements
+        assert elements is not None
+        types = [replace(one, guaranteed=guaranteed) for one in elements.types]
+        return CheckedGraph.of(msgspec.to_builtins(replace(elements, types=types)))
     hit = EventType(HIT, [("key", "string")], guaranteed)
     counted = EventType(COUNTED, [("key", "string"), ("n", "integer")], guaranteed)
-    inputs = [ElementInput(HIT, ["key"])]
-    if kind == DECLARED:
-        options = {"value": "COUNT(*) AS n", "plan": plan_of(RUNNING, hit)}
-        element = Element(COUNTED, "aggregate", inputs, COUNTED, options=options)
-    else:
-        element = Element("Count", "code", inputs, options={"emits": [COUNTED]})
+    options = {"value": "COUNT(*) AS n", "plan": plan_of(RUNNING, hit)}
+    element = Element(COUNTED, "aggregate", [ElementInput(HIT, ["key"])], COUNTED, options=options)
     return checked([("SELECT key FROM hits", hit)], [hit, counted], [element])
 
 

@@ -15,9 +15,9 @@ from benchmarks.race import BenchmarkError
 from benchmarks.report import Comparison
 from elf.demo.agents.agents import AgentFleet
 
+from .graphs import PROGRAMS
 from .lines import beside
 
-PROGRAMS = Path(__file__).parent / "programs"
 TREE, GUARANTEED, PLAIN = "the tree's GROUP BY", "guaranteed", "not guaranteed"
 QUERY = f"SELECT product, COUNT(*) AS n FROM {LIVE} GROUP BY product WINDOWING 1 SECOND"
 TARGET_LOGS, TARGET_GUARANTEED = 0.75, 0.6

@@ -10,9 +10,9 @@ from benchmarks.contender import Answer
 from benchmarks.rivals.keys import read_keys, write_keys
 from benchmarks.s4 import shedding
 from benchmarks.s4.clicks import error_of, rates, traffic_of
-from benchmarks.s4.counting_elf import CountingRun, truth_of
+from benchmarks.s4.counting_simulated import CountingRun, truth_of
 from benchmarks.s4.figures import FULL, QUICK
-from benchmarks.s4.graphs import DECLARED
+from benchmarks.s4.graphs import CODE, DECLARED
 
 
 def test_keys_are_dealt_to_all_and_the_same_each_time(tmp_path: Path) -> None:
@@ -44,10 +44,10 @@ def test_every_figure_has_a_name_of_its_own_and_quick_ones_are_among_them() -> N
     assert {figure.name for figure in QUICK} <= set(names)
 
 
-def test_simulated_hosts_count_right_whether_events_are_guaranteed_or_not() -> None:
+def test_simulated_hosts_count_right_declared_and_in_code_whether_guaranteed_or_not() -> None:
     shares = [pl.Series("key", [f"key-{number % 700}" for number in range(first, first + 3_000)]) for first in (0, 99)]
-    for guaranteed in (False, True):
-        run = CountingRun(shares, DECLARED, guaranteed=guaranteed, measured=True)
+    for kind, guaranteed in ((DECLARED, False), (DECLARED, True), (CODE, False), (CODE, True)):
+        run = CountingRun(shares, kind, guaranteed=guaranteed, measured=True)
         run.run()
         assert Answer(run.rows, run.total, 0) == truth_of(shares)
 

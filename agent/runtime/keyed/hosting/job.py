@@ -382,8 +382,7 @@ class KeyedJob:
                     "elements": slot.runtime.elements,
                     "events": slot.events,
                     "emitted": slot.emitted,
-                    "queue": slot.queued,
-                    "evicted": getattr(slot.runtime, "evicted", 0),
+                    "queued": slot.queued,
                     "memory_bytes": slot.runtime.memory_bytes,
                 }
             )
@@ -397,10 +396,6 @@ class KeyedJob:
         self._host.slots[place].states([node], done)
         self._settle(self._now)
         return True
-
-    def epoch_of(self, node: int) -> int:
-        """The epoch of a logical node as this agent knows it, 0 before the first."""
-        return self._membership.epoch(node)
 
     def host_of(self, node: int) -> Peer | None:
         """The host of a logical node, if it is known here."""

@@ -431,10 +431,6 @@ class NodeMembership:
         self._load_at = now - LOAD_S
         self._roots.review_soon()
 
-    def epoch(self, node: int) -> int:
-        """The epoch of a logical node, 0 before the first."""
-        return self._known.epoch(node)
-
     @property
     def has_left(self) -> bool:
         """Whether nothing is left here."""
