@@ -17,6 +17,8 @@ Examples:
   elf demo
   elf demo --seconds 90 --keep shop-logs
   elf demo figure1
+  elf demo top-words
+  elf demo ctr
 """
 
 
@@ -34,11 +36,16 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
 
     With JOB, one of the jobs written in Python that come with ELF runs on the agents instead: micro_promotion,
     product_bundling, sale_prediction, spam_campaign or kmeans; or figure1, the three jobs of the paper's Figure 1, one
-    of which asks the other two. opo finds, within a minute or so, how prominent visitors like an offer best, by trying
-    it out on them. In the end all results are compared with the servers' logs, counted anew: the exit code is 1 if they
-    differ.
+    of which asks the other two. In the end all results are compared with the servers' logs, counted anew: the exit code
+    is 1 if they differ.
+
+    opo finds, within a minute or so, how prominent visitors like an offer best, by trying it out on them. top-words and
+    ctr are jobs with keyed elements, over logs that are written as you watch: one agent that hosts elements is killed,
+    and the results go on. For ctr the agents' clocks run 600 times as fast, so that an hour passes in 6 seconds.
     """
     from elf.demo import DemoError  # only here: other commands load none of this
+    from elf.demo.elements.element_plays import ELEMENT_PLAYS, element_play
+    from elf.demo.elements.element_show import show_elements
     from elf.demo.interruption import orderly_end
     from elf.demo.jobs.job_plays import PLAYS, play
     from elf.demo.jobs.job_show import show_jobs
@@ -47,12 +54,16 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
     from elf.terminal.console import open_console
 
     roles = play(job) if job is not None else None
-    if job not in (None, TUNING) and roles is None:
-        raise UsageError(f"{printable(job or '')}: there is no such demo; there are {', '.join([*PLAYS, TUNING])}")
+    elements = element_play(job) if job is not None else None
+    if job not in (None, TUNING) and roles is None and elements is None:
+        every = ", ".join((*PLAYS, *ELEMENT_PLAYS, TUNING))
+        raise UsageError(f"{printable(job or '')}: there is no such demo; there are {every}")
     try:
         with orderly_end():
             if job == TUNING:
                 show_tuning(open_console(sys.stdout), seconds, keep)
+            elif elements is not None:
+                show_elements(open_console(sys.stdout), elements, seconds, keep)
             elif roles is None:
                 show(open_console(sys.stdout), seconds, keep)
             else:

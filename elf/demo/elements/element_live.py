@@ -1,0 +1,145 @@
+"""The live part of the demo of keyed elements: logs are written, results come, a host is killed.
+
+A trio shell around `ElementBoard`. Windows come over the control socket of one agent, the figures of hosts over it too.
+"""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import trio
+
+import elf
+from agent.control.messages import Acknowledged, Elements, Ended
+from elf.client import AsyncClient, AsyncJob, ClientError, Result
+from elf.demo.agents.agents import AgentFleet
+from elf.demo.elements.element_board import ElementBoard
+from elf.demo.elements.log_writing import LogWriter
+from elf.demo.errors import DemoError
+from elf.demo.story.live import everyone
+from elf.demo.story.screen import Screen
+
+DRAW_S = 0.2
+LOOK_S = 1.0
+KILL_AT = 0.45
+"""The part of the time after which a host is killed."""
+_ANSWER_TIMEOUT_S = 20.0
+_SETTLED_S = 3.0
+"""Time without another result after which the last one has come."""
+
+
+@dataclass(slots=True)
+class ElementPerformance:
+    """One run; `windows` has its results. `run` raises DemoError, ClientError, or any error of the screen."""
+
+    fleet: AgentFleet
+    board: ElementBoard
+    screen: Screen
+    writer: LogWriter
+    app_id: str
+    bundle: bytes
+    windows: list[Result] = field(default_factory=list)
+    killed: str = ""
+    _began: float = 0.0
+    _heard_at: float = 0.0
+    _master: str = ""
+
+    async def run(self) -> None:
+        """Runs until the last result has come."""
+        self._began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._redraw)
+            await nursery.start(self._perform)
+            nursery.start_soon(self._look)
+            self._happened("the servers begin to log")
+            with self.writer:
+                await trio.sleep(KILL_AT * self.board.seconds)
+                await self._kill()
+                await trio.sleep((1 - KILL_AT) * self.board.seconds)
+            self._happened("the servers have stopped; the last results come")
+            await trio.sleep(self.board.play.tail_s)
+            with trio.move_on_after(5 * self.board.play.tail_s):
+                while trio.current_time() - self._heard_at < _SETTLED_S:
+                    await trio.sleep(DRAW_S)
+            nursery.cancel_scope.cancel()
+
+    async def _perform(self, task_status: trio.TaskStatus[None]) -> None:
+        """Submits the job and collects its windows."""
+        app = self.board.play.app
+        async with self._connect() as client, client.submit(app, self.app_id, self.bundle) as job:
+            asked_at = trio.current_time()
+            acknowledged = await everyone(job, len(self.fleet.names))
+            self._master = acknowledged.master
+            took_s = trio.current_time() - asked_at
+            self._happened(f"all {acknowledged.agents} agents run {app} after {took_s:.1f} s")
+            task_status.started()
+            await self._take(app, job)
+
+    async def _take(self, app: str, job: AsyncJob) -> None:
+        async for update in job.updates():
+            match update:
+                case Result():
+                    self._show(update)
+                case Acknowledged(master=master):
+                    self._master = master
+                case Ended(reason=reason, failure=failure):
+                    raise DemoError(f"{app} ended: {failure or reason}")
+
+    def _show(self, result: Result) -> None:
+        board = self.board
+        is_new = bool(result.rows) and (board.window is None or result.rows != board.window.rows)
+        self.windows.append(result)
+        if is_new:
+            self._heard_at = trio.current_time()
+            board.window, board.windows = result, board.windows + 1
+            first = ", ".join(str(value) for value in result.rows[0].values())
+            self.screen.happened(trio.current_time() - self._began, f"{result.window_end}: {first}, ...")
+
+    async def _kill(self) -> None:
+        """Kills the agent without a log that hosts most, but not the job's master."""
+        await self._look_once()
+        hosts = [name for name, host in self.board.hosts.items() if not host.reads and name != self._master]
+        self.killed = max(hosts, key=lambda name: self.board.hosts[name].nodes)
+        host = self.board.hosts[self.killed]
+        self.fleet.kill(self.killed)
+        host.state = "killed"
+        self._happened(
+            f"{self.killed} is killed (SIGKILL), with {host.elements:,} elements in {host.nodes:,} logical nodes"
+        )
+
+    async def _look(self) -> None:
+        while True:
+            await self._look_once()
+            await trio.sleep(LOOK_S)
+
+    async def _look_once(self) -> None:
+        with suppress(ClientError):  # the next look sees it
+            async with self._connect() as client:
+                self._note(await client.elements(self.board.play.app))
+
+    def _note(self, found: Elements) -> None:
+        for name, host in self.board.hosts.items():
+            mine = [one for one in found.elements if one.agent == name]
+            host.nodes = max((one.nodes for one in mine), default=0)
+            host.elements = sum(one.elements for one in mine)
+            host.events_per_s = sum(one.events_per_s for one in mine)
+
+    def _connect(self) -> AsyncClient:
+        return elf.connect(self.fleet.socket(self.fleet.names[0]), timeout_s=_ANSWER_TIMEOUT_S)
+
+    async def _redraw(self) -> None:
+        while True:
+            self.board.elapsed_s = trio.current_time() - self._began
+            self.board.lines = self.writer.lines
+            self.screen.draw()
+            await trio.sleep(DRAW_S)
+
+    def _happened(self, text: str) -> None:
+        at_s = trio.current_time() - self._began
+        self.board.timeline.append((at_s, text))
+        self.screen.happened(at_s, text)
+
+
+def wall_ms() -> int:
+    """Epoch milliseconds of the system's clock."""
+    return time.time_ns() // 1_000_000

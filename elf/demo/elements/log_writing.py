@@ -1,0 +1,113 @@
+"""Writes the logs of several servers, line by line as time passes."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from elf.demo.elements.adverts import AdTraffic
+from elf.demo.elements.quotes import quote_line
+
+_BEAT_S = 0.05
+"""Interval at which lines are written."""
+Write = Callable[[Sequence[int], int, Sequence[BinaryIO]], None]
+"""Writes a line for each time (epoch ms), and whatever else is due until a time, to the logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A wall clock that runs `speed` times as fast as the system's, since `begun_ms`."""
+
+    speed: int = 1
+    begun_ms: int = 0
+
+    def now_ms(self) -> int:
+        """Epoch milliseconds, as the demo has them."""
+        real_ms = time.time_ns() / 1_000_000
+        return int(self.begun_ms + (real_ms - self.begun_ms) * self.speed)
+
+
+@dataclass
+class LogWriter:
+    """`with LogWriter(...) as writer:` writes `rate` lines a second to the logs, in a thread, until `stop`."""
+
+    logs: Sequence[Path]
+    rate: float
+    write: Write
+    clock: Clock = field(default_factory=Clock)
+    lines: int = 0
+    _over: threading.Event = field(default_factory=threading.Event)
+    _fault: OSError | None = None
+
+    def __post_init__(self) -> None:
+        for log in self.logs:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.touch()
+        self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Writes no more. Raises OSError if lines could not be written."""
+        self._over.set()
+        self._thread.join()
+        if self._fault is not None:
+            raise self._fault
+
+    def _run(self) -> None:
+        begun, since_ms = time.monotonic(), self.clock.now_ms()
+        try:
+            with ExitStack() as files:
+                opened = [files.enter_context(log.open("ab", buffering=0)) for log in self.logs]
+                while not self._over.wait(_BEAT_S):
+                    due = int((time.monotonic() - begun) * self.rate) - self.lines
+                    until_ms = self.clock.now_ms()
+                    times = [since_ms + (until_ms - since_ms) * (place + 1) // due for place in range(due)]
+                    self.write(times, until_ms, opened)
+                    self.lines, since_ms = self.lines + due, until_ms
+        except OSError as error:
+            self._fault = error
+
+
+def quotes(seed: int) -> Write:
+    """Quotations, each on some server."""
+    dice = random.Random(seed)
+
+    def write(times: Sequence[int], _until_ms: int, logs: Sequence[BinaryIO]) -> None:
+        written = [bytearray() for _ in logs]
+        for time_ms in times:
+            written[dice.randrange(len(logs))] += quote_line(dice, time_ms)
+        for log, lines in zip(logs, written, strict=True):
+            log.write(lines)
+
+    return write
+
+
+def adverts(seed: int) -> Write:
+    """Serves in the first half of the logs, clicks on them in the other half."""
+    dice = random.Random(seed)
+    traffic = AdTraffic(dice)
+
+    def write(times: Sequence[int], until_ms: int, logs: Sequence[BinaryIO]) -> None:
+        serving, clicking = logs[: len(logs) // 2], logs[len(logs) // 2 :]
+        written = {log.name: bytearray() for log in logs}
+        for line in traffic.clicks_until(until_ms):
+            written[dice.choice(clicking).name] += line
+        for time_ms in times:
+            written[dice.choice(serving).name] += traffic.serve(time_ms)
+        for log in logs:
+            log.write(written[log.name])
+
+    return write
