@@ -24,6 +24,7 @@ from agent.runtime.messages.elements import (
     CommitHeld,
     CommitRecord,
     ElementLoad,
+    ElementReset,
     FindHosts,
     MoveNodes,
     NodeBallots,
@@ -357,6 +358,9 @@ class NodeMembership:
         if gone:
             self._host.lose(np.array(gone))
             self._cutter.lose(np.array(gone))
+            for stream in self._host.streams.interrupt():
+                message = ElementReset(self.app_id, stream.place, stream.session, stream.done)
+                self._send(stream.peer, message, now)
         self._update_standbys()
         if stays:
             self._stay(stays)

@@ -78,6 +78,15 @@ class Streams:
         news = [one for one in open_ if one.place not in blocked and one.told != (one.next, one.done, share)]
         return news + [one for one in open_ if one.place in blocked and one.waits_since(share, now)]
 
+    def interrupt(self) -> list[RowStream]:
+        """Ends the streams that have rows which are not safe: nodes are gone, and what they took here is no more."""
+        ended = [one for one in self._all.values() if one.waits and not one.is_over]
+        for stream in ended:
+            stream.is_over = True
+        for stream in self._all.values():
+            stream.waits.clear()
+        return ended
+
     def failed(self, peer: Peer) -> None:
         """Forgets the streams of a dead emitter."""
         for key in [key for key in self._all if key[0] == peer]:
