@@ -10,9 +10,8 @@ from benchmarks.race import BenchmarkError, Contender, Outcome, race
 from benchmarks.report import Comparison
 from benchmarks.rivals.keys import KEYS, write_keys
 
-from .counting_agents import LEVEL
 from .graphs import CODE, DECLARED
-from .lines import beside
+from .lines import LEVEL, beside
 
 UNIT = "M updates/s"
 NAMES = {DECLARED: "declared (elf.aggregate)", CODE: "user code (elf.PE)"}

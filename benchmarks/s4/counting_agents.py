@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -24,7 +25,6 @@ from elf.demo.agents.agents import AgentFleet
 from .counting_simulated import truth_of
 from .graphs import DECLARED, PROGRAMS
 
-LEVEL = "agents, TLS, programs; events by client.emit"
 APP = "count-keys"
 CLIENTS = 2
 """Clients beside each agent."""
@@ -80,8 +80,17 @@ def _check_states(client: SyncClient, app: str, shares: Sequence[pl.Series]) -> 
     counts = dict(pl.concat(shares).value_counts().sort("key").head(CHECKED_KEYS).iter_rows())
     for key, count in counts.items():
         states = [one.state for one in client.elements(app, key=[key]).states]
-        if len(states) != 1 or count not in states[0].values():
+        if len(states) != 1 or count not in _numbers(states[0]):
             sys.exit(f"{app}: {key} has {states}, and there are {count} events of it")
+
+
+def _numbers(state: Any) -> list[int]:
+    """The values in a state: of declared elements it is tables, of code attributes."""
+    if isinstance(state, dict | list):
+        return [
+            number for value in (state.values() if isinstance(state, dict) else state) for number in _numbers(value)
+        ]
+    return [state] if isinstance(state, int) else []
 
 
 if __name__ == "__main__":

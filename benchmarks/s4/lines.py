@@ -6,6 +6,8 @@ from benchmarks.report import reaching, throughput, within
 
 NAME = "s4"
 AGENTS = 8
+LEVEL = "agents, TLS, programs; events by client.emit"
+"""Where keys are counted, as the lines say."""
 at_most = partial(within, NAME)
 """A figure where less is better, with the most it may be; without that it is only printed."""
 at_least = partial(reaching, NAME)

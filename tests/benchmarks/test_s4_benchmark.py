@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import polars as pl
+import pytest
 
-from benchmarks.contender import Answer
+from agent.programs.confinement import refusal
+from benchmarks.contender import Answer, parse
+from benchmarks.race import output_of
 from benchmarks.rivals.keys import read_keys, write_keys
-from benchmarks.s4 import shedding
+from benchmarks.s4 import quotes, shedding
 from benchmarks.s4.clicks import error_of, rates, traffic_of
 from benchmarks.s4.counting_simulated import CountingRun, truth_of
 from benchmarks.s4.figures import FULL, QUICK
 from benchmarks.s4.graphs import CODE, DECLARED
+
+contained = pytest.mark.skipif(refusal() is not None, reason=f"programs cannot be contained here: {refusal()}")
 
 
 def test_keys_are_dealt_to_all_and_the_same_each_time(tmp_path: Path) -> None:
@@ -59,3 +66,22 @@ def test_figure_6_is_without_error_up_to_capacity_and_small_beyond() -> None:
     assert errors["0.5 x capacity"] == 0 < errors["2.75 x capacity"] < 10
     (singly,) = (line.value for line in lines if "singly" in line.case)
     assert 60 < singly < 68
+
+
+@contained
+@pytest.mark.live
+@pytest.mark.slow
+def test_keys_are_counted_on_agents(tmp_path: Path) -> None:
+    write_keys(tmp_path, 4_000, shares=2, keys=50)
+    for kind in (DECLARED, CODE):
+        program = [sys.executable, "-m", "benchmarks.s4.counting_agents", str(tmp_path), "0", kind]
+        answer = parse(output_of(kind, program, os.environ)).answer
+        assert answer == truth_of([pl.Series("key", read_keys(path)) for path in sorted(tmp_path.iterdir())])
+
+
+@contained
+@pytest.mark.live
+@pytest.mark.slow
+def test_leading_words_come_in_lists() -> None:
+    p50, p99 = quotes.run(2, 4.0, guaranteed=False)
+    assert 0 < p50.value <= p99.value < 20_000
