@@ -62,7 +62,7 @@ class TuningBoard:
         return line
 
     def _rule(self) -> list[Text]:
-        """The range of the parameter, with the slices' points and the best one."""
+        """The range of the parameter, with the best point, and the slices' (in capitals where they are the best)."""
         if self.shown is None:
             return [Text("no web server is shown a prominence yet ...", style="dim")]
         marks = {name: self.shown["slices"][name]["prominence"] for name in SLICES}
@@ -70,7 +70,8 @@ class TuningBoard:
         cells = ["·"] * (_RULE_CELLS + 1)
         cells[round(best * _RULE_CELLS)] = "█"
         for name, value in marks.items():
-            cells[round(value * _RULE_CELLS)] = name
+            place = round(value * _RULE_CELLS)
+            cells[place] = name.upper() if cells[place] == "█" else name
         shows = f"{self.shown_by} of {self.agents} servers show it"
         points = "  ".join(f"{name} {value:.3f}" for name, value in marks.items())
         return [
