@@ -227,7 +227,7 @@ class Prototype:
     def _packed(self, state: StateAttribute, clones: Sequence[PE]) -> PackedColumn:
         """The values of one attribute. Raises StateError for one that is not as its annotation says."""
         name = state.name
-        values = [getattr(clone, name) for clone in clones]
+        values = [*map(attrgetter(name), clones)]
         if state.kind == "json":
             return _packed_json(state, values, clones)
         column = packed(values, state.kind)
