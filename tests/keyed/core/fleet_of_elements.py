@@ -53,6 +53,7 @@ class Counting:
         self.waiting: list[Callable[[], None]] = []
         self.is_slow = self.stopped = False
         self.times = 1
+        self.evicted = 0
         self.advanced: list[int] = []
         self.order: list[tuple[str, tuple]] = []
 
@@ -125,6 +126,7 @@ class Counting:
     def evict(self, bytes_max, watermark_ms) -> int:  # noqa: ARG002
         before = len(self.state)
         self.state = dict(list(self.state.items())[: bytes_max // 100])
+        self.evicted += before - len(self.state)
         return before - len(self.state)
 
     @property

@@ -354,7 +354,9 @@ class KeyedJob:
             "sent_bytes": emitter.sent_bytes,
             "resent": emitter.resent,
             "shed": self._shedder.shed,
-            "evicted": self._pressure.evicted,
+            "evicted": self._total("evicted"),
+            "late": self._total("late"),
+            "dropped": self._total("dropped"),
             "lost": len(self._membership.lost),
             "lost_rows": host.lost + emitter.lost,
             "null_keys": emitter.null_keys,
@@ -363,6 +365,10 @@ class KeyedJob:
             "queued": host.queued,
             "stuck": len(self._membership.stuck),
         }
+
+    def _total(self, name: str) -> int:
+        """The sum of a count that some runtimes keep."""
+        return sum(getattr(slot.runtime, name, 0) for slot in self._host.slots.values())
 
     def lost_nodes(self) -> frozenset[int]:
         """The logical nodes begun anew here without the state that they had."""
@@ -384,6 +390,7 @@ class KeyedJob:
                     "emitted": slot.emitted,
                     "queued": slot.queued,
                     "memory_bytes": slot.runtime.memory_bytes,
+                    **{name: getattr(slot.runtime, name, 0) for name in ("evicted", "late", "dropped")},
                 }
             )
         return rows

@@ -13,6 +13,10 @@ from agent.runtime.keyed.elements.runtime import Compact
 from agent.runtime.model.fields import Message
 from overlay import Id, Peer
 
+PENDING_ROWS_MAX = 1 << 18
+"""Rows of one event type that may wait or be under way at one agent."""
+STUCK_S = 30.0
+"""Time for which a circle of elements may be full."""
 Ints = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
 
@@ -60,12 +64,12 @@ class KeyedOptions:
     bounded: bool = False
     needs_time: bool = True
     memory_bytes: int = 1 << 30
-    pending_rows_max: int = 1 << 18
+    pending_rows_max: int = PENDING_ROWS_MAX
     pending_bytes_max: int = 256 << 20
     commit_s: float = 0.1
     cut_s: float = 0.02
     batch_rows: int = 8192
     resend_s: float = 2.0
     lost_s: float = 30.0
-    stuck_s: float = 30.0
+    stuck_s: float = STUCK_S
     compact: Mapping[str, Compact] = field(default_factory=dict)

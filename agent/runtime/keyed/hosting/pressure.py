@@ -13,14 +13,13 @@ EVICTED_TO = 0.9
 
 
 class Pressure:
-    """Looks at one agent's state and queues. `evicted`: elements that were removed."""
+    """Looks at one agent's state and queues."""
 
     def __init__(self, layout: GraphLayout, options: KeyedOptions, emitter: Emitter, host: Host) -> None:
         self._layout, self._options, self._emitter, self._host = layout, options, emitter, host
         self._cyclic = [type_ for type_ in layout.types if type_.name in layout.graph.cyclic_types]
         self._evict_at = 0.0
         self._done, self._done_at = -1, 0.0
-        self.evicted = 0
 
     def tick(self, now: float) -> str | None:
         """Does what is due; returns the reason why the job cannot go on, if it cannot."""
@@ -36,7 +35,7 @@ class Pressure:
             return
         for slot, size in zip(slots, used, strict=True):
             allowed = int(size * EVICTED_TO * self._options.memory_bytes / total)
-            self.evicted += slot.runtime.evict(allowed, slot.applied)
+            slot.runtime.evict(allowed, slot.applied)
 
     def _stuck(self, now: float) -> str | None:
         full = [type_.name for type_ in self._cyclic if not self._emitter.has_room(type_.place)]

@@ -89,7 +89,7 @@ class Cutter:
             self.whole_due.pop(peer, None)
 
     def again(self, peer: Peer) -> None:
-        """What was sent to an agent may be lost: as a standby it gets everything, and moves to it come to nothing."""
+        """Sends everything to a standby anew, as records to it may be lost; moves to it come to nothing."""
         self._log.begin_anew(peer)
         self._moving = [move for move in self._moving if move[0] != peer]
         if peer in self.standbys:

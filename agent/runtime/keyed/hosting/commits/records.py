@@ -152,7 +152,7 @@ def merged(tables: Iterable[Table]) -> dict[tuple[Kind, int, str], list[pl.DataF
 
 
 def joined(tables: Iterable[Table]) -> list[Table]:
-    """The same rows with one frame for each table; frames of elements' states, of which changes follow on whole
+    """Puts the rows of each table into one frame; frames of elements' states, of which changes follow on whole
     states, stay apart where their columns differ."""
     found = []
     for key, frames in merged(tables).items():
