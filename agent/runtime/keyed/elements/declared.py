@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from agent.programs.element_graph import Element, EventType
 from agent.runtime.function.spill import SpillArea
-from agent.runtime.keyed.elements.aggregate import STATES, WindowedAggregate, compact_windows, shown_panes
+from agent.runtime.keyed.elements.aggregate import WindowedAggregate, compact_windows, shown_panes
 from agent.runtime.keyed.elements.join import JoinRuntime, compact_join
 from agent.runtime.keyed.elements.outputs import (
     event_type,
@@ -80,7 +80,7 @@ def compact(element: Element) -> Compact:
 
 def shown(element: Element, tables: Tables) -> Tables:
     """The tables of a declared element's states as people read them."""
-    is_windowed = STATES in tables and "pane" in tables[STATES].columns and element.kind == "aggregate"
+    is_windowed = element.kind == "aggregate" and element.options.get("plan", {}).get("window_ms") is not None
     return shown_panes(element, tables) if is_windowed else tables
 
 
