@@ -17,7 +17,7 @@ from elf.demo.elements.adverts import BOT, BOT_QUERY, CLICK_DELAY_MAX_MS, AdTraf
 from elf.demo.elements.element_board import ElementBoard, HostRow
 from elf.demo.elements.element_plays import ELEMENT_PLAYS, element_play
 from elf.demo.elements.log_truth import click_rates, top_words
-from elf.demo.elements.log_writing import Clock, LogWriter, adverts, quotes
+from elf.demo.elements.log_writing import LapsedClock, LogWriter, adverts, quotes
 
 HOUR_MS = 3_600_000
 
@@ -93,7 +93,7 @@ def test_rates_are_those_of_the_logs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("write", [quotes, adverts])
 def test_logs_are_written_as_time_passes(tmp_path: Path, write: object) -> None:
     logs = [tmp_path / f"shop-{number}" / "log.json" for number in range(4)]
-    clock = Clock(1200, 1_790_000_000_000)
+    clock = LapsedClock(1200, 1_790_000_000_000)
     with LogWriter(logs, 2000.0, write(1), clock) as writer:  # type: ignore[operator]
         while writer.lines < 500:
             pass
@@ -103,7 +103,7 @@ def test_logs_are_written_as_time_passes(tmp_path: Path, write: object) -> None:
 
 
 def test_a_clock_runs_so_many_times_as_fast() -> None:
-    slow, fast = Clock().now_ms(), Clock(1000, Clock().now_ms()).now_ms()
+    slow, fast = LapsedClock().now_ms(), LapsedClock(1000, LapsedClock().now_ms()).now_ms()
     assert 0 <= fast - slow < 60_000_000
 
 

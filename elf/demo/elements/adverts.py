@@ -15,9 +15,9 @@ QUERIES = {
     "garden chairs": ("teak", "rattan", "outlet"),
     "headphones": ("studio", "wireless", "budget"),
 }
-"""What people search for, and the ads they may see, the best one first."""
+"""Searches of people, and the ads they may see, the best one first."""
 BOT_QUERY = "replica watches"
-"""What robots search for, and nobody else."""
+"""Search of robots, and of nobody else."""
 BOT_ADS = ("gold", "steel")
 PEOPLE = 20_000
 BOT = "bot-1"

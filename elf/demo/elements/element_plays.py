@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elf.client import Result
-from elf.demo.elements.log_truth import Comparison, click_rates, top_words
+from elf.demo.elements.log_truth import LogComparison, click_rates, top_words
 from elf.demo.elements.log_writing import Write, adverts, quotes
 
-Judge = Callable[[Sequence[Result], Sequence[Path]], Comparison]
+Judge = Callable[[Sequence[Result], Sequence[Path]], LogComparison]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ElementPlay:
         return self.name.replace("_", "-")
 
 
-def _judged_rates(windows: Sequence[Result], logs: Sequence[Path]) -> Comparison:
+def _judged_rates(windows: Sequence[Result], logs: Sequence[Path]) -> LogComparison:
     half = len(logs) // 2
     return click_rates(windows, logs[:half], logs[half:])
 

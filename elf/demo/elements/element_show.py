@@ -13,8 +13,8 @@ from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 from elf.demo.elements.element_board import ElementBoard, HostRow
 from elf.demo.elements.element_live import ElementPerformance, wall_ms
 from elf.demo.elements.element_plays import HOSTS, ElementPlay
-from elf.demo.elements.log_truth import Comparison
-from elf.demo.elements.log_writing import Clock, LogWriter
+from elf.demo.elements.log_truth import LogComparison
+from elf.demo.elements.log_writing import LapsedClock, LogWriter
 from elf.demo.interruption import run_orderly, undisturbed_end
 from elf.demo.story.live import one_error
 from elf.demo.story.screen import screen_for
@@ -37,7 +37,7 @@ def show_elements(console: Console, play: ElementPlay, seconds: float, keep: Pat
     with ExitStack() as stage:
         folder = kept(keep) if keep is not None else None
         directory = stage.enter_context(temporary_directory())
-        clock = Clock(play.speed, wall_ms())
+        clock = LapsedClock(play.speed, wall_ms())
         logs = _logs(folder or directory, play)
         writer = LogWriter(logs, play.rate, play.write(random.randrange(1 << 32)), clock)
         fleet = stage.enter_context(
@@ -75,7 +75,7 @@ def _rows(fleet: AgentFleet, reading: int) -> dict[str, HostRow]:
     return {name: HostRow(reads=number < reading) for number, name in enumerate(fleet.names)}
 
 
-def _environment(play: ElementPlay, clock: Clock) -> Mapping[str, str]:
+def _environment(play: ElementPlay, clock: LapsedClock) -> Mapping[str, str]:
     return {} if play.speed == 1 else {CLOCK: f"{clock.speed}:{clock.begun_ms}"}
 
 
@@ -89,7 +89,7 @@ def _submission(fleet: AgentFleet, play: ElementPlay) -> tuple[str, bytes]:
     return signed(creator, play.app, contents[play.app])
 
 
-def _conclude(console: Console, performance: ElementPerformance, found: Comparison) -> None:
+def _conclude(console: Console, performance: ElementPerformance, found: LogComparison) -> None:
     """Reports the comparison with the logs. Raises ElfError for differences that results do not name."""
     lines = performance.writer.lines
     say(console, f"\nHeld against the servers' own logs, {lines:,} lines counted anew without ELF:")

@@ -17,7 +17,7 @@ _WITHIN_MS = 1_800_000
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class LogComparison:
     """The outcome of holding results against the logs. `checked`: the number of figures compared. `given_up`: what the
     results say that they lack."""
 
@@ -28,19 +28,19 @@ class Comparison:
 
 
 def given_up(result: Result) -> str:
-    """What a result says that its elements have given up; "" for nothing."""
+    """Reads what a result says that its elements have given up; "" for nothing."""
     parts = [f"{result.evicted:,} elements evicted"] if result.evicted else []
     parts += [f"{result.shed:,} events shed"] if result.shed else []
     parts += [f"{len(result.lost):,} logical nodes begun anew"] if result.lost else []
     return ", ".join(parts)
 
 
-def top_words(windows: Sequence[Result], logs: Iterable[Path]) -> Comparison:
+def top_words(windows: Sequence[Result], logs: Iterable[Path]) -> LogComparison:
     """Compares the last list with the words of all quotations that were logged."""
     counted = Counter(word for event in _events(logs) for word in event["text"].lower().split())
     lists = [window for window in windows if window.rows]
     if not lists:
-        return Comparison(0, "no list came", ("no list came",))
+        return LogComparison(0, "no list came", ("no list came",))
     shown = {row["word"]: row["n"] for row in lists[-1].rows}
     wrong = [
         f"{word}: {n:,} in the list, {counted[word]:,} in the logs" for word, n in shown.items() if n != counted[word]
@@ -49,10 +49,10 @@ def top_words(windows: Sequence[Result], logs: Iterable[Path]) -> Comparison:
     if not wrong and sorted(shown.values(), reverse=True) != best:
         wrong.append(f"the largest counts in the logs are {best}")
     words = f"the {len(shown)} words of the last list, with {sum(shown.values()):,} of {counted.total():,} uses"
-    return Comparison(len(shown), words, tuple(wrong[:WRONG_MAX]), given_up(lists[-1]))
+    return LogComparison(len(shown), words, tuple(wrong[:WRONG_MAX]), given_up(lists[-1]))
 
 
-def click_rates(windows: Sequence[Result], serves: Iterable[Path], clicks: Iterable[Path]) -> Comparison:
+def click_rates(windows: Sequence[Result], serves: Iterable[Path], clicks: Iterable[Path]) -> LogComparison:
     """Compares each window with the serves logged within it, and the clicks on them. What the robot looks at is left
     out: which of its serves are beyond 30 a minute is a matter of their order."""
     clicked: dict[tuple[str, str], list[int]] = {}
@@ -74,7 +74,7 @@ def click_rates(windows: Sequence[Result], serves: Iterable[Path], clicks: Itera
     )
     if not checked:
         wrong.append("no window with serves came")
-    return Comparison(checked, words, tuple(wrong[:WRONG_MAX]), given_up(windows[-1]) if windows else "")
+    return LogComparison(checked, words, tuple(wrong[:WRONG_MAX]), given_up(windows[-1]) if windows else "")
 
 
 def _rates(

@@ -20,7 +20,7 @@ Write = Callable[[Sequence[int], int, Sequence[BinaryIO]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class LapsedClock:
     """A wall clock that runs `speed` times as fast as the system's, since `begun_ms`."""
 
     speed: int = 1
@@ -39,7 +39,7 @@ class LogWriter:
     logs: Sequence[Path]
     rate: float
     write: Write
-    clock: Clock = field(default_factory=Clock)
+    clock: LapsedClock = field(default_factory=LapsedClock)
     lines: int = 0
     _over: threading.Event = field(default_factory=threading.Event)
     _fault: OSError | None = None
