@@ -48,6 +48,7 @@ from agent.driver import CoreDriver
 from agent.enrolment.renewal import Renewal
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
+from agent.feeding.kept_places import KeptPlaces, read_kept_places
 from agent.feeding.table_files import TableFiles
 from agent.metrics.figures import AgentFigures
 from agent.metrics.server import MetricsServer
@@ -84,6 +85,7 @@ from overlay import (
     keeps_order,
 )
 
+KEPT_PLACES_FILE = "kept-places"
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 RELOAD_SIGNAL = signal.SIGHUP
 DESCRIPTORS_WANTED = 8192
@@ -220,6 +222,9 @@ class Daemon(AgentObserver):
         )
         self._remote = self._remote_clients()
         self._positions = self._position_keeper()
+        kept_file = directory.path / KEPT_PLACES_FILE
+        agent.keyed.resume(read_kept_places(kept_file, self._warnings.warn))
+        self._kept_places = KeptPlaces(kept_file, agent.keyed.places, self._warnings.warn)
         self._feeds = self._new_feeds(pump)
         self._tables = TableFiles(agent.tables, config.tables, pump=pump.settle)
         self._archiving, self._metrics = ArchiveSupervisor(config), MetricsServer(config.metrics, self)
@@ -255,6 +260,7 @@ class Daemon(AgentObserver):
                 nursery.start_soon(self._again_and_again, "clients elsewhere", self._remote.serve)
             nursery.start_soon(self._again_and_again, "metrics", self._metrics.run)
             nursery.start_soon(self._again_and_again, "positions", partial(self._positions.run, self._feeds))
+            nursery.start_soon(self._again_and_again, "places of elements", self._kept_places.run)
             nursery.start_soon(self._again_and_again, "reload", partial(self._reload_on_signal, hangups))
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
             nursery.start_soon(self._again_and_again, "neighbours", self._keep_neighbours)

@@ -20,7 +20,7 @@ from agent import log
 from agent.configuration.config import StreamConfig
 from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, known_in, slices
 from agent.feeding.reading_ledger import FeedPosition, Files, ReadingLedger
-from agent.feeding.replay import NOTHING_SEALED
+from agent.feeding.replay import NOTHING_SEALED, followed
 from agent.feeding.statistics import StreamMeter, StreamStatistics
 from agent.parsing import Parsed
 from agent.runtime.durable.feed_memory import FeedNeeds
@@ -57,7 +57,7 @@ class EventSink(Protocol):
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `lost`: some events up to `upto_ms` are gone
     for good. `needs`: what the feed's jobs would need to read again after a restart. `has_room`: the feed may be read
-    on.
+    on. `kept_place`: the files from which it goes on, if it was read before this start.
     """
 
     def feeds(self) -> tuple[Feed, ...]: ...
@@ -69,6 +69,7 @@ class EventSink(Protocol):
     def needs(self, key: FeedKey) -> FeedNeeds | None: ...
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
     def has_room(self, key: FeedKey) -> bool: ...
+    def kept_place(self, key: FeedKey) -> object: ...
 
 
 class Feeds:
@@ -142,6 +143,9 @@ class Feeds:
     def _reading(self, feed: Feed) -> _FeedTask:
         position = self._remembered.get(feed.stream) if feed.start == "remembered" else None
         known = position.known_files if position else None
+        kept = self._sink.kept_place(feed.key)
+        if isinstance(kept, tuple):  # where the job's elements have all that is before it
+            known = kept
         stream = self._streams[feed.stream]
         return _FeedTask(feed, stream, self._meters[feed.stream], self._reader(feed, stream, known), known)
 
@@ -306,7 +310,9 @@ class Feeds:
             batch = await trio.to_thread.run_sync(
                 reading.reader.reparse, batch, columns, limiter=self._threads, abandon_on_cancel=True
             )
-        place = None if batch.read_to is None else reading.ledger.place(batch.read_to, batch.replayed)
+        place = None
+        if batch.read_to is not None:
+            place = reading.ledger.place(batch.read_to, batch.replayed, followed(batch.piece.part).identity)
         parts = list(slices(batch.parsed))
         for part in parts:
             await reading.turns.give_way()

@@ -113,10 +113,10 @@ class ReadingLedger:
         if len(self._marks) > MARKS_MAX:
             self._marks = [*self._marks[:-1:2], self._marks[-1]]
 
-    def place(self, reading: ReadTo, replayed: frozenset[Chain]) -> Place:
+    def place(self, reading: ReadTo, replayed: frozenset[Chain], file: Identity | None = None) -> Place:
         """The next place, behind a block that is about to be inserted."""
         self._number += 1
-        return Place(self._number, reading, replayed)
+        return Place(self._number, reading, replayed, file=file)
 
     def needed(self, needs: FeedNeeds) -> FeedPosition | None:
         """The last position from which jobs get all that they need, if there is any. Forgets those before it."""

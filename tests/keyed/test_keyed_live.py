@@ -110,7 +110,9 @@ def until(condition: Callable[[], bool], what: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-def test_top_words_are_those_of_the_logs_also_after_a_host_is_killed(fleet: AgentFleet, quotes: Quotes) -> None:
+def test_top_words_are_those_of_the_logs_also_after_a_host_is_killed_and_has_come_back(
+    fleet: AgentFleet, quotes: Quotes
+) -> None:
     submitted(fleet, "top-words")
     time.sleep(1.0)  # what was written before the job began is none of its
     for _ in range(5):
@@ -118,9 +120,13 @@ def test_top_words_are_those_of_the_logs_also_after_a_host_is_killed(fleet: Agen
         time.sleep(0.2)
     asked = lambda: latest(fleet, "agent-1", "top-words")  # noqa: E731
     until(lambda: asked() == quotes.top, lambda: (asked(), quotes.top))
+    quotes.write(quotes.logs)
     fleet.kill("agent-3")
-    left = [log for number, log in enumerate(quotes.logs, 1) if number != 3]
     for _ in range(5):
-        quotes.write(left)
+        quotes.write(quotes.logs)  # also where nobody reads for now
+        time.sleep(0.2)
+    fleet.restart("agent-3")
+    for _ in range(5):
+        quotes.write(quotes.logs)
         time.sleep(0.2)
     until(lambda: asked() == quotes.top, lambda: (asked(), quotes.top))

@@ -7,7 +7,7 @@ an event of its window or as a late one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,13 +29,15 @@ class Place:
     """A place in the reading of a feed: what was given to the core lies before it.
 
     `number` orders the places of one feed, `reading` is the shell's own. `replayed`: the chains whose last run came
-    after what lies just before this place, which is read again. `is_inside`: more of the same block follows.
+    after what lies just before this place, which is read again. `is_inside`: more of the same block follows. `file`
+    tells the file of what lies just before it from others.
     """
 
     number: int
     reading: object = None
     replayed: frozenset[Chain] = frozenset()
     is_inside: bool = False
+    file: Hashable = None
 
 
 Places = Mapping[tuple[str, int | None], Place]

@@ -88,6 +88,8 @@ class OperatorPool:
         self.heal_ms = heal_ms
         """Time for which sealed panes are kept that were published without somebody, for windows to be corrected."""
         self.clock = clock or EventClock()
+        self.kept_places: dict[FeedKey, object] = {}
+        """The places from which feeds go on that were read before this start, as the shell knows them."""
         self.now = 0.0
         """The time of the last call that a feed has made."""
         self.meter = JobMeter()
@@ -416,6 +418,10 @@ class OperatorPool:
     def has_room(self, key: FeedKey) -> bool:
         """Whether a feed may be read on now: all that get its events first have room for them."""
         return all(consumer.has_room for consumer in self._feed_consumers.get(key, ()))
+
+    def kept_place(self, key: FeedKey) -> object:
+        """The place from which a feed goes on that was read before this start, if it was."""
+        return self.kept_places.get(key)
 
     def lost(self, key: FeedKey, upto_ms: int) -> None:
         """Notes that some events of a feed up to a time (epoch ms) are gone for good: panes up to then are partial."""

@@ -18,8 +18,10 @@ from agent.runtime.keyed.event_columns import event_frames
 from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
-from agent.runtime.keyed.sources import KeyedSources
+from agent.runtime.keyed.reading_progress import KeptPlace
+from agent.runtime.keyed.sources import NOTHING_KEPT, KeyedSources
 from agent.runtime.messages.jobs import Submit
+from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.panes import FIRST_PANE, PANE_MAX
 from overlay import Peer
 
@@ -44,6 +46,7 @@ class HostedJob:
         program: ElementProgram,
         options: KeyedOptions,
         ingest: OperatorPool,
+        kept: Mapping[str, KeptPlace] = NOTHING_KEPT,
     ) -> None:
         self.local, self.graph = local, graph
         self._program = program
@@ -63,6 +66,8 @@ class HostedJob:
             grace_ms=_grace_ms(local, job),
             since_ms=job.since_ms,
             until_ms=job.until_ms,
+            incarnation=options.incarnation,
+            kept=kept,
             on_rows=self._take,
         )
         self.is_bounded = options.bounded
@@ -80,6 +85,12 @@ class HostedJob:
         """Reads no more, and begins to hand over what is hosted here."""
         self.sources.close()
         self.core.leave(now)
+
+    @property
+    def term(self) -> JobTerm | None:
+        """The job's life, which its masters share."""
+        epoch = self.local.epoch
+        return None if epoch is None else JobTerm(self.app_id, epoch.born_ms)
 
     # Rows for the job's query.
 

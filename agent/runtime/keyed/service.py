@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosted_job import HostedJob
 from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions
+from agent.runtime.keyed.reading_progress import KeptPlace
 from agent.runtime.keyed.ring import OverlayRing
 from agent.runtime.master.job_masters import JobMasters
 from agent.runtime.messages import elements as messages
@@ -29,6 +30,7 @@ from agent.runtime.messages.jobs import Submit
 from agent.runtime.messages.programs import ProgramFailed
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.containment import JobContainment
+from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.fields import Message
 from agent.runtime.model.wall_clock import WallClock
 from overlay import Id, Node, Peer
@@ -92,6 +94,7 @@ class KeyedJobs:
         self._containment = containment
         self._hosted: dict[Id, HostedJob] = {}
         self._early = EarlyMessages()
+        self._kept: dict[JobTerm, dict[str, KeptPlace]] = {}
         self._look_at = 0.0
         self._begun = 0
         """Number of cores begun so far."""
@@ -136,7 +139,7 @@ class KeyedJobs:
             compact={one.name: self._compact(one) for one in graph.graph.elements},
         )
         ring = OverlayRing(self._node, self._sender, local.app_id)
-        hosted = HostedJob(local, job, graph, ring, runtimes, program, options, self._jobs.ingest)
+        hosted = HostedJob(local, job, graph, ring, runtimes, program, options, self._jobs.ingest, self._kept_of(local))
         self._hosted[local.app_id] = hosted
         self._look(hosted, now)
         for message, about in self._early.take(local.app_id):
@@ -147,6 +150,23 @@ class KeyedJobs:
         """A number higher than those of earlier cores of this agent, also before it was started again."""
         self._begun += 1
         return (self.options.incarnation or max(0, self._clock.ms // 1000)) * BEGUN_MAX + self._begun % BEGUN_MAX
+
+    def resume(self, kept: Iterable[KeptPlace]) -> None:
+        """Takes the places that an earlier process of the agent has stored."""
+        for place in kept:
+            self._kept.setdefault(place.term, {})[place.stream] = place
+
+    def _kept_of(self, local: LocalJob) -> Mapping[str, KeptPlace]:
+        return {} if local.epoch is None else self._kept.pop(JobTerm(local.app_id, local.epoch.born_ms), {})
+
+    def places(self) -> list[KeptPlace]:
+        """The places from which sources would go on if the agent were started anew; those of jobs that have not begun
+        again here are kept for a while."""
+        found = [place for places in self._kept.values() for place in places.values()]
+        for hosted in self._hosted.values():
+            if (term := hosted.term) is not None:
+                found += hosted.sources.places(term)
+        return found
 
     def _program_of(self, local: LocalJob) -> ElementProgram:
         return ContainedProgram(local, self._programs) if self.run_here is None else ProgramHere(self.run_here)
@@ -165,6 +185,7 @@ class KeyedJobs:
     def drop(self, app_id: Id, _now: float) -> None:
         """Forgets a job that is over, or that this agent works for no more."""
         self._early.drop(app_id)
+        self._kept = {term: places for term, places in self._kept.items() if term.app_id != app_id}
         if (hosted := self._hosted.pop(app_id, None)) is not None:
             hosted.close()
 

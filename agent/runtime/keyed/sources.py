@@ -6,6 +6,7 @@ Each event has a number in its stream, and so each row the same number whenever 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 import polars as pl
@@ -21,8 +22,11 @@ from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
 from agent.runtime.keyed.event_columns import field_columns
 from agent.runtime.keyed.graph import CheckedGraph, CheckedSource
 from agent.runtime.keyed.logical_nodes import NODES, ring_key
+from agent.runtime.keyed.reading_progress import KeptPlace, ReadingProgress
+from agent.runtime.model.epoch import JobTerm
 from overlay import Id
 
+NOTHING_KEPT: Mapping[str, KeptPlace] = MappingProxyType({})
 EMISSIONS = 1 << 20
 """Numbers that each event of a log has for what is emitted of it."""
 
@@ -34,6 +38,7 @@ class RowsTaker(Protocol):
     """Takes the rows of sources: see `KeyedJob`."""
 
     def channel(self, type_: str) -> int: ...
+    def acknowledged(self, source: int) -> int: ...
     def insert(self, type_: str, rows: pl.DataFrame, now: float) -> None: ...
     def source_time(self, type_: str, watermark_ms: int) -> None: ...
     def end_of_source(self, type_: str) -> None: ...
@@ -53,20 +58,19 @@ class _Source:
         joins = [one for one in graph.graph.elements if one.kind == "join" and one.options["right"] == source.type]
         self.margin_ms = max(map(lag_ms, joins), default=0)
         """Time before and after the job's range of time from which events count."""
-        self.events = 0
-        """Number of events so far."""
-        self._channel = channel
+        self.channel = channel
+        """The channel of this agent's rows of it, where its input is bounded; others are derived from it."""
         self._fields = graph.types[source.type].fields
         self._stage = query.EventStage(source.plan)
 
-    def rows(self, feed: Feed, events: pl.DataFrame) -> pl.DataFrame | None:
-        """The rows of a frame of events with their numbers. None: they lack columns."""
+    def rows(self, feed: Feed, events: pl.DataFrame, channel: int) -> pl.DataFrame | None:
+        """The rows of a frame of events, with their numbers in a channel. None: they lack columns."""
         mine = as_named(feed, self.columns, events)
         if mine is None:
             return None
         selected = self._stage.apply(mine.with_columns(events[_NUMBER]))
         numbered = [
-            pl.Series(SOURCE, [self._channel], pl.Int64).new_from_index(0, selected.height),
+            pl.Series(SOURCE, [channel], pl.Int64).new_from_index(0, selected.height),
             (selected[_NUMBER] * EMISSIONS).rename(SEQ),
         ]
         return field_columns(selected, self._fields).hstack(numbered)
@@ -90,6 +94,8 @@ class KeyedSources:
         grace_ms: int,
         since_ms: int | None = None,
         until_ms: int | None = None,
+        incarnation: int = 0,
+        kept: Mapping[str, KeptPlace] = NOTHING_KEPT,
         on_rows: Callable[[str, pl.DataFrame], None] = lambda _type, _rows: None,
     ) -> None:
         self.app_id = app_id
@@ -101,6 +107,8 @@ class KeyedSources:
         self._on_rows = on_rows
         self._sources = [_Source(one, graph, taker.channel(one.type)) for one in graph.sources]
         self._feeds: dict[FeedKey, Feed] = {}
+        self._incarnation, self._kept = incarnation, kept
+        self._progress: dict[FeedKey, ReadingProgress] = {}
 
     # Streams.
 
@@ -110,9 +118,12 @@ class KeyedSources:
         for name, options in streams.items():
             columns = merged_columns(one.columns for one in self._sources if query.selects(one.stream, name))
             if any(query.selects(one.stream, name) for one in self._sources):
-                start = "beginning" if self._bounded else options.read_from
+                kept = self._kept.get(name)
+                start = "beginning" if self._bounded or kept is not None else options.read_from
                 feed = Feed(name, self._demand_id, start, self._bounded, placed(columns, ()))
                 wanted[feed.key] = self._feeds.get(feed.key, feed)
+                if feed.key not in self._feeds:
+                    self._progress[feed.key] = self._begun(feed.key, kept)
         if wanted.keys() == self._feeds.keys() and self._feeds:
             return
         added, gone = wanted.keys() - self._feeds.keys(), self._feeds.keys() - wanted.keys()
@@ -124,12 +135,30 @@ class KeyedSources:
             keys = [key for key in wanted if query.selects(source.stream, key[0])]
             for key in gone:
                 source.watermark.drop(key)
+                self._progress.pop(key, None)
             source.watermark = source.watermark.copy(keys)
             if not keys:
                 self._end(source)
 
+    def _begun(self, key: FeedKey, kept: KeptPlace | None) -> ReadingProgress:
+        if kept is None or self._bounded:
+            return ReadingProgress(self._incarnation)
+        self._ingest.kept_places[key] = kept.reading
+        return ReadingProgress.after(kept)
+
+    def places(self, term: JobTerm) -> list[KeptPlace]:
+        """The places from which its feeds would go on after a restart: all before them is safe."""
+        found = []
+        for key, progress in self._progress.items() if not self._bounded else ():
+            if (safe := progress.safe(self._taker.acknowledged)) is not None:
+                place, counts = safe
+                found.append(KeptPlace(term, key[0], progress.incarnation, place.reading, counts))
+        return found
+
     def close(self) -> None:
         """Reads no more."""
+        for key in self._feeds:
+            self._ingest.kept_places.pop(key, None)
         self._ingest.remove_feed_consumer(self)
         self._ingest.demand.drop(self._demand_id)
         self._feeds = {}
@@ -151,21 +180,29 @@ class KeyedSources:
             return
         count = sum(frame.height for frame in parsed.frames)
         latest_ms = None if self._bounded else self._ingest.clock.latest_ms
+        progress, file = self._progress[key], None if place is None else place.file
+        begin = progress.take(file, count)
+        if self._bounded and place is not None:
+            begin = place.number - count
+        lasts: dict[int, int] = {}
         for source in self._of(key):
-            first = place.number - count if place is not None and self._bounded else source.events
-            source.events, newest = source.events + count, None
+            channel = source.channel if self._bounded else progress.channel(source.channel, file)
+            first, newest = begin, None
             for frame in parsed.frames:
                 numbers = pl.int_range(first, first + frame.height, dtype=pl.Int64, eager=True)
                 events, last = believed(frame.with_columns(numbers.alias(_NUMBER)), latest_ms)
                 newest = last if newest is None or (last is not None and last > newest) else newest
-                rows = source.rows(feed, self._in_range(events, source.margin_ms)) if events.height else None
+                rows = source.rows(feed, self._in_range(events, source.margin_ms), channel) if events.height else None
                 first += frame.height
                 if rows is not None and rows.height:
+                    lasts[channel] = rows[SEQ][-1]
                     self._taker.insert(source.type, rows, self._ingest.now)
                     self._on_rows(source.type, rows)
             if not self._bounded:
                 source.watermark.saw(key, come_to(parsed.watermark_ms, newest, self._ingest.clock.limit_ms))
                 self._tell_time(source)
+        if place is not None and not place.is_inside and not self._bounded:
+            progress.note(place, lasts)
 
     def _in_range(self, events: pl.DataFrame, margin_ms: int) -> pl.DataFrame:
         if self._since_ms is not None:
