@@ -1,0 +1,70 @@
+"""`elf local --job`: jobs with keyed elements that come with ELF, over files, with their code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import elf_process
+import pytest
+
+WORDS = ("to", "be", "or", "not", "that", "is", "the", "question", "of", "a", "mind")
+BEGIN_MS = 1_700_000_000_000
+
+
+def logged(path: Path, events: list[dict[str, object]]) -> str:
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return str(path)
+
+
+def answered(*arguments: str) -> str:
+    finished = elf_process.elf("local", *arguments, "--output", "csv")
+    assert finished.code == 0, finished.err
+    return finished.out
+
+
+def test_top_words_over_a_file_are_those_that_are_in_it(tmp_path):
+    chance, counts, quotes = random.Random(1), Counter[str](), []
+    for number in range(500):
+        text = chance.choices(WORDS, range(len(WORDS), 0, -1), k=6)
+        counts.update(text)
+        quotes.append({"time": BEGIN_MS + 5 * number, "text": " ".join(text)})
+    out = answered("--job", "top-words", "--source", f"quotes={logged(tmp_path / 'quotes.json', quotes)}")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    last = [row for row in rows if row["window_start"] == rows[-1]["window_start"]]
+    assert {row["word"]: int(row["n"]) for row in last} == dict(counts.most_common(10))
+
+
+@pytest.mark.slow
+def test_the_click_through_rate_is_printed_the_same_by_one_agent_and_by_eight(tmp_path):
+    chance = random.Random(2)
+    serves = [
+        {
+            "time": BEGIN_MS + 900 * number, "serve": f"s{number}", "query": f"q{chance.randrange(3)}",
+            "ad": f"ad{chance.randrange(2)}", "user": f"u{chance.randrange(50)}",
+        }
+        for number in range(1_000)
+    ]  # fmt: skip
+    clicked = sorted(chance.sample(range(1_000), 200))
+    clicks = [
+        {"time": BEGIN_MS + 900 * number + 1_000, "serve": f"s{number}", "ad": serves[number]["ad"]}
+        for number in clicked
+    ]
+    files = [f"serves={logged(tmp_path / 's.json', serves)}", f"clicks={logged(tmp_path / 'c.json', clicks)}"]
+    sources = [word for file in files for word in ("--source", file)]
+    alone = answered("--job", "ctr", *sources, "--agents", "1")
+    assert answered("--job", "ctr", *sources, "--agents", "8") == alone
+    rows = list(csv.DictReader(io.StringIO(alone)))
+    first = [row for row in rows if row["window_start"] == rows[0]["window_start"]]
+    assert sum(int(row["serves"]) for row in first) == 1_000, "nobody looks at more than 30 in a minute"
+    assert sum(int(row["serves"]) * float(row["ctr"]) for row in first) == pytest.approx(200)
+
+
+def test_a_job_without_elements_is_refused_with_what_elf_local_runs(tmp_path):
+    quotes = logged(tmp_path / "quotes.json", [])
+    finished = elf_process.elf("local", "--job", "kmeans", "--source", f"quotes={quotes}")
+    finished.refuses(2, "elf local runs jobs with elements")
