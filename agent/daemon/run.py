@@ -193,9 +193,7 @@ class Daemon(AgentObserver):
         self._journal = JobJournal(job_files, self._jobs_stored, self._repeat_jobs, self._warnings.warn)
         agent.restore(job_files.read(), trio.current_time())
         self._shown_files = ShownFiles(directory.shown_directory())
-        limits = ProgramLimits(all_memory_bytes=config.program_memory_bytes)
-        element_limits = limits.for_elements(config.elements.cores, config.elements.memory_bytes)
-        self._programs = ProgramSupervisor(program, limits, self._told, element_limits)
+        self._programs = self._new_programs(program)
         self._pump = pump = CoreDriver(
             node,
             agent,
@@ -222,9 +220,7 @@ class Daemon(AgentObserver):
         )
         self._remote = self._remote_clients()
         self._positions = self._position_keeper()
-        kept_file = directory.path / KEPT_PLACES_FILE
-        agent.keyed.resume(read_kept_places(kept_file, self._warnings.warn))
-        self._kept_places = KeptPlaces(kept_file, agent.keyed.places, self._warnings.warn)
+        self._kept_places = self._places_of_elements(directory)
         self._feeds = self._new_feeds(pump)
         self._tables = TableFiles(agent.tables, config.tables, pump=pump.settle)
         self._archiving, self._metrics = ArchiveSupervisor(config), MetricsServer(config.metrics, self)
@@ -341,6 +337,19 @@ class Daemon(AgentObserver):
         return PositionKeeper(
             self._sealed_files, ingest.memory, ingest.journal, self._config.streams, self._sealed_stored, warn
         )
+
+    def _new_programs(self, command: Sequence[str]) -> ProgramSupervisor:
+        """The programs of jobs; those in which elements are hosted have limits of their own."""
+        config = self._config
+        limits = ProgramLimits(all_memory_bytes=config.program_memory_bytes)
+        element_limits = limits.for_elements(config.elements.cores, config.elements.memory_bytes)
+        return ProgramSupervisor(command, limits, self._told, element_limits)
+
+    def _places_of_elements(self, directory: DataDirectory) -> KeptPlaces:
+        """The places in logs from which sources of keyed jobs go on."""
+        path, keyed = directory.path / KEPT_PLACES_FILE, self._agent.keyed
+        keyed.resume(read_kept_places(path, self._warnings.warn))
+        return KeptPlaces(path, keyed.places, self._warnings.warn)
 
     def _new_feeds(self, pump: CoreDriver) -> Feeds:
         """The reading of all streams."""

@@ -16,7 +16,7 @@ import elf_process
 import pytest
 
 from agent.programs.confinement import refusal
-from elf.client import SyncClient
+from elf.client import RefusedError, SyncClient
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 pytestmark = [
@@ -101,7 +101,10 @@ def submitted(fleet: AgentFleet, job: str) -> None:
 
 def latest(fleet: AgentFleet, by: str, app: str) -> dict[str, int]:
     """The last window with rows."""
-    windows = SyncClient(str(fleet.socket(by)), DEADLINE_S).ask(app, windows=60).windows
+    try:
+        windows = SyncClient(str(fleet.socket(by)), DEADLINE_S).ask(app, windows=60).windows
+    except RefusedError:  # its master was killed, or is being chosen
+        return {}
     found = [window for window in windows if window.rows]
     return {row["word"]: row["n"] for row in found[-1].rows} if found else {}
 

@@ -189,6 +189,7 @@ class JobMaster:
         enrolled = self.state.enrol(sender.node_id, message.agent, works=works, before=before, resumes=resumes)
         if enrolled is None:
             return False
+        self.state.roster.back |= 0 if enrolled.number is None else 1 << enrolled.number
         if enrolled.number is not None and sender.node_id != self._node.peer.node_id:
             self._clocks.note(enrolled.number, message.wall_ms, now)
         if enrolled.number is not None and resumes:
@@ -426,6 +427,7 @@ class JobMaster:
         agents = self.state.roster.numbers_of(node_id)
         if agents and self.ended is None:
             self._holdback.died(agents)
+            self.state.roster.back &= ~agents
             self.state.runs(agents, no_longer=True)
             self.subscribers.acknowledge(now)
             self.on_complete(now)
@@ -500,8 +502,9 @@ class JobMaster:
 
     @property
     def taking_part(self) -> int:
-        """Bitmap of the agents on the roster that are not known to be dead, or away for too long."""
-        return self.state.roster.present() & ~(self._holdback.written_off | self._holdback.dead)
+        """Bitmap of the agents on the roster that are not known to be dead, or have enrolled since."""
+        roster = self.state.roster
+        return roster.present() & ~((self._holdback.written_off | self._holdback.dead) & ~roster.back)
 
     def may_grow(self, now: float) -> bool:
         """Whether agents may still enrol that were there when the job began."""

@@ -30,6 +30,8 @@ class Roster:
     _members: dict[int, MemberEntry] = field(default_factory=dict)
     _steady: tuple[int, int, int] = (0, 0, 0)
     _by_node: dict[int, list[int]] = field(default_factory=dict)
+    back: int = 0
+    """Bitmap of the agents that have enrolled since they were last taken for dead."""
     _peers: dict[int, Peer] = field(default_factory=dict)
     _present: tuple[int, int] = (0, 0)
     _known: tuple[int, int] = (0, 0)
