@@ -19,7 +19,7 @@ from benchmarks.events import write_shop_events
 from benchmarks.jobs.fleets import program, running_program
 from benchmarks.overlay.lines import quantile
 from benchmarks.race import BenchmarkError
-from benchmarks.replay import Replay
+from benchmarks.replay import TICK_S, Replay
 from benchmarks.report import Comparison
 from elf.client import ClientError
 from elf.demo.agents.agents import AgentFleet
@@ -30,10 +30,10 @@ from .lines import at_most
 APP = "pauses"
 RATE = 2_000.0
 """Log lines a second, of all logs that are written."""
-PRODUCTS = 64
-"""So many of the most frequent products have elements."""
+SAMPLE = 20_000
 WATCHED = 8
-"""So many of them are watched: each has 25 events a second and more."""
+"""So many products are watched: each has 20 events a second and more."""
+PAD_MAX = 1_000_000
 KILLED, SILENT, MOVED = "host killed (SIGKILL)", "host silent (SIGSTOP)", "hand-over of 10 MiB of state"
 TARGETS_S = {KILLED: 2.0, SILENT: 6.0, MOVED: 0.25}
 SETTLE_S = 4.0
@@ -56,9 +56,9 @@ def run(what: str, agents: int, trials: int) -> list[Comparison]:
     """One kind of fault, again and again."""
     use_two_cores()
     pauses_s: list[float] = []
-    pad = MOVED_BYTES * agents // PRODUCTS if what == MOVED else 0
     with running_agents(agents) as (fleet, folder, _):
-        products = _frequent(folder / "frequent")
+        products = _written(folder / "written", agents)
+        pad = min(PAD_MAX, MOVED_BYTES * agents // len(products)) if what == MOVED else 0
         code = program("pauses", PROGRAMS, PAD_BYTES=pad, PRODUCTS=products)
         with running_program(fleet, APP, code):
             for _ in range(trials):
@@ -116,13 +116,10 @@ def _fault(fleet: AgentFleet, victim: str, what: str) -> Iterator[None]:
     fleet.restart(victim)
 
 
-def _frequent(folder: Path) -> tuple[str, ...]:
-    """The products that most events of the shop are about."""
-    counts: dict[str, int] = {}
-    for line in write_shop_events(folder, 5_000, files=1).paths[0].read_bytes().splitlines():
-        product = json.loads(line)["product"]
-        counts[product] = counts.get(product, 0) + 1
-    return tuple(sorted(counts, key=lambda product: -counts[product])[:PRODUCTS])
+def _written(folder: Path, agents: int) -> tuple[str, ...]:
+    """The products of the lines that `Replay` writes to each log at each tick, which are the same each time."""
+    lines = write_shop_events(folder, SAMPLE, files=1).paths[0].read_bytes().splitlines()
+    return tuple(dict.fromkeys(json.loads(line)["product"] for line in lines[: int(RATE * TICK_S / agents)]))
 
 
 def _hosted(fleet: AgentFleet, asked: str, products: Sequence[str]) -> dict[str, Seen]:
@@ -142,7 +139,7 @@ def _until(look: Callable[[], dict[str, Seen]], count: int) -> dict[str, Seen]:
         try:
             if len(found := look()) == count:
                 return found
-        except ClientError:
+        except ClientError:  # an element has had no event yet
             pass
         time.sleep(0.2)
     raise BenchmarkError(f"not all of {count} elements are there after {TIMEOUT_S:g} s")

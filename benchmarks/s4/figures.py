@@ -25,7 +25,7 @@ FULL = (
     _figure("quotes-guaranteed", quotes.run, AGENTS, 60.0, True),
     _figure("kills", faults.run, faults.KILLED, AGENTS, 10),
     _figure("silence", faults.run, faults.SILENT, AGENTS, 6),
-    _figure("hand-over", faults.run, faults.MOVED, 4, 10),
+    _figure("hand-over", faults.run, faults.MOVED, 3, 10),
     _figure("scaling", scaling.run, AGENTS, 64, 100_000, True),
 )
 QUICK = (
