@@ -24,7 +24,9 @@ LOOK_S = 1.0
 KILL_AT = 0.45
 """The part of the time after which a host is killed."""
 _ANSWER_TIMEOUT_S = 20.0
-_SETTLED_S = 3.0
+_AFTER_S = 60.0
+"""Upper bound on the further wait for results, which a busy machine may keep back."""
+_SETTLED_S = 5.0
 """Time without another result after which the last one has come."""
 
 
@@ -58,8 +60,8 @@ class ElementPerformance:
                 await trio.sleep((1 - KILL_AT) * self.board.seconds)
             self._happened("the servers have stopped; the last results come")
             await trio.sleep(self.board.play.tail_s)
-            with trio.move_on_after(5 * self.board.play.tail_s):
-                while trio.current_time() - self._heard_at < _SETTLED_S:
+            with trio.move_on_after(_AFTER_S):
+                while self.board.window is None or trio.current_time() - self._heard_at < _SETTLED_S:
                     await trio.sleep(DRAW_S)
             nursery.cancel_scope.cancel()
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elf.client import Result
-from elf.demo.elements.log_truth import LogComparison, click_rates, top_words
-from elf.demo.elements.log_writing import Write, adverts, quotes
+from elf.demo.elements.log_truth import LogComparison, top_words
+from elf.demo.elements.log_writing import Write, quotes
 
 Judge = Callable[[Sequence[Result], Sequence[Path]], LogComparison]
 
@@ -37,22 +37,12 @@ class ElementPlay:
         return self.name.replace("_", "-")
 
 
-def _judged_rates(windows: Sequence[Result], logs: Sequence[Path]) -> LogComparison:
-    half = len(logs) // 2
-    return click_rates(windows, logs[:half], logs[half:])
-
-
 ELEMENT_PLAYS: Mapping[str, ElementPlay] = {
     one.name: one
     for one in (
         ElementPlay(
             "top_words", "the ten words used most in quotations: each word is counted by an element of its own",
             ("quotes",) * 6, 60.0, quotes, top_words, ("word", "n"),
-        ),
-        ElementPlay(
-            "ctr", "clicks per serve of each query and ad in 24 hours, every hour: an hour passes in 6 seconds",
-            ("serves",) * 3 + ("clicks",) * 3, 600.0, adverts, _judged_rates, ("query", "ad", "serves", "ctr"),
-            speed=600,
         ),
     )
 }  # fmt: skip

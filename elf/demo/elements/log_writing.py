@@ -10,7 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from elf.demo.elements.adverts import AdTraffic
 from elf.demo.elements.quotes import quote_line
 
 _BEAT_S = 0.05
@@ -91,23 +90,5 @@ def quotes(seed: int) -> Write:
             written[dice.randrange(len(logs))] += quote_line(dice, time_ms)
         for log, lines in zip(logs, written, strict=True):
             log.write(lines)
-
-    return write
-
-
-def adverts(seed: int) -> Write:
-    """Serves in the first half of the logs, clicks on them in the other half."""
-    dice = random.Random(seed)
-    traffic = AdTraffic(dice)
-
-    def write(times: Sequence[int], until_ms: int, logs: Sequence[BinaryIO]) -> None:
-        serving, clicking = logs[: len(logs) // 2], logs[len(logs) // 2 :]
-        written = {log.name: bytearray() for log in logs}
-        for line in traffic.clicks_until(until_ms):
-            written[dice.choice(clicking).name] += line
-        for time_ms in times:
-            written[dice.choice(serving).name] += traffic.serve(time_ms)
-        for log in logs:
-            log.write(written[log.name])
 
     return write
