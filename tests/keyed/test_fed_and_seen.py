@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import msgspec
+import pytest
 from keyed_jobs import counting, keyed_job
 from memory_fleet import Fleet
 from recording_client import client_of
@@ -116,3 +117,18 @@ def test_of_a_job_without_elements_there_are_none() -> None:
     everything = seen(fleet, app_id, fleet.agents[0], GetElements())
     assert isinstance(everything, Elements)
     assert len(everything.elements) == 2
+
+
+@pytest.mark.parametrize("has_source", [False, True])
+@pytest.mark.parametrize("guaranteed", [False, True])
+def test_events_of_a_type_that_no_log_brings_are_in_windows_that_close(guaranteed: bool, has_source: bool) -> None:
+    graph = counting(guaranteed=guaranteed) | ({} if has_source else {"sources": []})
+    fleet = Fleet(4)
+    job = keyed_job(graph, "SELECT COUNT(*) AS n, SUM(total) AS s FROM Counted WINDOWING 1 SECOND", bounded=False)
+    client_of(fleet.agents[0]).submit(job, fleet.now, fleet.wall_ms)
+    fleet.settle()
+    fleet.wait_long(2.0)
+    assert emit(fleet, job.app_id, fleet.agents[2], WORDS) == Taken("taken", 5)
+    fleet.wait_long(4.0)
+    shown = [row for result in fleet.results for row in result.rows]
+    assert (sum(row["n"] for row in shown), sum(row["s"] or 0 for row in shown)) == (5, 8)

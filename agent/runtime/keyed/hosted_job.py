@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import polars as pl
 
@@ -56,14 +57,15 @@ class HostedJob:
         self._rows: dict[str, list[pl.DataFrame]] = {}
         self._newest: dict[tuple[str, int], int] = {}
         self._closed_ms: dict[FeedKey, int] = {}
-        self.core = KeyedJob(local.app_id, graph, ring, runtimes, options, self._take_rows)
+        grace_ms = _grace_ms(local, job)
+        self.core = KeyedJob(local.app_id, graph, ring, runtimes, replace(options, grace_ms=grace_ms), self._take_rows)
         self.sources = KeyedSources(
             local.app_id,
             graph,
             self.core,
             ingest,
             bounded=options.bounded,
-            grace_ms=_grace_ms(local, job),
+            grace_ms=grace_ms,
             since_ms=job.since_ms,
             until_ms=job.until_ms,
             incarnation=options.incarnation,

@@ -54,8 +54,9 @@ class KeyedOptions:
 
     `incarnation`: a number that is higher after each start of the agent. `standbys`: copies of guaranteed state.
     `weight`: share of the load this agent takes; 0 makes it an idle standby. `needs_time`: something acts on event
-    time. `bounded`: the input ends, and elements take events in their order. `compact`: by the
-    name of an element, puts frames that a standby holds into one.
+    time. `bounded`: the input ends, and elements take events in their order. `grace_ms`: how long late events
+    that clients send to a live job are waited for. `compact`: by the name of an element, puts frames that a standby
+    holds into one.
     """
 
     incarnation: int = 0
@@ -63,6 +64,7 @@ class KeyedOptions:
     weight: float = 1.0
     bounded: bool = False
     needs_time: bool = True
+    grace_ms: int = 0
     memory_bytes: int = 1 << 30
     pending_rows_max: int = PENDING_ROWS_MAX
     pending_bytes_max: int = 256 << 20

@@ -47,7 +47,9 @@ class EventTime:
         self, layout: GraphLayout, options: KeyedOptions, emitter: Emitter, host: Host, commits: Commits
     ) -> None:
         self._layout, self._options, self._emitter, self._host, self._commits = layout, options, emitter, host, commits
-        self._sources = {layout.by_name[name].place: BEGINNING for name in layout.sources}
+        fed = {one.place: NEVER for one in layout.types if not layout.graph.emitters(one.name)}
+        self._sources = fed | {layout.by_name[name].place: BEGINNING for name in layout.sources}
+        """Watermarks of the types that no element brings; NEVER: no log here does, at most clients."""
         self._master: Peer | None = None
         self._roster: tuple[Peer, ...] = ()
         self._adding = MasterTimes(layout, is_bounded=options.bounded)
@@ -60,10 +62,11 @@ class EventTime:
 
     def source(self, place: int, watermark_ms: int) -> None:
         """The watermark of a source here."""
-        self._sources[place] = max(self._sources[place], watermark_ms)
+        known = self._sources[place]
+        self._sources[place] = watermark_ms if known == NEVER else max(known, watermark_ms)
 
     def end(self, place: int) -> None:
-        """A source here has ended."""
+        """A source here has ended; of a live job: it is not read here now."""
         self._sources[place] = NEVER
 
     def members(self, peers: Collection[Peer], master: Peer) -> None:
@@ -92,7 +95,7 @@ class EventTime:
             return
         if now >= self._looked_at + REPORT_S:
             self._looked_at = now
-            self._report(now, send)
+            self._report(now, wall_ms, send)
         if self._master == ring.me and (self._adding.add_up(wall_ms) or now >= self._told_at + ALIVE_S):
             self._told_at = now
             message = ElementTimes(
@@ -104,14 +107,14 @@ class EventTime:
             ring.multicast(message, now)
             self.heard(message, wall_ms)
 
-    def _report(self, now: float, send: Send) -> None:
+    def _report(self, now: float, wall_ms: int, send: Send) -> None:
         assert self._master is not None
         host = self._host
         sources_ended = all(time >= NEVER for time in self._sources.values())
         is_idle = sources_ended and self._emitter.is_empty and host.is_idle and self._commits.is_idle
         hosted = np.packbits(host.owned, bitorder="little").tobytes()
         events = sum(slot.events + slot.emitted for slot in host.slots.values())
-        lowest = self.lowest()
+        lowest = self.lowest(wall_ms)
         content = (lowest, hosted, events, is_idle, self._seen)
         wants_more = self._options.bounded and is_idle and not self.is_quiet
         if content == self._last and now < self._at + (4 * REPORT_S if wants_more else ALIVE_S):
@@ -129,13 +132,20 @@ class EventTime:
         )
         send(self._master, report, now)
 
-    def lowest(self) -> list[int]:
+    def _source_time(self, place: int, wall_ms: int) -> int:
+        """The time before which no more events of a type come here from outside."""
+        known = self._sources.get(place)
+        if known is None or known < NEVER or self._options.bounded:
+            return NEVER if known is None else known
+        return wall_ms - self._options.grace_ms  # events that clients send are of now
+
+    def lowest(self, wall_ms: int) -> list[int]:
         """For each type the lowest time of events that may still be sent from here."""
         made: dict[str, int] = {}
         graph = self._layout.graph
         for name in graph.order:
             place = self._layout.by_name[name].place
-            times = [self._sources.get(place, NEVER)]
+            times = [self._source_time(place, wall_ms)]
             for element in graph.emitters(name):
                 at = graph.index(element.name)
                 if at in self._host.keyed:
