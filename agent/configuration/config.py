@@ -42,7 +42,7 @@ from agent.configuration.rules import (
 )
 from agent.configuration.schema import PREFIX, overrides
 from agent.seeding.seed_addresses import FILE
-from agent.sources.reader import EventSource, ReadFrom
+from agent.sources.reader import EventSource, ReadFrom, StreamClock
 from agent.sources.registry import DEFAULT_SOURCE, SOURCES
 from overlay import format_address, parse_address
 
@@ -61,6 +61,7 @@ class StreamConfig:
     format: str
     time_field: str | None
     read_from: ReadFrom
+    clock: StreamClock = "wall"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +264,8 @@ def _resolved_stream(base: Path, table: Mapping[str, Any]) -> StreamConfig:
     kind = SOURCES[stream.source]
     keys = {field.encode_name for field in msgspec.structs.fields(kind.options)}
     options = msgspec.convert({key: value for key, value in table.items() if key in keys}, kind.options)
-    return StreamConfig(stream.name, kind.build(options, base), stream.format, stream.time_field, stream.read_from)
+    source = kind.build(options, base)
+    return StreamConfig(stream.name, source, stream.format, stream.time_field, stream.read_from, stream.clock)
 
 
 def _stream_faults(document: Mapping[str, Any]) -> list[Fault]:
@@ -296,7 +298,7 @@ def _faults_together(file: ConfigDocument, config: Config) -> list[Fault]:
             faults.append(Fault(("control_socket",), excess))
         else:
             faults.append(Fault(("data_directory",), f"{excess}: set control_socket to a shorter one"))
-    own = (*_metrics_faults(config), *_pointless_choices(config))
+    own = (*_metrics_faults(config), *_clock_faults(config), *_pointless_choices(config))
     return [*faults, *own, *clients_faults(config.listen, config.clients)]
 
 
@@ -305,6 +307,12 @@ def _socket_excess(path: Path) -> str | None:
     if size <= SOCKET_PATH_BYTES_MAX:
         return None
     return f"{path} has {size} bytes, a socket's path may have {SOCKET_PATH_BYTES_MAX}"
+
+
+def _clock_faults(config: Config) -> list[Fault]:
+    message = 'events: a job that begins at the end has no such time: set read_from = "beginning"'
+    wrong = (one.clock == "events" and one.read_from == "end" for one in config.streams)
+    return [Fault(("streams", number, "clock"), message) for number, is_wrong in enumerate(wrong) if is_wrong]
 
 
 def _metrics_faults(config: Config) -> list[Fault]:

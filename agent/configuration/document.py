@@ -37,7 +37,7 @@ from agent.configuration.rules import (
     service_address,
 )
 from agent.sources.options import RULE, PathText
-from agent.sources.reader import ReadFrom
+from agent.sources.reader import ReadFrom, StreamClock
 from agent.sources.registry import DEFAULT_SOURCE
 
 Seed = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_reachable})]
@@ -90,6 +90,13 @@ class StreamKeys(msgspec.Struct):
         None
     )
     read_from: Annotated[ReadFrom, _says("where live jobs begin to read the files that are there")] = "end"
+    clock: Annotated[
+        StreamClock,
+        _says(
+            "the time of live jobs where nothing more is to be read: the `wall` clock's, or still that of the newest of "
+            "the `events`, for logs of the past that are written or copied in; needs `read_from = \"beginning\"`"
+        ),
+    ] = "wall"
 
 
 class TableKeys(msgspec.Struct, forbid_unknown_fields=True):

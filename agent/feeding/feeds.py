@@ -286,11 +286,16 @@ class Feeds:
                 await self._insert(reading, parsed)
             if found.files is not None:
                 reading.ledger.note(found.files, found.newest_ms + 1)
-            if found.at_end and self._columns(reading) is not None:
+            if found.at_end and self._may_tell_end(feed) and self._columns(reading) is not None:
                 tell = self._sink.end_of_feed if feed.bounded else self._sink.caught_up
                 tell(feed.key, self._clock(), self._wall_ms() if begins_now else found.wall_ms)
                 self._pump()
             begins_now = begins_now and found.has_failed
+
+    def _may_tell_end(self, feed: Feed) -> bool:
+        """Whether the time of a feed that is at its end is the wall clock's."""
+        stream = self._streams.get(feed.stream)
+        return feed.bounded or stream is None or stream.clock == "wall"
 
     def _note_beginning(self, reading: _FeedTask, began: Files) -> None:
         """Notes where a reading begins, also anew: all that was read before is inserted."""

@@ -12,6 +12,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 from agent.sources.blocks import Block
 
 ReadFrom = Literal["end", "beginning"]
+StreamClock = Literal["wall", "events"]
 
 
 class Form(Protocol):

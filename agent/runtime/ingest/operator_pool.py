@@ -309,6 +309,10 @@ class OperatorPool:
                 consumer.insert(key, parsed, place)
         self._read(now)
 
+    def open_feed(self, key: FeedKey, now: float, from_ms: int) -> None:
+        """Opens a feed whose events are those from a time of the past (epoch ms) on."""
+        self._opened(key, now, from_ms)
+
     @contextmanager
     def _evaluating(self, operator: Operator, rows: int, now: float) -> Iterator[None]:
         """Runs a block in which an operator computes, for all jobs that it serves."""

@@ -147,6 +147,8 @@ class Pipeline:
         """The first pane with every event: the next one to start where feeds begin at the end of their streams."""
         if any(feed.bounded or feed.start == "beginning" for feed in self.feeds.values()):
             return FIRST_PANE
+        if any(self.feeds[key].is_type for key in self._unopened):
+            return FIRST_PANE  # not known before the time of its elements is
         if self._resumption is not None:
             complete_from_ms = self._resumption.complete_from_ms
             return FIRST_PANE if complete_from_ms == FIRST_PANE else consumer.next_pane(complete_from_ms - 1)

@@ -16,6 +16,7 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.keyed.element_program import CodeElements, ElementAct, ElementProgram
 from agent.runtime.keyed.elements.runtime import SEQ, SOURCE, ElementRuntime
 from agent.runtime.keyed.event_columns import event_frames
+from agent.runtime.keyed.elements.declared import lag_ms
 from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
@@ -23,9 +24,15 @@ from agent.runtime.keyed.reading_progress import KeptPlace
 from agent.runtime.keyed.sources import NOTHING_KEPT, KeyedSources
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.epoch import JobTerm
-from agent.runtime.model.panes import FIRST_PANE, PANE_MAX
+from agent.runtime.model.panes import PANE_MAX
 from overlay import Peer
 
+PAST_MS = 60_000
+"""Time behind the wall clock, beyond what sources and joins wait for, from which on a job is one of the past."""
+_KNOWN_MS = -(2**61)
+"""Lower bound on times that are known: before, some agent has not told any."""
+TIME_WAIT_S, TIME_LOOK_S = 2.0, 0.05
+"""Upper bound on the time for which the first rows wait until the job's time is known, and between two looks at it."""
 NEWEST_MAX = 1 << 16
 """Upper bound on the channels whose last row is remembered, so that rows that come again are told."""
 
@@ -58,6 +65,7 @@ class HostedJob:
         self._newest: dict[tuple[str, int], int] = {}
         self._closed_ms: dict[FeedKey, int] = {}
         grace_ms = _grace_ms(local, job)
+        self._waits_ms = grace_ms + sum(lag_ms(one) for one in graph.graph.elements if one.kind == "join")
         self.core = KeyedJob(local.app_id, graph, ring, runtimes, replace(options, grace_ms=grace_ms), self._take_rows)
         self.sources = KeyedSources(
             local.app_id,
@@ -74,6 +82,9 @@ class HostedJob:
         )
         self.is_bounded = options.bounded
         self._rows_at: float | None = None
+        self._first_at: float | None = None
+        self._began_ms: int | None = None
+        self._opened: set[FeedKey] = set()
         self._has_failed = False
         self._members: tuple[tuple[Peer, ...], Peer] | None = None
         self.tell_at = 0.0
@@ -127,18 +138,44 @@ class HostedJob:
     def flush(self, now: float, wall_ms: int) -> None:
         """Gives the query the rows that have come, and tells it how far the time of their types has come."""
         pipeline = self.local.pipeline
+        self._began_ms = wall_ms if self._began_ms is None else self._began_ms
         if not isinstance(pipeline, Pipeline | SelfPacedPipeline):
+            return
+        if self._waits_for_time(now):
             return
         rows, self._rows, self._rows_at = self._rows, {}, None
         for type_, key in self._types().items():
+            self._open(key, now, has_rows=type_ in rows)
             columns = pipeline.feeds[key].columns
             for frame in rows.get(type_, ()):
                 frames = event_frames(frame.drop(SOURCE, SEQ, strict=False), columns)
                 self._ingest.insert(key, Parsed(frames, 0, NO_WATERMARK_MS), now, wall_ms)
             self._tell_time(key, now, wall_ms)
 
+    def _waits_for_time(self, now: float) -> bool:
+        """Whether the first rows are to wait, as it is not known yet whether they are of the past."""
+        if self.is_bounded or self._opened or self._rows_at is None:
+            return False
+        if all(self.core.watermark(type_) >= _KNOWN_MS for type_ in self._types()):
+            return False
+        self._first_at = now if self._first_at is None else self._first_at
+        self._rows_at = now + TIME_LOOK_S
+        return now < self._first_at + TIME_WAIT_S
+
+    def _open(self, key: FeedKey, now: float, *, has_rows: bool) -> None:
+        """Lets the query begin where the job does here; or where the job's time is, if that is far behind: its logs are
+        of the past, and so are the windows that come first."""
+        reached_ms, began_ms = self.core.watermark(key[0]), self._began_ms
+        if self.is_bounded or key in self._opened or began_ms is None or not (has_rows or reached_ms >= _KNOWN_MS):
+            return
+        self._opened.add(key)
+        is_past = _KNOWN_MS <= reached_ms < began_ms - self._waits_ms - PAST_MS
+        self._ingest.open_feed(key, now, reached_ms if is_past else began_ms)
+
     def _tell_time(self, key: FeedKey, now: float, wall_ms: int) -> None:
         reached_ms, known_ms = self.core.watermark(key[0]), self._closed_ms.get(key)
+        if not self.is_bounded and reached_ms < _KNOWN_MS:
+            return
         if known_ms is not None and reached_ms <= known_ms:
             return
         self._closed_ms[key] = reached_ms
@@ -146,8 +183,7 @@ class HostedJob:
             if reached_ms >= PANE_MAX:
                 self._ingest.end_of_feed(key, now, wall_ms)
         else:
-            watermark_ms = NO_WATERMARK_MS if reached_ms == FIRST_PANE else reached_ms
-            self._ingest.insert(key, Parsed((), 0, watermark_ms), now, wall_ms)
+            self._ingest.insert(key, Parsed((), 0, reached_ms), now, wall_ms)
 
     # The core.
 

@@ -1,8 +1,7 @@
 """The `elf` command on a life line: `python -m elf.demo.agents agent --config FILE`.
 
 The process ends when its standard input ends. Its starter holds the other end of that pipe, so no process is left
-however the starter ends, and whatever thread it started the process from. With ELF_DEMO_CLOCK its wall clock runs
-faster, as in a time-lapse.
+however the starter ends, and whatever thread it started the process from.
 """
 
 import contextlib
@@ -12,8 +11,6 @@ import signal
 import threading
 import time
 
-CLOCK = "ELF_DEMO_CLOCK"
-"""The variable with the speed of the wall clock, and the epoch milliseconds from which it runs so: SPEED:BEGUN."""
 _GRACE_S = 3.0
 """Delay between SIGTERM and SIGKILL."""
 _READ_BYTES = 4096
@@ -34,14 +31,6 @@ def _end_with_parent() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def lapse(speed: int, begun_ms: int) -> None:
-    """Lets the wall clock of this process run so many times as fast as the system's since `begun_ms`. Timers do not."""
-    real_ns, begun_ns = time.time_ns, begun_ms * 1_000_000
-    time.time_ns = lambda: begun_ns + (real_ns() - begun_ns) * speed
-
-
 if __name__ == "__main__":
     hold_on()
-    if clock := os.environ.get(CLOCK):
-        lapse(*map(int, clock.split(":")))
     runpy.run_module("elf", run_name="__main__")  # loaded only now, so that the life line holds meanwhile

@@ -2,13 +2,11 @@
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from elf.demo.errors import DemoError
@@ -49,7 +47,6 @@ class AgentProcess:
         port: int,
         archives: bool = False,
         settings: Settings = (),
-        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self.folder = folder
@@ -62,7 +59,6 @@ class AgentProcess:
         self._streams = streams
         self._archives = archives
         self._settings = settings
-        self._environment = environment
         self._popen: subprocess.Popen[bytes] | None = None
         self._log_offset = 0
         self._ready = False
@@ -108,7 +104,6 @@ class AgentProcess:
                     stdin=subprocess.PIPE,  # its life line
                     stdout=subprocess.DEVNULL,
                     stderr=log,
-                    env=os.environ | self._environment,
                     process_group=0,  # Ctrl-C is for the starter of the fleet, which stops the agents
                 )
 

@@ -9,10 +9,10 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
 from elf.demo.agents.agent_process import ARCHIVE, AgentProcess, PortTakenError, Settings
@@ -41,6 +41,7 @@ class StreamFiles:
     paths: tuple[str, ...]
     read_from: str = "end"
     time_field: str | None = None
+    clock: str = "wall"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,8 @@ class AgentFleet:
     """`with AgentFleet(directory, agents) as fleet:` runs the agents; all of them are ready when the block begins.
 
     Raises DemoError when one cannot start. `choose_port` yields a port to try; one that is taken is replaced. With
-    `archives` each agent keeps an archive. `environment`: further variables of the agents' processes. After the block
-    no agent and no control socket is left; the agents' folders are, below `directory`.
+    `archives` each agent keeps an archive. After the block no agent and no control socket is left; the agents'
+    folders are, below `directory`.
     """
 
     def __init__(
@@ -70,14 +71,12 @@ class AgentFleet:
         fleet: str = "demo",
         archives: bool = False,
         choose_port: Callable[[], int] | None = None,
-        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         if not 1 <= len(agents) <= AGENTS_MAX:
             raise DemoError(f"a fleet has between 1 and {AGENTS_MAX} agents here, not {len(agents)}")
         self.directory = Path(directory)
         self.name = fleet
         self._archives = archives
-        self._environment = environment
         self._agents = agents
         self._choose_port = choose_port or free_port
         self._processes: dict[str, AgentProcess] = {}
@@ -195,7 +194,6 @@ class AgentFleet:
                 port=self._new_port(),
                 archives=self._archives,
                 settings=agent.settings,
-                environment=self._environment,
             )
             credentials = authority.issue(agent.name, node_id=agent.node_id)
             process.keep(authority.certificate_pem, credentials)
@@ -280,6 +278,7 @@ def _stream_table(stream: StreamFiles) -> dict[str, str | list[str]]:
         "name": stream.name,
         "paths": list(stream.paths),
         "read_from": stream.read_from,
+        "clock": stream.clock,
     }
     if stream.time_field is not None:
         table["time_field"] = stream.time_field

@@ -3,7 +3,6 @@
 A trio shell around `ElementBoard`. Windows come over the control socket of one agent, the figures of hosts over it too.
 """
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -21,8 +20,6 @@ from elf.demo.story.screen import Screen
 
 DRAW_S = 0.2
 LOOK_S = 1.0
-KILL_AT = 0.45
-"""The part of the time after which a host is killed."""
 _ANSWER_TIMEOUT_S = 20.0
 _AFTER_S = 60.0
 """Upper bound on the further wait for results, which a busy machine may keep back."""
@@ -55,9 +52,9 @@ class ElementPerformance:
             nursery.start_soon(self._look)
             self._happened("the servers begin to log")
             with self.writer:
-                await trio.sleep(KILL_AT * self.board.seconds)
+                await trio.sleep(self.board.play.kill_at * self.board.seconds)
                 await self._kill()
-                await trio.sleep((1 - KILL_AT) * self.board.seconds)
+                await trio.sleep((1 - self.board.play.kill_at) * self.board.seconds)
             self._happened("the servers have stopped; the last results come")
             await trio.sleep(self.board.play.tail_s)
             with trio.move_on_after(_AFTER_S):
@@ -140,8 +137,3 @@ class ElementPerformance:
         at_s = trio.current_time() - self._began
         self.board.timeline.append((at_s, text))
         self.screen.happened(at_s, text)
-
-
-def wall_ms() -> int:
-    """Epoch milliseconds of the system's clock."""
-    return time.time_ns() // 1_000_000

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elf.client import Result
-from elf.demo.elements.log_truth import LogComparison, top_words
-from elf.demo.elements.log_writing import Write, quotes
+from elf.demo.elements.log_truth import LogComparison, click_rates, top_words
+from elf.demo.elements.log_writing import Write, adverts, quotes
 
 Judge = Callable[[Sequence[Result], Sequence[Path]], LogComparison]
 
@@ -17,8 +17,9 @@ Judge = Callable[[Sequence[Result], Sequence[Path]], LogComparison]
 class ElementPlay:
     """A shipped job with keyed elements. `streams`: of each server, the stream that it logs. `rate`: lines a second.
 
-    `speed`: how many times as fast as usual the clock runs. `columns`: what is shown of a row. `judge` compares the
-    windows with the logs.
+    `columns`: what is shown of a row. `judge` compares the windows with the logs. `past_hours`: the time that passes in
+    the logs, up to now, as in a time-lapse; 0: it is the wall clock's. `kill_at`: the part of the time after which a
+    host is killed.
     """
 
     name: str
@@ -28,7 +29,8 @@ class ElementPlay:
     write: Callable[[int], Write]
     judge: Judge
     columns: Sequence[str]
-    speed: int = 1
+    past_hours: int = 0
+    kill_at: float = 0.45
     tail_s: float = 8.0
     """Time after the last line until the last result has come."""
 
@@ -43,6 +45,11 @@ ELEMENT_PLAYS: Mapping[str, ElementPlay] = {
         ElementPlay(
             "top_words", "the ten words used most in quotations: each word is counted by an element of its own",
             ("quotes",) * 6, 60.0, quotes, top_words, ("word", "n"),
+        ),
+        ElementPlay(
+            "ctr", "clicks per serve of each query and ad in 24 hours, every hour, over logs in which 54 hours pass",
+            ("serves", "clicks"), 200.0, adverts, click_rates, ("query", "ad", "serves", "ctr"),
+            past_hours=54, kill_at=0.25,
         ),
     )
 }  # fmt: skip

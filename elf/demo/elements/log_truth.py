@@ -8,20 +8,31 @@ from pathlib import Path
 from typing import Any
 
 from elf.client import Result
+from elf.demo.elements.adverts import BOT_QUERY
+from elf.demo.story.truth import instant
 
 LEADERS = 10
 WRONG_MAX = 5
+WITHIN_MS, SPAN_MS = 1_800_000, 24 * 3_600_000
+"""The time from a serve to its click, and that of a window, in the job ctr."""
+SEEN_MAX, SEEN_MS = 30, 60_000
+"""Ads that its BotFilter lets a user see, and the time in which."""
+
+Rates = dict[tuple[str, str], tuple[int, int]]
+"""Serves that count of each query and ad, and those of them that were clicked."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogComparison:
     """The outcome of holding results against the logs. `checked`: the number of figures compared. `given_up`: what the
-    results say that they lack."""
+    results say that they lack; `may_lack`: that explains what is wrong. `notes`: further lines for the viewer."""
 
     checked: int
     words: str
     wrong: tuple[str, ...] = ()
     given_up: str = ""
+    notes: tuple[str, ...] = ()
+    may_lack: bool = True
 
 
 def given_up(result: Result) -> str:
@@ -47,6 +58,82 @@ def top_words(windows: Sequence[Result], logs: Iterable[Path]) -> LogComparison:
         wrong.append(f"the largest counts in the logs are {best}")
     words = f"the {len(shown)} words of the last list, with {sum(shown.values()):,} of {counted.total():,} uses"
     return LogComparison(len(shown), words, tuple(wrong[:WRONG_MAX]), given_up(lists[-1]))
+
+
+def click_rates(windows: Sequence[Result], logs: Sequence[Path]) -> LogComparison:
+    """Compares each window with the serves logged in the 24 hours up to its end, and the clicks on them. Only results
+    that name logical nodes begun anew may differ."""
+    kept = _kept(*logs)
+    shown = [window for window in windows if window.rows]
+    checked, same, lacking, wrong, robot = 0, [], [], [], 0
+    for window in shown:
+        end_ms = instant(window.window_end or "")
+        truth = _rates(kept, end_ms - SPAN_MS, end_ms)
+        found = {(row["query"], row["ad"]): (row["serves"], round(row["serves"] * row["ctr"])) for row in window.rows}
+        checked += len(truth)
+        robot = sum(serves for (query, _), (serves, _) in truth.items() if query == BOT_QUERY)
+        if found == truth:
+            same.append(window)
+        elif window.lost:
+            lacking.append((window, _difference(found, truth)))
+        else:
+            wrong += [f"{window.window_end}: {line}" for line in _different(found, truth)]
+    if not shown:
+        return LogComparison(0, "no window came", ("no window came",), may_lack=False)
+    words = f"{len(same)} of {len(shown)} windows, {checked:,} rates in all"
+    words += f" (of the robot's serves, {robot:,} count in the last window's hours)"
+    notes = []
+    if lacking:
+        worst = max(share for _, share in lacking)
+        ends = f"{lacking[0][0].window_end} to {lacking[-1][0].window_end}"
+        notes.append(
+            f"{len(lacking)} windows ({ends}) hold hours in which a host was killed. The job's events are not"
+            f" guaranteed: they differ by at most {100 * worst:.1f} % of the serves, and name what was lost"
+        )
+        after = [one for one in same if (one.window_end or "") > (lacking[-1][0].window_end or "")]
+        notes.append(f"{len(after)} windows after them equal the logs again")
+    return LogComparison(checked, words, tuple(wrong[:WRONG_MAX]), given_up(shown[-1]), tuple(notes), may_lack=False)
+
+
+def _kept(serves: Path, clicks: Path) -> list[tuple[int, tuple[str, str], bool]]:
+    """Time, query and ad of each serve that BotFilter leaves in, and whether it was clicked in time."""
+    clicked: dict[tuple[str, str], list[int]] = {}
+    for event in _events([clicks]):
+        clicked.setdefault((event["serve"], event["ad"]), []).append(event["time"])
+    seen: dict[str, list[int]] = {}
+    kept = []
+    for event in _events([serves]):
+        at_ms, user = event["time"], event["user"]
+        seen[user] = [one for one in seen.get(user, ()) if one > at_ms - SEEN_MS] + [at_ms]
+        if len(seen[user]) <= SEEN_MAX:
+            times = clicked.get((event["serve"], event["ad"]), ())
+            is_clicked = any(abs(one - at_ms) <= WITHIN_MS for one in times)
+            kept.append((at_ms, (event["query"], event["ad"]), is_clicked))
+    return kept
+
+
+def _rates(kept: Iterable[tuple[int, tuple[str, str], bool]], start_ms: int, end_ms: int) -> Rates:
+    found: Rates = {}
+    for at_ms, key, is_clicked in kept:
+        if start_ms <= at_ms < end_ms:
+            serves, clicks = found.get(key, (0, 0))
+            found[key] = serves + 1, clicks + is_clicked
+    return found
+
+
+def _difference(found: Rates, truth: Rates) -> float:
+    """The part of the serves by which results differ."""
+    keys = found.keys() | truth.keys()
+    differ = sum(abs(found.get(key, (0, 0))[0] - truth.get(key, (0, 0))[0]) for key in keys)
+    return differ / max(1, sum(serves for serves, _ in truth.values()))
+
+
+def _different(found: Rates, truth: Rates) -> Iterator[str]:
+    for key in sorted(found.keys() | truth.keys()):
+        (serves, clicks), (served, clicked) = found.get(key, (0, 0)), truth.get(key, (0, 0))
+        if (serves, clicks) != (served, clicked):
+            query, ad = key
+            yield f"{query}, {ad}: {serves:,} serves, {clicks:,} clicked; in the logs {served:,}, {clicked:,}"
 
 
 def _events(logs: Iterable[Path]) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from elf.demo.elements.adverts import AdTraffic
 from elf.demo.elements.quotes import quote_line
 
 _BEAT_S = 0.05
@@ -19,16 +20,15 @@ Write = Callable[[Sequence[int], int, Sequence[BinaryIO]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class LapsedClock:
-    """A wall clock that runs `speed` times as fast as the system's, since `begun_ms`."""
+class LogTime:
+    """The times that lines carry: those of the wall clock, or `speed` times as fast from a time of the past on."""
 
-    speed: int = 1
-    begun_ms: int = 0
+    begins_ms: int | None = None
+    speed: float = 1.0
 
-    def now_ms(self) -> int:
-        """Epoch milliseconds, as the demo has them."""
-        real_ms = time.time_ns() / 1_000_000
-        return int(self.begun_ms + (real_ms - self.begun_ms) * self.speed)
+    def at(self, began_ms: int, elapsed_s: float) -> int:
+        """Epoch milliseconds so long after the writing has begun."""
+        return int((began_ms if self.begins_ms is None else self.begins_ms) + 1000 * elapsed_s * self.speed)
 
 
 @dataclass
@@ -38,7 +38,7 @@ class LogWriter:
     logs: Sequence[Path]
     rate: float
     write: Write
-    clock: LapsedClock = field(default_factory=LapsedClock)
+    log_time: LogTime = field(default_factory=LogTime)
     lines: int = 0
     _over: threading.Event = field(default_factory=threading.Event)
     _fault: OSError | None = None
@@ -66,13 +66,14 @@ class LogWriter:
             raise self._fault
 
     def _run(self) -> None:
-        begun, since_ms = time.monotonic(), self.clock.now_ms()
+        begun, began_ms = time.monotonic(), time.time_ns() // 1_000_000
+        since_ms = self.log_time.at(began_ms, 0)
         try:
             with ExitStack() as files:
                 opened = [files.enter_context(log.open("ab", buffering=0)) for log in self.logs]
                 while not self._over.wait(_BEAT_S):
-                    due = int((time.monotonic() - begun) * self.rate) - self.lines
-                    until_ms = self.clock.now_ms()
+                    elapsed_s = time.monotonic() - begun
+                    due, until_ms = int(elapsed_s * self.rate) - self.lines, self.log_time.at(began_ms, elapsed_s)
                     times = [since_ms + (until_ms - since_ms) * (place + 1) // due for place in range(due)]
                     self.write(times, until_ms, opened)
                     self.lines, since_ms = self.lines + due, until_ms
@@ -90,5 +91,17 @@ def quotes(seed: int) -> Write:
             written[dice.randrange(len(logs))] += quote_line(dice, time_ms)
         for log, lines in zip(logs, written, strict=True):
             log.write(lines)
+
+    return write
+
+
+def adverts(seed: int) -> Write:
+    """Serves in the first log, clicks on them in the second."""
+    traffic = AdTraffic(random.Random(seed))
+
+    def write(times: Sequence[int], until_ms: int, logs: Sequence[BinaryIO]) -> None:
+        serving, clicking = logs
+        serving.write(b"".join(traffic.serves_until(times, until_ms)))
+        clicking.write(b"".join(traffic.clicks_until(until_ms)))
 
     return write
