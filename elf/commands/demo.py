@@ -18,6 +18,7 @@ Examples:
   elf demo --seconds 90 --keep shop-logs
   elf demo figure1
   elf demo top-words
+  elf demo ctr
 """
 
 
@@ -38,9 +39,9 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
     of which asks the other two. In the end all results are compared with the servers' logs, counted anew: the exit code
     is 1 if they differ.
 
-    opo finds, within a minute or so, how prominent visitors like an offer best, by trying it out on them. top-words
-    has keyed elements, over logs that are written as you watch: an agent that hosts some is killed, and the results go
-    on.
+    opo finds, within a minute or so, how prominent visitors like an offer best, by trying it out on them. top-words and
+    ctr have keyed elements, over logs that are written as you watch: an agent that hosts some is killed, and the
+    results go on. In the logs of ctr 54 hours pass, up to now; one server logs ads, the other one clicks on them.
     """
     from elf.demo import DemoError  # only here: other commands load none of this
     from elf.demo.elements.element_plays import ELEMENT_PLAYS, element_play

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from collections import Counter
 from pathlib import Path
 
 import msgspec
+import pytest
 from rich.console import Console
 
 from elf.client import Result
+from elf.demo.elements.adverts import BOT, BOT_AD, BOT_QUERY, BOT_SERVES, CLICK_DELAY_MAX_MS, HOUR_MS, AdTraffic
 from elf.demo.elements.element_board import ElementBoard, HostRow
 from elf.demo.elements.element_plays import ELEMENT_PLAYS, element_play
-from elf.demo.elements.log_truth import top_words
-from elf.demo.elements.log_writing import LapsedClock, LogWriter, quotes
+from elf.demo.elements.log_truth import SEEN_MAX, SEEN_MS, click_rates, top_words
+from elf.demo.elements.log_writing import LogTime, LogWriter, adverts, quotes
 
 
 def result(
@@ -54,20 +57,68 @@ def test_the_list_is_that_of_the_logs_or_what_differs_is_named(tmp_path: Path) -
     assert top_words([], logs).wrong == ("no list came",)
 
 
-def test_logs_are_written_as_time_passes(tmp_path: Path) -> None:
-    logs = [tmp_path / f"shop-{number}" / "log.json" for number in range(4)]
-    clock = LapsedClock(1200, 1_790_000_000_000)
-    with LogWriter(logs, 2000.0, quotes(1), clock) as writer:
+def traffic_of_hours(hours: int) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """Serves and clicks, as they are written step by step."""
+    traffic, serves, clicks = AdTraffic(random.Random(3)), [], []
+    for begins_ms in range(0, hours * HOUR_MS, 300_000):
+        until_ms = begins_ms + 300_000
+        serves += traffic.serves_until(range(begins_ms, until_ms, 10_000), until_ms)
+        clicks += traffic.clicks_until(until_ms)
+    return [json.loads(line) for line in serves], [json.loads(line) for line in clicks]
+
+
+def test_clicks_come_after_their_serve_on_another_server_and_within_the_half_hour() -> None:
+    serves, clicks = traffic_of_hours(3)
+    by_serve = {one["serve"]: one for one in serves}
+    assert len(by_serve) == len(serves)
+    assert len(clicks) > 50
+    assert all(0 < one["time"] - by_serve[one["serve"]]["time"] <= CLICK_DELAY_MAX_MS for one in clicks)
+    for lines in (serves, clicks):
+        assert [one["time"] for one in lines] == sorted(one["time"] for one in lines)
+
+
+def test_the_robot_sees_more_than_it_may_within_one_minute_of_each_hour() -> None:
+    robot = [one["time"] for one in traffic_of_hours(3)[0] if one["user"] == BOT]
+    assert len(robot) == 2 * BOT_SERVES
+    assert BOT_SERVES > SEEN_MAX
+    assert all(times[-1] - times[0] < SEEN_MS for times in (robot[:BOT_SERVES], robot[BOT_SERVES:]))
+
+
+def test_rates_are_those_of_the_logs_or_what_differs_is_named(tmp_path: Path) -> None:
+    logs = tmp_path / "serves.json", tmp_path / "clicks.json"
+    served = [(0, "a", "tea", "x"), (10, "b", "tea", "x"), (20, "c", "tea", "y"), (25 * HOUR_MS, "d", "tea", "x")]
+    lines = [{"time": at, "serve": one, "query": query, "ad": ad, "user": one} for at, one, query, ad in served]
+    lines += [{"time": 30, "serve": f"r{n}", "query": BOT_QUERY, "ad": BOT_AD, "user": BOT} for n in range(SEEN_MAX + 9)]
+    logs[0].write_text("".join(json.dumps(line) + "\n" for line in sorted(lines, key=lambda line: str(line["time"]))))
+    clicked = [(1_000, "a", "x"), (1_800_011, "b", "x"), (1_000, "c", "x")]
+    logs[1].write_text("".join(json.dumps({"time": at, "serve": one, "ad": ad}) + "\n" for at, one, ad in clicked))
+    rows = [{"query": "tea", "ad": "x", "serves": 2, "ctr": 0.5}, {"query": "tea", "ad": "y", "serves": 1, "ctr": 0.0},
+            {"query": BOT_QUERY, "ad": BOT_AD, "serves": SEEN_MAX, "ctr": 0.0}]  # fmt: skip
+    bounds = "1970-01-01T00:00:00Z", "1970-01-01T01:00:00Z"
+    found = click_rates([result([]), result(rows, *bounds)], logs)
+    assert (found.checked, found.wrong, found.notes) == (3, (), ())
+    rows[0]["ctr"] = 1.0
+    found = click_rates([result(rows, *bounds)], logs)
+    assert found.wrong == ("1970-01-01T01:00:00Z: tea, x: 2 serves, 2 clicked; in the logs 2, 1",)
+    rows[0]["serves"] = 1
+    found = click_rates([result(rows, *bounds, lost=[7])], logs)
+    assert found.wrong == ()
+    assert "differ by at most 3.0 % of the serves, and name what was lost" in found.notes[0]
+    assert click_rates([], logs).wrong == ("no window came",)
+
+
+@pytest.mark.parametrize(("write", "servers"), [(quotes, 4), (adverts, 2)])
+@pytest.mark.parametrize("log_time", [LogTime(), LogTime(1_790_000_000_000, 4000.0)])
+def test_logs_are_written_as_time_passes(tmp_path: Path, write: object, servers: int, log_time: LogTime) -> None:
+    logs = [tmp_path / f"shop-{number}" / "log.json" for number in range(servers)]
+    with LogWriter(logs, 2000.0, write(1), log_time) as writer:  # type: ignore[operator]
         while writer.lines < 500:
             pass
     times = [[json.loads(line)["time"] for line in log.read_bytes().splitlines()] for log in logs]
     assert all(one == sorted(one) for one in times)
     assert sum(map(len, times)) >= writer.lines >= 500
-
-
-def test_a_clock_runs_so_many_times_as_fast() -> None:
-    slow, fast = LapsedClock().now_ms(), LapsedClock(1000, LapsedClock().now_ms()).now_ms()
-    assert 0 <= fast - slow < 60_000_000
+    if log_time.begins_ms is not None:
+        assert 0 <= times[0][0] - log_time.begins_ms < HOUR_MS
 
 
 def test_the_picture_has_results_and_hosts() -> None:
