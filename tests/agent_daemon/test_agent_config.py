@@ -251,6 +251,11 @@ def test_names_of_streams_are_no_patterns(tmp_path: Path) -> None:
         ('"web"', '"*"', ":13: streams[0].name: * stands for every stream: give this one a name of its own"),
         ('"web"', '"web"\nformat = "xml"', ":14: streams[0].format: 'xml' is none of auto, json, combined, csv, tsv"),
         ('"web"', '"web"\nread_from = "now"', ":14: streams[0].read_from: 'now' is none of end, beginning"),
+        (
+            '"web"',
+            '"web"\nclock = "events"',
+            ':14: streams[0].clock: events: a job that begins at the end has no such time: set read_from = "beginning"',
+        ),
         ('"logs/*.json"', '\n  "", # none\n  7', ":15: streams[0].paths[1]: must not be empty"),
         ('"logs/*.json"', '\n  "", # none\n  7',
          ":16: streams[0].paths[2]: must be text in quotes, not a whole number"),

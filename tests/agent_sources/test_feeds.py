@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,12 @@ class FakeAgent:
         self._note_time(now, wall_ms)
         self.said.append(("caught up", key))
         self.caught_up_ms.append(wall_ms)
+
+    def has_room(self, key: FeedKey) -> bool:  # noqa: ARG002
+        return True
+
+    def kept_place(self, key: FeedKey) -> object:  # noqa: ARG002
+        return None
 
     def lacks(self, key: FeedKey, some: bool) -> None:
         self.lacking[key] = some
@@ -610,3 +617,19 @@ async def test_a_bounded_reading_that_fails_ends_and_its_agent_lacks_events(
     assert agent.lacking[bounded().key]
     faults = [getattr(record, "fields", {}).get("fault") for record in caplog.records]
     assert "reading failed: ValueError: odd" in faults
+
+
+async def test_the_end_of_a_stream_whose_clock_is_that_of_its_events_is_no_time(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    past, present = tmp_path / "past.log", tmp_path / "present.log"
+    write(past, [1])
+    write(present, [1])
+    agent = FakeAgent(*(live(name, start="beginning", app_id=1) for name in ("past", "present")))
+    of_events = replace(stream(past, name="past"), read_from="beginning", clock="events")
+    feeds = make_feeds(agent, of_events, replace(stream(present, name="present"), read_from="beginning"))
+    nursery.start_soon(feeds.run)
+    await until(lambda: agent.said.count(("caught up", ("present", 1))) > 3 and ("past", 1) in agent.events)
+    write(past, [2])
+    await until(lambda: agent.numbers(("past", 1)) == [1, 2])
+    assert ("caught up", ("past", 1)) not in agent.said

@@ -88,7 +88,9 @@ def test_rates_are_those_of_the_logs_or_what_differs_is_named(tmp_path: Path) ->
     logs = tmp_path / "serves.json", tmp_path / "clicks.json"
     served = [(0, "a", "tea", "x"), (10, "b", "tea", "x"), (20, "c", "tea", "y"), (25 * HOUR_MS, "d", "tea", "x")]
     lines = [{"time": at, "serve": one, "query": query, "ad": ad, "user": one} for at, one, query, ad in served]
-    lines += [{"time": 30, "serve": f"r{n}", "query": BOT_QUERY, "ad": BOT_AD, "user": BOT} for n in range(SEEN_MAX + 9)]
+    lines += [
+        {"time": 30, "serve": f"r{n}", "query": BOT_QUERY, "ad": BOT_AD, "user": BOT} for n in range(SEEN_MAX + 9)
+    ]
     logs[0].write_text("".join(json.dumps(line) + "\n" for line in sorted(lines, key=lambda line: str(line["time"]))))
     clicked = [(1_000, "a", "x"), (1_800_011, "b", "x"), (1_000, "c", "x")]
     logs[1].write_text("".join(json.dumps({"time": at, "serve": one, "ad": ad}) + "\n" for at, one, ad in clicked))

@@ -255,6 +255,25 @@ def test_a_parameter_is_tuned_while_visitors_come(temporary: Path) -> None:
     assert nothing_is_left(temporary)
 
 
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.skipif(refusal() is not None, reason=f"programs cannot be contained here: {refusal()}")
+def test_hours_of_the_past_go_by_while_a_host_is_killed(temporary: Path) -> None:
+    """Rates of serves and clicks, logged on different servers, are what the logs hold, or say what was lost."""
+    finished = subprocess.run(
+        [*COMMAND, "ctr", "--seconds", "40"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (finished.returncode, finished.stderr) == (0, ""), finished.stdout
+    text = finished.stdout
+    assert re.search(r"\d\d:\d\d  all 4 agents run ctr after \d+\.\d s", text), text
+    assert re.search(r"\d\d:\d\d  host-[12] is killed \(SIGKILL\), with [\d,]+ elements in", text), text
+    equal = re.search(r"([\d,]+) of ([\d,]+) windows, [\d,]+ rates in all .*: equal to the logs", text)
+    assert equal is not None, text
+    assert int(equal[1]) > 0, text
+    assert "\x1b" not in text, text
+    assert nothing_is_left(temporary)
+
+
 def test_a_demo_that_is_not_there_or_too_short_is_refused() -> None:
     for words, said in {
         ("figure2",): "elf: figure2: there is no such demo; there are kmeans, micro_promotion,",

@@ -14,9 +14,9 @@ from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.ingest.self_paced import SelfPacedPipeline
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.keyed.element_program import CodeElements, ElementAct, ElementProgram
+from agent.runtime.keyed.elements.declared import lag_ms
 from agent.runtime.keyed.elements.runtime import SEQ, SOURCE, ElementRuntime
 from agent.runtime.keyed.event_columns import event_frames
-from agent.runtime.keyed.elements.declared import lag_ms
 from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
