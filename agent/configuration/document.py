@@ -93,8 +93,8 @@ class StreamKeys(msgspec.Struct):
     clock: Annotated[
         StreamClock,
         _says(
-            "the time of live jobs where nothing more is to be read: the `wall` clock's, or still that of the newest of "
-            'the `events`, for logs of the past that are written or copied in; needs `read_from = "beginning"`'
+            "the time of live jobs where nothing more is to be read: the `wall` clock's, or still that of the newest of"
+            ' the `events`, for logs of the past that are written or copied in; needs `read_from = "beginning"`'
         ),
     ] = "wall"
 

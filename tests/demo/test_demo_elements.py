@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from elf.client import Result
-from elf.demo.elements.adverts import BOT, BOT_AD, BOT_QUERY, BOT_SERVES, CLICK_DELAY_MAX_MS, HOUR_MS, AdTraffic
+from elf.demo.elements.adverts import BOT_AD, BOT_QUERY, BOT_SERVES, CLICK_DELAY_MAX_MS, HOUR_MS, AdTraffic
 from elf.demo.elements.element_board import ElementBoard, HostRow
 from elf.demo.elements.element_plays import ELEMENT_PLAYS, element_play
 from elf.demo.elements.log_truth import SEEN_MAX, SEEN_MS, click_rates, top_words
@@ -78,7 +78,7 @@ def test_clicks_come_after_their_serve_on_another_server_and_within_the_half_hou
 
 
 def test_the_robot_sees_more_than_it_may_within_one_minute_of_each_hour() -> None:
-    robot = [one["time"] for one in traffic_of_hours(3)[0] if one["user"] == BOT]
+    robot = [one["time"] for one in traffic_of_hours(3)[0] if one["query"] == BOT_QUERY]
     assert len(robot) == 2 * BOT_SERVES
     assert BOT_SERVES > SEEN_MAX
     assert all(times[-1] - times[0] < SEEN_MS for times in (robot[:BOT_SERVES], robot[BOT_SERVES:]))
@@ -89,7 +89,7 @@ def test_rates_are_those_of_the_logs_or_what_differs_is_named(tmp_path: Path) ->
     served = [(0, "a", "tea", "x"), (10, "b", "tea", "x"), (20, "c", "tea", "y"), (25 * HOUR_MS, "d", "tea", "x")]
     lines = [{"time": at, "serve": one, "query": query, "ad": ad, "user": one} for at, one, query, ad in served]
     lines += [
-        {"time": 30, "serve": f"r{n}", "query": BOT_QUERY, "ad": BOT_AD, "user": BOT} for n in range(SEEN_MAX + 9)
+        {"time": 30, "serve": f"r{n}", "query": BOT_QUERY, "ad": BOT_AD, "user": "bot-0"} for n in range(SEEN_MAX + 9)
     ]
     logs[0].write_text("".join(json.dumps(line) + "\n" for line in sorted(lines, key=lambda line: str(line["time"]))))
     clicked = [(1_000, "a", "x"), (1_800_011, "b", "x"), (1_000, "c", "x")]

@@ -1,5 +1,5 @@
-"""Advertisements served beside search results, and clicks on them, which another server logs some minutes later. One
-user is a robot, who looks at far more than people do, for a minute of every hour.
+"""Advertisements served beside search results, and clicks on them, which another server logs some minutes later. A
+robot looks at far more than people do, for a minute of every hour, each time as another user.
 """
 
 import heapq
@@ -14,7 +14,7 @@ QUERIES = {
     "cheap flights": ("skyline", "lastminute", "charter"),
 }
 """Searches of people, and the ads they may see, the best one first."""
-BOT_QUERY, BOT_AD, BOT = "replica watches", "gold", "bot-1"
+BOT_QUERY, BOT_AD = "replica watches", "gold"
 """Search of a robot, and of nobody else; it never clicks."""
 BOT_SERVES, BOT_STEP_MS, BOT_AT_MS = 80, 600, 20 * 60_000
 """Serves to the robot in each hour, the time from one to the next, and that of the first. All are within a minute."""
@@ -66,7 +66,7 @@ class AdTraffic:
         self._number += 1
         serve = f"{self._number:x}-{dice.getrandbits(32):08x}"
         if is_robot:
-            return _line(time=time_ms, serve=serve, query=BOT_QUERY, ad=BOT_AD, user=BOT)
+            return _line(time=time_ms, serve=serve, query=BOT_QUERY, ad=BOT_AD, user=f"bot-{time_ms // HOUR_MS}")
         query, place = dice.choice(tuple(QUERIES)), dice.randrange(len(_RATES))
         ad = QUERIES[query][place]
         if dice.random() < _RATES[place]:

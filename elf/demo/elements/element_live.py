@@ -20,6 +20,8 @@ from elf.demo.story.screen import Screen
 
 DRAW_S = 0.2
 LOOK_S = 1.0
+SHOWN_BEFORE, SHOWN_WAIT = 5, 0.3
+"""Results that are waited for before the kill, and the part of the time for which, on a busy machine."""
 _ANSWER_TIMEOUT_S = 20.0
 _AFTER_S = 60.0
 """Upper bound on the further wait for results, which a busy machine may keep back."""
@@ -51,10 +53,14 @@ class ElementPerformance:
             await nursery.start(self._perform)
             nursery.start_soon(self._look)
             self._happened("the servers begin to log")
+            ends_at = trio.current_time() + self.board.seconds
             with self.writer:
                 await trio.sleep(self.board.play.kill_at * self.board.seconds)
+                with trio.move_on_after(SHOWN_WAIT * self.board.seconds):
+                    while self.board.windows < SHOWN_BEFORE:
+                        await trio.sleep(DRAW_S)
                 await self._kill()
-                await trio.sleep((1 - self.board.play.kill_at) * self.board.seconds)
+                await trio.sleep_until(ends_at)
             self._happened("the servers have stopped; the last results come")
             await trio.sleep(self.board.play.tail_s)
             with trio.move_on_after(_AFTER_S):
@@ -91,7 +97,7 @@ class ElementPerformance:
         if is_new:
             self._heard_at = trio.current_time()
             board.window, board.windows = result, board.windows + 1
-            first = ", ".join(str(value) for value in result.rows[0].values())
+            first = ", ".join(_short(value) for value in result.rows[0].values())
             self.screen.happened(trio.current_time() - self._began, f"{result.window_end}: {first}, ...")
 
     async def _kill(self) -> None:
@@ -137,3 +143,7 @@ class ElementPerformance:
         at_s = trio.current_time() - self._began
         self.board.timeline.append((at_s, text))
         self.screen.happened(at_s, text)
+
+
+def _short(value: object) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

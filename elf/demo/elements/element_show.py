@@ -43,10 +43,12 @@ def show_elements(console: Console, play: ElementPlay, seconds: float, keep: Pat
         fleet = stage.enter_context(AgentFleet(directory / "agents", _agents(play, logs)))
         stage.enter_context(undisturbed_end())
         say(console, f"{play.app}: {play.about}.")
+        if play.past_hours:
+            say(
+                console, f"The times of the lines are of the past: an hour passes in {seconds / play.past_hours:.1f} s."
+            )
         say(console, f"{len(logs)} servers log into {folder or directory}, with an agent beside each; {HOSTS} further")
         say(console, "agents have no log, and host elements alone. Look into it from another terminal:")
-        if play.past_hours:
-            say(console, f"(The lines' times are of the past: an hour passes in {seconds / play.past_hours:.1f} s.)")
         say(console, f"  {elf_command()} elements {play.app} --hosts --socket {fleet.socket(fleet.names[0])}")
         console.print()
         app_id, bundle = _submission(fleet, play)
