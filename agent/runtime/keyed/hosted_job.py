@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -15,7 +15,7 @@ from agent.runtime.ingest.self_paced import SelfPacedPipeline
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.keyed.element_program import CodeElements, ElementAct, ElementProgram
 from agent.runtime.keyed.elements.declared import lag_ms
-from agent.runtime.keyed.elements.runtime import SEQ, SOURCE, ElementRuntime
+from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE, ElementRuntime
 from agent.runtime.keyed.event_columns import event_frames
 from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.job import KeyedJob
@@ -145,7 +145,7 @@ class HostedJob:
             return
         rows, self._rows, self._rows_at = self._rows, {}, None
         for type_, key in self._types().items():
-            self._open(key, now, has_rows=type_ in rows)
+            self._open(key, now, rows.get(type_, ()))
             columns = pipeline.feeds[key].columns
             for frame in rows.get(type_, ()):
                 frames = event_frames(frame.drop(SOURCE, SEQ, strict=False), columns)
@@ -162,13 +162,15 @@ class HostedJob:
         self._rows_at = now + TIME_LOOK_S
         return now < self._first_at + TIME_WAIT_S
 
-    def _open(self, key: FeedKey, now: float, *, has_rows: bool) -> None:
+    def _open(self, key: FeedKey, now: float, rows: Sequence[pl.DataFrame]) -> None:
         """Lets the query begin where the job does here; or where the job's time is, if that is far behind: its logs are
         of the past, and so are the windows that come first."""
         reached_ms, began_ms = self.core.watermark(key[0]), self._began_ms
-        if self.is_bounded or key in self._opened or began_ms is None or not (has_rows or reached_ms >= _KNOWN_MS):
+        if self.is_bounded or key in self._opened or began_ms is None or not (rows or reached_ms >= _KNOWN_MS):
             return
         self._opened.add(key)
+        if reached_ms < _KNOWN_MS:  # the rows are ahead of the news of their time
+            reached_ms = min(int(one[EVENT_TIME].to_numpy().min()) for one in rows)
         is_past = _KNOWN_MS <= reached_ms < began_ms - self._waits_ms - PAST_MS
         self._ingest.open_feed(key, now, reached_ms if is_past else began_ms)
 
