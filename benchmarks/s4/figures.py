@@ -6,8 +6,10 @@ from functools import partial
 from benchmarks.overlay.pool import Figure
 from benchmarks.report import Comparison
 
-from . import counting, faults, logs, opo, program_alone, quotes, scaling, shedding
+from . import faults, logs, quotes, scaling, shedding
+from .counting import program_alone, race
 from .lines import AGENTS, NAME
+from .opo import gains
 
 
 def _figure(name: str, measure: Callable[..., list[Comparison]], *arguments: object) -> Figure:
@@ -15,12 +17,12 @@ def _figure(name: str, measure: Callable[..., list[Comparison]], *arguments: obj
 
 
 FULL = (
-    *(_figure(f"count-{agents}", counting.run, agents, 2_000_000, 3, True) for agents in (1, 4, 8)),
-    _figure("spark", counting.run_spark, 500_000, (100_000, 500_000), True),
+    *(_figure(f"count-{agents}", race.run, agents, 2_000_000, 3, True) for agents in (1, 4, 8)),
+    _figure("spark", race.run_spark, 500_000, (100_000, 500_000), True),
     _figure("program", program_alone.run, 2_000_000, 100_000, 3, True),
     _figure("logs", logs.run, AGENTS, 2_000_000, 3, True),
     _figure("shedding", shedding.run, 3_000_000, shedding.LOADS, True),
-    _figure("opo", opo.run),
+    _figure("opo", gains.run),
     _figure("quotes", quotes.run, AGENTS, 60.0, False),
     _figure("quotes-guaranteed", quotes.run, AGENTS, 60.0, True),
     _figure("kills", faults.run, faults.KILLED, AGENTS, 10),
@@ -29,12 +31,12 @@ FULL = (
     _figure("scaling", scaling.run, AGENTS, 64, 100_000, True),
 )
 QUICK = (
-    *(_figure(f"count-{agents}", counting.run, agents, 100_000, 1, False) for agents in (1, 4)),
-    _figure("spark", counting.run_spark, 20_000, (20_000,), False),
+    *(_figure(f"count-{agents}", race.run, agents, 100_000, 1, False) for agents in (1, 4)),
+    _figure("spark", race.run_spark, 20_000, (20_000,), False),
     _figure("program", program_alone.run, 100_000, 10_000, 1, False),
     _figure("logs", logs.run, 2, 100_000, 1, False),
     _figure("shedding", shedding.run, 300_000, (0.5, 2.75), False),
-    _figure("opo", opo.run, True),
+    _figure("opo", gains.run, True),
     _figure("quotes", quotes.run, 2, 10.0, False),
     _figure("kills", faults.run, faults.KILLED, 4, 1),
     _figure("scaling", scaling.run, 2, 4, 50_000, False),

@@ -7,7 +7,7 @@ import polars as pl
 
 from benchmarks.report import Comparison
 
-from .counting_simulated import CountingRun
+from .counting.simulated import CountingRun
 from .graphs import DECLARED
 from .lines import at_least, at_most
 

@@ -15,7 +15,7 @@ from benchmarks.race import output_of
 from benchmarks.rivals.keys import read_keys, write_keys
 from benchmarks.s4 import quotes, shedding
 from benchmarks.s4.clicks import error_of, rates, traffic_of
-from benchmarks.s4.counting_simulated import CountingRun, truth_of
+from benchmarks.s4.counting.simulated import CountingRun, truth_of
 from benchmarks.s4.figures import FULL, QUICK
 from benchmarks.s4.graphs import CODE, DECLARED
 
@@ -74,7 +74,7 @@ def test_figure_6_is_without_error_up_to_capacity_and_small_beyond() -> None:
 def test_keys_are_counted_on_agents(tmp_path: Path) -> None:
     write_keys(tmp_path, 4_000, shares=2, keys=50)
     for kind in (DECLARED, CODE):
-        program = [sys.executable, "-m", "benchmarks.s4.counting_agents", str(tmp_path), "0", kind]
+        program = [sys.executable, "-m", "benchmarks.s4.counting.agents", str(tmp_path), "0", kind]
         answer = parse(output_of(kind, program, os.environ)).answer
         assert answer == truth_of([pl.Series("key", read_keys(path)) for path in sorted(tmp_path.iterdir())])
 

@@ -6,8 +6,8 @@ import statistics
 
 import pytest
 
-from benchmarks.s4.opo import SLOTS, TARGETS, YIELD, optimized
-from benchmarks.s4.opo_site import Site
+from benchmarks.s4.opo.gains import SLOTS, TARGETS, YIELD, optimized
+from benchmarks.s4.opo.site import Site
 
 
 def shares(parameters: int, seeds: range) -> dict[int, float]:

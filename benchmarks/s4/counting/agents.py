@@ -19,11 +19,11 @@ import elf
 from benchmarks.agents import running_agents
 from benchmarks.jobs.fleets import program, running_program
 from benchmarks.rivals.keys import read_keys
+from benchmarks.s4.graphs import DECLARED, PROGRAMS
 from elf.client import SyncClient
 from elf.demo.agents.agents import AgentFleet
 
-from .counting_simulated import truth_of
-from .graphs import DECLARED, PROGRAMS
+from .simulated import truth_of
 
 APP = "count-keys"
 CLIENTS = 2

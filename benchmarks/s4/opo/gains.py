@@ -14,11 +14,11 @@ import numpy as np
 
 from benchmarks.environment import ROOT
 from benchmarks.report import Comparison, reaching, smaller, within
+from benchmarks.s4.lines import NAME
 from elf.optimization import EQUAL, Comparator, MeasuredSlot, NelderMead, PairedTest, Parameter
 
-from .lines import NAME
-from .opo_chart import write_trajectories
-from .opo_site import Site
+from .chart import write_trajectories
+from .site import Site
 
 SEEDS, QUICK_SEEDS = 40, 10
 EQUALS, MANY_EQUALS = 2_000, 20_000
@@ -115,11 +115,11 @@ def _gains(name: str, runs: Sequence[Trajectory], target: float) -> list[Compari
 def _equals(count: int) -> list[Comparison]:
     """Compares the same parameters in both slices: whatever is told apart is an error.
 
-    The distance from alpha is to be within the error of as many tosses, in 99 of 100 runs.
+    The distance from alpha is to be within the error of as many tosses, in 95 of 100 runs.
     """
     found = _told_apart(PairedTest, count)
     naive = _told_apart(NaiveTest, count)
-    error = 2.576 * math.sqrt(ALPHA * (1 - ALPHA) / count)
+    error = 1.96 * math.sqrt(ALPHA * (1 - ALPHA) / count)
     case = f"{count:,} comparisons of equals"
     return [
         smaller(NAME, f"{case}: told apart", found, "", "p < 0.05 at every look", naive),

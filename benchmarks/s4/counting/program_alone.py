@@ -14,12 +14,11 @@ from agent.runtime.keyed.logical_nodes import nodes_of
 from benchmarks.jobs.fleets import program
 from benchmarks.race import BenchmarkError
 from benchmarks.report import Comparison
+from benchmarks.s4.lines import at_least, at_most
 from elf.program.code import about, load_code
 from elf.program.code_here import code_here
 
-from .lines import at_least, at_most
-
-PROGRAMS = Path(__file__).parent / "programs"
+PROGRAMS = Path(__file__).parents[1] / "programs"
 BATCH_ROWS, COMMIT_BATCHES = 8192, 12
 TARGET, UNIT = 1.0, "M events/s"
 

@@ -12,8 +12,8 @@ from agent.runtime.keyed.elements import code, declared
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE, ElementRuntime
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from benchmarks.contender import Answer
+from benchmarks.s4.graphs import CODE, COUNTED, HIT, UPDATE, count_program, counting
 
-from .graphs import CODE, COUNTED, HIT, UPDATE, count_program, counting
 from .program_beside import ProgramBeside
 from .simulated_hosts import WALL_MS, SimulatedHost, SimulatedHosts
 

@@ -9,9 +9,8 @@ from benchmarks.local.cases import own_python
 from benchmarks.race import BenchmarkError, Contender, Outcome, race
 from benchmarks.report import Comparison
 from benchmarks.rivals.keys import KEYS, write_keys
-
-from .graphs import CODE, DECLARED
-from .lines import LEVEL, beside
+from benchmarks.s4.graphs import CODE, DECLARED
+from benchmarks.s4.lines import LEVEL, beside
 
 UNIT = "M updates/s"
 NAMES = {DECLARED: "declared (elf.aggregate)", CODE: "user code (elf.PE)"}
@@ -81,7 +80,7 @@ def run_spark(events: int, batches: Sequence[int], with_targets: bool) -> list[C
 
 
 def _elf(kind: str) -> Contender:
-    return Contender(f"ELF, {NAMES[kind]}", "benchmarks.s4.counting_agents", own_python, arguments=(kind,))
+    return Contender(f"ELF, {NAMES[kind]}", "benchmarks.s4.counting.agents", own_python, arguments=(kind,))
 
 
 def _raced(

@@ -1,0 +1,1 @@
+"""Sites with a known optimum, tuned by the shipped job's code."""
