@@ -21,6 +21,7 @@ from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.slow,
     pytest.mark.skipif(refusal() is not None, reason=f"programs cannot be contained here: {refusal()}"),
 ]
 AGENTS = 4

@@ -124,6 +124,7 @@ def test_nodes_come_from_hosts_that_are_ahead_or_behind(steps: list[Step], first
     )
 
 
+@pytest.mark.slow
 def test_groups_that_do_not_fit_memory_go_to_disk(tmp_path: Path) -> None:
     room = SpillArea(1 << 20, tmp_path)
     fields: Fields = [("word", "string")]

@@ -97,6 +97,7 @@ class World:
         }
 
 
+@pytest.mark.slow
 def test_pairs_of_logs_on_different_agents_meet_in_their_windows():
     world = World()
     world.traffic(random.Random(5), 6)
