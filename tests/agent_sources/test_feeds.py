@@ -54,6 +54,8 @@ class FakeAgent:
         self.lacking: dict[FeedKey, bool] = {}
         self.was_lacking = False
         self.needed: dict[FeedKey, FeedNeeds] = {}
+        self.full: set[FeedKey] = set()
+        self.asked_for_room = 0
         self.clock = 0.0
         self.on_insert: Callable[[], None] = lambda: None
 
@@ -84,8 +86,9 @@ class FakeAgent:
         self.said.append(("caught up", key))
         self.caught_up_ms.append(wall_ms)
 
-    def has_room(self, key: FeedKey) -> bool:  # noqa: ARG002
-        return True
+    def has_room(self, key: FeedKey) -> bool:
+        self.asked_for_room += 1
+        return key not in self.full
 
     def kept_place(self, key: FeedKey) -> object:  # noqa: ARG002
         return None
@@ -303,6 +306,19 @@ async def test_a_file_without_events_does_not_hold_back_the_others(tmp_path: Pat
     assert agent.malformed == 600_000
     assert len(agent.numbers(("web", 7))) == 1001
     assert agent.watermarks[-1] == DAY_MS + 999
+
+
+async def test_a_feed_whose_jobs_have_no_room_waits_and_loses_nothing(tmp_path: Path, nursery: trio.Nursery) -> None:
+    log = tmp_path / "access.log"
+    write(log, range(100))
+    agent = FakeAgent(bounded())
+    agent.full.add(bounded().key)
+    nursery.start_soon(make_feeds(agent, stream(log)).run)
+    await until(lambda: agent.asked_for_room > 3)
+    assert not agent.events
+    agent.full.clear()
+    await until(lambda: bool(agent.said))
+    assert agent.numbers(bounded().key) == list(range(100))
 
 
 async def test_a_slow_agent_holds_the_reading_back(
