@@ -15,6 +15,7 @@ from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.hosting.rows.incoming import RowStream, Streams
 from agent.runtime.keyed.hosting.rows.numbering import number_keyed, number_keyless
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+from agent.runtime.keyed.hosting.rows.parents import Parents
 from agent.runtime.keyed.hosting.rows.positions import Positions
 from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.hosting.slot import BEGINNING, ElementSlot
@@ -55,6 +56,8 @@ class Host:
         self.touched: Bools = np.zeros(NODES, bool)
         self.positions = Positions(len(layout.routes), len(layout.elements))
         self.streams = Streams()
+        self._parents = Parents(layout, emitter)
+        self.family = self._parents.family
         self.slots: dict[int, ElementSlot] = {}
         self.holds: dict[int, Hold] = {}
         keyed = set(layout.keyed)
@@ -202,8 +205,13 @@ class Host:
         """Lets events be seen: by the job's query, elements without keys, and the hosts of their nodes."""
         self.emitted_rows += rows.height
         self._on_rows(type_.name, rows)
+        self._parents.add(type_, rows)
         self.to_keyless(type_, rows)
         self._emitter.emit(type_, rows, self.now)
+
+    def parents(self) -> list[tuple[str, pl.DataFrame]]:
+        """The events emitted here of which elements without keys make some that are not safe yet."""
+        return self._parents.kept(is_busy=self.has_waiting_keyless)
 
     # Time.
 

@@ -117,7 +117,7 @@ class KeyedJob:
         last = self._last.get(source, -1)
         if self._host.has_waiting_keyless:
             return -1
-        family = self._time.family(source)
+        family = self._host.family(source, range(len(self._layout.types)))
         for type_ in self._layout.types:
             for rows in self._emitter.kept(type_.place) if type_.guaranteed else []:
                 own = rows.filter(pl.col(SOURCE).is_in(family))
@@ -328,7 +328,7 @@ class KeyedJob:
     @property
     def has_left(self) -> bool:
         """Whether everything has been handed over."""
-        return self._membership.has_left and self._emitter.is_empty
+        return self._membership.has_left and self._emitter.is_empty and not self._host.has_waiting_keyless
 
     # Views.
 

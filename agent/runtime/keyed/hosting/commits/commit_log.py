@@ -19,7 +19,7 @@ from agent.runtime.messages.elements import CommitRecord
 from overlay import Id, Peer
 
 LATER = 2**62
-"""Number of a record that has not been sent yet."""
+"""Number of a record that has not been sent yet; more by that of its commit, where it is that of a later one."""
 RESEND_S = 1.0
 """Time after which records that nobody acknowledges are sent again."""
 
@@ -68,18 +68,28 @@ class CommitLog:
         whole: Mapping[Peer, Ints],
         full: list[Table],
         emitted: list[tuple[str, pl.DataFrame]],
+        owed: Mapping[Peer, Bools],
         now: float,
     ) -> None:
-        """Sends a commit to all standbys. `whole`: nodes of which one has nothing yet; their state is in `full`."""
+        """Sends a commit to all standbys. `whole`: nodes of which one has nothing yet; their state is in `full`.
+        `owed`: nodes of which one gets all with the next commit only."""
         waits: dict[Peer, tuple[int, Bools]] = {}
         for peer, mask in standbys.items():
             number = self.send(peer, _part(record, mask, whole.get(peer, _NO_NODES), full), now)
             waits[peer] = (number, mask)
             for pending in self._pending:
-                if peer in pending.waits and pending.waits[peer][0] == LATER:
+                if peer in pending.waits and LATER <= pending.waits[peer][0] <= LATER + record.commit:
                     pending.waits[peer] = (number, pending.waits[peer][1])
         self._pending.append(Pending(record.commit, emitted, waits))
+        for peer, mask in owed.items():
+            self.owe(peer, mask, record.commit + 1)
         self.settle(standbys, now)
+
+    def owe(self, peer: Peer, nodes: Bools, commit: int) -> None:
+        """Makes commits wait for the record of a later one: an agent stands by for nodes of which it has nothing."""
+        for pending in self._pending:
+            before = pending.waits.get(peer)
+            pending.waits[peer] = (LATER + commit, nodes if before is None else before[1] | nodes)
 
     def send(self, peer: Peer, record: StateRecord, now: float) -> int:
         """Sends one record; returns its number in the line to that agent."""

@@ -83,10 +83,12 @@ class Cutter:
         else:
             self.standbys.pop(peer, None)
         due = (self.whole_due.get(peer, np.zeros(NODES, bool)) | added) & mask
+        if added.any():
+            self._log.owe(peer, added, self._host.next_commit)
         if due.any():
             self.whole_due[peer] = due
-        else:
-            self.whole_due.pop(peer, None)
+        elif self.whole_due.pop(peer, None) is not None:
+            self._host.is_dirty = True  # commits that wait for its next record get it
 
     def again(self, peer: Peer) -> None:
         """Sends everything to a standby anew, as records to it may be lost; moves to it come to nothing."""
@@ -233,7 +235,8 @@ class Cutter:
             if known.any():
                 masks[peer] = known
         whole = {peer: np.flatnonzero(mask & cut.nodes) for peer, mask in cut.whole.items() if peer in masks}
-        self._log.add(record, masks, whole, full, [(name, rows) for _, name, rows in emitted], now)
+        owed = {peer: due & cut.nodes for peer, due in self.whole_due.items() if (due & cut.nodes).any()}
+        self._log.add(record, masks, whole, full, [(name, rows) for _, name, rows in emitted], owed, now)
         for peer, mask in cut.moves.items():  # behind the same commit, where the new host stands by
             self._send_move(cut, record, peer, mask & cut.nodes, full, now)
 
@@ -254,7 +257,7 @@ class Cutter:
         return hold.released if hold is not None else self._host.slots[place].applied
 
     def _all_emitted(self, emitted: list[tuple[int, str, pl.DataFrame]]) -> list[Table]:
-        """All events emitted here that are not safe yet, in the order of their numbers."""
+        """All events emitted here that are not safe yet, or of which something is not, in their order."""
         found = [Table("emitted", place, name, rows) for place, name, rows in emitted]
         for name, rows in [*self._withheld, *self._log.unreleased()]:
             found.extend(self._by_element(name, rows))
@@ -262,6 +265,8 @@ class Cutter:
             if type_.guaranteed:
                 for rows in self._emitter.kept(type_.place):
                     found.extend(self._by_element(type_.name, type_.plain(rows)))
+        for name, rows in self._host.parents():
+            found.extend(self._by_element(name, rows))
         return [table._replace(rows=table.rows.sort(SOURCE, SEQ)) for table in found]
 
     def _by_element(self, name: str, rows: pl.DataFrame) -> list[Table]:

@@ -45,6 +45,12 @@ class StandbyStore:
         """Whether the copy was made to be hosted here: with all that is not guaranteed, too."""
         return bool(self._is_move[node])
 
+    def lacks(self, record: StateRecord, accepted: Bools) -> bool:
+        """Whether a record changes nodes of which there is nothing here."""
+        changed = accepted & (self._epochs == 0)
+        changed[record.whole] = False
+        return bool(changed[record.nodes].any())
+
     def take(self, record: StateRecord, accepted: Bools) -> None:
         """Holds the part of a record that concerns accepted nodes."""
         nodes = record.nodes[accepted[record.nodes]]

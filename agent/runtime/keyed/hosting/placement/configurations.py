@@ -72,6 +72,10 @@ class Configurations:
         vote = self._votes.get(node)
         return vote is not None and vote.accepted > 0
 
+    def voted(self) -> set[tuple[int, int]]:
+        """The nodes, with their epochs, for whose next configuration this agent has voted."""
+        return {(node, self.epoch(node)) for node in self._votes if self.has_voted(node)}
+
     def fence(self, node: int, host: Peer) -> int:
         """The epoch for which this agent has voted, so that of a host in one before nothing may be held until it is
         known what is in force; 0 where that host stays in it."""

@@ -85,6 +85,7 @@ class NodeMembership:
         self._told_load: tuple[int, bool] | None = None
         self._load_at = -LOAD_S
         self._tell_at = self._deny_at = 0.0
+        self._voted: set[tuple[int, int]] = set()
         self._has_unguaranteed = len(layout.guaranteed) < len(layout.keyed)
         self.lost: set[int] = set()
         self.refused = 0
@@ -141,6 +142,7 @@ class NodeMembership:
             elif phase == "chosen":
                 if not self._known.learn(node, ballot.value):
                     self._roots.settled(node)
+                    self._correct(ballot, sender)
             else:
                 self._roots.heard(phase, ballot, sender, now)
 
@@ -153,6 +155,12 @@ class NodeMembership:
         ):
             changes, self._changes = self._changes, []
             self._carry_out(changes, now)
+
+    def _correct(self, ballot: Ballot, sender: Peer) -> None:
+        """Tells an agent that is behind which configuration is in force."""
+        known = self._known[ballot.node]
+        if known is not None and ballot.value is not None and ballot.value.epoch < known.epoch and sender != self._me:
+            self._say("chosen", sender, Ballot(ballot.node, known.epoch, 0, known))
 
     @staticmethod
     def _answer(answer: tuple[str, Ballot], sender: Peer) -> tuple[str, Peer, Ballot]:
@@ -260,7 +268,8 @@ class NodeMembership:
             return True
         accepted = np.zeros(NODES, bool)
         for node, epoch in zip(record.nodes.tolist(), record.epochs.tolist(), strict=True):
-            if self._known.fence(node, sender) > epoch:
+            is_news = self._host.owned[node] and epoch > self._known.epoch(node)  # this agent is not its host any more
+            if is_news or self._known.fence(node, sender) > epoch:
                 return False
             is_old = self._store.version(node)[0] > epoch or self._host.owned[node]
             if self._known.is_host(node, sender, epoch) and not is_old:
@@ -268,6 +277,9 @@ class NodeMembership:
             else:
                 self._say("chosen", sender, Ballot(node, self._known.epoch(node), 0, self._known[node]))
         self._flush(now)
+        if self._store.lacks(record, accepted):
+            self._send(sender, CommitHeld(self.app_id, session, 0, True), now)
+            return True
         self._store.take(record, accepted)
         self._records[sender] = session, upto + 1
         self._send(sender, CommitHeld(self.app_id, session, upto + 1), now)
@@ -468,10 +480,13 @@ class NodeMembership:
         self._flush(now)
 
     def _deny(self, now: float) -> None:
-        """Tells roots that this agent cannot be the host of nodes: it has no copy of their state."""
+        """Tells roots of nodes that this agent cannot be the host of, as it has no copy of their state, and of those of
+        which it has voted for another configuration that nothing has come of."""
         denied: dict[Peer, list[tuple[int, int]]] = {}
+        voted, self._voted = self._voted, self._known.voted()
         for node, known in self._known.all():
-            if known.host == self._me and not self._host.owned[node]:
+            is_waiting = (node, known.epoch) in self._voted & voted
+            if is_waiting or (known.host == self._me and not self._host.owned[node]):
                 denied.setdefault(self._places.root(node), []).append((node, known.epoch))
         for root, nodes in denied.items():
             message = FindHosts(self.app_id, self._me, [node for node, _ in nodes], [epoch for _, epoch in nodes])

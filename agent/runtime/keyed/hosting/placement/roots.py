@@ -246,10 +246,26 @@ class Roots:
             preferred = [self._me, *places.nearest(node, 8)]
             best = max(copies, key=lambda peer: (copies[peer], -_place(peer, preferred)), default=None)
             host, is_anew = (places.host(node), True) if best is None else (best, False)
-        standbys = places.standbys(node, host)
+        standbys = self._standbys(node, host, attempt)
         if before is None or is_anew:
             places.add_load(host, 1)
         return Configuration(attempt.epoch, (host, *standbys), is_anew, attempt.to[1] if attempt.to else 0)
+
+    def _standbys(self, node: int, host: Peer, attempt: _Attempt) -> tuple[Peer, ...]:
+        """The agents that are to stand by for a node; one is of those who have its state already, so that it is not
+        at its host alone until the others have it."""
+        chosen = self._places.standbys(node, host)
+        before = attempt.before.standbys if attempt.before is not None and self._majority else ()
+        epochs = {
+            peer: attempt.promises[peer].copy[0]
+            for peer in before
+            if peer in attempt.promises and peer != host and peer not in self._places.dead
+        }
+        last = max(epochs.values(), default=0)
+        holding = [peer for peer, epoch in epochs.items() if epoch == last > 0]
+        if not chosen or not holding or any(peer in holding for peer in chosen):
+            return chosen
+        return (holding[0], *chosen[:-1])
 
     @staticmethod
     def _may_be_chosen(promise: Ballot, attempt: _Attempt) -> bool:

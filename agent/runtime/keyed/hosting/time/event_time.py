@@ -11,7 +11,6 @@ from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
-from agent.runtime.keyed.hosting.rows.numbering import derived_channel
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.slot import BEGINNING
 from agent.runtime.keyed.hosting.time.master_times import ALIVE_S, REPORT_S, MasterTimes
@@ -20,9 +19,6 @@ from agent.runtime.model.fields import Message
 from overlay import Id, Peer
 
 Send = Callable[[Peer, Message, float], None]
-
-FAMILY_MAX = 256
-"""Channels that elements without keys derive from one of a source, of which account is kept."""
 
 
 class Commits(Protocol):
@@ -167,24 +163,6 @@ class EventTime:
             )
             for one in self._layout.types
         ]
-
-    def family(self, source: int) -> list[int]:
-        """A channel of a source, and those that elements without keys derive from it."""
-        found = [source]
-        at = self._layout.by_name
-        keyless = [
-            (place, at[taken].place, at[emitted].place)
-            for place in self._host.slots
-            if place not in self._host.keyed
-            for taken in self._layout.inputs(place)
-            for emitted in self._layout.graph.emits(self._layout.elements[place])
-        ]
-        for parent in found:
-            for place, taken, emitted in keyless:
-                derived = derived_channel(parent, place, taken, emitted)
-                if derived not in found and len(found) < FAMILY_MAX:
-                    found.append(derived)
-        return found
 
     def next_timer(self) -> float | None:
         """The time of the next report."""
