@@ -37,7 +37,8 @@ def batches(element: Element, keys: int) -> Iterator[pl.DataFrame]:
         yield pl.DataFrame([times, zeros.alias("@source"), numbers.alias("@seq"), node, word, numbers])
 
 
-@pytest.mark.parametrize("keys", [1_000_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("keys", [1_000_000, 10_000_000])
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_memory_is_bounded_whatever_the_number_of_keys(name: str, keys: int) -> None:
     element = ELEMENTS[name]

@@ -118,6 +118,7 @@ def test_sources_wait_for_late_events_as_long_as_the_query_says():
         assert (n, found) == (1, clicked)
 
 
+@pytest.mark.slow
 def test_a_host_that_leaves_hands_over_the_events_that_wait():
     world, chosen = World(), random.Random(6)
     world.traffic(chosen, 3)

@@ -20,6 +20,7 @@ def test_a_site_gains_most_of_what_there_is_in_two_weeks() -> None:
     assert statistics.median(found.values()) >= TARGETS[1], found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", [1, 2])
 def test_many_sites_gain_and_none_ends_worse(parameters: int) -> None:
     found = shares(parameters, range(1_000, 1_100))
