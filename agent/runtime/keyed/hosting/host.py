@@ -222,9 +222,9 @@ class Host:
             upto = min(watermarks[self._layout.by_name[name].place] for name in self._layout.inputs(place))
             if (hold := self.holds.get(place)) is not None:
                 hold.release(upto, slot.rows, slot.advance)
+                self.is_dirty |= not slot.is_idle and place in self.collected
             elif upto > slot.asked:
-                slot.advance(upto)
-            self.is_dirty |= not slot.is_idle and place in self.collected
+                slot.advance(upto)  # what it changes without emitting, a later host comes to as well
 
     def run(self) -> None:
         """Lets elements do what they have to."""
