@@ -12,6 +12,9 @@ from test_flow import check, rows_of
 
 from agent.runtime.keyed.logical_nodes import nodes_of
 
+COSTLY = {0, 17, 19, 20, 22}
+"""Seeds below 30 whose fleets take more than 8 s of a processor."""
+QUICK = [seed for seed in range(30) if seed not in COSTLY]
 KEYS = (["a"], ["b"], ["a", "b"], "constant")
 
 
@@ -73,7 +76,7 @@ def live(seed: int, *, guaranteed: bool) -> None:
     check(fleet, {"S": inserted})
 
 
-@pytest.mark.parametrize("seed", seeds(slow=range(1000)))
+@pytest.mark.parametrize("seed", seeds(*QUICK, slow=sorted({*range(1000)} - {*QUICK})))
 def test_guaranteed_elements_come_to_what_one_machine_would(seed: int) -> None:
     live(seed, guaranteed=True)
 
