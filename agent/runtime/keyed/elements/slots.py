@@ -134,6 +134,14 @@ class SlotTable:
             removed += self._evict(keep)
         return removed
 
+    def make_room(self, bytes_max: int, expired_ms: int | None) -> int:
+        """Removes elements if more bytes are used: first those without events since `expired_ms`, then the least
+        recent; returns how many."""
+        if self.memory_bytes <= bytes_max:
+            return 0
+        expired = 0 if expired_ms is None else self.expire(expired_ms)
+        return expired + self.shrink(bytes_max)
+
     @property
     def memory_bytes(self) -> int:
         """Bytes of keys, states and index, and of what was removed since changes were taken."""

@@ -121,12 +121,7 @@ class TopRuntime:
         self._shown[dropped] = self._shown.max()
 
     def evict(self, bytes_max: int, watermark_ms: int) -> int:
-        before = self._table.evicted
-        if self._table.memory_bytes > bytes_max:
-            if self._ttl_ms is not None:
-                self._table.expire(watermark_ms - self._ttl_ms)
-            self._table.shrink(bytes_max)
-        return self._table.evicted - before
+        return self._table.make_room(bytes_max, None if self._ttl_ms is None else watermark_ms - self._ttl_ms)
 
     @property
     def evicted(self) -> int:
