@@ -211,6 +211,7 @@ class Fleet:
         self.graph, self.seed, self.slow, self.options = graph, seed, slow, options
         self.random = random.Random(seed)
         self.now = 100.0
+        self.delay_s = 0.01
         self.agents: dict[Peer, Agent] = {}
         self.gone: list[Agent] = []
         self.known: set[Peer] = set()
@@ -327,7 +328,7 @@ class Fleet:
 
     def carry(self, sender: Agent, to: Peer, data: bytes, key: Id | None = None, *, multicast: bool = False) -> None:
         link = (sender.me, to)
-        at = max(self._link.get(link, 0.0) + 1e-6, self.now + 0.001 + self.random.random() * 0.01)
+        at = max(self._link.get(link, 0.0) + 1e-6, self.now + 0.001 + self.random.random() * self.delay_s)
         self._link[link] = at
         cuts = self._cuts[link]
 

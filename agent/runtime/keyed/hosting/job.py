@@ -304,7 +304,7 @@ class KeyedJob:
     def members(self, peers: Collection[Peer], master: Peer, now: float) -> None:
         """Learns who takes part, and who leads the job."""
         self._time.members(peers, master)
-        self._membership.members(peers)
+        self._membership.members(peers, now)
         self._settle(now)
 
     def failed(self, peer: Peer, now: float) -> None:

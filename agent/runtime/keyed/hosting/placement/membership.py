@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -69,7 +69,16 @@ class NodeMembership:
         self._changes: list[tuple[int, Configuration | None, Configuration]] = []
         self._known = Configurations(lambda *change: self._changes.append(change))
         self._places = Places(app_id, ring, options)
-        self._roots = Roots(self._me, self._known, self._places, options, self._say, majority=bool(layout.guaranteed))
+        self._has_unguaranteed = len(layout.guaranteed) < len(layout.keyed)
+        self._roots = Roots(
+            self._me,
+            self._known,
+            self._places,
+            options,
+            self._say,
+            majority=bool(layout.guaranteed),
+            waits_for_hosts=self._has_unguaranteed,
+        )
         self._store = StandbyStore(len(layout.elements), compact)
         self._log = CommitLog(
             app_id, options.incarnation, send, lambda pending, now: self._cutter.release(pending, now)
@@ -86,7 +95,6 @@ class NodeMembership:
         self._load_at = -LOAD_S
         self._tell_at = self._deny_at = 0.0
         self._voted: set[tuple[int, int]] = set()
-        self._has_unguaranteed = len(layout.guaranteed) < len(layout.keyed)
         self.lost: set[int] = set()
         self.refused = 0
 
@@ -377,7 +385,7 @@ class NodeMembership:
         if stays:
             self._stay(stays)
         if puts:
-            self._resume(np.array(puts))
+            self._resume(np.array(puts), latest)
         if lost:
             self._store.drop(np.array(lost))
         self._emitter.learn({node: (value.epoch, value.host) for node, value in latest.items()}, now)
@@ -390,9 +398,12 @@ class NodeMembership:
         if value.epoch > 1:
             self.lost.add(node)
 
-    def _resume(self, nodes: Ints) -> None:
+    def _resume(self, nodes: Ints, values: Mapping[int, Configuration]) -> None:
+        """Goes on from copies. Those that were made for a move have all that is not guaranteed, too, if it is this
+        move that has come about."""
         if self._has_unguaranteed:
-            self.lost |= {node for node in nodes.tolist() if not self._store.is_move(node)}
+            moved = {node for node in nodes.tolist() if self._store.is_move(node) and values[node].move_number}
+            self.lost |= set(nodes.tolist()) - moved
         self._cutter.put(self._store.copy(nodes), nodes)
         self._store.drop(nodes)
 
@@ -421,9 +432,11 @@ class NodeMembership:
 
     # Members.
 
-    def members(self, peers: Collection[Peer]) -> None:
+    def members(self, peers: Collection[Peer], now: float) -> None:
         """Learns who takes part in the job."""
         self._places.roster = tuple(sorted(peers, key=lambda peer: peer.node_id))
+        for node in self._questions:
+            self._roots.want(node, now)
         self._roots.review_soon()
 
     def failed(self, peer: Peer, now: float) -> None:

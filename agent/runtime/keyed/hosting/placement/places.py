@@ -62,8 +62,6 @@ class Places:
 
     def voters(self, node: int) -> tuple[Peer, ...]:
         """The agents that agree on the first configuration of a node: the closest ones on the roster."""
-        if not self.roster:
-            return tuple(self.nearest(node, self._options.standbys + 1))
         key = self.key(node)
         closest = sorted(
             self.roster, key=lambda peer: min((peer.node_id - key) % 2**128, (key - peer.node_id) % 2**128)

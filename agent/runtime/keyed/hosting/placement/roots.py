@@ -13,8 +13,9 @@ from overlay import Peer
 
 HOSTING = 2**62
 """Number of the copy of an agent that is the host."""
-RETRY_S = 0.7
-"""Time after which a ballot that has not ended is held again."""
+RETRY_S, RETRIES_MAX = 0.7, 8
+"""Time after which a ballot that has not ended is held again: longer each time, up to so many times as long, so that
+one whose answers take long ends, too."""
 SETTLE_S = 0.2
 """Time for which a ballot waits for those that are alive, beyond a majority."""
 MOVES_MAX = 64
@@ -43,13 +44,19 @@ class _Attempt:
     votes: set[Peer] = field(default_factory=set)
     value: Configuration | None = None
 
+    @property
+    def retry_at(self) -> float:
+        """The time at which it is held again."""
+        return self.at + RETRY_S * min(self.number >> 16, RETRIES_MAX)
+
 
 Say = Callable[[str, Peer, Ballot], None]
 """Sends a ballot in a phase, to this agent too."""
 
 
 class Roots:
-    """The decisions of one agent. `majority`: whether more than half must agree, as where state is guaranteed."""
+    """The decisions of one agent. `majority`: whether more than half must agree, as where state is guaranteed;
+    `waits_for_hosts`: nothing is decided without a host that is alive, as it alone has some of the state."""
 
     def __init__(
         self,
@@ -60,9 +67,10 @@ class Roots:
         say: Say,
         *,
         majority: bool,
+        waits_for_hosts: bool,
     ) -> None:
         self._me, self._known, self._places, self._options, self._say = me, configurations, places, options, say
-        self._majority = majority
+        self._majority, self._waits_for_hosts = majority, waits_for_hosts
         self._attempts: dict[int, _Attempt] = {}
         self._moves: dict[int, tuple[Peer, float]] = {}
         self._review_at = 0.0
@@ -72,8 +80,9 @@ class Roots:
     # Decisions.
 
     def want(self, node: int, now: float) -> None:
-        """Makes sure that a node has a host."""
-        if node not in self._attempts and self._known[node] is None:
+        """Makes sure that a node has a host, once it is known who takes part: agents that know different ones might
+        agree on two."""
+        if node not in self._attempts and self._known[node] is None and self._places.roster:
             self._begin(node, None, now)
 
     def doubt(self, node: int, now: float) -> None:
@@ -88,7 +97,7 @@ class Roots:
     def tick(self, now: float) -> list[tuple[int, Configuration, Peer]]:
         """Repeats ballots, reviews placement; returns nodes that are to be moved, and to whom."""
         for node, attempt in list(self._attempts.items()):
-            if now >= attempt.at + RETRY_S:
+            if now >= attempt.retry_at:
                 self._ask(node, attempt, now)
             elif attempt.value is None:
                 self._decide(node, attempt, now)
@@ -179,6 +188,8 @@ class Roots:
             if ballot.number > attempt.number:
                 attempt.number = (ballot.number >> 16) << 16  # somebody else is ahead: try again later, above
                 return
+            if ballot.number < attempt.number:
+                return  # what it has voted for since is not in it
             attempt.promises[sender] = ballot
         elif phase == "accepted" and ballot.number == attempt.number and sender in attempt.voters:
             attempt.votes.add(sender)
@@ -193,6 +204,8 @@ class Roots:
         heard = {*attempt.promises, *attempt.unknown}
         waits = [peer for peer in attempt.asked if peer not in dead and peer not in heard]
         if waits and now < attempt.at + SETTLE_S:
+            return
+        if self._waits_for_hosts and attempt.before is not None and attempt.before.host in waits:
             return
         is_enough = len(promised) >= self._needed(attempt)
         if not is_enough and self._is_given_up(attempt, now):
@@ -212,9 +225,10 @@ class Roots:
             self._count(node, attempt)
 
     def _needed(self, attempt: _Attempt) -> int:
-        if not self._majority:
-            return 1 if any(peer not in self._places.dead for peer in attempt.voters) else 0
-        return len(attempt.voters) // 2 + 1
+        if self._majority:
+            return len(attempt.voters) // 2 + 1
+        alive = sum(1 for peer in attempt.voters if peer not in self._places.dead)
+        return min(1, alive) if attempt.before is not None else alive // 2 + min(1, alive)
 
     def _is_given_up(self, attempt: _Attempt, now: float) -> bool:
         """Whether those who are missing are gone for good."""
@@ -242,7 +256,11 @@ class Roots:
                 return None
             host, is_anew = attempt.to[0], False
         else:
-            copies = {peer: one.copy for peer, one in promises.items() if peer not in places.dead and one.copy[0]}
+            copies = {
+                peer: one.copy
+                for peer, one in promises.items()
+                if peer not in places.dead and one.copy[0] and (self._majority or peer == before.host)
+            }
             preferred = [self._me, *places.nearest(node, 8)]
             best = max(copies, key=lambda peer: (copies[peer], -_place(peer, preferred)), default=None)
             host, is_anew = (places.host(node), True) if best is None else (best, False)
@@ -309,7 +327,7 @@ class Roots:
 
     def next_timer(self) -> float:
         """The time of the next thing to be done."""
-        due = [attempt.at + (SETTLE_S if attempt.value is None else RETRY_S) for attempt in self._attempts.values()]
+        due = [one.at + SETTLE_S if one.value is None else one.retry_at for one in self._attempts.values()]
         return min([self._review_at, *due])
 
 

@@ -1,0 +1,69 @@
+"""Elements that nobody stands by for begin anew where their host is dead, and nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fleet_of_elements import Agent, Fleet, element, graph_of, type_
+
+KEYS = [f"k{number}" for number in range(300)]
+
+
+def counting_fleet(seed: int, delay_s: float) -> Fleet:
+    graph = graph_of([type_("S", guaranteed=False)], [element("Count", ("S", ["a"]))], ["S"])
+    fleet = Fleet(graph, 4, seed)
+    fleet.delay_s = delay_s
+    return fleet
+
+
+def count_all(fleet: Fleet, source: Agent, seconds: float) -> None:
+    fleet.insert(source, "S", [(key, "x", 1) for key in KEYS])
+    fleet.run(seconds, 0.05)
+
+
+def hosted(agent: Agent) -> set[int]:
+    return set(np.flatnonzero(agent.job._host.owned).tolist())
+
+
+def lost(fleet: Fleet) -> set[int]:
+    return {node for agent in fleet.agents.values() for node in agent.job.lost_nodes()}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_agents_that_answer_slowly_keep_their_nodes_when_another_is_killed(seed: int) -> None:
+    fleet = counting_fleet(seed, delay_s=0.3)
+    source, killed, *_ = fleet.agents.values()
+    for _ in range(3):
+        count_all(fleet, source, 2.0)
+    fleet.settle()
+    had = hosted(killed)
+    assert had, seed
+    fleet.crash(killed)
+    for _ in range(4):
+        count_all(fleet, source, 2.0)
+    fleet.settle()
+    assert lost(fleet) == had, seed
+    states = [state for agent in fleet.agents.values() for state in agent.runtimes["Count"].state.values()]
+    assert {count for node, count, _ in states if node not in had} == {7}, seed
+    assert all(count < 7 for node, count, _ in states if node in had), seed
+
+
+def test_nobody_chooses_hosts_before_it_knows_who_takes_part() -> None:
+    fleet = counting_fleet(0, delay_s=0.01)
+    source, *others = fleet.agents.values()
+    roster = list(fleet.agents)
+    for agent in fleet.agents.values():
+        agent.job._membership._places.roster = ()
+    for agent in others:  # each takes itself for the only one
+        agent.unseen |= {one for one in roster if one != agent.me}
+    count_all(fleet, source, 1.0)
+    assert not any(hosted(agent) for agent in fleet.agents.values())
+    for agent in fleet.agents.values():
+        agent.unseen.clear()
+        agent.job.members(roster, roster[0], fleet.now)
+    count_all(fleet, source, 3.0)
+    fleet.settle()
+    everywhere = [node for agent in fleet.agents.values() for node in hosted(agent)]
+    assert len(everywhere) == len(set(everywhere))
+    assert not lost(fleet)
+    assert {count for count, _ in fleet.states("Count").values()} == {2}
