@@ -25,8 +25,8 @@ from elf.errors import UsageError
 if TYPE_CHECKING:
     import polars as pl
 
-ROWS_MAX = 8192
-"""Upper bound on the events of a batch."""
+LINES_MAX, ROWS_MAX = 8192, 1 << 16
+"""Upper bounds on the events of a batch, as lines and as columns."""
 BYTES_MAX = 512 << 10
 """Upper bound on the bytes of a batch."""
 PATIENCE_S = 60.0
@@ -88,7 +88,7 @@ class EventSender:
             line = b"" if row is None else row if isinstance(row, bytes) else _line(number, row)
             if len(line) >= BYTES_MAX:
                 raise UsageError(f"line {number + 1}: an event of {len(line):,} bytes, at most {BYTES_MAX:,} are taken")
-            if lines and (row is None or size + len(line) > BYTES_MAX or len(lines) >= ROWS_MAX):
+            if lines and (row is None or size + len(line) > BYTES_MAX or len(lines) >= LINES_MAX):
                 yield self._batch(first, b"\n".join(lines))
                 lines, size = [], 0
             if row is not None:

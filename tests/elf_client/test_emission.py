@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from agent.control.messages import EventsSent
-from elf.client.emission import BYTES_MAX, ROWS_MAX, EventSender
+from elf.client.emission import BYTES_MAX, LINES_MAX, ROWS_MAX, EventSender
 from elf.client.errors import AgentUnreachableError, ClientError, QueryRefusedError
 from elf.commands.emit.event_files import ARROW, beginning, lines_of, table_of
 from elf.errors import UsageError
@@ -20,9 +20,9 @@ def emission(patience_s: float = 60.0) -> EventSender:
 
 
 def test_batches_are_bounded_and_number_their_events() -> None:
-    rows = [{"word": f"w{number}"} for number in range(ROWS_MAX + 5)]
+    rows = [{"word": f"w{number}"} for number in range(LINES_MAX + 5)]
     batches = [request.batch for request in emission().requests(rows)]
-    assert [(one.first, one.data.count(b"\n") + 1) for one in batches] == [(0, ROWS_MAX), (ROWS_MAX, 5)]
+    assert [(one.first, one.data.count(b"\n") + 1) for one in batches] == [(0, LINES_MAX), (LINES_MAX, 5)]
     long = [b'"' + b"x" * (BYTES_MAX // 3) + b'"'] * 7
     batches = [request.batch for request in emission().requests(long)]
     assert [one.first for one in batches] == [0, 2, 4, 6]

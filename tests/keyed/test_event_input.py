@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import cbt
 from agent.programs.element_graph import EventType
-from agent.runtime.keyed.intake.event_input import AHEAD_MAX_MS, ROWS_MAX, EventFault, rows_of_columns, rows_of_lines
+from agent.runtime.keyed.intake.event_input import AHEAD_MAX_MS, LINES_MAX, ROWS_MAX, EventFault, rows_of_columns, rows_of_lines
 
 NOW_MS = 1_790_000_000_000
 TYPE = EventType(
@@ -94,9 +94,9 @@ def test_columns_that_are_none_of_the_type_are_refused(kinds: list[tuple[str, st
 
 def test_what_is_too_much_is_refused() -> None:
     with pytest.raises(EventFault, match="more than 8,192 events at once"):
-        rows_of_lines(TYPE, b"{}\n" * (ROWS_MAX + 1), 0, "", NOW_MS)
+        rows_of_lines(TYPE, b"{}\n" * (LINES_MAX + 1), 0, "", NOW_MS)
     data = cbt.encode_frame(pl.DataFrame({"n": range(ROWS_MAX + 1)}))
-    with pytest.raises(EventFault, match="more than 8,192 events at once"):
+    with pytest.raises(EventFault, match="more than 65,536 events at once"):
         rows_of_columns(TYPE, [("n", "integer")], data, 0, "", NOW_MS)
 
 

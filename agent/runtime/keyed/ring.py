@@ -10,6 +10,10 @@ from agent.runtime.model.fields import Message
 from overlay import Id, Node, Peer, distance
 
 
+NEAREST_MAX = 1 << 14
+"""Keys whose nearest agents are remembered."""
+
+
 class OverlayRing:
     """The ring as one agent knows it: its leaf set, and further peers of its routing table."""
 
@@ -17,6 +21,9 @@ class OverlayRing:
         self._node = node
         self._sender = sender
         self._app_id = app_id
+        self._nearest: dict[tuple[Id, int], tuple[Peer, ...]] = {}
+        self._known: tuple[Peer, ...] = ()
+        self._made_of: object = None
 
     @property
     def me(self) -> Peer:
@@ -29,9 +36,15 @@ class OverlayRing:
     def nearest(self, key: Id, count: int) -> tuple[Peer, ...]:
         """The known agents closest to a key, with this one, the closest first."""
         node = self._node
-        known = {peer.node_id: peer for peer in chain(node.routing_table, node.leaf_set, (node.peer,))}
-        found = nsmallest(count, known, key=lambda node_id: (distance(key, node_id), node_id))
-        return tuple(known[node_id] for node_id in found)
+        made_of = node.routing_table.changes, node.leaf_set.changes, node.peer
+        if made_of != self._made_of or len(self._nearest) >= NEAREST_MAX:
+            known = {peer.node_id: peer for peer in chain(node.routing_table, node.leaf_set, (node.peer,))}
+            self._known, self._made_of, self._nearest = tuple(known.values()), made_of, {}
+        found = self._nearest.get((key, count))
+        if found is None:
+            by_distance = nsmallest(count, self._known, key=lambda peer: (distance(key, peer.node_id), peer.node_id))
+            found = self._nearest[key, count] = tuple(by_distance)
+        return found
 
     def send(self, peer: Peer, message: Message, now: float) -> None:
         """Sends to one agent."""

@@ -29,6 +29,8 @@ class LeafSet:
         self._half = size // 2
         self._successors: list[tuple[int, Peer]] = []
         self._predecessors: list[tuple[int, Peer]] = []
+        self.changes = 0
+        """Grows with each change, so that others know when what they have made of it is old."""
         self._index()
 
     def offer(self, peer: Peer) -> bool:
@@ -168,6 +170,7 @@ class LeafSet:
 
     def _index(self) -> None:
         """Rebuild the indices for lookups, which are far more frequent than changes."""
+        self.changes += 1
         self._members = {peer.node_id: peer for _, peer in self._predecessors}
         self._members.update((peer.node_id, peer) for _, peer in self._successors)
         own_id = self._owner.node_id

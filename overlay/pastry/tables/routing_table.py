@@ -40,6 +40,8 @@ class RoutingTable:
         self._proximity = proximity
         self._random = random
         self._rows: list[list[tuple[Peer, ...]]] = []
+        self.changes = 0
+        """Grows with each change, so that others know when what they have made of it is old."""
 
     def offer(self, peer: Peer, *, by_chance: bool = False) -> bool:
         """Add a peer if its cell has room or holds a clearly farther one; return whether it was added.
@@ -54,15 +56,20 @@ class RoutingTable:
         column = digit(peer.node_id, row)
         cell = self._rows[row][column]
         if any(present.node_id == peer.node_id for present in cell):
-            self._rows[row][column] = tuple(peer if present.node_id == peer.node_id else present for present in cell)
+            if peer not in cell:
+                self._put(row, column, tuple(peer if known.node_id == peer.node_id else known for known in cell))
             return False
         if len(cell) >= CELL_PEERS_MAX:
             loser = self._loser(cell, peer, by_chance=by_chance)
             if loser is None:
                 return False
             cell = tuple(present for present in cell if present is not loser)
-        self._rows[row][column] = (*cell, peer)
+        self._put(row, column, (*cell, peer))
         return True
+
+    def _put(self, row: int, column: int, cell: tuple[Peer, ...]) -> None:
+        self._rows[row][column] = cell
+        self.changes += 1
 
     def _loser(self, cell: tuple[Peer, ...], peer: Peer, *, by_chance: bool) -> Peer | None:
         """Return the peer to evict from a full cell, None if there is none."""
@@ -85,7 +92,7 @@ class RoutingTable:
             return False
         row = shared_prefix_length(self._owner.node_id, node_id)
         column = digit(node_id, row)
-        self._rows[row][column] = tuple(peer for peer in self._rows[row][column] if peer.node_id != node_id)
+        self._put(row, column, tuple(peer for peer in self._rows[row][column] if peer.node_id != node_id))
         return True
 
     def row_of(self, key: int) -> int:

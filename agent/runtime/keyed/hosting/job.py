@@ -65,7 +65,7 @@ class KeyedJob:
         """The reason why the job cannot go on, as one line; the agent around it fails the job."""
         self._ring, self._me = ring, ring.me
         self._layout = layout = GraphLayout(graph)
-        self._emitter = Emitter(layout, options, self._deliver)
+        self._emitter = Emitter(ring.me, layout, options, self._deliver)
         self._host = Host(layout, options, runtimes, self._emitter, on_rows)
         self._inbox: deque[Callable[[float], object]] = deque()
         self._membership = NodeMembership(app_id, layout, options, ring, self._emitter, self._host, self.send)

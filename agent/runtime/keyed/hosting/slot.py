@@ -17,7 +17,7 @@ from agent.runtime.keyed.logical_nodes import NODES
 
 CALLS_MAX = 4
 """Calls of one runtime that may be under way."""
-MERGED_ROWS_MAX = 16_384
+MERGED_ROWS_MAX = 1 << 16
 """Rows that are given to a runtime in one call, where several batches wait."""
 BEGINNING = -(2**62)
 """A time before all others."""

@@ -15,8 +15,8 @@ import query
 from agent.programs.element_graph import EventType, FieldType
 from agent.runtime.keyed.elements.runtime import DTYPES, EVENT_TIME, SEQ
 
-ROWS_MAX = 8192
-"""Upper bound on the events that are sent at once."""
+LINES_MAX, ROWS_MAX = 8192, 1 << 16
+"""Upper bounds on the events that are sent at once, as lines and as columns."""
 BATCH_BYTES_MAX = 512 << 10
 """Upper bound on the bytes of events that are sent at once."""
 FRAME_BYTES_MAX = 32 << 20
@@ -57,8 +57,8 @@ def rows_of_lines(type_: EventType, lines: bytes, first: int, time_field: str, a
             raise EventFault(f"line {number}: an event is a JSON object, as {{{_example(type_)}}}")
         decoded.append(event)
         numbers.append(number)
-        if len(decoded) > ROWS_MAX:
-            raise EventFault(f"line {number}: more than {ROWS_MAX:,} events at once")
+        if len(decoded) > LINES_MAX:
+            raise EventFault(f"line {number}: more than {LINES_MAX:,} events at once")
     _check_names(type_, decoded, numbers, time_field)
     columns = [_column(name, kind, decoded, numbers) for name, kind in type_.fields]
     times = _times(decoded, numbers, time_field, arrival_ms)

@@ -15,6 +15,8 @@ from overlay import Peer
 
 WINDOW = 32
 """Batches of one session that may be under way."""
+OWN_ROWS_MAX = 1 << 16
+"""Rows of a batch for this agent's own elements, which does not travel."""
 SESSION_BITS = 24
 ASK_AGAIN_S = 0.5
 """Time after which the host of a node is asked for again."""
@@ -33,10 +35,11 @@ class Emitter:
     changed or a batch was lost. Rows for nodes without a known host wait.
     """
 
-    def __init__(self, layout: GraphLayout, options: KeyedOptions, deliver: Deliver) -> None:
+    def __init__(self, me: Peer, layout: GraphLayout, options: KeyedOptions, deliver: Deliver) -> None:
         self._layout, self._options, self._deliver = layout, options, deliver
         self.peers: list[Peer] = []
         self._indices: dict[Peer, int] = {}
+        self._own = self.index_of(me)
         self.host_of: Ints = np.full(NODES, UNKNOWN, np.int16)
         self.epochs: Ints = np.zeros(NODES, np.int64)
         self.denied: Ints = np.zeros(NODES, np.int64)
@@ -225,7 +228,8 @@ class Emitter:
             self._cut(session, now)
 
     def _cut(self, session: RowSession, now: float) -> None:
-        number, before, rows = session.cut(self._options.batch_rows, now)
+        rows_max = OWN_ROWS_MAX if session.host == self._own else self._options.batch_rows
+        number, before, rows = session.cut(rows_max, now)
         type_ = self._layout.types[session.place]
         rows = type_.schema.to_frame() if rows is None else rows
         self.sent_rows += rows.height
