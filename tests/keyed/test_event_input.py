@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 import cbt
 from agent.programs.element_graph import EventType
-from agent.runtime.keyed.intake.event_input import AHEAD_MAX_MS, LINES_MAX, ROWS_MAX, EventFault, rows_of_columns, rows_of_lines
+from agent.runtime.keyed.intake.event_input import (
+    AHEAD_MAX_MS,
+    LINES_MAX,
+    ROWS_MAX,
+    EventFault,
+    rows_of_columns,
+    rows_of_lines,
+)
 
 NOW_MS = 1_790_000_000_000
 TYPE = EventType(

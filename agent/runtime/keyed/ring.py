@@ -9,7 +9,6 @@ from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.fields import Message
 from overlay import Id, Node, Peer, distance
 
-
 NEAREST_MAX = 1 << 14
 """Keys whose nearest agents are remembered."""
 
