@@ -262,7 +262,7 @@ def _reading_steps(plan: Plan) -> Iterator[str]:
 
 def _reading_step(plan: Plan) -> str:
     columns = ", ".join(column.name for column in plan.columns) or "nothing but times"
-    if plan.elements is not None:
+    if plan.reads_types:
         return f"of {format_streams(plan.stream)}, where it is made, read {columns}"
     if plan.app is None:
         return f"read {columns}"

@@ -140,8 +140,9 @@ def needs_of_query(parsed: query.Query, jobs_named: JobsNamed) -> tuple[Need, ..
 
 def needs_of_plan(plan: query.Plan, jobs_named: JobsNamed) -> tuple[Need, ...]:
     """The rights over what a plan reads."""
-    first = () if plan.app is not None else (plan.streams_read,)
-    return _needs_over((*first, *(branch.stream for branch in plan.branches)), plan.apps, jobs_named)
+    first = () if plan.app is not None else (plan.streams_read, *(branch.stream for branch in plan.branches))
+    # A stage over types reads nothing but what its own job makes, which its creator may read.
+    return _needs_over(() if plan.types is not None else first, plan.apps, jobs_named)
 
 
 def _needs_over(streams: Iterable[str], apps: Iterable[str], jobs_named: JobsNamed) -> tuple[Need, ...]:

@@ -54,6 +54,7 @@ Examples:
 @click.option("--job", "job_path", metavar="FILE", type=click.Path(path_type=Path),
               help="Run a job's file with keyed elements instead of a QUERY, or one that comes with ELF, by its name. "
               "Its code runs with your rights.")  # fmt: skip
+@click.option("--stage", metavar="NAME", help="With --job: show the results of this stage of it, not of its query.")
 @tables_option
 @click.option("--agents", type=click.IntRange(1, AGENTS_MAX), default=1, show_default=True,
               help="Number of agents to embed; files, or blocks of them, are distributed among them.")  # fmt: skip
@@ -75,6 +76,7 @@ def local(
     files: tuple[str, ...],
     named: tuple[str, ...],
     job_path: Path | None,
+    stage: str | None,
     tables: tuple[str, ...],
     agents: int,
     source_format: str,
@@ -105,18 +107,17 @@ def local(
         max_groups=max_groups,
         beyond_groups=beyond_groups,
     )
+    _check_choice(query_text, job_path, stage)
     if job_path is not None:  # every argument is a file
         files = files if query_text is None else (query_text, *files)
-    elif query_text is None:
-        raise UsageError("neither a QUERY nor --job FILE: see elf local --help")
-    elif isinstance(read_statement(query_text), ExplainStatement):
-        run_statement(query_text, FileBackend(_sources(files, named), options), View(output), ViewLimits())
+    elif isinstance(read_statement(query_text or ""), ExplainStatement):
+        run_statement(query_text or "", FileBackend(_sources(files, named), options), View(output), ViewLimits())
         return
     try:
         if job_path is None:
             run = embedded.LocalRun(query_text or "", _sources(files, named), options)
         else:
-            run = LocalJobRun(job_file(job_path), _sources(files, named), options)
+            run = LocalJobRun(job_file(job_path), _sources(files, named), options, stage)
     except query.QueryError as error:
         raise UsageError(str(error)) from error
     writer = result_writer(output, run.columns, measures=query.measures(run.plan))
@@ -128,6 +129,13 @@ def local(
     write_all(results if first is None else chain([first], results), writer)
     if run.empty_because:
         tell(f"elf local: {run.empty_because}")
+
+
+def _check_choice(query_text: str | None, job_path: Path | None, stage: str | None) -> None:
+    if job_path is None and query_text is None:
+        raise UsageError("neither a QUERY nor --job FILE: see elf local --help")
+    if job_path is None and stage is not None:
+        raise UsageError(f"--stage {printable(stage)}: a stage is one of a job: name its file with --job")
 
 
 def _sources(files: tuple[str, ...], named: tuple[str, ...]) -> list[embedded.LocalSource]:

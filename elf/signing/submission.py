@@ -124,20 +124,41 @@ def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[
             stages[stage] = function(FIRST, text, mapped=False)
         except QueryRefusedError as error:
             raise QueryRefusedError(f"stage {stage}: {error}") from None
-        if brought := sorted({str(stages[stage].plan.get("stream"))} & types.keys()):
-            raise UsageError(
-                f"stage {stage}: reads {brought[0]}, which elements bring: only queries of the job itself do"
-            )
+        if read := _types_read(f"stage {stage}", stages[stage].plan, types):
+            plan = query.Plan.from_wire({**stages[stage].plan, "types": read}).to_wire()
+            stages[stage] = msgspec.structs.replace(stages[stage], plan=plan)
         if stages[stage].plan.get("window_ms") is None:
             raise UsageError(f"stage {stage}: has no WINDOWING, and goes on as long as its job")
     queries = {FIRST: about.query, **about.queries}
     functions = [function(name, text, mapped=about.maps) for name, text in queries.items()]
     if elements is not None:
         graph = msgspec.to_builtins(elements)
+        for one in functions:
+            if not _types_read(one.name, one.plan, types):
+                raise UsageError(
+                    f"{one.name}: reads {one.plan['stream']}; the queries of a job with elements read what these emit"
+                    f" ({', '.join(types)}): make it one of its stages"
+                )
         functions = [msgspec.structs.replace(one, plan={**one.plan, "elements": graph}) for one in functions]
     ordered = [(stage_app(app, stage), stages[stage]) for stage in _in_order(app, creator, stages)]
     contents = {name: Contents([stage], part_of=app) for name, stage in ordered}
     return contents | {app: Contents(functions, job.source, about.drives)}
+
+
+def _types_read(what: str, plan: dict[str, Any], types: Mapping[str, Fields]) -> dict[str, Fields]:
+    """The types of the job's events that a query reads, with their fields. Raises UsageError where it reads other
+    streams too."""
+    read = query.Plan.from_wire(plan)
+    named = () if read.app is not None else (read.stream, *(branch.stream for branch in read.branches))
+    patterns = [one for text in named for one in query.patterns(text)]
+    others = [one for one in patterns if not any(query.selects(one, name) for name in types)]
+    found = {name: fields for name, fields in types.items() if any(query.selects(one, name) for one in patterns)}
+    if found and others:
+        raise UsageError(
+            f"{what}: reads {next(iter(found))}, which elements of the job emit, and {others[0]}, which they do not:"
+            " read each in a stage of its own"
+        )
+    return found
 
 
 def _in_order(app: str, creator: str, stages: Mapping[str, Function]) -> list[str]:

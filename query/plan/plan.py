@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from query.functions.aggregates import AGGREGATES, WIDE_MAX, ParameterError, aggregate_type
 from query.model.expression import encode_expression
 from query.model.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, SUBQUERIES_MAX
-from query.model.streams import patterns, selection
+from query.model.streams import patterns, selection, selects
 from query.model.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, family
 from query.plan.stragglers import UNSTATED, Stragglers, StragglersMessage
 from query.plan.windows import Windowing, tumbling
@@ -205,7 +205,8 @@ class Plan:
     `branches`: the columns are computed from events, by an expression of its own for each of several streams.
 
     `stragglers`: the patience of a live job with agents that are late. `elements`: the keyed elements of the job, as
-    plain data that means nothing here: whoever runs them checks it.
+    plain data that means nothing here: whoever runs them checks it. `types`: the streams that it reads are types of
+    events, with these fields, which elements of the job that it is a stage of emit.
 
     `outer` reads the rows of each window, once it is finished, as events: its columns are the names of `output`.
     """
@@ -232,6 +233,12 @@ class Plan:
     branches: tuple[PlanBranch, ...] = ()
     stragglers: Stragglers = UNSTATED
     elements: Mapping[str, Any] | None = None
+    types: Mapping[str, Sequence[tuple[str, str]]] | None = None
+
+    @property
+    def reads_types(self) -> bool:
+        """Whether what it reads is emitted by elements, of its own job or of the one that it is a stage of."""
+        return self.elements is not None or self.types is not None
 
     @property
     def shown(self) -> Plan:
@@ -311,6 +318,7 @@ class Plan:
             outer=None,
             stragglers=UNSTATED,
             elements=None,
+            types=None,
         )
         if self.windowing is not None and self.windowing.session is None:
             part = replace(part, windowing=tumbling(self.windowing.pane_ms))
@@ -358,6 +366,8 @@ class Plan:
             plan["outer"] = self.outer.to_wire()
         if self.elements is not None:
             plan["elements"] = self.elements
+        if self.types is not None:
+            plan["types"] = {name: [[*field] for field in fields] for name, fields in self.types.items()}
         return plan
 
     @staticmethod
@@ -429,11 +439,16 @@ class _PlanReader:
             branches=self._branches(columns),
             stragglers=UNSTATED if message.stragglers is None else message.stragglers.read(),
             elements=message.elements,
+            types=message.types,
         )
         leaps = plan.stragglers.leap_panes is not None
         _require(not (plan.stragglers.waits and leaps), "it waits for stragglers and leaps")
         _require(leaps or not plan.stragglers.mirrors, "it mirrors stragglers, and does not say which")
         _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
+        if plan.types is not None:
+            named = [one for text in (plan.stream, *(one.stream for one in plan.branches)) for one in patterns(text)]
+            known = all(any(selects(name, type_) for type_ in plan.types) for name in named)
+            _require(known and plan.elements is None, "it reads what is no type of its job")
         return plan
 
     def _order(self, shown: dict[str, str]) -> tuple[PlanOrder, ...]:
@@ -467,7 +482,7 @@ class _PlanReader:
         _require(all(column.path in names for column in plan.columns), "it reads a column of a row that is not there")
         _require(not (plan.apps or plan.join or plan.branches), "the rows of a sub-query are not joined")
         _require(plan.window_ms == self._message.window_ms, "a sub-query has other windows")
-        _require(plan.elements is None, "a sub-query has elements")
+        _require(not plan.reads_types, "a sub-query has elements")
         return plan
 
     def _read(self, data: object, scope: dict[str, str]) -> Expression:

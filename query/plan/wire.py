@@ -50,6 +50,9 @@ _Path = Annotated[list[_Text], Meta(min_length=1, max_length=QUERY_BYTES_MAX)]
 _Length = Annotated[int, Meta(ge=1, le=WINDOW_DAYS_MAX * DAY_MS)]
 _Type = OneOf["any", "number", "integer", "string", "boolean", "timestamp"]
 _Column = tuple[_Text, _Path, _Type]
+_Fields = Annotated[list[tuple[_Text, _Type]], Meta(max_length=COLUMNS_MAX)]
+TYPES_MAX = 64
+"""Upper bound on the types of events of another job's elements that a plan reads."""
 _App = Annotated[str, Meta(min_length=1, max_length=APP_NAME_MAX)]
 _Number = int | float
 
@@ -116,6 +119,7 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     windows: WindowsMessage | None = None
     stragglers: StragglersMessage | None = None
     elements: dict[str, Any] | None = None
+    types: Annotated[dict[_Text, _Fields], Meta(min_length=1, max_length=TYPES_MAX)] | None = None
 
 
 def read_message(data: object) -> PlanMessage:
@@ -134,6 +138,7 @@ def read_message(data: object) -> PlanMessage:
     if (join := message.join) is not None:
         names += [join.app or join.table or "", join.alias, *(name for pair in join.keys for name in pair)]
         columns += join.columns
+    names += [part for name, fields in (message.types or {}).items() for part in (name, *(one for one, _ in fields))]
     for branch in message.branches:
         names.append(branch.stream)
         columns += branch.columns

@@ -110,6 +110,8 @@ class ProgramFleet(Fleet):
         self.creators = FleetCreators(CreatorTrust(trust), FLEET)
         self.maria = Person(self.authority, "maria")
         self.turns: dict[tuple[str, int], Turns] = {}
+        self.without_programs: set[str] = set()
+        """The agents on which no program can start."""
         self.meanwhile: Callable[[Agent, bytes], object] = lambda *_: None
         super().__init__(size, **options)
 
@@ -130,6 +132,8 @@ class ProgramFleet(Fleet):
         for order in orders:
             key = (agent.name, order.key)
             match order:
+                case StartProgram() if agent.name in self.without_programs:
+                    agent.program_host.receive(ProgramEnded(order.key, "has no room"), self.now, self.wall_ms)
                 case StartProgram():
                     self.turns[key] = Turns()
                 case TellProgram(data=data):
@@ -167,11 +171,13 @@ class ProgramFleet(Fleet):
         *,
         mapped: bool = False,  # noqa: ARG002
         apps: Mapping[str, str] | None = None,
-        types: Mapping[str, object] | None = None,  # noqa: ARG002
+        types: Mapping[str, Any] | None = None,
     ) -> Analysed:
         """What an agent tells of a query; nothing is known of the columns of its streams."""
-        catalog = dict.fromkeys((*self.streams, "other"), query.Schema({}, open=True))
+        catalog = dict.fromkeys((*self.streams, "other", *(types or {})), query.Schema({}, open=True))
         parsed = query.with_apps(query.parse(text), apps or {})
+        if types and all(name in types for name in query.streams_read(parsed)):
+            catalog = {name: query.Schema(dict(fields), open=False) for name, fields in types.items()}
         plan = query.analyze(parsed, catalog)
         return Analysed(query.format_query(parsed), msgspec.msgpack.encode(plan.to_wire()))
 

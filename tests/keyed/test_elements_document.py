@@ -29,12 +29,15 @@ def served(second: float, serve: str, ad: str) -> dict[str, Any]:
 LOGS: dict[str, Logs] = {
     "Words": {"quotes": [{"text": "To be or not to be"}, {"text": "To err is human"}]},
     "Visits": {"visits": pages(("ann", 65), ("ben", 7), ("ann", 0), ("ann", 30))},
+    "Stayed": {"visits": [*pages(("ann", 0), ("ben", 7), ("ann", 30)), {**pages(("ben", 40))[0], "path": "/buy"}]},
     "Rates": {
         "serves": [served(0, "a", "skis"), served(1, "b", "skis"), served(2, "c", "skates")],
         "clicks": [served(60, "a", "skis"), served(1900, "b", "skis"), served(5, "c", "skis")],
     },
 }
 """The logs of each program, by the name of its job."""
+OPTIONS = {"Stayed": ("--stage", "pages")}
+"""How a program is run, as the page says before what it prints."""
 
 
 def printed(folder: Path, program: str, logs: Logs, *options: str) -> str:
@@ -66,4 +69,5 @@ def test_each_program_has_logs_and_an_outcome() -> None:
 @pytest.mark.parametrize("place", range(len(PROGRAMS)), ids=[name_of(program) for program in PROGRAMS])
 def test_it_prints_what_the_page_says(tmp_path: Path, place: int, agents: int) -> None:
     program = PROGRAMS[place]
-    assert printed(tmp_path, program, LOGS[name_of(program)], "--agents", str(agents)) == SHOWN[place]
+    name = name_of(program)
+    assert printed(tmp_path, program, LOGS[name], "--agents", str(agents), *OPTIONS.get(name, ())) == SHOWN[place]

@@ -64,6 +64,58 @@ def test_the_click_through_rate_is_printed_the_same_by_one_agent_and_by_eight(tm
     assert sum(int(row["serves"]) * float(row["ctr"]) for row in first) == pytest.approx(200)
 
 
+STAGED = """
+import elf
+
+Quote = elf.source("SELECT text FROM quotes")
+
+
+@elf.event
+class Word:
+    word: str
+
+
+class Split(elf.PE):
+    keys = {Quote: None}
+
+    def process_event(self, quote):
+        for word in quote.text.split():
+            self.emit(Word(word))
+
+
+Counted = elf.aggregate(Word, key="word", value="COUNT(*) AS n")
+
+
+class Staged(elf.Job):
+    elements = [Split, Counted]
+    stages = {
+        "longest": "SELECT word, MAX(n) AS n FROM Counted GROUP BY word ORDER BY n DESC LIMIT 1 WINDOWING 10 SECONDS",
+        "quotes": "SELECT COUNT(*) AS n FROM quotes WINDOWING 10 SECONDS",
+        "again": "SELECT SUM(n) AS n FROM app('longest') WINDOWING 10 SECONDS",
+    }
+    query = "SELECT COUNT(*) AS n FROM Word WINDOWING 10 SECONDS"
+"""
+
+
+@pytest.mark.parametrize("agents", ["1", "3"])
+def test_stages_over_types_and_over_logs_are_shown_one_by_one(tmp_path, agents):
+    quotes = [{"time": BEGIN_MS, "text": "to err"}, {"time": BEGIN_MS + 1, "text": "to be or not to be"}]
+    (tmp_path / "job.py").write_text(STAGED)
+    job = ("--job", str(tmp_path / "job.py"), "--source", f"quotes={logged(tmp_path / 'q.json', quotes)}")
+    job = (*job, "--agents", agents)
+    shown = {stage: answered(*job, "--stage", stage) for stage in ("longest", "quotes")} | {"": answered(*job)}
+    assert {stage: [row["n"] for row in csv.DictReader(io.StringIO(out))] for stage, out in shown.items()} == {
+        "longest": ["3"],
+        "quotes": ["2"],
+        "": ["8"],
+    }
+    if agents == "1":
+        refused = elf_process.elf("local", *job, "--stage", "again")
+        refused.refuses(2, "elf local computes those over types and streams")
+        elf_process.elf("local", *job, "--stage", "no").refuses(2, "its stages are longest, quotes, again")
+        elf_process.elf("local", "--stage", "no", "SELECT 1 FROM logs").refuses(2, "name its file with --job")
+
+
 def test_a_job_without_elements_is_refused_with_what_elf_local_runs(tmp_path):
     quotes = logged(tmp_path / "quotes.json", [])
     finished = elf_process.elf("local", "--job", "kmeans", "--source", f"quotes={quotes}")

@@ -54,10 +54,23 @@ def test_a_plan_carries_the_elements_of_its_job_and_one_without_any_is_written_a
     assert keyed.shared_part() == plan.shared_part()
 
 
+def test_a_plan_carries_the_fields_of_the_types_that_it_reads_and_reads_nothing_else():
+    plan = PLANS[0]
+    staged = replace(plan, types={plan.stream: [("word", "string")], "Other": []})
+    packed = msgpack.unpackb(msgpack.packb(staged.to_wire()))
+    assert Plan.from_wire(packed) == staged
+    assert staged.shared_part() == plan.shared_part()
+    with pytest.raises(PlanError, match="no type of its job"):
+        Plan.from_wire(packed | {"types": {"Other": []}})
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"elements": [1]},
+        {"types": {}},
+        {"types": {"web": [["n", "nothing"]]}},
+        {"types": {"\ud800": []}},
         {"version": 6},
         {"version": True},
         {"stream": 5},

@@ -27,7 +27,7 @@ class Grace(NamedTuple):
 def grace_of(plan: query.Plan, job: Submit) -> Grace:
     """The grace of a job's plan."""
     windowing = plan.windowing
-    if plan.elements is not None:  # sources wait for late events, windows over what elements emit need not
+    if plan.reads_types:  # sources wait for late events, windows over what elements emit need not
         return Grace()
     stated = None if windowing is None else windowing.grace_ms
     grace_ms = job.grace_ms if stated is None else stated

@@ -80,6 +80,8 @@ class JobFunction:
         grace: Grace = NO_GRACE,
     ) -> JobFunction:
         """The function of a plan with the code in a bundle. Raises `query.PlanError` where they do not go together."""
+        if plan.types is not None and (bundle is None or not bundle.contents.part_of):
+            raise query.PlanError("it reads types of events of the job that it is a stage of, and is a stage of none")
         if bundle is None:
             return cls(plan, since_ms, until_ms, grace=grace)
         contents = bundle.contents

@@ -118,6 +118,8 @@ class Versions:
             raise query.PlanError("an update cannot change whether a job drives itself: submit another job")
         if function.plan.elements != self.newest.function.plan.elements:
             raise query.PlanError("an update cannot change the elements of a job: submit another job")
+        if function.plan.types != self.newest.function.plan.types:
+            raise query.PlanError("an update cannot change which types of events a stage reads: give it another name")
         self._proposed = (number, plan, function)
         return function
 

@@ -132,8 +132,8 @@ class Deployments:
         about = job.program.about if job.program is not None else None
         columns, app = partial(columns_read, job.versions, about), job.versions.newest.function.plan.app
         plan = job.versions.newest.function.plan
-        if plan.elements is not None:
-            names = [one["name"] for one in plan.elements["types"]]
+        if plan.reads_types:
+            names = plan.types or [one["name"] for one in (plan.elements or {})["types"]]
             types = [name for name in names if query.selects(plan.stream, name)]
             return feeds_of_types(job.app_id, columns, types, bounded=message.job.bounded)
         streams = self._jobs.streams_of(message.job.stream)

@@ -242,6 +242,10 @@ class LocalJobs:
         if not job.is_needed:
             self.drop(job.app_id, now)
 
+    def is_unable(self, app_id: Id) -> bool:
+        """Whether this agent cannot run a job that it would work for."""
+        return app_id in self._unable
+
     def abandon(self, app_id: Id, error: BaseException, now: float) -> bool:
         """Works no more on a job whose state cannot be trusted, or that takes too long, and tells its master; False if
         this agent has no part in it.

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 
-from agent.parsing import NO_WATERMARK_MS, Parsed
-from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.ingest.operator_pool import OperatorPool
-from agent.runtime.ingest.pipeline import Pipeline
-from agent.runtime.ingest.self_paced import SelfPacedPipeline
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.keyed.element_program import CodeElements, ElementAct, ElementProgram
 from agent.runtime.keyed.elements.declared import lag_ms
-from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE, ElementRuntime
-from agent.runtime.keyed.event_columns import event_frames
+from agent.runtime.keyed.elements.runtime import SEQ, SOURCE, ElementRuntime
 from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
 from agent.runtime.keyed.reading_progress import KeptPlace
 from agent.runtime.keyed.sources import NOTHING_KEPT, KeyedSources
+from agent.runtime.keyed.type_reader import KNOWN_MS, TypeReader
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.epoch import JobTerm
-from agent.runtime.model.panes import PANE_MAX
 from overlay import Peer
 
-PAST_MS = 60_000
-"""Time behind the wall clock, beyond what sources and joins wait for, from which on a job is one of the past."""
-_KNOWN_MS = -(2**61)
-"""Lower bound on times that are known: before, some agent has not told any."""
 TIME_WAIT_S, TIME_LOOK_S = 2.0, 0.05
 """Upper bound on the time for which the first rows wait until the job's time is known, and between two looks at it."""
 NEWEST_MAX = 1 << 16
@@ -40,8 +32,8 @@ NEWEST_MAX = 1 << 16
 class HostedJob:
     """A job's core on this agent, between the logs and the windows of its query.
 
-    Rows for the query are inserted into this agent's own pipeline, a type as a stream of the job's; so they count
-    where they are emitted, and trees combine them as they do events of logs.
+    Rows for the query, and for stages, are inserted into this agent's own pipelines, a type as a stream of the job's;
+    so they count where they are emitted, and trees combine them as they do events of logs.
     """
 
     def __init__(
@@ -63,9 +55,8 @@ class HostedJob:
         self._ingest = ingest
         self._rows: dict[str, list[pl.DataFrame]] = {}
         self._newest: dict[tuple[str, int], int] = {}
-        self._closed_ms: dict[FeedKey, int] = {}
         grace_ms = _grace_ms(local, job)
-        self._waits_ms = grace_ms + sum(lag_ms(one) for one in graph.graph.elements if one.kind == "join")
+        waits_ms = grace_ms + sum(lag_ms(one) for one in graph.graph.elements if one.kind == "join")
         self.core = KeyedJob(local.app_id, graph, ring, runtimes, replace(options, grace_ms=grace_ms), self._take_rows)
         self.sources = KeyedSources(
             local.app_id,
@@ -83,8 +74,10 @@ class HostedJob:
         self.is_bounded = options.bounded
         self._rows_at: float | None = None
         self._first_at: float | None = None
-        self._began_ms: int | None = None
-        self._opened: set[FeedKey] = set()
+        self._new_reader = partial(
+            TypeReader, core=self.core, ingest=ingest, waits_ms=waits_ms, bounded=options.bounded
+        )
+        self._readers = [self._new_reader(local)]
         self._has_failed = False
         self._members: tuple[tuple[Peer, ...], Peer] | None = None
         self.tell_at = 0.0
@@ -105,12 +98,16 @@ class HostedJob:
         epoch = self.local.epoch
         return None if epoch is None else JobTerm(self.app_id, epoch.born_ms)
 
-    # Rows for the job's query.
+    # Rows for the job's query and stages.
 
-    def _types(self) -> Mapping[str, FeedKey]:
-        """The types that the query reads, with their feeds."""
-        pipeline = self.local.pipeline
-        return {} if pipeline is None else {key[0]: key for key, feed in pipeline.feeds.items() if feed.is_type}
+    def read_by(self, stages: Iterable[LocalJob]) -> None:
+        """Gives events to the job's query and to these stages from now on, and to no others."""
+        known = {one.local.app_id: one for one in self._readers if one.is_current}
+        self._readers = [known.get(one.app_id) or self._new_reader(one) for one in (self.local, *stages)]
+
+    def _types(self) -> set[str]:
+        """The types that any query reads."""
+        return {type_ for reader in self._readers for type_ in reader.types}
 
     def _take_rows(self, type_: str, rows: pl.DataFrame) -> None:
         """Takes rows that an element has emitted here; those that come again after a host was lost are passed over."""
@@ -136,56 +133,22 @@ class HostedJob:
             self._rows_at = self._ingest.now if self._rows_at is None else self._rows_at
 
     def flush(self, now: float, wall_ms: int) -> None:
-        """Gives the query the rows that have come, and tells it how far the time of their types has come."""
-        pipeline = self.local.pipeline
-        self._began_ms = wall_ms if self._began_ms is None else self._began_ms
-        if not isinstance(pipeline, Pipeline | SelfPacedPipeline):
-            return
+        """Gives queries the rows that have come, and tells them how far the time of their types has come."""
         if self._waits_for_time(now):
             return
         rows, self._rows, self._rows_at = self._rows, {}, None
-        for type_, key in self._types().items():
-            self._open(key, now, rows.get(type_, ()))
-            columns = pipeline.feeds[key].columns
-            for frame in rows.get(type_, ()):
-                frames = event_frames(frame.drop(SOURCE, SEQ, strict=False), columns)
-                self._ingest.insert(key, Parsed(frames, 0, NO_WATERMARK_MS), now, wall_ms)
-            self._tell_time(key, now, wall_ms)
+        for reader in self._readers:
+            reader.give(rows, now, wall_ms)
 
     def _waits_for_time(self, now: float) -> bool:
         """Whether the first rows are to wait, as it is not known yet whether they are of the past."""
-        if self.is_bounded or self._opened or self._rows_at is None:
+        if self.is_bounded or self._rows_at is None or any(reader.has_begun for reader in self._readers):
             return False
-        if all(self.core.watermark(type_) >= _KNOWN_MS for type_ in self._types()):
+        if all(self.core.watermark(type_) >= KNOWN_MS for type_ in self._types()):
             return False
         self._first_at = now if self._first_at is None else self._first_at
         self._rows_at = now + TIME_LOOK_S
         return now < self._first_at + TIME_WAIT_S
-
-    def _open(self, key: FeedKey, now: float, rows: Sequence[pl.DataFrame]) -> None:
-        """Lets the query begin where the job does here; or where the job's time is, if that is far behind: its logs are
-        of the past, and so are the windows that come first."""
-        reached_ms, began_ms = self.core.watermark(key[0]), self._began_ms
-        if self.is_bounded or key in self._opened or began_ms is None or not (rows or reached_ms >= _KNOWN_MS):
-            return
-        self._opened.add(key)
-        if reached_ms < _KNOWN_MS:  # the rows are ahead of the news of their time
-            reached_ms = min(int(one[EVENT_TIME].to_numpy().min()) for one in rows)
-        is_past = _KNOWN_MS <= reached_ms < began_ms - self._waits_ms - PAST_MS
-        self._ingest.open_feed(key, now, reached_ms if is_past else began_ms)
-
-    def _tell_time(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        reached_ms, known_ms = self.core.watermark(key[0]), self._closed_ms.get(key)
-        if not self.is_bounded and reached_ms < _KNOWN_MS:
-            return
-        if known_ms is not None and reached_ms <= known_ms:
-            return
-        self._closed_ms[key] = reached_ms
-        if self.is_bounded:
-            if reached_ms >= PANE_MAX:
-                self._ingest.end_of_feed(key, now, wall_ms)
-        else:
-            self._ingest.insert(key, Parsed((), 0, reached_ms), now, wall_ms)
 
     # The core.
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import query
+from agent.parsing import Parsed
 from agent.programs.element_graph import Element
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.job.local_job import LocalJob
@@ -23,6 +25,7 @@ from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.reading_progress import KeptPlace
 from agent.runtime.keyed.ring import OverlayRing
+from agent.runtime.keyed.stages import ElementStages, misread
 from agent.runtime.master.job_masters import JobMasters
 from agent.runtime.messages import elements as messages
 from agent.runtime.messages.handlers import Handler, Handlers, Via
@@ -93,6 +96,7 @@ class KeyedJobs:
         self._clock = clock
         self._containment = containment
         self._hosted: dict[Id, HostedJob] = {}
+        self._stages = ElementStages(directory)
         self._early = EarlyMessages()
         self._kept: dict[JobTerm, dict[str, KeptPlace]] = {}
         self._look_at = 0.0
@@ -124,7 +128,10 @@ class KeyedJobs:
 
     def _begin(self, local: LocalJob, job: Submit, now: float) -> None:
         assert local.versions is not None
-        elements = local.versions.newest.function.plan.elements
+        plan = local.versions.newest.function.plan
+        elements = plan.elements
+        if plan.types is not None:
+            self._look_at = now  # stages begin with the job whose events they read
         if elements is None or local.app_id in self._hosted:
             return
         graph = check_elements(elements)
@@ -141,10 +148,20 @@ class KeyedJobs:
         ring = OverlayRing(self._node, self._sender, local.app_id)
         hosted = HostedJob(local, job, graph, ring, runtimes, program, options, self._jobs.ingest, self._kept_of(local))
         self._hosted[local.app_id] = hosted
+        self._stages.look(self._jobs)
+        self._read_by_stages(hosted, now)
         self._look(hosted, now)
         for message, about in self._early.take(local.app_id):
             self.take(message, *about, now)
         self._tick(hosted, now)
+
+    def _read_by_stages(self, hosted: HostedJob, now: float) -> None:
+        """Gives events to those stages of a job that are here, and to no others."""
+        stages = self._stages.of(hosted.app_id)
+        for stage in stages:
+            if (problem := misread(stage, hosted.graph)) is not None:
+                self._jobs.abandon(stage.app_id, query.PlanError(problem), now)
+        hosted.read_by(stage for stage in stages if stage.pipeline is not None)
 
     def _next_incarnation(self) -> int:
         """A number higher than those of earlier cores of this agent, also before it was started again."""
@@ -247,7 +264,7 @@ class KeyedJobs:
 
     def holds(self, app_id: Id) -> bool:
         """Whether a job has to go on here until it has handed over what it hosts."""
-        hosted = self._hosted.get(app_id)
+        hosted = self._hosted.get(self._stages.job_of(app_id) or app_id)
         return hosted is not None and self._is_leaving and not hosted.core.has_left
 
     # Time.
@@ -270,13 +287,24 @@ class KeyedJobs:
         if now < self._look_at:
             return
         self._look_at = now + LOOK_S
+        self._stages.look(self._jobs)
+        self._pass_time(now)
         for app_id, hosted in list(self._hosted.items()):
             if self._jobs.get(app_id) is not hosted.local or hosted.local.pipeline is None:
                 self.drop(app_id, now)
                 continue
             with self._containment.around(app_id, now):
+                self._read_by_stages(hosted, now)
                 self._look(hosted, now)
             self._tick(hosted, now)
+
+    def _pass_time(self, now: float) -> None:
+        """Lets time pass for stages of jobs that cannot run here: no events are emitted here."""
+        for app_id, stages in self._stages.all():
+            if app_id in self._hosted or not self._jobs.is_unable(app_id):
+                continue
+            for key in [key for stage in stages if stage.pipeline is not None for key in stage.pipeline.feeds]:
+                self._jobs.ingest.insert(key, Parsed((), 0, self._clock.ms), now, self._clock.ms)
 
     def _tick(self, hosted: HostedJob, now: float) -> None:
         with self._containment.around(hosted.app_id, now):

@@ -245,6 +245,7 @@ class JobMaster:
         if not self.state.written_off & agent:
             self._note(message.agent, f"this agent cannot run the job: {message.reason}")
         self.state.roster.begin(message.number, message.first_pane)
+        self.state.roster.back &= ~agent
         self._holdback.write_off(agent)
         self.state.written_off = self._holdback.written_off
         return True

@@ -336,5 +336,5 @@ class Announcing:
             owner=job.owner,
             events=self._subscribers.events,
             closed=self._subscribers.closed_ms,
-            keyed=state.versions.newest.function.plan.elements is not None,
+            keyed=state.versions.newest.function.plan.reads_types,
         )

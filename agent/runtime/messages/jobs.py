@@ -136,7 +136,7 @@ class Announce(Message, frozen=True, tag=True):
     `members`: the numbers on the roster that have not left. A worker whose number is not among them is to enrol anew.
     `incomplete`: as in `Commit`. `owner`: as in `Submit`. `events`: the number of events in what is published.
     `closed`: the last instant of the published panes; that of `frontier` is within one. `keyed`: the job has keyed
-    elements, and every agent takes part, whatever streams it has.
+    elements, or reads those of the job that it is a stage of; every agent takes part, whatever streams it has.
     """
 
     epoch: JobEpoch
