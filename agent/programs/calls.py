@@ -148,7 +148,8 @@ class ProcessElements(ElementCall, frozen=True, tag=True):
     """Calls process_event of elements with events of a type, in order; answered by `ElementsProcessed`.
 
     `nodes` (UInt16), `times` (Int64) and, for elements without a key, `seqs` (Int64) have a value a row. `key`: the
-    columns that are the key; none for a constant one.
+    columns that are the key; none for a constant one. `numbers` (UInt32): the number of each row's key among those
+    `numbered` under this `numbering`, in which keys keep their numbers; empty where no key differs.
     """
 
     ticket: Ticket
@@ -158,6 +159,9 @@ class ProcessElements(ElementCall, frozen=True, tag=True):
     columns: dict[str, PackedColumn]
     key: list[Name] | None
     seqs: bytes = b""
+    numbers: bytes = b""
+    numbering: Ticket = 0
+    numbered: Ticket = 0
 
 
 class AdvanceElements(ElementCall, frozen=True, tag=True):

@@ -75,13 +75,15 @@ class PE:
     _elf_states: ClassVar[tuple[StateAttribute, ...]] = ()
     _elf_key: Any
     _elf_node: int
+    _elf_number: int
     _elf_seen: int
     _elf_due: int
     _elf_count: int
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._elf_states = _states_of(cls)
+        if "_elf_states" not in vars(cls):
+            cls._elf_states = _states_of(cls)
 
     def process_event(self, event: Any) -> None:  # noqa: ARG002
         """Called for each event of the element's key. An exception ends the job."""

@@ -6,6 +6,7 @@ import math
 import random
 import resource
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -71,6 +72,15 @@ class RunningElements:
     def call(self, call: calls.ElementCall) -> None:
         """Answers a call. Raises ElementFailedError."""
         self._running[call.element].call(call)
+
+
+class _Given:
+    """The events of a call, by what their elements are found."""
+
+    def __init__(self, call: calls.ProcessElements, times: list[int], keys_of: Callable[[], Sequence[Any]]) -> None:
+        self.times, self.keys_of = times, keys_of
+        self.nodes = memoryview(call.nodes).cast("H")
+        self.numbers: list[int] = memoryview(call.numbers).cast("I").tolist()
 
 
 class _RunningElement:
@@ -153,29 +163,31 @@ class _RunningElement:
         times: list[int] = memoryview(call.times).cast("q").tolist()
         columns = [unpacked(column) for column in call.columns.values()]
         events = map(self._class_of(call), *columns, times)
-        elements = self._elements_of(call, columns, times)
+        given = _Given(call, times, cache(partial(self._keys_of, call, columns, len(times))))
         seqs = memoryview(call.seqs).cast("q").tolist() if self._seeds and call.seqs else None
         emitted, rows = self._emitted, len(times)
-        given = zip(elements, events, times, seqs or times, strict=True)
         sent = 0
+        elements: list[Any] = []
         parts: list[calls.Emission] = []
         run = self._run_seeded if seqs else self._run_careful if self._is_careful else self._run
-        for end in range(PIECE_ROWS, rows + PIECE_ROWS, PIECE_ROWS):
+        self._prototype.number(call.numbering, call.numbered)
+        for start in range(0, rows, PIECE_ROWS):
+            end = min(start + PIECE_ROWS, rows)
+            elements = self._elements_of(given, range(start, end))
+            before = len(emitted)
             try:
-                run(islice(given, PIECE_ROWS))
+                run(zip(elements, islice(events, end - start), (seqs or times)[start:end], strict=True))
             except MemoryError:
                 raise
             except BaseException as error:
-                failed = elements[sent + sum(one is END for one in emitted)]
+                failed = elements[sum(one is END for one in emitted[before:])]
                 raise ElementFailedError(self._name(failed)) from error
-            if len(emitted) > EMITTED_MAX + PIECE_ROWS or end >= rows:
-                parts += self._packed(range(sent, min(end, rows)), times, None)
+            if len(emitted) > EMITTED_MAX or end == rows:
+                parts += self._packed(range(sent, end), times, None)
                 sent = end
-                parts = self._send(call.ticket, parts, is_last=end >= rows)
-        if self._every_ms:
-            self._fresh.update(dict.fromkeys(elements))
-        if self._prototype.changed is not None and self._alone is None:
-            self._prototype.changed.update(elements)
+                parts = self._send(call.ticket, parts, is_last=end == rows)
+        if self._alone is None:
+            self._prototype.sample(elements)
         self._answer(call.ticket, parts)
 
     def _packed(self, numbers: range, times: Sequence[int], nodes: Sequence[int] | None) -> list[calls.Emission]:
@@ -211,26 +223,26 @@ class _RunningElement:
     def _is_careful(self) -> bool:
         return self._element.every_n is not None or self._prototype.ttl_ms is not None
 
-    def _run(self, given: Iterator[tuple[Any, Any, int, int]]) -> None:
+    def _run(self, given: Iterator[tuple[Any, Any, int]]) -> None:
         process, mark = self._kind.process_event, self._emitted.append
-        for element, event, time, _ in given:
+        for element, event, time in given:
             element._elf_seen = time
             process(element, event)
             mark(END)
 
-    def _run_seeded(self, given: Iterator[tuple[Any, Any, int, int]]) -> None:
+    def _run_seeded(self, given: Iterator[tuple[Any, Any, int]]) -> None:
         """As `_run`, with the same random numbers whenever the same events come again."""
         process, mark, seed = self._kind.process_event, self._emitted.append, random.seed
-        for element, event, _, seq in given:
+        for element, event, seq in given:
             seed(seq)
             process(element, event)
             mark(END)
 
-    def _run_careful(self, given: Iterator[tuple[Any, Any, int, int]]) -> None:
+    def _run_careful(self, given: Iterator[tuple[Any, Any, int]]) -> None:
         """As `_run`, with a new state after the time to live, and with output after every so many events."""
         process, mark = self._kind.process_event, self._emitted.append
         every_n, ttl_ms, renew = self._element.every_n, self._prototype.ttl_ms, self._prototype.renew
-        for element, event, time, _ in given:
+        for element, event, time in given:
             if ttl_ms is not None and time - element._elf_seen >= ttl_ms:
                 renew(element)
             element._elf_seen = max(time, element._elf_seen)
@@ -243,10 +255,27 @@ class _RunningElement:
                     element.output()
             mark(END)
 
-    def _elements_of(self, call: calls.ProcessElements, columns: list[list[Any]], times: list[int]) -> list[Any]:
-        """The element of each event, made where it is the first of its key."""
+    def _elements_of(self, given: _Given, rows: range) -> list[Any]:
+        """The elements of some events, made where they are the first of their keys."""
         if self._alone is not None:
-            return [self._alone] * len(times)
+            return [self._alone] * len(rows)
+        prototype = self._prototype
+        before = len(prototype.clones)
+        elements = prototype.find(rows, given.numbers, given.keys_of, given.nodes, given.times, self._due_after)
+        if len(prototype.clones) > before:
+            self._soonest = 0
+            if prototype.memory_bytes > self._room:
+                # Before this process has no memory left; the agent evicts only now and then.
+                kept = {*map(prototype.clones.get, given.keys_of())}
+                prototype.evict(int(self._room * ROOM_LEFT / ROOM), min(given.times), kept)
+        if self._every_ms:
+            self._fresh.update(dict.fromkeys(elements))
+        if prototype.changed is not None:
+            prototype.changed.update(elements)
+        return elements
+
+    def _keys_of(self, call: calls.ProcessElements, columns: list[list[Any]], rows: int) -> Sequence[Any]:
+        """The key of each event."""
         names = list(call.columns)
         key_columns = []
         for name in call.key or []:
@@ -254,17 +283,7 @@ class _RunningElement:
             if column.kind == "j":
                 self._json_keys.add(name)
             key_columns.append(raw_texts(column) if column.kind == "j" else columns[names.index(name)])
-        prototype = self._prototype
-        before = len(prototype.clones)
-        keys = prototype.keys(key_columns, len(times))
-        elements = prototype.find(keys, memoryview(call.nodes).cast("H"), times, self._due_after)
-        prototype.sample(elements)
-        if len(prototype.clones) > before:
-            self._soonest = 0
-            if prototype.memory_bytes > self._room:
-                # Before this process has no memory left; the agent evicts only now and then.
-                prototype.evict(int(self._room * ROOM_LEFT / ROOM), min(times), {*elements})
-        return elements
+        return self._prototype.keys(key_columns, rows)
 
     def _class_of(self, call: calls.ProcessElements) -> type:
         names = (call.event_type, *call.columns)

@@ -51,6 +51,8 @@ class Prototype:
         self.clones: dict[Any, PE] = {}
         self.changed: set[PE] | None = None
         self.gone: dict[Any, int] = {}
+        self._numbered: list[PE | None] = []
+        self._numbering = 0
         self.ttl_ms = None if element.ttl_s is None else round(element.ttl_s * 1000)
         self.states = kind._elf_states
         prototype = kind()
@@ -62,26 +64,57 @@ class Prototype:
         self.new, self.renew = _cloning(kind, prototype, self.states)
 
     def find(
-        self, keys: Sequence[Any], nodes: Sequence[int], times: Sequence[int], due: Callable[[int], int]
+        self,
+        rows: range,
+        numbers: Sequence[int],
+        keys_of: Callable[[], Sequence[Any]],
+        nodes: Sequence[int],
+        times: Sequence[int],
+        due: Callable[[int], int],
     ) -> list[PE]:
-        """The element of each key, made where it is the first event of its key. O(n)."""
-        clones = self.clones
-        found: list[Any] = [*map(clones.get, keys)]
+        """The elements of some rows of a call, made where they are the first of their keys. O(rows).
+
+        `numbers`: the agent's numbers of the keys, by which elements are found that have had events before, since a
+        place in a list costs a fraction of a key in a dict; empty where there are none.
+        """
+        if numbers:
+            found: list[Any] = [*map(self._numbered.__getitem__, numbers[rows.start : rows.stop])]
+        else:
+            found = [*map(self.clones.get, keys_of()[rows.start : rows.stop])]
         if None in found:
-            for place, clone in enumerate(found):
-                if clone is None:
-                    key = keys[place]
+            clones, keys = self.clones, keys_of()
+            for place, row in enumerate(rows):
+                if found[place] is None:
+                    key = keys[row]
                     clone = clones.get(key)
                     if clone is None:
-                        clone = clones[key] = self.new(key, nodes[place], times[place], due(times[place]))
+                        clone = clones[key] = self.new(key, nodes[row], times[row], due(times[row]))
                         self.gone.pop(key, None)
                     found[place] = clone
+                    if numbers and clone._elf_number < 0:
+                        clone._elf_number = numbers[row]
+                        self._numbered[numbers[row]] = clone
         return found
+
+    def number(self, numbering: int, count: int) -> None:
+        """Makes room for so many numbers of keys; another `numbering` than before begins anew."""
+        if numbering != self._numbering:
+            self._numbering, self._numbered = numbering, []
+            for clone in self.clones.values():
+                clone._elf_number = -1
+        self._numbered += [None] * (count - len(self._numbered))
+
+    def _unnumber(self, clones: Iterable[PE]) -> None:
+        """Forgets the numbers of elements that are removed."""
+        for clone in clones:
+            if clone._elf_number >= 0:
+                self._numbered[clone._elf_number] = None
 
     def remove(self, clones: Iterable[PE]) -> None:
         """Removes elements, which the next states tell of."""
         for clone in clones:
             del self.clones[clone._elf_key]
+            self._unnumber([clone])
             self.evicted += 1
             if self.changed is not None:
                 self.changed.discard(clone)
@@ -90,6 +123,7 @@ class Prototype:
     def drop(self, nodes: Collection[int]) -> None:
         """Forgets the elements of logical nodes."""
         kept = {key: clone for key, clone in self.clones.items() if clone._elf_node not in nodes}
+        self._unnumber(clone for key, clone in self.clones.items() if key not in kept)
         if self.changed is not None:
             self.changed = {clone for clone in self.changed if clone._elf_node not in nodes}
             self.gone = {key: node for key, node in self.gone.items() if node not in nodes}
@@ -103,7 +137,7 @@ class Prototype:
         latest = at_ms - self.ttl_ms
         return [clone for clone in self.clones.values() if clone._elf_seen <= latest]
 
-    def evict(self, bytes_max: int, watermark_ms: int, kept: Collection[PE] = ()) -> None:
+    def evict(self, bytes_max: int, watermark_ms: int, kept: Collection[PE | None] = ()) -> None:
         """Removes elements until about so many bytes are in use: those past their time to live, then those of the least
         priority, then those without events for longest; never those `kept`.
         """
@@ -159,7 +193,8 @@ class Prototype:
         clones, names = self.clones, [one.name for one in self.states]
         for place, (key, is_gone) in enumerate(zip(keys, states.gone, strict=True)):
             if is_gone:
-                clones.pop(key, None)
+                if (clone := clones.pop(key, None)) is not None:
+                    self._unnumber([clone])
                 continue
             clone = clones.get(key)
             if clone is None:
@@ -285,6 +320,7 @@ def _cloning(
         else:
             plain.append((state.name, value))
     own = {state.name for state in states}
+    compact = _compact(kind, own)
     shared = [(name, value) for name, value in vars(prototype).items() if name not in own]
 
     def renew(clone: PE) -> None:
@@ -295,7 +331,8 @@ def _cloning(
             setattr(clone, name, made())
 
     def new(key: Any, node: int, seen: int, due: int) -> PE:
-        clone = object.__new__(kind)
+        clone = object.__new__(compact)
+        clone._elf_number = -1
         clone._elf_key, clone._elf_node, clone._elf_seen, clone._elf_due = key, node, seen, due
         renew(clone)
         for name, value in shared:
@@ -303,3 +340,16 @@ def _cloning(
         return clone
 
     return new, renew
+
+
+def _compact(kind: type[PE], states: Collection[str]) -> type[PE]:
+    """A class of elements whose attributes are in one piece of memory: with very many, most time goes into fetching it.
+
+    A class that looks at its subclasses gets none.
+    """
+    if getattr(kind.__init_subclass__, "__func__", None) is not getattr(PE.__init_subclass__, "__func__", None):
+        return kind
+    names = ("_elf_key", "_elf_node", "_elf_number", "_elf_seen", "_elf_due", "_elf_count", *sorted(states))
+    about = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__", "_elf_states")}
+    made: type[PE] = type(kind.__name__, (kind,), {**about, "__slots__": names})
+    return made

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from beside import COUNT, TAIL, Beside, ProgramFailedError, one, rows_of
 
+from agent.runtime.keyed.elements import key_numbers
 from agent.runtime.keyed.elements.code import compact
 from agent.runtime.keyed.elements.runtime import Emitted
 from elf.program import elements
@@ -389,3 +390,30 @@ def test_code_that_runs_here_writes_its_lines_too() -> None:
     lines: list[str] = []
     code_here(f"print('hello')\n{COUNT}".encode(), "words", lines.append)
     assert lines == ["hello"]
+
+
+def test_elements_keep_their_states_when_their_keys_are_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_numbers, "NUMBERED_MAX", 10)
+    beside = Beside(COUNT)
+    for turn in range(1, 5):
+        rows = [(turn, f"w{n}", 1) for n in range(8)]
+        assert [row[2] for row in rows_of(beside.process("Count", "Word", rows, "word"), "Sum")] == [turn] * 8
+        rows = [(turn, f"w{turn}-{n}", 1) for n in range(8)]
+        assert [row[2] for row in rows_of(beside.process("Count", "Word", rows, "word"), "Sum")] == [1] * 8
+
+
+@pytest.mark.parametrize("how", ["drop", "evict", "ttl"])
+def test_an_element_that_was_removed_begins_anew_with_the_next_event_of_its_key(how: str) -> None:
+    beside = Beside(COUNT.replace("    n: int = 0", "    n: int = 0; ttl_s = 60"))
+    runtime = beside.runtimes["Count"]
+    for at in (1, 2):
+        beside.process("Count", "Word", [(at, "to", 1), (at, "be", 1)], "word")
+    if how == "drop":
+        runtime.drop(ALL)
+    elif how == "evict":
+        runtime.evict(0, 0)
+    else:
+        runtime.advance(120_000, lambda _: None)
+    beside.settle()
+    emitted = beside.process("Count", "Word", [(120_000, "to", 1), (120_001, "be", 5), (120_002, "to", 1)], "word")
+    assert [row[1:] for row in rows_of(emitted, "Sum")] == [("to", 1), ("be", 5), ("to", 2)]

@@ -15,6 +15,7 @@ import polars as pl
 from agent.programs import calls
 from agent.programs.calls import AnswerError, Emission, ProgramCall, ProgramPosition
 from agent.programs.element_graph import Element, EventType, FieldType
+from agent.runtime.keyed.elements.key_numbers import KeyNumbers
 from agent.runtime.keyed.elements.packing import numbers, packed, unpacked
 from agent.runtime.keyed.elements.runtime import (
     EVENT_TIME,
@@ -110,6 +111,7 @@ class CodeRuntime:
         self._inputs = {one.type: one for one in element.inputs}
         self._emits = [types[name] for name in element.options.get("emits", []) if name in types]
         self._is_keyless = element.inputs[0].key is None
+        self._numbers = KeyNumbers(element, types)
         self._is_bounded = is_bounded
         self._tickets = first_ticket
         self._queue: deque[_Rows | _Ask] = deque()
@@ -337,6 +339,7 @@ class CodeRuntime:
         about = (EVENT_TIME, SOURCE, SEQ) if self._is_keyless else (EVENT_TIME, NODE)
         kept = {name: rows[name].to_numpy() for name in about}
         nodes = np.zeros(rows.height, np.uint16) if self._is_keyless else kept[NODE]
+        numbers = self._numbers.find(type_, rows)
         call = calls.ProcessElements(
             *self._head(),
             self._ticket(),
@@ -346,6 +349,9 @@ class CodeRuntime:
             {name: packed(rows[name], kind) for name, kind in self._types[type_].fields},
             self._inputs[type_].key,
             kept[SEQ].astype("<i8", copy=False).tobytes() if self._is_keyless else b"",
+            numbers,
+            self._numbers.numbering,
+            self._numbers.count,
         )
         self._sent.append(_Sent(call, pieces, kept, rows.height))
         self._give(call)
