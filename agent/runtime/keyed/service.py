@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -84,6 +84,8 @@ class KeyedJobs:
         options: KeyedOptions,
     ) -> None:
         self.refused = 0
+        self.on_lost: Callable[[float], None] = lambda _now: None
+        """Is told where logical nodes of a job have begun anew here."""
         self.run_here: RunHere | None = None
         """Runs the code of jobs in this process; None: programs run it, contained."""
         self._programs = programs
@@ -147,6 +149,7 @@ class KeyedJobs:
         )
         ring = OverlayRing(self._node, self._sender, local.app_id)
         hosted = HostedJob(local, job, graph, ring, runtimes, program, options, self._jobs.ingest, self._kept_of(local))
+        hosted.core.on_lost = self.on_lost
         self._hosted[local.app_id] = hosted
         self._stages.look(self._jobs)
         self._read_by_stages(hosted, now)

@@ -35,7 +35,7 @@ def test_agents_that_answer_slowly_keep_their_nodes_when_another_is_killed(seed:
     source, killed, *_ = fleet.agents.values()
     for _ in range(3):
         count_all(fleet, source, 2.0)
-    fleet.settle()
+        fleet.settle()
     had = hosted(killed)
     assert had, seed
     fleet.crash(killed)

@@ -63,6 +63,9 @@ class KeyedJob:
         self.graph, self.options, self.app_id = graph, options, app_id
         self.failure: str | None = None
         """The reason why the job cannot go on, as one line; the agent around it fails the job."""
+        self.on_lost: Callable[[float], None] = lambda _now: None
+        """Is told of nodes begun anew before event time goes on, so that results which lack them say so."""
+        self._lost_told = 0
         self._ring, self._me = ring, ring.me
         self._layout = layout = GraphLayout(graph)
         self._emitter = Emitter(ring.me, layout, options, self._deliver)
@@ -238,6 +241,9 @@ class KeyedJob:
         self._membership.tick(now)
         self._settle(now)
         self.failure = self.failure or self._pressure.tick(now)
+        if (lost := len(self._membership.lost)) != self._lost_told:
+            self._lost_told = lost
+            self.on_lost(now)
         self._time.tick(now, wall_ms, self.send, self._ring)
         self._settle(now)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
 from agent.runtime.job.local_jobs import LocalJobs
@@ -28,7 +28,9 @@ class LosingJob(Protocol):
 
 
 class LosingJobs(Protocol):
-    """The keyed jobs of this agent."""
+    """The keyed jobs of this agent. `on_lost` is told at once of nodes begun anew."""
+
+    on_lost: Callable[[float], None]
 
     def __iter__(self) -> Iterator[LosingJob]: ...
 
@@ -48,6 +50,7 @@ class ElementLossReports:
         self._masters = masters
         self._told: dict[Id, tuple[int, Given, float]] = {}
         self._refused = 0
+        jobs.on_lost = self.tick
 
     def handlers(self) -> Handlers:
         return {ElementsGiven: Handler(Via.DIRECT, self._take)}

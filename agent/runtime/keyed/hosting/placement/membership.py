@@ -347,9 +347,7 @@ class NodeMembership:
         for sender in [peer for peer, waiting in self._held_back.items() if waiting]:
             self._take_records(sender, now)
         self._cutter.tick(now)
-        self._host.unpark(
-            lambda nodes: all(self._emitter.host(node) not in (None, self._me) for node in nodes.tolist())
-        )
+        self._host.unpark(lambda nodes: all(self._emitter.host(node) != self._me for node in nodes.tolist()))
         self._flush(now)
 
     def _carry_out(self, changes: list[tuple[int, Configuration | None, Configuration]], now: float) -> None:

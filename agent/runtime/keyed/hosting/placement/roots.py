@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 
 from agent.runtime.keyed.hosting.options import KeyedOptions
@@ -13,9 +13,9 @@ from overlay import Peer
 
 HOSTING = 2**62
 """Number of the copy of an agent that is the host."""
-RETRY_S, RETRIES_MAX = 0.7, 8
-"""Time after which a ballot that has not ended is held again: longer each time, up to so many times as long, so that
-one whose answers take long ends, too."""
+RETRY_S, REPEATS_MAX = 0.7, 4
+"""Time after which a ballot asks those again who have not answered, longer each time; after so many times, or where
+somebody else is ahead, another round begins. Answers that take long count all the same."""
 SETTLE_S = 0.2
 """Time for which a ballot waits for those that are alive, beyond a majority."""
 MOVES_MAX = 64
@@ -44,10 +44,19 @@ class _Attempt:
     votes: set[Peer] = field(default_factory=set)
     value: Configuration | None = None
 
+    repeats: int = 0
+    repeated_at: float = 0.0
+    is_refused: bool = False
+
     @property
     def retry_at(self) -> float:
-        """The time at which it is held again."""
-        return self.at + RETRY_S * min(self.number >> 16, RETRIES_MAX)
+        """The time at which it goes on, where nothing has come of it."""
+        return self.repeated_at + RETRY_S * (1 + self.repeats)
+
+    def is_hopeless(self, dead: Container[Peer]) -> bool:
+        """Whether another round has to begin."""
+        is_cut_off = self.value is not None and any(peer in dead for peer in self.voters if peer not in self.votes)
+        return self.is_refused or self.repeats >= REPEATS_MAX or is_cut_off
 
 
 Say = Callable[[str, Peer, Ballot], None]
@@ -98,7 +107,7 @@ class Roots:
         """Repeats ballots, reviews placement; returns nodes that are to be moved, and to whom."""
         for node, attempt in list(self._attempts.items()):
             if now >= attempt.retry_at:
-                self._ask(node, attempt, now)
+                self._go_on(node, attempt, now)
             elif attempt.value is None:
                 self._decide(node, attempt, now)
         self._moves = {node: move for node, move in self._moves.items() if self._goes_on(node, move, now)}
@@ -174,8 +183,23 @@ class Roots:
         round_ = (attempt.number >> 16) + 1
         attempt.number, attempt.at = round_ << 16 | self._me.node_id & 0xFFFF, now
         attempt.promises, attempt.unknown, attempt.votes, attempt.value = {}, set(), set(), None
+        attempt.repeats, attempt.repeated_at, attempt.is_refused = 0, now, False
         for peer in sorted(attempt.asked, key=lambda peer: peer.node_id):
             self._say("prepare", peer, Ballot(node, attempt.epoch, attempt.number, attempt.before))
+
+    def _go_on(self, node: int, attempt: _Attempt, now: float) -> None:
+        """Asks those again who have not answered, or begins another round."""
+        if attempt.is_hopeless(self._places.dead):
+            self._ask(node, attempt, now)
+            return
+        attempt.repeats, attempt.repeated_at = attempt.repeats + 1, now
+        if attempt.value is None:
+            answered, value = {*attempt.promises, *attempt.unknown}, attempt.before
+        else:
+            answered, value = attempt.votes, attempt.value
+        phase, asked = ("prepare", attempt.asked) if attempt.value is None else ("accept", attempt.voters)
+        for peer in sorted(set(asked) - answered, key=lambda peer: peer.node_id):
+            self._say(phase, peer, Ballot(node, attempt.epoch, attempt.number, value))
 
     def heard(self, phase: str, ballot: Ballot, sender: Peer, now: float) -> None:
         """Takes the answer of a voter."""
@@ -187,10 +211,12 @@ class Roots:
         elif phase == "promise":
             if ballot.number > attempt.number:
                 attempt.number = (ballot.number >> 16) << 16  # somebody else is ahead: try again later, above
+                attempt.is_refused = True
                 return
             if ballot.number < attempt.number:
                 return  # what it has voted for since is not in it
             attempt.promises[sender] = ballot
+            attempt.is_refused |= attempt.value is not None and attempt.value.move_number > 0
         elif phase == "accepted" and ballot.number == attempt.number and sender in attempt.voters:
             attempt.votes.add(sender)
             self._count(ballot.node, attempt)
@@ -205,7 +231,8 @@ class Roots:
         waits = [peer for peer in attempt.asked if peer not in dead and peer not in heard]
         if waits and now < attempt.at + SETTLE_S:
             return
-        if self._waits_for_hosts and attempt.before is not None and attempt.before.host in waits:
+        is_host_awaited = self._waits_for_hosts and attempt.before is not None and attempt.before.host in waits
+        if is_host_awaited and now < attempt.since + self._options.lost_s:
             return
         is_enough = len(promised) >= self._needed(attempt)
         if not is_enough and self._is_given_up(attempt, now):
