@@ -159,8 +159,8 @@ class ElementsKeys(msgspec.Struct, forbid_unknown_fields=True):
 
     cores: Annotated[
         float,
-        msgspec.Meta(ge=1, le=1024),
-        _says("processors that the program of a job with keyed elements may keep busy, at least 1"),
+        msgspec.Meta(ge=0.05, le=1024),
+        _says("processors that the program of a job with keyed elements may keep busy; past it, its events wait"),
     ] = 1.0
     memory: Annotated[
         Memory, _says("memory for the elements of one job, and for its program; past it elements are evicted")

@@ -6,13 +6,12 @@ ends it or is told that it ended.
 
 from __future__ import annotations
 
+import math
 from dataclasses import astuple, dataclass, replace
 
 MIB = 1 << 20
-ELEMENTS_CPU = 1.2
-"""CPU time of a program with elements, over that of the cores it may use, past which something else is wrong."""
 ELEMENTS_CALL_S = 60.0
-ELEMENTS_FRAME_BYTES, ELEMENTS_UNSENT_BYTES = 32 * MIB, 128 * MIB
+ELEMENTS_FRAME_BYTES, ELEMENTS_UNSENT_BYTES = 32 * MIB, 512 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +94,17 @@ class ProgramLimits:
     all_memory_bytes: int = 1024 * MIB
     """Upper bound on the memory in use by all programs of one agent, without what they share; past it the largest
     ends."""
+    cores: float = math.inf
+    """Processors that it may keep busy. If not all, its next call waits where it has used more, and `cpu_s` is an
+    upper bound on what it uses while it is not called."""
 
     def for_elements(self, cores: float, memory_bytes: int) -> ProgramLimits:
         """The limits of a program in which elements are hosted: who sends it events waits where it is busy, and nobody
-        ends it for that."""
+        ends it for that. Other calls of it wait, too."""
         return replace(
             self,
             memory_bytes=memory_bytes,
-            cpu_s=ELEMENTS_CPU * cores * self.cpu_window_s,
+            cores=cores,
             call_s=ELEMENTS_CALL_S,
             unsent_bytes=ELEMENTS_UNSENT_BYTES,
             frame_bytes=ELEMENTS_FRAME_BYTES,

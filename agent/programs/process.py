@@ -49,6 +49,8 @@ class ProgramProcess:
         self._watchdog = Watchdog(limits, trio.current_time())
         self._process: subprocess.Popen[bytes] | None = None
         self._unsent: list[bytes] = []
+        self._held: list[bytes] = []
+        """Calls of a program that is held to its processors, until they may be sent."""
         self._unsent_bytes = 0
         self._has_unsent = trio.Event()
         self._printed = bytearray()
@@ -66,13 +68,19 @@ class ProgramProcess:
         if len(order.data) > self._limits.frame_bytes:
             self.condemn(f"was to be told {len(order.data):,} bytes at once: at most {self._limits.frame_bytes:,} are")
             return
-        if order.is_call:
-            self._watchdog.note_call(trio.current_time())
-        self._unsent_bytes += len(order.data) + FRAME_COST
+        frame = framed(order.data)
+        self._unsent_bytes += len(frame) + FRAME_COST
         if self._unsent_bytes > self._limits.unsent_bytes:
             self.condemn(f"does not keep up: more than {size(self._limits.unsent_bytes)} wait for it")
             return
-        self._unsent.append(framed(order.data))
+        if not order.is_call:
+            self._unsent.append(frame)  # before calls that wait: one that is under way awaits it
+        elif self._watchdog.pace is None:
+            self._watchdog.note_call(trio.current_time())
+            self._unsent.append(frame)
+        else:
+            self._watchdog.note_waiting(trio.current_time())
+            self._held.append(frame)
         self._has_unsent.set()
 
     def dismiss(self) -> None:
@@ -103,11 +111,13 @@ class ProgramProcess:
 
     def check(self) -> None:
         """Checks elapsed and CPU time against the limits."""
-        process = self._process
-        cpu_s = 0.0 if process is None or process.returncode is not None else _cpu_seconds(process.pid)
-        breach = self._watchdog.check_time(trio.current_time(), cpu_s)
+        breach = self._watchdog.check_time(trio.current_time(), self._cpu_seconds())
         if breach is not None:
             self.condemn(breach, wants_last_words=True)
+
+    def _cpu_seconds(self) -> float:
+        process = self._process
+        return 0.0 if process is None or process.returncode is not None else _cpu_seconds(process.pid)
 
     async def run(self, command: Sequence[str]) -> ProgramEnded | None:
         """Runs the program; returns how it ended, unless it was dismissed. When cancelled, kills and reaps it."""
@@ -163,14 +173,29 @@ class ProgramProcess:
         try:
             await stdin.send_all(framed(terms(os.getpid(), self._limits)))
             while True:
-                await self._has_unsent.wait()
+                with trio.move_on_after(self._pause_s() if self._held else math.inf):
+                    await self._has_unsent.wait()
                 self._has_unsent = trio.Event()
+                self._release()
                 frames, self._unsent = self._unsent, []
-                cost = self._unsent_bytes
                 await stdin.send_all(b"".join(frames))
-                self._unsent_bytes -= cost
+                self._unsent_bytes -= sum(map(len, frames)) + FRAME_COST * len(frames)
         except trio.BrokenResourceError:
             self._closed.set()
+
+    def _pause_s(self) -> float:
+        """The time until calls that are held may be sent."""
+        assert self._watchdog.pace is not None
+        return self._watchdog.pace.pause_s(trio.current_time(), self._cpu_seconds())
+
+    def _release(self) -> None:
+        """Lets calls be sent that were held, if there are processors for them."""
+        if not self._held or self._pause_s() > 0:
+            return
+        for frame in self._held:
+            self._watchdog.note_call(trio.current_time())
+            self._unsent.append(frame)
+        self._held.clear()
 
     async def _listen(self, stdout: trio.lowlevel.FdStream) -> None:
         frames = Frames(self._limits.frame_bytes)

@@ -33,6 +33,15 @@ def hold_and_wait(mib: str) -> None:
 
 
 @tried
+def work(seconds: str) -> float:
+    """Uses so much CPU time."""
+    until = time.process_time() + float(seconds)
+    while time.process_time() < until:
+        pass
+    return time.process_time()
+
+
+@tried
 def double(text: str) -> str:
     """Asks the agent in the middle of a call, and says what it answers."""
     WIRES[0].write(b"how many?")

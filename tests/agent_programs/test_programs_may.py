@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import trio
 from programs_run import GOOD, PATIENT, TRIED, beside_a_good_one, needs_containment, running
 
-from agent.programs.commands import ProgramLimits, ProgramSaid
+from agent.programs.commands import MIB, ProgramLimits, ProgramSaid
+from agent.programs.watchdog import SPARE_S
 
 pytestmark = [pytest.mark.trio, needs_containment]
 IDLE_RESIDENT_KIB_MAX = 20 << 10
@@ -45,6 +47,24 @@ async def test_calls_wait_for_each_other() -> None:
         assert [await programs.next(TRIED) for _ in range(100)] == [
             ProgramSaid(TRIED, str(number).encode()) for number in range(100)
         ]
+
+
+async def test_a_program_that_is_held_to_its_processors_waits_and_is_not_ended() -> None:
+    limits = replace(PATIENT, cpu_s=0.5, cpu_window_s=8.0).for_elements(0.4, 256 * MIB)
+    async with running(limits=limits) as programs:
+        programs.start(TRIED)
+        began = float(await programs.said(TRIED, "work 0"))
+        started = trio.current_time()
+        for _ in range(3):
+            programs.call(TRIED, "work 0.4")
+            programs.call(TRIED, "double ab")
+            used = await programs.next(TRIED)
+            assert await programs.next(TRIED) == ProgramSaid(TRIED, b"how many?")
+            programs.answer(TRIED, b"2")
+            assert await programs.next(TRIED) == ProgramSaid(TRIED, b"abab")
+        assert isinstance(used, ProgramSaid)
+        most_s = 0.4 * (trio.current_time() - started + SPARE_S) + 0.4
+        assert 1.2 <= float(used.data) - began <= most_s
 
 
 async def test_a_program_inherits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

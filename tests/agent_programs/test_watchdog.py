@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.programs.commands import MIB, ProgramLimits
-from agent.programs.watchdog import BUSY_CHECK_S, SECOND_CHECK_S, Watchdog
+from agent.programs.watchdog import BUSY_CHECK_S, SECOND_CHECK_S, SPARE_S, Pace, Watchdog
 
 LIMITS = ProgramLimits(start_s=5, call_s=10, cpu_s=30, cpu_window_s=60)
 
@@ -79,6 +79,41 @@ def test_one_that_only_says_it_is_idle_is_noticed() -> None:
     assert found is not None
     assert found[1] == "used more than 30 s of CPU time within 60 s"
     assert found[0] <= 2 * LIMITS.cpu_window_s
+
+
+@pytest.mark.parametrize("cores", [0.05, 0.5, 1.0])
+def test_a_program_that_is_held_to_its_processors_uses_no_more_in_the_long_run(cores: float) -> None:
+    pace = Pace(cores, 0.0)
+    now = cpu_s = 0.0
+    while cpu_s < 100:
+        now += pace.pause_s(now, cpu_s)
+        assert pace.pause_s(now, cpu_s) == pytest.approx(0, abs=1e-9)
+        now, cpu_s = now + 0.3, cpu_s + 0.3
+    assert cpu_s / now == pytest.approx(cores, rel=0.02)
+
+
+def test_idle_time_is_not_saved_up_for_a_long_burst() -> None:
+    pace = Pace(0.5, 0.0)
+    assert pace.pause_s(1000.0, 0.0) == 0
+    assert pace.pause_s(1000.0, 0.5 * SPARE_S) == 0
+    assert pace.pause_s(1000.0, 0.5 * SPARE_S + 1) == pytest.approx(2)
+
+
+def test_one_that_is_held_to_its_processors_is_never_ended_for_being_busy() -> None:
+    watchdog = started(limits=LIMITS.for_elements(1.0, MIB))
+    for second in range(1000):
+        watchdog.note_call(second)
+        assert breach(watchdog, second + 0.99, cpu_share=1.0) is None
+        assert watchdog.note_frame(b"", second + 0.99) is None
+
+
+def test_one_that_is_held_to_its_processors_and_works_without_a_call_is_noticed() -> None:
+    watchdog = started(limits=LIMITS.for_elements(0.5, MIB))
+    watchdog.note_waiting(100.0)
+    found = breach(watchdog, 600, cpu_share=1.0)
+    assert found is not None
+    assert found[1] == "used more than 30 s of CPU time while it was not called"
+    assert found[0] <= 132
 
 
 def test_idle_programs_are_looked_at_seldom_and_together() -> None:
