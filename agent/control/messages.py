@@ -564,6 +564,7 @@ class ElementEntry(msgspec.Struct, frozen=True, kw_only=True):
     refused: int
     memory_bytes: int
     lag_s: float | None
+    failed: int = 0
 
 
 class ElementState(msgspec.Struct, frozen=True, kw_only=True):

@@ -342,7 +342,8 @@ class Emission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 class ElementsProcessed(msgspec.Struct, frozen=True, tag=True):
     """The answer of elements, of which `has_more` parts follow. `elements`: how many there are, in about so many bytes;
-    `evicted`: how many were removed so far. `reached_ms`: the watermark up to which `output` was called.
+    `evicted`: how many were removed so far; `failed`: calls of theirs that have raised. `reached_ms`: the watermark up
+    to which `output` was called.
     """
 
     ticket: Ticket
@@ -352,6 +353,7 @@ class ElementsProcessed(msgspec.Struct, frozen=True, tag=True):
     elements: Ticket = 0
     memory_bytes: Ticket = 0
     evicted: Ticket = 0
+    failed: Ticket = 0
 
 
 class StatesTaken(msgspec.Struct, frozen=True, tag=True):

@@ -170,6 +170,7 @@ class EmbeddedFleet:
                 raise ElementsStuckError
         for agent in self._agents:
             agent.keyed.step(self._network.now)
+            agent.element_losses.tick(self._network.now)
         self._settle()
 
     def _held_back(self, master: JobState) -> Iterator[WindowResult]:

@@ -19,6 +19,7 @@ from elf.elements.element import PE
 from elf.elements.event import ElementError, event_options, received_class
 from elf.program.element_columns import raw_texts, unpacked
 from elf.program.emissions import END, EmittedEvents, emission_bytes
+from elf.program.failures import ElementFailedError, Failures
 from elf.program.prototype import Prototype, StateError
 
 PIECE_ROWS = 1024
@@ -38,10 +39,6 @@ OVER_MS = 1 << 61
 """Event time from which on no event comes any more: output is called once more, at the next boundary."""
 
 Act = Callable[[calls.FromProgram], None]
-
-
-class ElementFailedError(Exception):
-    """An element cannot go on: its name and key, and the reason unless that is the exception that caused this one."""
 
 
 class RunningElements:
@@ -118,6 +115,7 @@ class _RunningElement:
         self._reached_ms: int | None = None
         self._json_keys: set[str] = set()
         self._room = room
+        self._failures = Failures(log)
 
     def key_of(self, element: PE) -> Any:
         key, names = element._elf_key, self._element.inputs[0].key
@@ -174,14 +172,8 @@ class _RunningElement:
         for start in range(0, rows, PIECE_ROWS):
             end = min(start + PIECE_ROWS, rows)
             elements = self._elements_of(given, range(start, end))
-            before = len(emitted)
-            try:
-                run(zip(elements, islice(events, end - start), (seqs or times)[start:end], strict=True))
-            except MemoryError:
-                raise
-            except BaseException as error:
-                failed = elements[sum(one is END for one in emitted[before:])]
-                raise ElementFailedError(self._name(failed)) from error
+            piece = zip(elements, islice(events, end - start), (seqs or times)[start:end], strict=True)
+            self._run_piece(run, elements, piece)
             if len(emitted) > EMITTED_MAX or end == rows:
                 parts += self._packed(range(sent, end), times, None)
                 sent = end
@@ -189,6 +181,40 @@ class _RunningElement:
         if self._alone is None:
             self._prototype.sample(elements)
         self._answer(call.ticket, parts)
+
+    def _run_piece(
+        self,
+        run: Callable[[Iterator[tuple[Any, Any, int]]], None],
+        elements: Sequence[Any],
+        given: Iterator[tuple[Any, Any, int]],
+    ) -> None:
+        """Runs the next events. Those at which the code raises are passed over, and what it has emitted for them."""
+        emitted, done = self._emitted, 0
+        while done < len(elements):
+            known = len(emitted)
+            try:
+                run(given)
+            except MemoryError:
+                raise
+            except BaseException as error:
+                went_well = sum(one is END for one in islice(emitted, known, None))
+                done += went_well
+                if not isinstance(error, Exception):
+                    raise ElementFailedError(self._name(elements[done])) from error
+                if went_well:
+                    self._failures.went_well()
+                self._pass_over(elements[done], "an event", error)
+                done += 1
+            else:
+                self._failures.went_well()
+                return
+
+    def _pass_over(self, element: PE, what: str, error: Exception) -> None:
+        emitted = self._emitted
+        while emitted and emitted[-1] is not END:
+            emitted.pop()
+        emitted.append(END)
+        self._failures.note(self._name(element), what, error)
 
     def _packed(self, numbers: range, times: Sequence[int], nodes: Sequence[int] | None) -> list[calls.Emission]:
         """Packs what was emitted in calls of these numbers."""
@@ -216,8 +242,8 @@ class _RunningElement:
 
     def _answer(self, ticket: int, parts: list[calls.Emission]) -> None:
         prototype = self._prototype
-        count, size = len(prototype.clones), prototype.memory_bytes
-        self._act(calls.ElementsProcessed(ticket, parts, False, self._reached_ms, count, size, prototype.evicted))
+        figures = (len(prototype.clones), prototype.memory_bytes, prototype.evicted, self._failures.count)
+        self._act(calls.ElementsProcessed(ticket, parts, False, self._reached_ms, *figures))
 
     @property
     def _is_careful(self) -> bool:
@@ -380,9 +406,12 @@ class _RunningElement:
                 element.output()
             except MemoryError:
                 raise
+            except Exception as error:
+                self._pass_over(element, "a call of output", error)
             except BaseException as error:
                 raise ElementFailedError(self._name(element)) from error
-            mark(END)
+            else:
+                mark(END)
         if self._prototype.changed is not None:
             self._prototype.changed.update(due)
         parts += self._packed(range(len(due)), [boundary - 1] * len(due), [one._elf_node for one in due])

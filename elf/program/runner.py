@@ -14,7 +14,8 @@ from elf.job import Job, JobError
 from elf.job_messages import MessageError
 from elf.job_window import read_window
 from elf.program.code import CodeError, about, load_code, one_line, trace
-from elf.program.elements import ElementFailedError, RunningElements, event_classes
+from elf.program.elements import RunningElements, event_classes
+from elf.program.failures import ElementFailedError
 from elf.program.job_context import AgentWire, JobContext, columns_of
 
 

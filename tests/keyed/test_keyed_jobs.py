@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 from keyed_jobs import counting, keyed_job, words
 from memory_fleet import Fleet
 from recording_client import client_of
 
 from agent import StreamOptions
+from agent.parsing import Parsed
 
 STREAMS = {"words": StreamOptions()}
 
@@ -71,6 +73,18 @@ def test_an_agent_that_leaves_hands_over_the_elements_that_it_hosts(guaranteed):
         insert(fleet, number, words(*found, at_ms=fleet.wall_ms))
     let_run(fleet, 3.0)
     assert totals(fleet) == dict.fromkeys(found, 7)
+
+
+def test_what_did_not_fit_in_logs_is_counted_with_the_windows():
+    fleet = Fleet(3, streams=STREAMS)
+    submitted(fleet, keyed_job(counting(), bounded=False))
+    for number in range(3):
+        (frame,) = words("a", "b", at_ms=fleet.wall_ms).frames
+        misfits = pl.Series("@coerced", [0, number], dtype=pl.UInt32)
+        insert(fleet, number, Parsed((frame.with_columns(misfits),), malformed=2))
+    let_run(fleet, 4.0)
+    assert sum(result.coerced for result in fleet.results) == 3
+    assert sum(result.malformed for result in fleet.results) == 6
 
 
 @pytest.mark.slow

@@ -116,6 +116,89 @@ def test_stages_over_types_and_over_logs_are_shown_one_by_one(tmp_path, agents):
         elf_process.elf("local", "--stage", "no", "SELECT 1 FROM logs").refuses(2, "name its file with --job")
 
 
+MISFITS = """
+import elf
+
+Line = elf.source("SELECT text, SUM_OF AS n FROM lines WHERE SUM_OF > -1")
+
+
+@elf.event
+class Number:
+    n: int
+
+
+class Take(elf.PE):
+    keys = {Line: None}
+
+    def process_event(self, line):
+        self.emit(Number(len(line.text) if line.n < 3 else "three"))
+
+
+class Misfits(elf.Job):
+    elements = [Take]
+    query = "SELECT COUNT(*) AS n, COUNT(n) AS fit FROM Number"
+""".replace("SUM_OF", "ROUND(value)")
+
+
+@pytest.mark.parametrize("agents", ["1", "2"])
+def test_what_does_not_fit_in_logs_and_in_emitted_events_is_counted_and_code_that_raises_is_told(tmp_path, agents):
+    lines = [{"text": "a", "value": 1}, {"text": "b", "value": "no number"}, {"text": None, "value": 2}]
+    lines += [{"text": "four", "value": value} for value in (1, 7, 8)]
+    log = tmp_path / "lines.json"
+    logged(log, lines)
+    log.write_text(log.read_text() + "no JSON\n")
+    (tmp_path / "job.py").write_text(MISFITS)
+    job = ("--job", str(tmp_path / "job.py"), "--source", f"lines={log}", "--agents", agents)
+    finished = elf_process.elf("local", *job, "--output", "json")
+    assert finished.code == 0, finished.err
+    (result,) = map(json.loads, finished.out.splitlines())
+    assert result["rows"] == [{"n": 4, "fit": 2}]
+    assert (result["coerced"], result["malformed"], result["failed"]) == (3, 1, 1)
+    assert (
+        "Take: TypeError: object of type 'NoneType' has no len() (job.py:16): an event is passed over" in finished.err
+    )
+
+
+VALUES = "COUNT(*) AS n, SUM(price) AS total, MAX(price) AS most, SUM(LENGTH(note)) AS letters, COUNT(note) AS notes"
+SALES = f"""
+import elf
+
+Sale = elf.source("SELECT shop, price, note FROM sales")
+Now = elf.aggregate(Sale, key="shop", value="{VALUES}")
+Hourly = elf.aggregate(Sale, key="shop", value="{VALUES}, MIN(note) AS first, MAX(note) AS last", window="1 HOUR")
+
+
+class Sales(elf.Job):
+    elements = [Now, Hourly]
+    stages = {{
+        "elements": \"\"\"SELECT shop, MAX(n) AS n, MAX(total) AS total, MAX(most) AS most, MAX(letters) AS letters,
+            MAX(notes) AS notes, MIN(first) AS first, MAX(last) AS last
+            FROM Hourly GROUP BY shop WINDOWING 1 HOUR\"\"\",
+        "logs": \"\"\"SELECT shop, {VALUES}, MIN(note) AS first, MAX(note) AS last FROM sales GROUP BY shop
+            WINDOWING 1 HOUR\"\"\",
+        "all": "SELECT shop, {VALUES} FROM sales GROUP BY shop WINDOWING 30 DAYS",
+    }}
+    query = \"\"\"SELECT shop, MAX(n) AS n, MAX(total) AS total, MAX(most) AS most, MAX(letters) AS letters,
+        MAX(notes) AS notes FROM Now GROUP BY shop WINDOWING 30 DAYS\"\"\"
+"""
+
+
+@pytest.mark.parametrize("agents", ["1", "3"])
+def test_declared_aggregates_of_values_of_all_types_are_those_of_a_query_over_the_logs(tmp_path, agents):
+    chance = random.Random(7)
+    values = [1, 2, 0.5, 3, "7", "b", 'say "x"', True, None, 7]
+    sales = [
+        {"time": BEGIN_MS + number * 60_000, "shop": chance.choice(["a", 1, 2.5, '"'])}
+        | {"price": chance.choice(values), "note": chance.choice(values)}
+        for number in range(300)
+    ]
+    (tmp_path / "job.py").write_text(SALES)
+    job = ("--job", str(tmp_path / "job.py"), "--source", f"sales={logged(tmp_path / 's.json', sales)}")
+    job = (*job, "--agents", agents)
+    assert answered(*job, "--stage", "elements") == answered(*job, "--stage", "logs")
+    assert answered(*job) == answered(*job, "--stage", "all")
+
+
 def test_a_job_without_elements_is_refused_with_what_elf_local_runs(tmp_path):
     quotes = logged(tmp_path / "quotes.json", [])
     finished = elf_process.elf("local", "--job", "kmeans", "--source", f"quotes={quotes}")

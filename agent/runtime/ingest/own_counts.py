@@ -1,4 +1,5 @@
-"""Counts what belongs to no pane of a consumer's store: events that came too late, and malformed lines."""
+"""Counts what belongs to no pane of a consumer's store: events that came too late, malformed lines, and values that did
+not fit where they are no longer seen."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ class OwnCounts:
     def __init__(self) -> None:
         self.late = 0
         """Number of events that came for a closed pane, in all."""
-        self._late = self._malformed = 0
-        self._set_aside: tuple[int, int, int] | None = None
+        self._late = self._malformed = self._coerced = 0
+        self._set_aside: tuple[int, Counts] | None = None
         """The last pane of the sealing under way, and what goes with it."""
         self._malformed_from: int | None = None
         self._late_from = FIRST_PANE
@@ -49,6 +50,7 @@ class OwnCounts:
         self._sealed_from = min(self._sealed_from, before._sealed_from)
         self._sealed_before |= before._sealed_before
         self._late, self._malformed = self._late + before._late, self._malformed + before._malformed
+        self._coerced += before._coerced
         self.late += before.late
 
     def owe(self, lost: Counts) -> None:
@@ -56,6 +58,10 @@ class OwnCounts:
         self.late += lost.events
         self._late += lost.events + lost.late
         self._malformed += lost.malformed
+
+    def note(self, malformed: int, coerced: int) -> None:
+        """Counts lines and values of what the events have been made of, elsewhere on this agent."""
+        self._malformed, self._coerced = self._malformed + malformed, self._coerced + coerced
 
     def take_late(self) -> int:
         """The late events that are not in a run so far; returned once."""
@@ -118,15 +124,16 @@ class OwnCounts:
         if self._malformed_from is not None:
             self._malformed += max(0, malformed - self._malformed_from)
             self._malformed_from = max(malformed, self._malformed_from)
-        if (self._late or self._malformed) and has_panes:
-            self._set_aside = (upto, self._late, self._malformed)
-            self._late = self._malformed = 0
+        own = Counts(late=self._late, malformed=self._malformed, coerced=self._coerced)
+        if any(own) and has_panes:
+            self._set_aside = (upto, own)
+            self._late = self._malformed = self._coerced = 0
 
     def put_back(self, last_pane: int) -> None:
         """Keeps what was set aside for a later run, if nothing after this pane is sealed."""
         if self._set_aside is not None and self._set_aside[0] > last_pane:
-            self._late += self._set_aside[1]
-            self._malformed += self._set_aside[2]
+            self._late += self._set_aside[1].late
+            self.note(self._set_aside[1].malformed, self._set_aside[1].coerced)
             self._set_aside = None
 
     def with_run(self, run: Run, pane_ms: int | None) -> Run:
@@ -136,10 +143,10 @@ class OwnCounts:
         """
         if self._set_aside is None:
             return run
-        pane, late, malformed = self._set_aside
+        pane, own = self._set_aside
         if pane > run.upto and pane < END and pane_ms is not None:
             pane = run.upto // pane_ms * pane_ms
         if not run.after < pane <= run.upto:
             return run
         self._set_aside = None
-        return replace(run, counted=add_counted([run.counted, {pane: Counts(late=late, malformed=malformed)}]))
+        return replace(run, counted=add_counted([run.counted, {pane: own}]))

@@ -433,6 +433,10 @@ class Pipeline:
             for events in parsed_rows(times, columns_of(consumer.function), rows).frames:
                 consumer.operator.put(events)
 
+    def note_origins(self, malformed: int, coerced: int) -> None:
+        """Counts malformed lines, and values that did not fit, of what its events have been made of."""
+        self.consumer.counts.note(malformed, coerced)
+
     def lacks_some_at(self, time_ms: int) -> None:
         """Notes that some events of an instant (epoch ms) will not come."""
         for consumer in self._attached():

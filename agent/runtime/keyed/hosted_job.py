@@ -9,6 +9,7 @@ from functools import partial
 import polars as pl
 
 from agent.runtime.ingest.operator_pool import OperatorPool
+from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.keyed.element_program import CodeElements, ElementAct, ElementProgram
 from agent.runtime.keyed.elements.declared import lag_ms
@@ -50,6 +51,7 @@ class HostedJob:
     ) -> None:
         self.local, self.graph = local, graph
         self._program = program
+        self._runtimes = tuple(runtimes.values())
         self._code = [runtime for runtime in runtimes.values() if isinstance(runtime, CodeElements)]
         self.app_id = local.app_id
         self._ingest = ingest
@@ -70,7 +72,9 @@ class HostedJob:
             incarnation=options.incarnation,
             kept=kept,
             on_rows=self._take,
+            on_faults=self._note_faults,
         )
+        self._malformed = self._coerced = self._told_coerced = 0
         self.is_bounded = options.bounded
         self._rows_at: float | None = None
         self._first_at: float | None = None
@@ -137,8 +141,20 @@ class HostedJob:
         if self._waits_for_time(now):
             return
         rows, self._rows, self._rows_at = self._rows, {}, None
+        self._tell_faults()
         for reader in self._readers:
             reader.give(rows, now, wall_ms)
+
+    def _note_faults(self, malformed: int, coerced: int) -> None:
+        self._malformed, self._coerced = self._malformed + malformed, self._coerced + coerced
+
+    def _tell_faults(self) -> None:
+        """Counts, with the windows of the job's query, what did not fit in logs, in reading them and in emitting."""
+        emitted = sum(getattr(runtime, "coerced", 0) for runtime in self._runtimes)
+        self._coerced, self._told_coerced = self._coerced + emitted - self._told_coerced, emitted
+        if (self._malformed or self._coerced) and isinstance(self.local.pipeline, Pipeline):
+            self.local.pipeline.note_origins(self._malformed, self._coerced)
+            self._malformed = self._coerced = 0
 
     def _waits_for_time(self, now: float) -> bool:
         """Whether the first rows are to wait, as it is not known yet whether they are of the past."""

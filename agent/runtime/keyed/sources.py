@@ -12,7 +12,7 @@ from typing import Protocol
 import polars as pl
 
 import query
-from agent.parsing import Parsed, SourceColumn
+from agent.parsing import COERCED, Parsed, SourceColumn
 from agent.runtime.durable.records import Place
 from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, as_named, merged_columns, placed
 from agent.runtime.ingest.operator_pool import OperatorPool
@@ -80,7 +80,8 @@ class KeyedSources:
     """Takes the feeds of a job's sources. Each job has feeds of its own, so that they can wait for it alone.
 
     Times of live sources are taken `grace_ms` back, for events that are late. `since_ms`, `until_ms`: events before and
-    from then on are passed over, but for those that a join may pair with others. `on_rows` gets a source's rows too.
+    from then on are passed over, but for those that a join may pair with others. `on_rows` gets a source's rows too;
+    `on_faults` the malformed lines, and the values that did not fit their use.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class KeyedSources:
         incarnation: int = 0,
         kept: Mapping[str, KeptPlace] = NOTHING_KEPT,
         on_rows: Callable[[str, pl.DataFrame], None] = lambda _type, _rows: None,
+        on_faults: Callable[[int, int], None] = lambda _malformed, _coerced: None,
     ) -> None:
         self.app_id = app_id
         self._demand_id = ring_key(app_id, NODES)
@@ -104,7 +106,7 @@ class KeyedSources:
         self._ingest = ingest
         self._bounded, self._grace_ms = bounded, grace_ms
         self._since_ms, self._until_ms = since_ms, until_ms
-        self._on_rows = on_rows
+        self._on_rows, self._on_faults = on_rows, on_faults
         self._sources = [_Source(one, graph, taker.channel(one.type)) for one in graph.sources]
         self._feeds: dict[FeedKey, Feed] = {}
         self._incarnation, self._kept = incarnation, kept
@@ -185,6 +187,9 @@ class KeyedSources:
         if self._bounded and place is not None:
             begin = place.number - count
         lasts: dict[int, int] = {}
+        coerced = sum(int(frame[COERCED].sum()) for frame in parsed.frames if COERCED in frame.columns)
+        if parsed.malformed or coerced:
+            self._on_faults(parsed.malformed, coerced)
         for source in self._of(key):
             channel = source.channel if self._bounded else progress.channel(source.channel, file)
             first, newest = begin, None

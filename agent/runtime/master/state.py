@@ -208,7 +208,7 @@ class JobState:
             counted.setdefault(0, Counts())
         if untimed and counted:
             newest = max(counted)
-            counted[newest] = counted[newest].plus(Counts(malformed=untimed.malformed))
+            counted[newest] = counted[newest].plus(Counts(malformed=untimed.malformed, coerced=untimed.coerced))
         results = self._settled(run, function)
         if function.is_of_panes:
             results |= self._of_panes(run, version, counted, others)
@@ -395,6 +395,7 @@ class JobState:
             evicted=given.evicted,
             shed=given.shed,
             lost=given.lost_nodes,
+            failed=given.failed,
         )
 
     @property

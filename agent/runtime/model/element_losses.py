@@ -12,11 +12,13 @@ AGENTS_MAX = 65_536
 
 
 class Given(NamedTuple):
-    """The counts of one agent since it has begun. `lost`: a bitmap of logical nodes that began anew without a state."""
+    """The counts of one agent since it has begun. `lost`: a bitmap of logical nodes that began anew without a state;
+    `failed`: calls of code that have raised."""
 
     evicted: int = 0
     shed: int = 0
     lost: int = 0
+    failed: int = 0
 
     @property
     def lost_nodes(self) -> list[int]:
@@ -25,7 +27,9 @@ class Given(NamedTuple):
 
     def plus(self, other: Given) -> Given:
         """Both together."""
-        return Given(self.evicted + other.evicted, self.shed + other.shed, self.lost | other.lost)
+        return Given(
+            self.evicted + other.evicted, self.shed + other.shed, self.lost | other.lost, self.failed + other.failed
+        )
 
 
 NOTHING = Given()
@@ -52,7 +56,7 @@ class ElementLosses:
             if len(self._agents) < AGENTS_MAX:
                 self._agents[node_id] = _Agent(NOTHING, given)
             return
-        if given.evicted < known.now.evicted or given.shed < known.now.shed:
+        if any(new < old for new, old in zip(given._replace(lost=0), known.now._replace(lost=0), strict=True)):
             known.before = known.before.plus(known.now)
         known.now = given
 

@@ -353,6 +353,51 @@ def test_an_element_that_fails_is_named_with_its_key(failure: str) -> None:
     assert str(error.value) == reason
 
 
+SOME_FAIL = """
+n: int = 0
+every_s = 1
+def process_event(self, event):
+    self.n += 1
+    self.emit(Sum(event.word, self.n))
+    if event.n < 0:
+        self.emit(Sum('never', 1 // (event.n + 1)))
+def output(self):
+    self.emit(Sum('at all', 1 // (self.n - 3)))
+"""
+
+
+def test_an_event_at_which_the_code_raises_is_passed_over_with_what_was_emitted_for_it_and_counted() -> None:
+    beside = Beside(one(SOME_FAIL))
+    rows = [(at, "to", -1 if at in (0, 5, 6, 2000, 4999) else at) for at in range(5000)]
+    emitted = beside.process("One", "Word", rows, "word")
+    assert [row[-1] for row in rows_of(emitted, "Sum")] == [at + 1 for at, _, n in rows if n >= 0]
+    assert beside.runtimes["One"].failed == 5
+    assert beside.log[0].startswith("Traceback")
+    assert (
+        beside.log[-1]
+        == "One of 'to': ZeroDivisionError: integer division or modulo by zero (job.py:20): an event is passed over"
+    )
+    assert beside.process("One", "Word", [(5001, "be", 1), (5002, "be", 1), (5003, "be", 1)], "word")
+    assert (5999, "at all", 0) in rows_of(beside.advance("One", 6000), "Sum")  # that of `to`
+    assert beside.runtimes["One"].failed == 6
+
+
+def test_code_that_raises_again_and_again_ends_the_job_and_says_so() -> None:
+    beside = Beside(one("def process_event(self, event): 1 / event.n"))
+    rows = [(at, "to", at % 500) for at in range(2_000)]
+    beside.process("One", "Word", rows, "word")
+    assert beside.runtimes["One"].failed == 4
+    assert beside.log[-1] == "One of 'to': ZeroDivisionError: division by zero (job.py:14): an event is passed over"
+    with pytest.raises(ProgramFailedError) as error:
+        beside.process("One", "Word", [(at, "be", 0) for at in range(1_001)], "word")
+    assert (
+        str(error.value) == "One of 'be', after 1,000 others in a row: ZeroDivisionError: division by zero (job.py:14)"
+    )
+    assert [line.split("; ")[1] for line in beside.log if "so far" in line] == [
+        f"{n:,} are so far" for n in (10, 100, 1000)
+    ]
+
+
 def test_a_storm_of_events_comes_in_parts_and_in_order() -> None:
     beside = Beside(one("def process_event(self, event):\n    for n in range(event.n): self.emit(Sum('x' * 20, n))"))
     emitted = beside.process("One", "Word", [(at, "to", 3000) for at in range(100)], "word")

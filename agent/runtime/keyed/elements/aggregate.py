@@ -17,6 +17,7 @@ from agent.programs.element_graph import Element, EventType
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.keyed.elements.outputs import output_fields, plan_of, with_text_keys
+from agent.runtime.keyed.elements.read_columns import ReadColumns
 from agent.runtime.keyed.elements.running import fields_of
 from agent.runtime.keyed.elements.runtime import DTYPES, EVENT_TIME, NODE, Compact, Emitted, Tables
 from agent.runtime.keyed.elements.slots import GONE
@@ -117,7 +118,9 @@ class WindowedAggregate:
         self._bounds = [name for name, _ in fields[-2:]]
         self._fields = [(name, DTYPES[type_]) for name, type_ in fields[:-2]]
         self._key = list(element.inputs[0].key or [])
-        self._events = query.EventStage(self._windows.function.plan)
+        plan = self._windows.function.plan
+        self._events = query.EventStage(plan)
+        self._columns = ReadColumns(plan_of(element), plan, types[element.inputs[0].type])
         self._store = GroupStore(self._windows, room)
         self._tracks = tracks
         self._pending: list[pl.DataFrame] = []
@@ -145,10 +148,11 @@ class WindowedAggregate:
             events = events.filter(pl.Series(~late))
         if events.height:
             self._meet(events[NODE].to_numpy())
-            selected = self._events.apply(events)
-            self._store.insert(selected)
-            self._note(selected)
-            self._spoil(self._store.add_panes(selected["pane"]))
+            for frame in self._columns.frames(events):
+                selected = self._events.apply(frame)
+                self._store.insert(selected)
+                self._note(selected)
+                self._spoil(self._store.add_panes(selected["pane"]))
         done([])
 
     def advance(self, watermark_ms: int, done: Callable[[list[Emitted]], None]) -> None:
@@ -225,6 +229,11 @@ class WindowedAggregate:
             self._forget(oldest + self._windows.pane_ms)
             self._consolidator = None
         return self.evicted - before
+
+    @property
+    def coerced(self) -> int:
+        """Number of values that were not of the type that the aggregate reads."""
+        return self._columns.coerced
 
     @property
     def memory_bytes(self) -> int:

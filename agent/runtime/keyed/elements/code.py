@@ -119,7 +119,7 @@ class CodeRuntime:
         self._nodes: npt.NDArray[np.bool_] = np.zeros(NODES, np.bool_)
         self._is_evicting = False
         self._told = 0
-        self.elements = self.memory_bytes = self.evicted = self.coerced = 0
+        self.elements = self.memory_bytes = self.evicted = self.failed = self.coerced = 0
         """Figures of the program as of its last answer, and values of emitted events that became NULL."""
 
     # As `ElementRuntime` has it.
@@ -202,7 +202,8 @@ class CodeRuntime:
 
     def _finish(self, head: _Sent, answer: Answer) -> None:
         if isinstance(answer, calls.ElementsProcessed):
-            self.elements, self.memory_bytes, self.evicted = answer.elements, answer.memory_bytes, answer.evicted
+            self.elements, self.memory_bytes = answer.elements, answer.memory_bytes
+            self.evicted, self.failed = answer.evicted, answer.failed
             call, reached_ms = head.call, answer.reached_ms
             if isinstance(call, calls.AdvanceElements) and reached_ms is not None and reached_ms < call.watermark_ms:
                 head.call = self._advance(call.watermark_ms)  # more boundaries than fit one call

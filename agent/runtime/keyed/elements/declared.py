@@ -16,6 +16,7 @@ from agent.runtime.keyed.elements.outputs import (
     plan_of,
     refusal,
 )
+from agent.runtime.keyed.elements.read_columns import READABLE
 from agent.runtime.keyed.elements.running import RunningAggregate
 from agent.runtime.keyed.elements.runtime import Compact, ElementRuntime, Tables
 from agent.runtime.keyed.elements.slots import latest_only
@@ -94,7 +95,9 @@ def _check_aggregate(element: Element, types: Mapping[str, EventType]) -> None:
     if keys != list(read.key or []):
         raise refusal(element, f"groups by {', '.join(keys) or 'nothing'}, and its key is {', '.join(read.key or [])}")
     for column in plan.columns:
-        if field_type(element, types[read.type], column.path[0]) != column.type or len(column.path) != 1:
+        field = field_type(element, types[read.type], column.path[0])
+        is_read = field == column.type or (field == "any" and column.type in READABLE)
+        if not is_read or len(column.path) != 1:
             raise refusal(element, f"reads {'.'.join(column.path)} as {column.type}, which {read.type} has not")
     if plan.windowing is None:
         _check_running(element, plan)

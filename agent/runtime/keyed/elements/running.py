@@ -10,6 +10,7 @@ import query
 from agent.programs.element_graph import Element, EventType
 from agent.runtime.keyed.elements.folds import SlotBatch, fold_of
 from agent.runtime.keyed.elements.outputs import output_fields, plan_of, with_text_keys
+from agent.runtime.keyed.elements.read_columns import ReadColumns
 from agent.runtime.keyed.elements.runtime import DTYPES, EVENT_TIME, NODE, Emitted, Tables
 from agent.runtime.keyed.elements.slots import SlotTable
 
@@ -22,6 +23,7 @@ class RunningAggregate:
 
     def __init__(self, element: Element, types: Mapping[str, EventType], *, tracks: bool) -> None:
         self._plan = with_text_keys(plan_of(element))
+        self._columns = ReadColumns(plan_of(element), self._plan, types[element.inputs[0].type])
         self._output = element.output
         self._fields = output_fields(element, types)
         self._ttl_ms = None if element.ttl_s is None else int(element.ttl_s * 1000)
@@ -41,7 +43,7 @@ class RunningAggregate:
             done([])
             return
         slots = self._table.find(rows)
-        selected = self._events.apply(rows)
+        selected = self._events.apply(self._columns.frame(rows))
         batch = SlotBatch(slots)
         columns = {key.name: selected[key.name] for key in self._plan.keys}
         for one, fold in self._folds:
@@ -76,6 +78,11 @@ class RunningAggregate:
     @property
     def evicted(self) -> int:
         return self._table.evicted
+
+    @property
+    def coerced(self) -> int:
+        """Number of values that were not of the type that the aggregate reads."""
+        return self._columns.coerced
 
     @property
     def memory_bytes(self) -> int:

@@ -363,6 +363,7 @@ class KeyedJob:
             "evicted": self._total("evicted"),
             "late": self._total("late"),
             "dropped": self._total("dropped"),
+            "failed": self._total("failed"),
             "lost": len(self._membership.lost),
             "lost_rows": host.lost + emitter.lost,
             "null_keys": emitter.null_keys,
@@ -396,7 +397,7 @@ class KeyedJob:
                     "emitted": slot.emitted,
                     "queued": slot.queued,
                     "memory_bytes": slot.runtime.memory_bytes,
-                    **{name: getattr(slot.runtime, name, 0) for name in ("evicted", "late", "dropped")},
+                    **{name: getattr(slot.runtime, name, 0) for name in ("evicted", "late", "dropped", "failed")},
                 }
             )
         return rows

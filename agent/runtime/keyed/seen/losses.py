@@ -79,10 +79,11 @@ class ElementLossReports:
             self._note(app_id, own.node_id, given)
         else:
             lost = contributors.to_bytes(given.lost)
-            self._sender.send(master, ElementsGiven(app_id, given.evicted, given.shed, lost), now)
+            self._sender.send(master, ElementsGiven(app_id, given.evicted, given.shed, lost, given.failed), now)
 
     def _take(self, message: ElementsGiven, sender: Peer, _now: float) -> bool:
-        given = Given(message.evicted, message.shed, contributors.from_bytes(message.lost))
+        lost = contributors.from_bytes(message.lost)
+        given = Given(message.evicted, message.shed, lost, message.failed)
         return self._note(message.app_id, sender.node_id, given)
 
     def _note(self, app_id: Id, node_id: int, given: Given) -> bool:
@@ -98,4 +99,4 @@ def given_up(job: LosingJob) -> Given:
     """Reads what the elements of one job on this agent have given up since they have begun here."""
     counts = job.statistics()
     lost = sum(1 << node for node in job.lost_nodes())
-    return Given(counts.get("evicted", 0), counts.get("shed", 0), lost)
+    return Given(counts.get("evicted", 0), counts.get("shed", 0), lost, counts.get("failed", 0))
