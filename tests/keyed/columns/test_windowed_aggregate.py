@@ -3,18 +3,21 @@ wherever the state goes meanwhile."""
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
-from driven_elements import Advance, Event, Fields, Host, Row, Step, aggregate, answer, drive, halves
+from driven_elements import Advance, Event, Fields, Host, Row, Step, aggregate, answer, drive, frame_of, halves
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.programs.element_graph import EventType
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.keyed.elements import declared
+from agent.runtime.keyed.logical_nodes import NODES, nodes_of
 from query import PlanError
 
 FIELDS: Fields = [("query", "string"), ("ad", "number"), ("clicked", "integer")]
@@ -178,3 +181,35 @@ def test_big_sums_are_null() -> None:
     host.give([Event("Event", 1, ("a", 1.0, 2**62))] * 3)
     host.advance(END)
     assert host.emitted[0][3:5] == (None, float(2**62))
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("guaranteed", [True, False])
+def test_nodes_that_go_and_come_back_again_and_again_lose_and_double_nothing(seed: int, *, guaranteed: bool) -> None:
+    chance, words = random.Random(seed), [("word", "string"), ("n", "integer")]
+    types = {"Event": EventType("Event", words, guaranteed=guaranteed)}
+    element = aggregate("COUNT(*) AS c, SUM(n) AS total", words, ["word"], "3 SECONDS EVERY 1 SECOND")
+    hosts, alone = ([declared.runtime_of(element, types, None) for _ in range(number)] for number in (2, 1))
+    emitted: dict[int, list[Any]] = {0: [], 1: [], 2: []}
+    where = [0] * NODES
+    used = nodes_of([pl.Series([f"w{number}" for number in range(300)])]).unique().to_list()
+    for step in range(60):
+        rows = frame_of(types["Event"], ["word"], [Event("Event", step * 100, (f"w{chance.randrange(300)}", step))] * 3)
+        node = int(rows["@node"][0])
+        for place, runtime in ((where[node], hosts[where[node]]), (2, alone[0])):
+            runtime.process("Event", rows, emitted[place].extend)
+        if chance.random() < 0.1:
+            for place, runtime in enumerate((*hosts, *alone)):
+                runtime.advance(step * 100 - 500, emitted[place].extend)
+        for moved in chance.sample(used, chance.choice([0, 1, 2, 12])):
+            before, where[moved] = where[moved], 1 - where[moved]
+            hosts[1 - before].put(answer(lambda done, before=before, moved=moved: hosts[before].states([moved], done)))
+            hosts[before].drop([moved])
+        if guaranteed and chance.random() < 0.3:
+            for runtime in hosts:
+                nodes = answer(runtime.take_changes)["states"]["@node"].to_list()
+                assert all(hosts[where[node]] is runtime for node in nodes), f"seed {seed}"
+    for place, runtime in enumerate((*hosts, *alone)):
+        runtime.advance(10**9, emitted[place].extend)
+    rows_of = [sorted(row for one in emitted[place] for row in one.rows.iter_rows()) for place in range(3)]
+    assert sorted(rows_of[0] + rows_of[1]) == rows_of[2], f"seed {seed}"

@@ -29,6 +29,8 @@ COMPLETE, PANE = "@complete", "@pane"
 _NEVER, _ALWAYS = -(2**62), 2**62
 _PENDING_ROWS = 1 << 17
 _INSERTED_ROWS = 1 << 15
+_DROPPED_MAX = 128
+"""Logical nodes whose groups are left in the tree after they were dropped: it is written anew for many at once."""
 
 
 class Windows:
@@ -130,6 +132,8 @@ class WindowedAggregate:
         self._complete = np.full(NODES, _NEVER, np.int64)
         self._known = np.zeros(NODES, np.bool_)
         self._moved = np.zeros(NODES, np.bool_)
+        self._dropped = np.zeros(NODES, np.bool_)
+        """The nodes that are elsewhere, and of which groups may be left in the tree."""
         self._constant = 0
         self._consolidator: cbt.Consolidator | None = None
         self._over = _NEVER
@@ -186,29 +190,36 @@ class WindowedAggregate:
             {NODE: list(self._gone), "pane": list(self._gone.values())}, {NODE: pl.UInt16, "pane": pl.Int64}
         ).with_columns(pl.lit(value=True).alias(GONE))
         empty = pl.DataFrame(schema=windows.schema)
-        frame = pl.concat([empty, gone, windows.tables(states, self._constant)], how="diagonal")
+        frame = pl.concat([empty, gone, self._here(windows.tables(states, self._constant))], how="diagonal")
         moved = np.flatnonzero(self._moved)
         self._increments, self._gone = [], {}
         self._moved[:] = False
         done({STATES: frame, ENDS: self._ends(moved)})
 
     def states(self, nodes: Collection[int], done: Callable[[Tables], None]) -> None:
-        wanted = list(nodes)
-        frames = [self._windows.tables(frame, self._constant) for frame in self._store.flush()]
-        chosen = [frame.filter(pl.col(NODE).is_in(wanted)) for frame in frames]
-        known = np.flatnonzero(self._known & np.isin(np.arange(NODES), wanted))
+        wanted = [node for node in nodes if not self._dropped[node]]
+        is_wanted = np.zeros(NODES, np.bool_)
+        is_wanted[wanted] = True
+        chosen = []
+        for frame in self._store.flush():
+            own = is_wanted[self._windows.nodes(frame, self._constant).to_numpy()]
+            if own.any():
+                chosen.append(self._windows.tables(frame.filter(pl.Series(own)), self._constant))
+        known = np.flatnonzero(self._known & is_wanted)
         done({STATES: pl.concat([pl.DataFrame(schema=self._windows.schema), *chosen]), ENDS: self._ends(known)})
 
     def put(self, tables: Tables) -> None:
         if STATES in tables:
             states = tables[STATES].filter(~pl.col(GONE))
             if states.height:
+                self._return(states[NODE].to_numpy())
                 self._known[states[NODE].to_numpy()] = True
                 self._constant = int(states[NODE][0])
                 self._store.merge(states.select(self._windows.layout.schema.names()))
                 self._spoil(self._store.add_panes(states["pane"]))
         if ENDS in tables:
             nodes = tables[ENDS][NODE].to_numpy()
+            self._return(nodes)
             self._known[nodes] = True
             self._complete[nodes] = tables[ENDS][COMPLETE].to_numpy()
         if STATES in tables:
@@ -216,13 +227,17 @@ class WindowedAggregate:
 
     def drop(self, nodes: Collection[int]) -> None:
         dropped = list(nodes)
-        self._keep(lambda _, nodes: np.isin(nodes, dropped, invert=True))
+        self._dropped[dropped] |= self._known[dropped]
+        if self._dropped.sum() > _DROPPED_MAX:
+            self._purge()
         self._known[dropped] = self._moved[dropped] = False
         self._complete[dropped] = self._over
         self._gone = {node: pane for node, pane in self._gone.items() if node not in set(dropped)}
 
     def evict(self, bytes_max: int, watermark_ms: int) -> int:  # noqa: ARG002 - panes go when no window needs them
         before = self.evicted
+        if self.memory_bytes > bytes_max and self._dropped.any():
+            self._purge()
         while self.memory_bytes > bytes_max and self._store.panes:
             oldest = min(self._store.panes)
             self.evicted += sum(frame.height for frame in self._store.flush(oldest))
@@ -272,12 +287,27 @@ class WindowedAggregate:
             *(name for name, _ in self._fields),
             *(pl.lit(time, dtype=pl.Int64).alias(name) for name, time in bounds),
         )
-        due = self._complete[nodes.to_numpy()] < window.end_ms
+        due = (self._complete[nodes.to_numpy()] < window.end_ms) & ~self._dropped[nodes.to_numpy()]
         rows = rows if due.all() else rows.filter(pl.Series(due))
         return [Emitted(self._output, rows)] if rows.height else []
 
+    def _here(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows of nodes that have not been dropped."""
+        return rows.filter(pl.Series(~self._dropped[rows[NODE].to_numpy()])) if self._dropped.any() else rows
+
+    def _return(self, nodes: npt.NDArray[np.uint16]) -> None:
+        """Removes what is left of nodes that come back."""
+        if self._dropped[nodes].any():
+            self._purge()
+
+    def _purge(self) -> None:
+        """Removes what is left of nodes that were dropped. O(groups)."""
+        self._keep(lambda _, nodes: ~self._dropped[nodes])
+        self._dropped[:] = False
+
     def _meet(self, nodes: npt.NDArray[np.uint16]) -> None:
         """Notes that logical nodes have groups here."""
+        self._return(nodes)
         self._constant = int(nodes[0])
         met = np.zeros(NODES, np.bool_)
         met[nodes] = True
