@@ -67,6 +67,20 @@ def test_agents_that_are_missing_from_some_windows_are_left_out_of_these() -> No
 
 
 @pytest.mark.parametrize(
+    ("given", "said"), [({"lost": [3, 9]}, "logical nodes begun anew: 2"), ({"evicted": 5}, "elements evicted: 5")]
+)
+def test_what_elements_have_given_up_explains_a_difference(given: dict[str, object], said: str) -> None:
+    logs = shop_logs()
+    lines = changed(published(version(), logs), 2, lambda line: line["rows"][0].update(n=line["rows"][0]["n"] + 1))
+    assert [verdict for verdict, _ in verdicts(lines, Logs(logs))].count("unexplained") == 1
+    lines = changed(lines, 2, lambda line: line.update(given))
+    assert verdicts(lines, Logs(logs))[2] == ("explained", said)
+    assert set(verdicts(changed(published(version(), logs), 2, lambda line: line.update(given)), Logs(logs))) == {
+        ("equal", "")
+    }
+
+
+@pytest.mark.parametrize(
     "corrupt",
     [
         lambda line: line["rows"][0].update(n=line["rows"][0]["n"] + 1),

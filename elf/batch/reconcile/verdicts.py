@@ -66,7 +66,7 @@ def judge(live: LiveResult, offline: LiveResult | None, about: Circumstances) ->
     if found is None:
         reasons = [f"missing: {_names(live.absent)}; equal without them"] if live.absent else []
         return Judged(live.window, "explained" if reasons else "equal", tuple(reasons), None, live, offline)
-    reasons = [*_of_events(live, offline, about), *_of_values(live, offline, about)]
+    reasons = [*_of_events(live, offline, about), *_of_values(live, offline, about), *_of_elements(live)]
     excess = _events(offline) - live.events
     verdict: Verdict = "explained" if reasons else "unexplained"
     return Judged(live.window, verdict, tuple(reasons), found, live, offline, 0 if reasons else max(0, excess))
@@ -131,6 +131,14 @@ def _of_values(live: LiveResult, offline: LiveResult | None, about: Circumstance
         yield "more groups than are kept: which are, depends on who came first"
     if live.limited:
         yield f"met their limit: {', '.join(sorted(live.limited))}"
+
+
+def _of_elements(live: LiveResult) -> Iterable[str]:
+    """Reasons in what the job's elements have given up by then."""
+    if live.lost:
+        yield f"logical nodes begun anew: {len(live.lost):,}"
+    if live.evicted:
+        yield f"elements evicted: {live.evicted:,}"
 
 
 def _are_near(live: list[Row], offline: list[Row], approximate: Mapping[str, float | None]) -> bool:
