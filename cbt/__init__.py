@@ -3,7 +3,7 @@ out. Imports nothing of the other rooms."""
 
 from cbt.aggregates.user_defined import ColumnFunction, UserDefinedError, UserFunctions, ValueFunction
 from cbt.algebra.columns import Aggregate, Key, Order
-from cbt.algebra.hashing import key_hash
+from cbt.algebra.hashing import key_hash, key_identities, key_places
 from cbt.algebra.scalars import canonical_json
 from cbt.codec.frames import FAST, FrameError, decode_frame, encode_frame, frame_bytes
 from cbt.layout.layout import Layout
@@ -45,6 +45,8 @@ __all__ = [
     "encode_frame",
     "frame_bytes",
     "key_hash",
+    "key_identities",
+    "key_places",
     "pane_of",
     "tree_status",
 ]

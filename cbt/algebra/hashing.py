@@ -7,8 +7,9 @@ hash stable. It is not cryptographic: a sender who chooses the keys can make has
 are told apart by the keys themselves.
 """
 
-from collections.abc import Sequence
-from ctypes import CDLL, byref
+from collections.abc import Callable, Sequence
+from ctypes import byref
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import polars_hash as plh
 from cbt.native.arrow import FORMATS, STORED, arrays_of, read_all
 from cbt.native.library import Column, KernelBlock, load
 
+Words = npt.NDArray[np.uint64]
 _NULL_ELEMENT = 0x6E_75_6C_6C_2D_65_6C_66  # "null-elf"
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _MIXING = (
@@ -44,26 +46,51 @@ def key_hash(columns: pl.DataFrame | Sequence[pl.Series], seed: int) -> pl.Serie
         raise ValueError("a key needs at least one column to hash")
     library = load().library
     if library is not None and all(one.dtype in STORED and len(one) == len(series[0]) for one in series):
-        return _native_hashes(library, series, seed)
+        keys = columns if isinstance(columns, pl.DataFrame) else _numbered(series)
+        hashes = np.empty(keys.height, np.uint64)
+        _read_keys(keys, seed, lambda block: library.elf_key_hashes(block, hashes.ctypes.data))
+        return pl.Series("hash", hashes)
     chained = _u64(seed)
     for column in series:
         chained = splitmix64(chained ^ _element(column, seed))
     return chained.alias("hash")
 
 
-def _native_hashes(library: CDLL, series: Sequence[pl.Series], seed: int) -> pl.Series:
-    """Hashes equal to those that Python computes, by the kernel. O(bytes)."""
-    keys = pl.DataFrame([column.alias(str(number)) for number, column in enumerate(series)])
-    hashes = np.empty(keys.height, np.uint64)
+def key_places(keys: pl.DataFrame, seed: int, bits: int) -> npt.NDArray[np.uint16]:
+    """The upper bits of the hashes of keys, at most 16. O(rows · columns)."""
+    library = load().library
+    if library is None or not all(dtype in STORED for dtype in keys.dtypes):
+        return (key_hash(keys, seed).to_numpy() >> np.uint64(64 - bits)).astype(np.uint16)
+    places = np.empty(keys.height, np.uint16)
+    _read_keys(keys, seed, lambda block: library.elf_key_places(block, bits, places.ctypes.data))
+    return places
+
+
+def key_identities(keys: pl.DataFrame, secret: Words) -> tuple[Words, Words]:
+    """Two hashes of 64 bits for each key, the same within a process: under a secret of two words nobody can make two
+    keys have the same. O(rows · columns)."""
+    library = load().library
+    if library is None or not all(dtype in STORED for dtype in keys.dtypes):
+        return keys.hash_rows(int(secret[0])).to_numpy(), keys.hash_rows(int(secret[1])).to_numpy()
+    hashes, checks = np.empty((2, keys.height), np.uint64)
+    addresses = secret.ctypes.data, hashes.ctypes.data, checks.ctypes.data
+    _read_keys(keys, 0, lambda block: library.elf_key_identities(block, *addresses))
+    return hashes, checks
+
+
+def _numbered(series: Sequence[pl.Series]) -> pl.DataFrame:
+    return pl.DataFrame([column.alias(str(number)) for number, column in enumerate(series)])
+
+
+def _read_keys(keys: pl.DataFrame, seed: int, read: Callable[[Any], int]) -> None:
+    """Lets the kernel read all keys, of types that it stores. O(bytes)."""
     if keys.height:
         with arrays_of(keys) as arrays:
-            columns = [
-                Column(arrays.columns[name], FORMATS[dtype], STORED[dtype]) for name, dtype in keys.schema.items()
-            ]
+            formats = zip(arrays.columns.values(), keys.dtypes, strict=True)
+            columns = [Column(array, FORMATS[dtype], STORED[dtype]) for array, dtype in formats]
             block = KernelBlock(keys=(Column * len(columns))(*columns), keys_count=len(columns), rows=keys.height)
             block.seed = seed
-            read_all(block, lambda: library.elf_key_hashes(byref(block), hashes.ctypes.data))
-    return pl.Series("hash", hashes)
+            read_all(block, lambda: read(byref(block)))
 
 
 def splitmix64(bits: pl.Series) -> pl.Series:

@@ -8,6 +8,7 @@
 #include <string.h>
 
 typedef uint8_t u8;
+typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 
@@ -186,18 +187,33 @@ static inline void sip_word(u64 *v, u64 word) {
     v[0] ^= word;
 }
 
+/* 128 bits of a SipHash, as its authors make so many. */
+static inline void sip_pair(u64 *v, u64 *first, u64 *second) {
+    v[2] ^= 0xEE;
+    for (int i = 0; i < 3; i++) sip_round(v);
+    *first = v[0] ^ v[1] ^ v[2] ^ v[3];
+    v[1] ^= 0xDD;
+    for (int i = 0; i < 3; i++) sip_round(v);
+    *second = v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
 static inline u64 sip_end(u64 *v) {
     v[2] ^= 0xFF;
     for (int i = 0; i < 3; i++) sip_round(v);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-static inline u64 keyed_hash(const u8 *p, u64 length, u64 key_0, u64 key_1) {
-    u64 v[4], last = length << 56, at = 0;
-    sip_begin(v, key_0, key_1);
+static inline void sip_bytes(u64 *v, const u8 *p, u64 length) {
+    u64 last = length << 56, at = 0;
     for (; at + 8 <= length; at += 8) sip_word(v, load64(p + at));
     for (u64 i = 0; at + i < length; i++) last |= (u64)p[at + i] << (8 * i);
     sip_word(v, last);
+}
+
+static inline u64 keyed_hash(const u8 *p, u64 length, u64 key_0, u64 key_1) {
+    u64 v[4];
+    sip_begin(v, key_0, key_1);
+    sip_bytes(v, p, length);
     return sip_end(v);
 }
 

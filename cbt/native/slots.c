@@ -13,6 +13,66 @@ EXPORTED i64 elf_key_hashes(Block *block, u64 *hashes) {
     return block->row;
 }
 
+/* The same hashes' upper bits alone. */
+EXPORTED i64 elf_key_places(Block *block, i32 bits, u16 *places) {
+    for (; block->row < block->rows; block->row++) {
+        u8 *scratch = block->scratch;
+        RowKey key;
+        if (!read_key(block, block->row, &scratch, &key)) break;
+        places[block->row] = (u16)(key.hash >> (64 - bits));
+    }
+    return block->row;
+}
+
+/* The identities of a block's keys: 128 bits under a secret of two words. A key that is NULL has a word of its own after
+ * it, as no other key of its length has. */
+EXPORTED i64 elf_key_identities(Block *block, const u64 *secret, u64 *hashes, u64 *checks) {
+    for (; block->row < block->rows; block->row++) {
+        u8 *scratch = block->scratch;
+        RowKey key;
+        u64 v[4];
+        if (!read_key(block, block->row, &scratch, &key)) break;
+        sip_begin(v, secret[0], secret[1]);
+        v[1] ^= 0xEE;
+        sip_bytes(v, key.start, bytes_of(key.length));
+        if (key.length == NULL_KEY) sip_word(v, NULL_ELEMENT);
+        sip_pair(v, &hashes[block->row], &checks[block->row]);
+    }
+    return block->row;
+}
+
+/* Gives slots from `next` on to identities that have none, which are -1 in `slots`. The index has room for all of them.
+ * Returns how many are new, and the row of each. */
+EXPORTED i64 elf_slots_add(i32 *index, u64 mask, u64 *known, u64 *other, const u64 *hashes, const u64 *checks, i64 count,
+                           i64 *slots, i64 next, i64 *rows) {
+    i64 added = 0;
+    for (i64 i = 0; i < count; i++) {
+        u64 place = hashes[i] & mask;
+        i32 slot;
+        if (slots[i] >= 0) continue;
+        while ((slot = index[place]) >= 0 && (known[slot] != hashes[i] || other[slot] != checks[i]))
+            place = (place + 1) & mask;
+        if (slot < 0) {
+            slot = (i32)(next + added);
+            index[place] = slot;
+            known[slot] = hashes[i];
+            other[slot] = checks[i];
+            rows[added++] = i;
+        }
+        slots[i] = slot;
+    }
+    return added;
+}
+
+/* Numbers events in the channels of their nodes, from `next` on, by a step of 2**`shift`. A channel is the node's number
+ * above that of `channel`. */
+EXPORTED void elf_number(const u16 *nodes, i64 count, i64 channel, i64 *next, i32 shift, i64 *channels, i64 *numbers) {
+    for (i64 i = 0; i < count; i++) {
+        channels[i] = channel | nodes[i];
+        numbers[i] = (i64)((u64)next[nodes[i]]++ << shift);
+    }
+}
+
 /* The slots of identities, -1 where there is none. The index has a slot, or -1, at the place of a hash or a place after
  * it, and as many places as `mask` and one. */
 EXPORTED void elf_slots_find(const i32 *index, u64 mask, const u64 *known, const u64 *other, const u64 *hashes,

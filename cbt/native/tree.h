@@ -6,7 +6,7 @@
 #include "hashes.h"
 
 #define EXPORTED __attribute__((visibility("default")))
-#define ABI 3
+#define ABI 4
 #define CHUNK_ROWS 256
 #define PROBES_MAX 256
 #define INLINE_KEY 16

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 import cbt
@@ -16,7 +17,7 @@ from overlay import Id, tree_id
 NODES = 1024
 """Number of logical nodes of each job."""
 _SEED = 0
-_SHIFT = np.uint64(64 - 10)
+_BITS = 10
 _FIRST_RING_KEY = 1 << 16
 """Number of the first ring key of a job that is a logical node's, beyond those of its trees."""
 
@@ -27,8 +28,12 @@ def nodes_of(key: Sequence[pl.Series]) -> pl.Series:
     >>> nodes_of([pl.Series(["a", "b", "a"])]).to_list()
     [878, 991, 878]
     """
-    hashes = cbt.key_hash(key, _SEED).to_numpy()
-    return pl.Series("@node", (hashes >> _SHIFT).astype(np.uint16))
+    return pl.Series("@node", node_numbers(pl.DataFrame([column.alias(str(n)) for n, column in enumerate(key)])))
+
+
+def node_numbers(keys: pl.DataFrame) -> npt.NDArray[np.uint16]:
+    """The logical nodes of keys, whose columns are a frame's."""
+    return cbt.key_places(keys, _SEED, _BITS)
 
 
 def ring_key(app_id: Id, node: int) -> Id:

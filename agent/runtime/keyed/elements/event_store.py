@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+import cbt
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE
-from agent.runtime.keyed.elements.slots import Mask, Rows, Values, own
+from agent.runtime.keyed.elements.slots import SECRET, Mask, Rows, Values, own
 
-_HASH, _CHECK = (hash(f"{which} hash of joined keys") & 0xFFFF_FFFF_FFFF_FFFF for which in ("first", "second"))
 _CHUNKS_MAX = 64
 _ROWS_MIN = 1 << 10
 
@@ -29,12 +29,12 @@ class Keys(NamedTuple):
 
     @classmethod
     def of(cls, rows: pl.DataFrame, names: Sequence[str]) -> Keys:
-        keys = rows.select(names)
+        keys = rows[list(names)]
         whole = np.ones(rows.height, np.bool_)
         for column in keys.get_columns():
             if column.null_count():
                 whole &= column.is_not_null().to_numpy()
-        return cls(keys.hash_rows(_HASH).to_numpy(), keys.hash_rows(_CHECK).to_numpy(), whole)
+        return cls(*cbt.key_identities(keys, SECRET), whole)
 
     def at(self, rows: Rows) -> Keys:
         return Keys(self.hashes[rows], self.checks[rows], self.whole[rows])

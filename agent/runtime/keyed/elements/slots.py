@@ -12,14 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+import cbt
 from agent.runtime.keyed.elements.runtime import NODE
 from cbt.native.library import load
 
 GONE, SEEN = "@gone", "@seen"
 """Columns of tables: whether an element has been removed, and the time of its last event (ms)."""
-_HASH, _CHECK = (hash(f"{which} hash of elements' keys") & 0xFFFF_FFFF_FFFF_FFFF for which in ("first", "second"))
+SECRET = np.array([hash(f"{one} hash of elements' keys") % (1 << 64) for one in ("first", "second")], np.uint64)
 _SIZE_MIN = 1 << 10
-_PENDING_ROWS = 1 << 13
+_PENDING_ROWS, _PENDING_FRAMES = 1 << 13, 16
 
 Values = npt.NDArray[Any]
 Rows = npt.NDArray[np.intp]
@@ -56,12 +57,13 @@ class SlotTable:
         """The slots of rows, by their keys; makes those that are not there. O(rows), amortised."""
         if not rows.height:
             return np.empty(0, np.intp)
-        hashes, checks = self._identities(rows)
+        if self._names:
+            hashes, checks = cbt.key_identities(rows[self._names], SECRET)
+        else:
+            hashes, checks = np.zeros((2, rows.height), np.uint64)
         slots = self._look_up(hashes, checks)
-        missing = np.flatnonzero(slots < 0)
-        if len(missing):
-            self._add(rows, missing, hashes, checks)
-            slots[missing] = self._look_up(hashes[missing], checks[missing])
+        if slots.min() < 0:
+            self._add(rows, slots, hashes, checks)
         return slots
 
     def touch(self, slots: Rows, times: Values) -> None:
@@ -161,17 +163,11 @@ class SlotTable:
         self.evicted += len(gone)
         return len(gone)
 
-    def _identities(self, rows: pl.DataFrame) -> tuple[Values, Values]:
-        keys = rows.select(self._names)
-        if not keys.width:
-            return np.zeros(rows.height, np.uint64), np.zeros(rows.height, np.uint64)
-        return keys.hash_rows(_HASH).to_numpy(), keys.hash_rows(_CHECK).to_numpy()
-
     def _look_up(self, hashes: Values, checks: Values) -> Rows:
         """The slots of identities, -1 where there is none. O(n), as the index is at most half full."""
         index, known, other = self._index, self._arrays["hash"], self._arrays["check"]
         if (library := load().library) is not None:
-            hashes, checks, slots = map(np.ascontiguousarray, (hashes, checks, np.empty(len(hashes), np.int64)))
+            slots = np.empty(len(hashes), np.int64)
             library.elf_slots_find(
                 index.ctypes.data, len(index) - 1, known.ctypes.data, other.ctypes.data, hashes.ctypes.data,
                 checks.ctypes.data, len(hashes), slots.ctypes.data,
@@ -189,29 +185,51 @@ class SlotTable:
             wrong = wrong[differs]
         return found
 
-    def _add(self, rows: pl.DataFrame, missing: Rows, hashes: Values, checks: Values) -> None:
-        """Adds the keys of rows, each once and in the order of the rows."""
-        firsts = pl.DataFrame([pl.Series("h", hashes[missing]), pl.Series("c", checks[missing])])
-        first = missing[firsts.select(pl.struct("h", "c").is_first_distinct()).to_series().arg_true().to_numpy()]
-        start, end = self.count, self.count + len(first)
-        if end > len(self._arrays[SEEN]):
-            self._resize(max(end, 2 * len(self._arrays[SEEN])))
-        added = rows[first.astype(np.uint32)]
-        self._arrays["hash"][start:end], self._arrays["check"][start:end] = hashes[first], checks[first]
-        self._arrays[NODE][start:end] = added[NODE].to_numpy()
-        self.count = end
-        self._insert(np.arange(start, end))
-        keys = own(added.select(self._names))
-        self._pending.append(keys)
-        self._pending_rows += keys.height
-        if self._pending_rows >= _PENDING_ROWS:
+    def _add(self, rows: pl.DataFrame, slots: Rows, hashes: Values, checks: Values) -> None:
+        """Adds the keys of rows that have no slot, each once and in the order of the rows. O(rows), amortised."""
+        missing = np.flatnonzero(slots < 0)
+        self._make_room(len(missing))
+        firsts = self._new_slots(slots, missing, hashes, checks)
+        start, self.count = self.count, self.count + len(firsts)
+        added = rows[[*self._names, NODE]][firsts.astype(np.uint32)]
+        self._arrays[NODE][start : self.count] = added[NODE].to_numpy()
+        self._pending.append(added[self._names])
+        self._pending_rows += added.height
+        if self._pending_rows >= _PENDING_ROWS or len(self._pending) >= _PENDING_FRAMES:
             self._settle()
 
+    def _make_room(self, more: int) -> None:
+        """Makes arrays that have so many slots more, and an index that is at most half full with them."""
+        end = self.count + more
+        if end > len(self._arrays[SEEN]):
+            self._resize(max(end, 2 * len(self._arrays[SEEN])))
+        if 2 * end > len(self._index):
+            self._index = np.full(1 << (2 * end - 1).bit_length(), -1, np.int32)
+            self._insert(np.arange(self.count))
+
+    def _new_slots(self, slots: Rows, missing: Rows, hashes: Values, checks: Values) -> Rows:
+        """Gives rows their slots, new ones where there are none; returns the first row of each of these."""
+        known, other = self._arrays["hash"], self._arrays["check"]
+        if (library := load().library) is not None:
+            firsts = np.empty(len(missing), np.int64)
+            found = library.elf_slots_add(
+                self._index.ctypes.data, len(self._index) - 1, known.ctypes.data, other.ctypes.data, hashes.ctypes.data,
+                checks.ctypes.data, len(slots), slots.ctypes.data, self.count, firsts.ctypes.data,
+            )  # fmt: skip
+            return firsts[:found]
+        pairs = np.stack([hashes[missing], checks[missing]], axis=1)
+        _, first, inverse = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        new = np.empty(len(order), np.intp)
+        new[order] = np.arange(self.count, self.count + len(order))
+        firsts, slots[missing] = missing[first[order]], new[inverse.ravel()]
+        end = self.count + len(firsts)
+        known[self.count : end], other[self.count : end] = hashes[firsts], checks[firsts]
+        self._insert(np.arange(self.count, end))
+        return firsts
+
     def _insert(self, slots: Rows) -> None:
-        """Puts slots of distinct keys into the index; makes it larger where it would be more than half full."""
-        if 2 * self.count > len(self._index):
-            self._index = np.full(1 << (2 * self.count - 1).bit_length(), -1, np.int32)
-            slots = np.arange(self.count)
+        """Puts slots of distinct keys into the index, which has room for them."""
         index = self._index
         mask = len(index) - 1
         places = (self._arrays["hash"][slots] & np.uint64(mask)).astype(np.intp)
@@ -244,7 +262,7 @@ class SlotTable:
     def _settle(self) -> None:
         """Appends the keys that came last to the others."""
         if self._pending:
-            self._keys.extend(pl.concat(self._pending))
+            self._keys.extend(own(pl.concat(self._pending)))
             self._pending, self._pending_rows = [], 0
             self._key_bytes = int(self._keys.estimated_size())
 

@@ -13,7 +13,7 @@ from agent.runtime.keyed.elements.declared import lag_ms
 from agent.runtime.keyed.elements.runtime import DTYPES, EVENT_TIME, SEQ, SOURCE
 from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.options import Ints
-from agent.runtime.keyed.logical_nodes import nodes_of
+from agent.runtime.keyed.logical_nodes import node_numbers, nodes_of
 
 ROUTES = "@routes"
 """The column of rows of a type with several routes that says which of them each row takes here, as bits."""
@@ -25,7 +25,7 @@ class RouteLayout:
     """One key of a type. `index`: its place among all routes; `takes_null`: rows with a NULL in the key are sent."""
 
     index: int
-    fields: tuple[str, ...]
+    fields: list[str]
     constant: int | None
     takes_null: bool
     consumers: tuple[int, ...]
@@ -45,13 +45,18 @@ class TypeLayout:
 
     def plain(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows that an element has emitted, in the columns of their type."""
-        return rows.select(pl.col(name).cast(dtype) for name, dtype in self.schema.items() if name != ROUTES)
+        wanted = {name: dtype for name, dtype in self.schema.items() if name != ROUTES}
+        if rows.columns == [*wanted] and rows.dtypes == [*wanted.values()]:
+            return rows
+        return rows.select(pl.col(name).cast(dtype) for name, dtype in wanted.items())
 
     def numbered(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows in the columns that travel."""
         if len(self.routes) > 1 and ROUTES not in rows.columns:
             rows = rows.with_columns(pl.lit((1 << len(self.routes)) - 1, pl.Int64).alias(ROUTES))
-        return rows if rows.schema == self.schema else rows.select(pl.col(n).cast(t) for n, t in self.schema.items())
+        if rows.columns == self.schema.names() and rows.dtypes == self.schema.dtypes():
+            return rows
+        return rows.select(pl.col(name).cast(dtype) for name, dtype in self.schema.items())
 
     def nodes(self, rows: pl.DataFrame) -> Ints:
         """The node of each row on each route, -1 where it takes none: routes × rows."""
@@ -66,8 +71,8 @@ class TypeLayout:
     def _nodes(self, route: RouteLayout, rows: pl.DataFrame) -> Ints | int:
         if route.constant is not None:
             return route.constant
-        key = [rows[name] for name in route.fields]
-        nodes = nodes_of(key).to_numpy().astype(np.int16)
+        key = rows[route.fields]
+        nodes = node_numbers(key).view(np.int16)
         if not route.takes_null and any(column.null_count() for column in key):
             nodes[np.logical_or.reduce([column.is_null().to_numpy() for column in key])] = NOWHERE
         return nodes
@@ -101,7 +106,7 @@ class GraphLayout:
         constant = None if found.constant is None else int(nodes_of([pl.Series([found.constant])])[0])
         takes_null = any(one.options.get("outer") and one.options.get("left") == found.type for one in consumers)
         return RouteLayout(
-            index, found.key, constant, takes_null, tuple(self.graph.index(one.name) for one in consumers)
+            index, list(found.key), constant, takes_null, tuple(self.graph.index(one.name) for one in consumers)
         )
 
     @cached_property

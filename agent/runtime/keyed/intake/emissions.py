@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import polars as pl
 
 import query
@@ -266,5 +267,6 @@ def _rows(graph: EmissionGraph, batch: SentEvents, wall_ms: int) -> pl.DataFrame
 
 def _numbered(rows: pl.DataFrame, channel: int) -> pl.DataFrame:
     """The events with their places in the channel."""
-    source = pl.lit(channel, pl.Int64).alias(SOURCE)
-    return rows.select(EVENT_TIME, source, pl.col(SEQ) * (1 << SEQ_SHIFT), pl.all().exclude(EVENT_TIME, SEQ))
+    times, places, *fields = rows.get_columns()
+    source = pl.Series(SOURCE, np.full(rows.height, channel))
+    return pl.DataFrame([times, source, pl.Series(SEQ, places.to_numpy() << SEQ_SHIFT), *fields])

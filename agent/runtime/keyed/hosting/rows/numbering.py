@@ -6,11 +6,13 @@ import hashlib
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, SEQ, SOURCE
+from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
 from agent.runtime.keyed.hosting.options import Ints
 from agent.runtime.keyed.logical_nodes import NODES
+from cbt.native.library import load
 from overlay import Id
 
 NODE_BITS = 10
@@ -51,16 +53,27 @@ def rank() -> pl.Expr:
 
 def number_keyed(element: int, rows: pl.DataFrame, next_seq: Ints) -> pl.DataFrame:
     """Gives rows that a keyed element has emitted their channels and numbers. O(rows)."""
-    nodes = rows[NODE].to_numpy()
+    channels, seqs = _numbers(element, np.ascontiguousarray(rows[NODE].to_numpy(), np.uint16), next_seq)
+    time, *rest = (column for column in rows.get_columns() if column.name != NODE)
+    return pl.DataFrame([time, pl.Series(SOURCE, channels), pl.Series(SEQ, seqs), *rest])
+
+
+def _numbers(element: int, nodes: npt.NDArray[np.uint16], next_seq: Ints) -> tuple[Ints, Ints]:
+    """The channels of the rows of nodes, and their numbers. The kernel does it in one pass."""
+    if (library := load().library) is not None:
+        channels, seqs = np.empty((2, len(nodes)), np.int64)
+        library.elf_number(
+            nodes.ctypes.data, len(nodes), element << NODE_BITS, next_seq.ctypes.data, EVENT_BITS,
+            channels.ctypes.data, seqs.ctypes.data,
+        )  # fmt: skip
+        return channels, seqs
     order = np.argsort(nodes, kind="stable")  # of 16 bits, by their digits
     counts = np.bincount(nodes, minlength=NODES)
     begins = next_seq - (np.cumsum(counts) - counts)
     seqs = np.empty(len(nodes), np.int64)
     seqs[order] = (np.repeat(begins, counts) + np.arange(len(nodes))) << EVENT_BITS
     next_seq += counts
-    numbers = [pl.Series(SOURCE, channel_of(element, nodes)), pl.Series(SEQ, seqs)]
-    rest = [column for column in rows.get_columns() if column.name not in (EVENT_TIME, NODE)]
-    return pl.DataFrame([rows[EVENT_TIME], *numbers, *rest])
+    return channel_of(element, nodes), seqs
 
 
 def number_keyless(element: int, taken: int, emitted: int, rows: pl.DataFrame) -> pl.DataFrame:
