@@ -63,7 +63,8 @@ class Host:
         keyed = set(layout.keyed)
         for place, element in enumerate(layout.elements):
             emits = [layout.by_name[name].place for name in layout.graph.emits(element)]
-            self.slots[place] = ElementSlot(place, runtimes[element.name], self._room(emits), self._emitted)
+            runtime, room = runtimes[element.name], self._room(emits)
+            self.slots[place] = ElementSlot(place, runtime, room, self._emitted, rests=not options.bounded)
             if place in keyed and (options.bounded or element.ordered):
                 self.holds[place] = Hold(place, element, is_bounded=options.bounded)
         self.keyed = keyed
@@ -229,7 +230,11 @@ class Host:
     def run(self) -> None:
         """Lets elements do what they have to."""
         for slot in self.slots.values():
-            slot.run()
+            slot.run(self.now)
+
+    def next_timer(self) -> float | None:
+        """The time at which the first element has rested."""
+        return min((at for slot in self.slots.values() if (at := slot.rests_until) is not None), default=None)
 
     def lowest(self, place: int) -> int:
         """The lowest time that an element may emit here, from now on."""

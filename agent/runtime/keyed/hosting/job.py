@@ -298,7 +298,7 @@ class KeyedJob:
         if self._inbox:
             return self._now
         due = [self._emitter.next_timer(), self._membership.next_timer(), self._time.next_timer()]
-        due.append(self._pressure.next_timer())
+        due += [self._pressure.next_timer(), self._host.next_timer()]
         if self._host.streams.untold(self._blocked, self._share, self._now):
             due.append(self._credit_at + CREDIT_S)
         if self._taken_share is not None:

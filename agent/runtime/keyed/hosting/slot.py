@@ -19,6 +19,9 @@ CALLS_MAX = 4
 """Calls of one runtime that may be under way."""
 MERGED_ROWS_MAX = 1 << 16
 """Rows that are given to a runtime in one call, where several batches wait."""
+REST_S, REST_ROWS = 0.02, 1 << 10
+"""Time after a call of so many rows in which others wait for more, where a runtime answers at once: each call on
+columns has its price."""
 BEGINNING = -(2**62)
 """A time before all others."""
 
@@ -43,6 +46,8 @@ class ElementSlot:
         runtime: ElementRuntime,
         may_run: Callable[[], bool],
         on_emitted: Callable[[ElementSlot, list[Emitted], str], None],
+        *,
+        rests: bool = True,
     ) -> None:
         self.place, self.runtime = place, runtime
         self.events = self.emitted = 0
@@ -54,6 +59,8 @@ class ElementSlot:
         self._under_way: deque[int] = deque()
         self._is_running = False
         self._cuts = 0
+        self._rests = rests
+        self._now = self._rests_until = 0.0
 
     # Calls.
 
@@ -89,8 +96,12 @@ class ElementSlot:
         """Makes the elements act again on time from this one on: nodes have come that have not."""
         self.applied, self.asked = min(self.applied, watermark_ms), min(self.asked, watermark_ms)
 
-    def run(self) -> None:
+    def run(self, now: float) -> None:
         """Starts as many calls as may be under way."""
+        self._now = now
+        self._run()
+
+    def _run(self) -> None:
         if self._is_running:
             return
         self._is_running = True
@@ -103,7 +114,14 @@ class ElementSlot:
     def _may_start(self, call: _Call) -> bool:
         """Whether there is room for what comes of a call; what is before a cut has to be done, or nothing would ever be
         committed."""
-        return call.rows is None or self._cuts > 0 or self.may_run()
+        return call.rows is None or self._cuts > 0 or (self.rests_until is None and self.may_run())
+
+    @property
+    def rests_until(self) -> float | None:
+        """The time until which rows wait for more, if they do."""
+        if self._now >= self._rests_until or not self._queue or self._queue[0].rows is None or self._cuts:
+            return None
+        return self._rests_until if self.queued < MERGED_ROWS_MAX else None
 
     def _start(self) -> None:
         call = self._queue.popleft()
@@ -118,10 +136,12 @@ class ElementSlot:
             assert other.rows is not None
             frames.append(other.rows)
             lowest, count = min(lowest, other.lowest), count + other.rows.height
-        rows = pl.concat(frames) if len(frames) > 1 else frames[0]
+        rows = pl.concat(frames, rechunk=True) if len(frames) > 1 else frames[0]
         self.events += count
         self._under_way.append(lowest)
         self.runtime.process(call.type, rows, self._processed(call.type))
+        if self._rests and count >= REST_ROWS and not self._under_way:
+            self._rests_until = self._now + REST_S
 
     def forget(self, gone: Bools) -> None:
         """Drops waiting rows of nodes that are elsewhere now."""
@@ -136,7 +156,7 @@ class ElementSlot:
         def done(emitted: list[Emitted]) -> None:
             self._on_emitted(self, emitted, type_)
             self._under_way.popleft()
-            self.run()
+            self._run()
 
         return done
 
@@ -145,7 +165,7 @@ class ElementSlot:
             self._on_emitted(self, emitted, "")
             self.applied = watermark_ms
             self._under_way.popleft()
-            self.run()
+            self._run()
 
         return done
 
@@ -153,7 +173,7 @@ class ElementSlot:
         def answered(tables: Tables) -> None:
             self._under_way.popleft()
             done(tables)
-            self.run()
+            self._run()
 
         return answered
 

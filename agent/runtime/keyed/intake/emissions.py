@@ -18,7 +18,7 @@ import polars as pl
 
 import query
 from agent.programs.element_graph import Element, EventType
-from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
+from agent.runtime.keyed.elements.runtime import SEQ, SOURCE
 from agent.runtime.keyed.intake.event_input import EventFault, rows_of_columns, rows_of_lines
 from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.emissions import EmitEvents, EventsTaken, SentEvents, TakenAs

@@ -57,7 +57,7 @@ class Places:
     def nearest(self, node: int, count: int, choice: int = 0) -> list[Peer]:
         """The live agents closest to a node's ring key."""
         found = self._ring.nearest(self.key(node, choice), count + len(self.dead))
-        alive = [peer for peer in found if peer not in self.dead]
+        alive = [peer for peer in found if peer not in self.dead] if self.dead else list(found)
         return (alive or [self._ring.me])[:count]
 
     def voters(self, node: int) -> tuple[Peer, ...]:
