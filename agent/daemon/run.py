@@ -349,7 +349,7 @@ class Daemon(AgentObserver):
         """The places in logs from which sources of keyed jobs go on."""
         path, keyed = directory.path / KEPT_PLACES_FILE, self._agent.keyed
         keyed.resume(read_kept_places(path, self._warnings.warn))
-        return KeptPlaces(path, keyed.places, self._warnings.warn)
+        return KeptPlaces(path, keyed.places, keyed.stored, self._warnings.warn)
 
     def _new_feeds(self, pump: CoreDriver) -> Feeds:
         """The reading of all streams."""

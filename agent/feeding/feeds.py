@@ -19,7 +19,7 @@ import trio
 from agent import log
 from agent.configuration.config import StreamConfig
 from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, known_in, slices
-from agent.feeding.reading_ledger import FeedPosition, Files, ReadingLedger
+from agent.feeding.reading_ledger import FeedPosition, Files, ReadingLedger, ReadTo
 from agent.feeding.replay import NOTHING_SEALED, followed
 from agent.feeding.statistics import StreamMeter, StreamStatistics
 from agent.parsing import Parsed
@@ -57,11 +57,13 @@ class EventSink(Protocol):
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `lost`: some events up to `upto_ms` are gone
     for good. `needs`: what the feed's jobs would need to read again after a restart. `has_room`: the feed may be read
-    on. `kept_place`: the files from which it goes on, if it was read before this start.
+    on. `began`: reading begins at this position. `kept_place`: that from which it goes on, if it was read before this
+    start.
     """
 
     def feeds(self) -> tuple[Feed, ...]: ...
     def observe(self, now: float, wall_ms: int) -> int: ...
+    def began(self, key: FeedKey, reading: object) -> None: ...
     def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int, place: Place | None = None) -> None: ...
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
     def lacks(self, key: FeedKey, some: bool) -> None: ...
@@ -144,7 +146,9 @@ class Feeds:
         position = self._remembered.get(feed.stream) if feed.start == "remembered" else None
         known = position.known_files if position else None
         kept = self._sink.kept_place(feed.key)
-        if isinstance(kept, tuple):  # where the job's elements have all that is before it
+        if isinstance(kept, ReadTo):
+            known = kept.files
+        elif isinstance(kept, tuple):  # where the job's elements have all that is before it
             known = kept
         stream = self._streams[feed.stream]
         return _FeedTask(feed, stream, self._meters[feed.stream], self._reader(feed, stream, known), known)
@@ -303,6 +307,7 @@ class Feeds:
         complete_from_ms = now_ms if feed.start == "end" else FIRST_PANE
         if feed.start == "remembered" and feed.stream in self._remembered:
             complete_from_ms = self._remembered[feed.stream].complete_from_ms
+        self._sink.began(feed.key, began)
         reading.ledger.note(began, FIRST_PANE if reading.ledger.is_begun else complete_from_ms)
 
     async def _insert(self, reading: _FeedTask, batch: ParsedBlock) -> None:

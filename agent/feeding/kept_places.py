@@ -63,11 +63,18 @@ def _kept(stored: _Stored) -> KeptPlace:
 
 
 class KeptPlaces:
-    """Stores places beside the event loop. `places` gives those of now; `warn` gets what the disk does not take."""
+    """Stores places beside the event loop. `places` gives those of now; `stored` gets them once they are in store, or
+    cannot be: reading waits for its beginning alone. `warn` gets what the disk does not take."""
 
-    def __init__(self, path: Path, places: Callable[[], list[KeptPlace]], warn: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        places: Callable[[], list[KeptPlace]],
+        stored: Callable[[list[KeptPlace]], None],
+        warn: Callable[[str, str], None],
+    ) -> None:
         self._path = path
-        self._places = places
+        self._places, self._tell = places, stored
         self._warn = warn
         self._stored: bytes | None = None
 
@@ -75,7 +82,8 @@ class KeptPlaces:
         """Stores what changes, until it is cancelled."""
         while True:
             await trio.sleep(STORE_S)
-            found = [_as_stored(one) for one in self._places()]
+            places = self._places()
+            found = [_as_stored(one) for one in places]
             if not found and self._stored is None:
                 continue  # nothing was ever kept
             content = msgspec.json.encode(_Content(VERSION, found))
@@ -85,6 +93,7 @@ class KeptPlaces:
                     self._stored = content
                 else:
                     self._warn("places in logs of keyed elements are not kept", fault.strerror or str(fault))
+            self._tell(places)
 
     def _write(self, content: bytes) -> OSError | None:
         try:

@@ -90,6 +90,9 @@ class FakeAgent:
         self.asked_for_room += 1
         return key not in self.full
 
+    def began(self, key: FeedKey, reading: object) -> None:
+        pass
+
     def kept_place(self, key: FeedKey) -> object:  # noqa: ARG002
         return None
 

@@ -56,17 +56,18 @@ def test_places_that_nobody_asks_for_are_few_and_none_is_safe_too_early():
 
 
 def test_places_are_in_a_file_for_the_next_process(tmp_path):
-    path, warned = tmp_path / "kept-places", []
+    path, warned, told = tmp_path / "kept-places", [], []
     assert read_kept_places(path, lambda *words: warned.append(words)) == []
     files = (ReadUpTo("/var/log/quotes.json", OLD, 9, "digest", 1234, 5),)
     kept = KeptPlace(JobTerm(2**127, 1_700_000_000_000), "quotes", 7, files, {OLD: 50})
 
     async def store() -> None:
         with trio.move_on_after(2.0):
-            await KeptPlaces(path, lambda: [kept], lambda *words: warned.append(words)).run()
+            await KeptPlaces(path, lambda: [kept], told.append, lambda *words: warned.append(words)).run()
 
     trio.run(store, clock=trio.testing.MockClock(autojump_threshold=0.05))
     assert read_kept_places(path, lambda *words: warned.append(words)) == [kept]
+    assert told[0] == [kept], "reading may begin now"
     assert warned == []
     path.write_bytes(b'{"version": 2, "places": []}')
     assert read_kept_places(path, lambda *words: warned.append(words)) == []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent.runtime.fleet.job_names import app_of
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Announce, AnnouncementBatch, Stopped
-from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.epoch import JobEpoch, JobTerm
 from overlay import Id
 
 JOBS_MAX = 4096
@@ -134,7 +134,7 @@ class JobDirectory:
             del self._past[next(iter(self._past))]
         return True
 
-    def is_over(self, app_id: Id, epoch: JobEpoch) -> bool:
+    def is_over(self, app_id: Id, epoch: JobEpoch | JobTerm) -> bool:
         """Whether the job has ended in this epoch or a later one."""
         ended = self._ended.get(app_id)
         return ended is not None and epoch.born_ms <= ended.born_ms

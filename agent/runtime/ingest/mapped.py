@@ -128,6 +128,9 @@ class MappedPipeline(Pipeline):
 
     # Feeds.
 
+    def began(self, key: FeedKey, reading: object) -> None:
+        """Does nothing: its runs are not on disk."""
+
     def insert(self, key: FeedKey, parsed: Parsed, place: Place | None) -> None:
         """Sends a parsed block to be mapped, in calls of bounded size."""
         chunks = [chunk for frame in parsed.frames for chunk in frame.iter_slices(BATCH_ROWS_MAX)]

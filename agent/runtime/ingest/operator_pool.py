@@ -43,6 +43,7 @@ class FeedConsumer(Protocol):
     def app_id(self) -> Id: ...
     @property
     def has_room(self) -> bool: ...
+    def began(self, key: FeedKey, reading: object) -> None: ...
     def insert(self, key: FeedKey, parsed: Parsed, place: Place | None) -> None: ...
     def caught_up(self, key: FeedKey, wall_ms: int) -> None: ...
     def end_of_feed(self, key: FeedKey) -> None: ...
@@ -308,6 +309,11 @@ class OperatorPool:
             with self._containment.evaluating((consumer.app_id,), rows, now):
                 consumer.insert(key, parsed, place)
         self._read(now)
+
+    def began(self, key: FeedKey, reading: object) -> None:
+        """Notes the place at which the reading of a feed has begun, before any of its blocks."""
+        for consumer in self._consumers_of(key):
+            consumer.began(key, reading)
 
     def open_feed(self, key: FeedKey, now: float, from_ms: int) -> None:
         """Opens a feed whose events are those from a time of the past (epoch ms) on."""

@@ -135,6 +135,9 @@ class SelfPacedPipeline:
     def renumber(self, number: int) -> None:
         """Does nothing: its runs are not on disk."""
 
+    def began(self, key: FeedKey, reading: object) -> None:
+        """Does nothing: it is not read again."""
+
     def insert(self, key: FeedKey, parsed: Parsed, place: Place | None) -> None:  # noqa: ARG002 (it is not read again)
         """Gathers a parsed block, now or when the callback that has flushed is over."""
         if self._waiting is None:

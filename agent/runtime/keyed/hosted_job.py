@@ -13,12 +13,12 @@ from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.keyed.element_program import CodeElements, ElementAct, ElementProgram
 from agent.runtime.keyed.elements.declared import lag_ms
-from agent.runtime.keyed.elements.runtime import SEQ, SOURCE, ElementRuntime
+from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE, ElementRuntime
 from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
 from agent.runtime.keyed.reading_progress import KeptPlace
-from agent.runtime.keyed.sources import NOTHING_KEPT, KeyedSources
+from agent.runtime.keyed.sources import KeyedSources
 from agent.runtime.keyed.type_reader import KNOWN_MS, TypeReader
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.epoch import JobTerm
@@ -47,7 +47,7 @@ class HostedJob:
         program: ElementProgram,
         options: KeyedOptions,
         ingest: OperatorPool,
-        kept: Mapping[str, KeptPlace] = NOTHING_KEPT,
+        kept: Mapping[str, KeptPlace] | None = None,
     ) -> None:
         self.local, self.graph = local, graph
         self._program = program
@@ -59,7 +59,16 @@ class HostedJob:
         self._newest: dict[tuple[str, int], int] = {}
         grace_ms = _grace_ms(local, job)
         waits_ms = grace_ms + sum(lag_ms(one) for one in graph.graph.elements if one.kind == "join")
-        self.core = KeyedJob(local.app_id, graph, ring, runtimes, replace(options, grace_ms=grace_ms), self._take_rows)
+        self.core = KeyedJob(
+            local.app_id,
+            graph,
+            ring,
+            runtimes,
+            replace(options, grace_ms=grace_ms),
+            self._take_rows,
+            wants=lambda type_: type_ in self._types(),
+            on_unsure=self._lacks,
+        )
         self.sources = KeyedSources(
             local.app_id,
             graph,
@@ -96,6 +105,10 @@ class HostedJob:
         self.sources.close()
         self.core.leave(now)
 
+    def places(self) -> list[KeptPlace]:
+        """The places from which its sources would go on after a restart."""
+        return [] if self.term is None else self.sources.places(self.term)
+
     @property
     def term(self) -> JobTerm | None:
         """The job's life, which its masters share."""
@@ -130,6 +143,13 @@ class HostedJob:
         while len(self._newest) > NEWEST_MAX:
             del self._newest[next(iter(self._newest))]
         return rows
+
+    def _lacks(self, type_: str, rows: pl.DataFrame) -> None:
+        """Notes that it is not known whether rows count anywhere: windows say so."""
+        upto_ms = int(rows[EVENT_TIME].to_numpy().max())
+        for reader in self._readers:
+            if (key := reader.types.get(type_)) is not None:
+                self._ingest.lost(key, upto_ms)
 
     def _take(self, type_: str, rows: pl.DataFrame) -> None:
         if rows.height and type_ in self._types():

@@ -48,6 +48,8 @@ class ReadingProgress:
 
     incarnation: int
     counts: dict[Hashable, int] = field(default_factory=dict)
+    is_kept: bool = True
+    """Whether there is a place in store from which these events would be numbered alike."""
     _marks: deque[_Mark] = field(default_factory=deque)
     _safe: _Mark | None = None
 
@@ -57,6 +59,12 @@ class ReadingProgress:
         progress = cls(kept.incarnation, dict(kept.counts))
         progress._safe = _Mark(Place(0, kept.reading), dict(kept.counts), {})
         return progress
+
+    def begin(self, reading: object, *, is_kept: bool) -> None:
+        """Begins at a place, unless it goes on from one."""
+        if self._safe is None and not self._marks:
+            self._safe = _Mark(Place(0, reading), dict(self.counts), {})
+            self.is_kept = is_kept
 
     def take(self, file: Hashable, count: int) -> int:
         """Numbers further events of a file; returns the number of the first."""

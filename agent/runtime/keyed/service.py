@@ -44,6 +44,8 @@ LOOK_S = 0.5
 """Interval between looks at the members of a job, and at the agent's streams."""
 BEGUN_MAX = 128
 """Number of cores that an agent begins between two starts with numbers that differ."""
+KEPT_MAX = 4096
+"""Upper bound on the jobs that do not run here whose places are kept; of more, the oldest are forgotten."""
 TICKET_BITS = 40
 """Bits of the number of a call of one element; those above tell the element."""
 _TAKEN = (
@@ -101,6 +103,7 @@ class KeyedJobs:
         self._stages = ElementStages(directory)
         self._early = EarlyMessages()
         self._kept: dict[JobTerm, dict[str, KeptPlace]] = {}
+        self._has_store = False
         self._look_at = 0.0
         self._begun = 0
         """Number of cores begun so far."""
@@ -172,21 +175,38 @@ class KeyedJobs:
         return (self.options.incarnation or max(0, self._clock.ms // 1000)) * BEGUN_MAX + self._begun % BEGUN_MAX
 
     def resume(self, kept: Iterable[KeptPlace]) -> None:
-        """Takes the places that an earlier process of the agent has stored."""
+        """Takes the places that an earlier process of the agent has stored, as those of this one will be."""
+        self._has_store = True
+        self._keep(kept)
+
+    def stored(self, places: Iterable[KeptPlace]) -> None:
+        """Learns which places are in store, or would be if the disk took them."""
+        for place in places:
+            hosted = self._hosted.get(Id(place.term.app_id))
+            if hosted is not None and hosted.term == place.term:
+                hosted.sources.stored((place.stream,))
+
+    def _keep(self, kept: Iterable[KeptPlace]) -> None:
         for place in kept:
             self._kept.setdefault(place.term, {})[place.stream] = place
+        while len(self._kept) > KEPT_MAX:
+            del self._kept[next(iter(self._kept))]
 
-    def _kept_of(self, local: LocalJob) -> Mapping[str, KeptPlace]:
-        return {} if local.epoch is None else self._kept.pop(JobTerm(local.app_id, local.epoch.born_ms), {})
+    def _kept_of(self, local: LocalJob) -> Mapping[str, KeptPlace] | None:
+        found = {} if local.epoch is None else self._kept.pop(JobTerm(local.app_id, local.epoch.born_ms), {})
+        return found if found or self._has_store else None
 
     def places(self) -> list[KeptPlace]:
         """The places from which sources would go on if the agent were started anew; those of jobs that have not begun
         again here are kept for a while."""
+        self._forget_places()
         found = [place for places in self._kept.values() for place in places.values()]
-        for hosted in self._hosted.values():
-            if (term := hosted.term) is not None:
-                found += hosted.sources.places(term)
-        return found
+        return found + [place for hosted in self._hosted.values() for place in hosted.places()]
+
+    def _forget_places(self) -> None:
+        """Forgets the places of jobs that are over."""
+        is_over = self._directory.is_over
+        self._kept = {term: places for term, places in self._kept.items() if not is_over(Id(term.app_id), term)}
 
     def _program_of(self, local: LocalJob) -> ElementProgram:
         return ContainedProgram(local, self._programs) if self.run_here is None else ProgramHere(self.run_here)
@@ -203,11 +223,13 @@ class KeyedJobs:
         return code.compact(element) if element.kind == "code" else declared.compact(element)
 
     def drop(self, app_id: Id, _now: float) -> None:
-        """Forgets a job that is over, or that this agent works for no more."""
+        """Forgets a job that is over, or that this agent works for no more; where it begins here again, its sources go
+        on."""
         self._early.drop(app_id)
-        self._kept = {term: places for term, places in self._kept.items() if term.app_id != app_id}
         if (hosted := self._hosted.pop(app_id, None)) is not None:
+            self._keep(hosted.places())
             hosted.close()
+        self._forget_places()
 
     # Messages and the overlay.
 
@@ -227,6 +249,7 @@ class KeyedJobs:
                 if taken and message.peers:
                     hosted.note_members(tuple(message.peers), now)
             case [sender]:
+                self._note_return(message, sender)
                 taken = hosted.core.handle(message, sender, now)
             case _:
                 hosted.core.multicast(message, now)
@@ -234,6 +257,13 @@ class KeyedJobs:
         hosted.flush(now, self._clock.ms)
         self.refused += not taken
         return True
+
+    def _note_return(self, message: Message, sender: Peer) -> None:
+        """The time of a job waits for all that host its nodes, also if they were taken for dead."""
+        if isinstance(message, messages.ElementTimeReport):
+            master = self._masters.get(message.app_id)
+            if master is not None:
+                master.returned(sender.node_id)
 
     def answered(self, app_id: Id, act: ElementAct, now: float) -> bool:
         """Takes an answer of a job's program; False if it was not asked for."""

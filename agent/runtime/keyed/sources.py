@@ -5,8 +5,7 @@ Each event has a number in its stream, and so each row the same number whenever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 import polars as pl
@@ -26,7 +25,6 @@ from agent.runtime.keyed.reading_progress import KeptPlace, ReadingProgress
 from agent.runtime.model.epoch import JobTerm
 from overlay import Id
 
-NOTHING_KEPT: Mapping[str, KeptPlace] = MappingProxyType({})
 EMISSIONS = 1 << 20
 """Numbers that each event of a log has for what is emitted of it."""
 
@@ -82,6 +80,7 @@ class KeyedSources:
     Times of live sources are taken `grace_ms` back, for events that are late. `since_ms`, `until_ms`: events before and
     from then on are passed over, but for those that a join may pair with others. `on_rows` gets a source's rows too;
     `on_faults` the malformed lines, and the values that did not fit their use.
+    `kept`: the places in store by stream; nothing is read before its beginning is there, too. None: there is no store.
     """
 
     def __init__(
@@ -96,12 +95,12 @@ class KeyedSources:
         since_ms: int | None = None,
         until_ms: int | None = None,
         incarnation: int = 0,
-        kept: Mapping[str, KeptPlace] = NOTHING_KEPT,
+        kept: Mapping[str, KeptPlace] | None = None,
         on_rows: Callable[[str, pl.DataFrame], None] = lambda _type, _rows: None,
         on_faults: Callable[[int, int], None] = lambda _malformed, _coerced: None,
     ) -> None:
         self.app_id = app_id
-        self._demand_id = ring_key(app_id, NODES)
+        self._demand_id = ring_key(app_id, NODES + incarnation % NODES)  # a core before this one has had readings
         self._taker = taker
         self._ingest = ingest
         self._bounded, self._grace_ms = bounded, grace_ms
@@ -109,7 +108,7 @@ class KeyedSources:
         self._on_rows, self._on_faults = on_rows, on_faults
         self._sources = [_Source(one, graph, taker.channel(one.type)) for one in graph.sources]
         self._feeds: dict[FeedKey, Feed] = {}
-        self._incarnation, self._kept = incarnation, kept
+        self._incarnation, self._kept, self._has_store = incarnation, kept or {}, kept is not None
         self._progress: dict[FeedKey, ReadingProgress] = {}
 
     # Streams.
@@ -157,6 +156,11 @@ class KeyedSources:
                 found.append(KeptPlace(term, key[0], progress.incarnation, place.reading, counts))
         return found
 
+    def stored(self, streams: Collection[str]) -> None:
+        """Learns that places of these streams are in store."""
+        for key, progress in self._progress.items():
+            progress.is_kept |= key[0] in streams
+
     def close(self) -> None:
         """Reads no more."""
         for key in self._feeds:
@@ -173,7 +177,12 @@ class KeyedSources:
     @property
     def has_room(self) -> bool:
         """Whether the feeds may be read on."""
-        return self._taker.has_room
+        return self._taker.has_room and all(progress.is_kept for progress in self._progress.values())
+
+    def began(self, key: FeedKey, reading: object) -> None:
+        """Notes where the reading of a feed has begun."""
+        if key in self._progress and not self._bounded:
+            self._progress[key].begin(reading, is_kept=not self._has_store)
 
     def insert(self, key: FeedKey, parsed: Parsed, place: Place | None) -> None:
         """Takes the events of a parsed block."""

@@ -433,6 +433,10 @@ class JobMaster:
             self.subscribers.acknowledge(now)
             self.on_complete(now)
 
+    def returned(self, node_id: int) -> None:
+        """An agent that was taken for dead works on, and has told so by itself."""
+        self.state.roster.back |= self.state.roster.numbers_of(node_id)
+
     def told_of_death(self, sender: Peer, message: AgentFailed, now: float) -> bool:
         """Takes an agent's word for it that a child of its is dead, until that agent contributes again."""
         if not self.state.roster.numbers_of(sender.node_id) or message.node_id == self._node.peer.node_id:

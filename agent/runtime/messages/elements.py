@@ -162,8 +162,8 @@ class ElementLoad(Message, frozen=True, tag=True):
 
 
 class ElementTimeReport(Message, frozen=True, tag=True):
-    """Agent → master: for each type the lowest time that may still be sent here; `hosted`: a bitmap of nodes.
-    `activity` rises with all that is done here."""
+    """Agent → master: for each type the lowest time that may still be sent here; `hosted`, `known`: bitmaps of nodes
+    that are here, and of those that have been begun anywhere. `activity` rises with all that is done here."""
 
     serial: Count
     lowest: Annotated[list[Time], msgspec.Meta(max_length=64)]
@@ -171,6 +171,7 @@ class ElementTimeReport(Message, frozen=True, tag=True):
     activity: Count
     is_idle: bool
     seen: Count
+    known: Annotated[bytes, msgspec.Meta(max_length=NODES_MAX // 8)] = b""
 
 
 class ElementTimes(Message, frozen=True, tag=True):

@@ -163,9 +163,19 @@ class Agent:
         for runtime in self.runtimes.values():
             runtime.is_slow = fleet.slow
         options = {"compact": dict.fromkeys(self.runtimes, compact), "incarnation": 1, "lost_s": 5.0} | options
-        self.job = KeyedJob(APP, fleet.graph, self, self.runtimes, KeyedOptions(**options), self._rows)
+        self.job = KeyedJob(
+            APP, fleet.graph, self, self.runtimes, KeyedOptions(**options), self._rows, on_unsure=self.show
+        )
 
     def _rows(self, name: str, rows: pl.DataFrame) -> None:
+        given = {(name, *one) for one in rows.select(SOURCE, SEQ).iter_rows() if one[0] >= 0}
+        if self.fleet.graph.types[name].guaranteed:
+            assert not given & self.fleet.given, (self.fleet.seed, name, "is given twice")
+        self.fleet.given |= given
+        self.show(name, rows)
+
+    def show(self, name: str, rows: pl.DataFrame) -> None:
+        """Rows are the query's, or gone with an agent's part of it."""
         shown = self.fleet.shown[name]
         for row in rows.iter_rows(named=True):
             content = (row["a"], row["b"], row["v"])
@@ -215,6 +225,7 @@ class Fleet:
         self.agents: dict[Peer, Agent] = {}
         self.gone: list[Agent] = []
         self.known: set[Peer] = set()
+        self.given: set[tuple[str, int, int]] = set()
         self.shown: dict[str, dict[tuple[int, int], tuple]] = defaultdict(dict)
         self.side: dict[Peer, int] = {}
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -250,6 +261,8 @@ class Fleet:
         del self.agents[agent.me]
         agent.crashed = True
         self.gone.append(agent)
+        for name, rows in agent.job.pledged:
+            agent.show(name, rows)
         for other in list(self.agents.values()):
             self.at(detected_s * (0.5 + self.random.random()), lambda other=other: self._failed(other, agent))
         self.at(2 * detected_s, self._members)

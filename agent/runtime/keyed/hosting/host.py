@@ -49,8 +49,10 @@ class Host:
         runtimes: Mapping[str, ElementRuntime],
         emitter: Emitter,
         on_rows: Callable[[str, pl.DataFrame], None],
+        wants: Callable[[str], bool],
     ) -> None:
-        self._layout, self._options, self._emitter, self._on_rows = layout, options, emitter, on_rows
+        self._layout, self._options, self._emitter = layout, options, emitter
+        self.on_rows, self.wants = on_rows, wants
         self.owned: Bools = np.zeros(NODES, bool)
         self.open: Bools = np.zeros(NODES, bool)
         self.touched: Bools = np.zeros(NODES, bool)
@@ -202,10 +204,12 @@ class Host:
             if sealed.any():
                 self._aside.append((place, type_, where(rows, sealed)))
 
-    def publish(self, type_: TypeLayout, rows: pl.DataFrame) -> None:
-        """Lets events be seen: by the job's query, elements without keys, and the hosts of their nodes."""
+    def publish(self, type_: TypeLayout, rows: pl.DataFrame, *, is_given: bool = True) -> None:
+        """Lets events be seen: by elements without keys, the hosts of their nodes, and the job's query, if it may have
+        them."""
         self.emitted_rows += rows.height
-        self._on_rows(type_.name, rows)
+        if is_given:
+            self.on_rows(type_.name, rows)
         self._parents.add(type_, rows)
         self.to_keyless(type_, rows)
         self._emitter.emit(type_, rows, self.now)

@@ -48,7 +48,8 @@ class KeyedJob:
 
     `runtimes`: by the name of an element, keyed and keyless alike; a keyless one emits rows with the columns @source
     and @seq of the event that each comes from. `on_rows`: takes the rows of a type that elements emit here (@time,
-    @source, @seq, fields), once they may be seen; after a host is lost some come again, with the same @source and @seq.
+    @source, @seq, fields), once they may be seen; those of guaranteed keyed elements come at one agent alone, once, if
+    `wants` says that they are of use. `on_unsure`: these come elsewhere, or nowhere.
     """
 
     def __init__(
@@ -59,6 +60,8 @@ class KeyedJob:
         runtimes: Mapping[str, ElementRuntime],
         options: KeyedOptions,
         on_rows: OnRows,
+        wants: Callable[[str], bool] = lambda _type: True,
+        on_unsure: OnRows = lambda _type, _rows: None,
     ) -> None:
         self.graph, self.options, self.app_id = graph, options, app_id
         self.failure: str | None = None
@@ -69,9 +72,11 @@ class KeyedJob:
         self._ring, self._me = ring, ring.me
         self._layout = layout = GraphLayout(graph)
         self._emitter = Emitter(ring.me, layout, options, self._deliver)
-        self._host = Host(layout, options, runtimes, self._emitter, on_rows)
+        self._host = Host(layout, options, runtimes, self._emitter, on_rows, wants)
         self._inbox: deque[Callable[[float], object]] = deque()
-        self._membership = NodeMembership(app_id, layout, options, ring, self._emitter, self._host, self.send)
+        self._membership = NodeMembership(
+            app_id, layout, options, ring, self._emitter, self._host, self.send, on_unsure
+        )
         self._time = EventTime(layout, options, self._emitter, self._host, self._membership)
         self._pressure = Pressure(layout, options, self._emitter, self._host)
         self._shedder = Shedder()
@@ -341,6 +346,11 @@ class KeyedJob:
     def watermark(self, type_: str) -> int:
         """The time before which no more rows of a type come, anywhere."""
         return self._time.times[self._layout.by_name[type_].place]
+
+    @property
+    def pledged(self) -> list[tuple[str, pl.DataFrame]]:
+        """Events that come to `on_rows` here, or, if this agent dies, nowhere."""
+        return self._membership.pledged
 
     @property
     def is_quiet(self) -> bool:

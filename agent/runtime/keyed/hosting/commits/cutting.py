@@ -10,6 +10,7 @@ import polars as pl
 
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE, Tables
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending, lowest_of
+from agent.runtime.keyed.hosting.commits.pledges import Events, Pledges
 from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, joined, merged
 from agent.runtime.keyed.hosting.commits.standby import Copy
 from agent.runtime.keyed.hosting.host import Host
@@ -22,6 +23,8 @@ from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.logical_nodes import NODES
 from overlay import Peer
 
+STANDSTILL_S = 1.0
+"""Time without a look at commits after which nothing is committed at once."""
 SAFE_S = 1.0
 """Time after which standbys are told again which emitted events are safe."""
 
@@ -58,6 +61,7 @@ class Cutter:
     ) -> None:
         self._layout, self._options, self._host, self._emitter, self._log = layout, options, host, emitter, log
         self._epoch_of, self._moved = epoch_of, moved
+        self.pledges = Pledges(layout.guaranteed, host.on_rows, host.wants)
         self.standbys: dict[Peer, Bools] = {}
         self.whole_due: dict[Peer, Bools] = {}
         self.moves_due: dict[Peer, Bools] = {}
@@ -65,14 +69,15 @@ class Cutter:
         self._cut: _Cut | None = None
         self._sealed: Bools = np.zeros(NODES, bool)
         self._withheld: list[tuple[str, pl.DataFrame]] = []
-        self._last = self._safe_at = 0.0
+        self._last = self._safe_at = self._ticked_at = 0.0
         self._safe_commit = 0
         self._told_seq: dict[int, Ints] = {place: np.zeros(NODES, np.int64) for place in layout.keyed}
 
     @property
     def is_busy(self) -> bool:
         """Whether something is cut, or to be."""
-        return self._cut is not None or bool(self.whole_due or self.moves_due) or not self._log.is_empty
+        is_due = bool(self.whole_due or self.moves_due or self.pledges.events)
+        return self._cut is not None or is_due or not self._log.is_empty
 
     def set_standbys(self, peer: Peer, mask: Bools) -> None:
         """Learns for which nodes of this host an agent stands by."""
@@ -114,12 +119,14 @@ class Cutter:
             if due.any():
                 self.whole_due[peer] = self.whole_due.get(peer, np.zeros(NODES, bool)) | due
 
-    def lose(self, nodes: Ints) -> None:
-        """Nodes are elsewhere now."""
+    def lose(self, nodes: Ints, moved: Bools) -> Events:
+        """Nodes are elsewhere now, those in `moved` as they were given away. Returns events of which it is not known
+        whether their new host gives them to the query."""
         self._move_no_more(nodes)
         self._sealed[nodes] = False
         gone = np.zeros(NODES, bool)
         gone[nodes] = True
+        unsure = self.pledges.lose(gone, moved)
         self._show_withheld()
         self._log.drop(gone)
         for mask in self.whole_due.values():
@@ -128,6 +135,7 @@ class Cutter:
             told[nodes] = 0
         if self._cut is not None:
             self._cut.nodes &= ~gone
+        return unsure
 
     def _move_no_more(self, nodes: Ints) -> None:
         under_way = self._cut.moves.values() if self._cut is not None else ()
@@ -137,11 +145,11 @@ class Cutter:
     def lowest(self, name: str) -> int:
         """The lowest time of events of a type in the cut under way."""
         emitted = [] if self._cut is None else [(one, rows) for _, one, rows in self._cut.emitted]
-        return lowest_of([*self._withheld, *emitted]).get(name, NEVER)
+        return lowest_of([*self._withheld, *emitted, *self.pledges.events]).get(name, NEVER)
 
     def next_timer(self) -> float | None:
         """The time of the next cut."""
-        is_wanted = self._host.is_dirty or self.whole_due or self.moves_due
+        is_wanted = self._host.is_dirty or self.whole_due or self.moves_due or self.pledges.is_waiting
         return self._last + self._options.commit_s if is_wanted and self._cut is None else None
 
     # Cuts.
@@ -149,9 +157,14 @@ class Cutter:
     def tick(self, now: float) -> None:
         """Cuts, if it is time; tells of moves that have arrived."""
         host = self._host
+        if now > self._ticked_at + STANDSTILL_S:
+            self._last = now  # this agent stood still: it first hears what has been decided meanwhile
+        self._ticked_at = now
         self._log.tick(now)
         host.collects = bool(self.standbys) or self._cut is not None or not self._log.is_empty
         host.is_dirty &= host.collects  # without standbys, nothing is to be told
+        if not host.collects:
+            self.pledges.give_all()
         self._log.settle(self.standbys, now)
         arrived = [move for move in self._moving if self._log.is_held(move[0], move[2])]
         self._moving = [move for move in self._moving if not self._log.is_held(move[0], move[2])]
@@ -159,7 +172,7 @@ class Cutter:
             self._moved(peer, mask, commit)
         is_due = now >= self._last + self._options.commit_s
         is_wanted = host.is_dirty or self.whole_due or any(mask.any() for mask in self.moves_due.values())
-        is_wanted = is_wanted or any(host.collected.values())
+        is_wanted = is_wanted or self.pledges.is_waiting or any(host.collected.values())
         if self._cut is None and is_due and is_wanted and (host.collects or self.moves_due):
             self._begin(now)
 
@@ -177,8 +190,10 @@ class Cutter:
             cut.changes.extend(hold.take_added())
         wanted = [*cut.whole.values(), *cut.moves.values()]
         whole = np.flatnonzero(np.logical_or.reduce(wanted) & cut.nodes) if wanted else np.zeros(0, np.int64)
+        given, all_given = self.pledges.pledge(cut.commit, whole)
+        cut.changes.extend(given)
         if len(whole):
-            cut.full.append(Table("positions", 0, ROUTE, host.positions.of(whole)))
+            cut.full.extend([Table("positions", 0, ROUTE, host.positions.of(whole)), *all_given])
             for hold in host.holds.values():
                 cut.full.extend(hold.all())
         places = self._layout.keyed if cut.moves else tuple(sorted(self._layout.guaranteed))
@@ -294,9 +309,15 @@ class Cutter:
                 sealed = self._sealed[rows[SOURCE].to_numpy() % NODES]
                 self._withheld.append((name, where(rows, sealed)))
                 rows = where(rows, ~sealed)
-            if rows.height:
-                self._host.publish(self._layout.by_name[name], rows)
+            self._publish(name, rows)
+        self.pledges.held(pending.commit)
         self._host.streams.committed(pending.commit)
+
+    def _publish(self, name: str, rows: pl.DataFrame) -> None:
+        if rows.height:
+            self._host.publish(self._layout.by_name[name], rows, is_given=not self._host.collects)
+            if self._host.collects:
+                self.pledges.add(name, rows)
 
     def _show_withheld(self) -> None:
         """Shows what nodes have emitted that stay here after all, and forgets that of nodes that are gone."""
@@ -304,8 +325,7 @@ class Cutter:
         for name, rows in withheld:
             nodes = rows[SOURCE].to_numpy() % NODES
             shown = where(rows, self._host.owned[nodes] & ~self._sealed[nodes])
-            if shown.height:
-                self._host.publish(self._layout.by_name[name], shown)
+            self._publish(name, shown)
             if (rest := where(rows, self._sealed[nodes])).height:
                 self._withheld.append((name, rest))
 
@@ -318,6 +338,7 @@ class Cutter:
             slot = host.slots[element]
             if kind == "positions":
                 host.positions.put(rows)
+                self.pledges.put(rows)
                 for place in self._layout.keyed:
                     own = rows.filter(pl.col(ROUTE) == -1 - place)
                     counted = host.slots[place].next_seq

@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
+from agent.runtime.keyed.hosting.options import Bools
 from agent.runtime.keyed.logical_nodes import NODES
 from overlay import Peer
 
@@ -56,6 +59,7 @@ class Configurations:
 
     def __init__(self, on_change: Callable[[int, Configuration | None, Configuration], None]) -> None:
         self._known: list[Configuration | None] = [None] * NODES
+        self.is_known: Bools = np.zeros(NODES, bool)
         self._votes: dict[int, Vote] = {}
         self._on_change = on_change
 
@@ -95,6 +99,7 @@ class Configurations:
         if value is None or not value.members or (before is not None and _rank(before) >= _rank(value)):
             return False
         self._known[node] = value
+        self.is_known[node] = True
         vote = self._votes.get(node)
         if vote is not None and vote.epoch <= value.epoch:
             del self._votes[node]

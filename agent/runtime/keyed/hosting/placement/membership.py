@@ -6,9 +6,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
+import polars as pl
 
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending, lowest_of
 from agent.runtime.keyed.hosting.commits.cutting import Cutter
+from agent.runtime.keyed.hosting.commits.pledges import Events
 from agent.runtime.keyed.hosting.commits.records import RecordError, record_of
 from agent.runtime.keyed.hosting.commits.standby import StandbyStore
 from agent.runtime.keyed.hosting.host import Host
@@ -60,7 +62,9 @@ class NodeMembership:
         emitter: Emitter,
         host: Host,
         send: Send,
+        on_unsure: Callable[[str, pl.DataFrame], None],
     ) -> None:
+        self._on_unsure = on_unsure
         self.app_id, self._layout, self._options, self._ring = app_id, layout, options, ring
         self._me, self._emitter, self._host, self._send = ring.me, emitter, host, send
         compact = {
@@ -87,7 +91,8 @@ class NodeMembership:
         self._out: dict[tuple[Peer, str], list[Ballot]] = {}
         self._questions: dict[int, set[Peer]] = {}
         self._frozen: dict[int, float] = {}
-        self._movers: dict[int, Peer] = {}
+        self._movers: dict[int, tuple[Peer, Peer]] = {}
+        """The root that has asked for it, and the agent to go to, of nodes that are frozen."""
         self._records: dict[Peer, tuple[int, int]] = {}
         self._held_back: dict[Peer, deque[CommitRecord]] = {}
         self._is_leaving = False
@@ -309,7 +314,7 @@ class NodeMembership:
         ]
         for node in moving:
             self._frozen[node] = now
-            self._movers[node] = root
+            self._movers[node] = root, to
         self._host.open[moving] = False
         if moving:
             self._cutter.move(to, np.array(moving))
@@ -318,17 +323,17 @@ class NodeMembership:
         by_root: dict[Peer, list[int]] = {}
         for node in np.flatnonzero(mask).tolist():
             if node in self._frozen:
-                by_root.setdefault(self._movers[node], []).append(node)
+                by_root.setdefault(self._movers[node][0], []).append(node)
         for root, nodes in by_root.items():
             epochs = [self._known.epoch(node) for node in nodes]
             self._send(root, NodesMoved(self.app_id, nodes, epochs, to, commit), self._host.now)
 
     def _thaw(self, now: float) -> None:
         for node, since in list(self._frozen.items()):
-            is_voted = self._known.has_voted(node)
+            is_over = now >= since + FROZEN_S or self._movers[node][1] in self._places.dead
             if not self._host.owned[node]:
                 del self._frozen[node]
-            elif now >= since + FROZEN_S and not is_voted:
+            elif is_over and not self._known.has_voted(node):
                 self._stay([node])
 
     def _stay(self, nodes: list[int]) -> None:
@@ -358,6 +363,7 @@ class NodeMembership:
                 self.lost.add(node)  # two sides had begun it
         lost: list[int] = []
         gone: list[int] = []
+        moved: Bools = np.zeros(NODES, bool)
         puts: list[int] = []
         stays: list[int] = []
         for node, value in latest.items():
@@ -365,6 +371,7 @@ class NodeMembership:
             if value.host != self._me:
                 if self._host.owned[node]:
                     gone.append(node)
+                    moved[node] = node in self._frozen and value.move_number > 0
                 if self._me not in value.members and self._store.version(node)[0] < value.epoch:
                     lost.append(node)  # a copy of this epoch was made to be hosted here in the next
             elif self._host.owned[node]:
@@ -375,7 +382,8 @@ class NodeMembership:
                 puts.append(node)
         if gone:
             self._host.lose(np.array(gone))
-            self._cutter.lose(np.array(gone))
+            for name, rows in self._cutter.lose(np.array(gone), moved):
+                self._on_unsure(name, rows)
             for stream in self._host.streams.interrupt():
                 message = ElementReset(self.app_id, stream.place, stream.session, stream.done)
                 self._send(stream.peer, message, now)
@@ -464,7 +472,8 @@ class NodeMembership:
         if not self._is_leaving:
             return False
         is_alone = not [peer for peer in self._places.roster if peer != self._me and peer not in self._places.dead]
-        return is_alone or not any(self._me in known.members for _, known in self._known.all())
+        is_elsewhere = not any(self._me in known.members for _, known in self._known.all())
+        return is_alone or (is_elsewhere and not self._cutter.pledges.events)
 
     # Time.
 
@@ -523,6 +532,16 @@ class NodeMembership:
     def is_idle(self) -> bool:
         """Whether nothing is to be committed or moved."""
         return not self._cutter.is_busy and not self._frozen
+
+    @property
+    def pledged(self) -> Events:
+        """The events that only this agent gives to the job's query, once it may."""
+        return self._cutter.pledges.pledged
+
+    @property
+    def known(self) -> Bools:
+        """The nodes that have been begun, as far as this agent knows."""
+        return self._known.is_known
 
     @property
     def stuck(self) -> set[int]:

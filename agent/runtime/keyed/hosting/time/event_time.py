@@ -9,7 +9,7 @@ import numpy as np
 
 from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
-from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
+from agent.runtime.keyed.hosting.options import Bools, KeyedOptions, Ring
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.slot import BEGINNING
@@ -18,6 +18,8 @@ from agent.runtime.messages.elements import ElementTimeReport, ElementTimes
 from agent.runtime.model.fields import Message
 from overlay import Id, Peer
 
+SERIAL_BITS = 24
+"""Bits of the number of a report: those above tell the process, so that those of the one before are older."""
 Send = Callable[[Peer, Message, float], None]
 
 
@@ -35,6 +37,11 @@ class Commits(Protocol):
         """Whether nothing is to be committed or moved."""
         ...
 
+    @property
+    def known(self) -> Bools:
+        """The nodes that have been begun anywhere."""
+        ...
+
 
 class EventTime:
     """Reports to the master, and takes its times; at the master, adds reports up."""
@@ -49,7 +56,7 @@ class EventTime:
         self._master: Peer | None = None
         self._roster: tuple[Peer, ...] = ()
         self._adding = MasterTimes(layout, is_bounded=options.bounded)
-        self._serial = self._seen = 0
+        self._serial, self._seen = options.incarnation << SERIAL_BITS, 0
         self._at = self._looked_at = -ALIVE_S
         self._last: tuple[object, ...] = ()
         self.times = [BEGINNING] * len(layout.types)
@@ -77,9 +84,9 @@ class EventTime:
 
     def heard(self, message: ElementTimes, wall_ms: int) -> bool:  # noqa: ARG002
         """Takes the times of all."""
-        if len(message.times) != len(self.times) or message.serial < self._seen:
+        if len(message.times) != len(self.times):
             return False
-        self._seen = message.serial
+        self._seen = message.serial  # another master counts anew; times of any hold
         self.times = [max(old, new) for old, new in zip(self.times, message.times, strict=True)]
         self.is_quiet |= message.is_quiet
         self._host.advance(self.times)
@@ -108,10 +115,10 @@ class EventTime:
         host = self._host
         sources_ended = all(time >= NEVER for time in self._sources.values())
         is_idle = sources_ended and self._emitter.is_empty and host.is_idle and self._commits.is_idle
-        hosted = np.packbits(host.owned, bitorder="little").tobytes()
+        hosted, known = (np.packbits(one, bitorder="little").tobytes() for one in (host.owned, self._commits.known))
         events = sum(slot.events + slot.emitted for slot in host.slots.values())
         lowest = self.lowest(wall_ms)
-        content = (lowest, hosted, events, is_idle, self._seen)
+        content = (lowest, hosted, known, events, is_idle, self._seen)
         wants_more = self._options.bounded and is_idle and not self.is_quiet
         if content == self._last and now < self._at + (4 * REPORT_S if wants_more else ALIVE_S):
             return
@@ -125,6 +132,7 @@ class EventTime:
             events + self._emitter.sent_rows,
             is_idle,
             self._seen,
+            known,
         )
         send(self._master, report, now)
 

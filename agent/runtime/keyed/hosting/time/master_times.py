@@ -3,12 +3,13 @@ of all."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from agent.runtime.keyed.hosting.layout import GraphLayout
+from agent.runtime.keyed.hosting.options import Bools
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.slot import BEGINNING
 from agent.runtime.keyed.logical_nodes import NODES
@@ -65,12 +66,9 @@ class MasterTimes:
         if not self._members or not self._members <= self._heard.keys():
             return False
         reports = [self._heard[peer].report for peer in self._members]
-        hosted = np.zeros(NODES, bool)
-        for report in reports:
-            bits = np.frombuffer(report.hosted.ljust(NODES // 8, b"\0"), np.uint8)
-            hosted |= np.unpackbits(bits, bitorder="little").astype(bool)
+        hosted = _nodes(report.hosted for report in reports)
+        self._hosted |= hosted | _nodes(report.known for report in reports)
         is_whole = bool(hosted[self._hosted].all())
-        self._hosted |= hosted
         if not is_whole:
             return False  # a node that is nowhere now may still send what it held
         lowest = [min(times) for times in zip(*(report.lowest for report in reports), strict=True)]
@@ -90,3 +88,12 @@ class MasterTimes:
         for heard in self._heard.values():
             heard.quiet = 0 if times != self.times else heard.quiet
         return is_new
+
+
+def _nodes(bitmaps: Iterable[bytes]) -> Bools:
+    """The nodes that are in any bitmap."""
+    found = np.zeros(NODES, bool)
+    for bitmap in bitmaps:
+        bits = np.frombuffer(bitmap.ljust(NODES // 8, b"\0"), np.uint8)
+        found |= np.unpackbits(bits, bitorder="little").astype(bool)
+    return found

@@ -1,0 +1,131 @@
+"""Events of guaranteed elements on their way to the job's query: a host gives them once its standbys hold that it does.
+
+So a later host of their node knows which ones are given, and this one, if it was taken for dead, drops the others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import polars as pl
+
+from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
+from agent.runtime.keyed.hosting.commits.records import Table
+from agent.runtime.keyed.hosting.options import Bools, Ints
+from agent.runtime.keyed.hosting.rows.numbering import NODE_BITS
+from agent.runtime.keyed.hosting.rows.positions import ROUTE
+from agent.runtime.keyed.hosting.rows.selection import where
+from agent.runtime.keyed.logical_nodes import NODES
+
+FIRST_ROUTE = -1_000
+"""Positions of what is given travel as those of a route for each element, from this one down."""
+Events = list[tuple[str, pl.DataFrame]]
+
+
+class Pledges:
+    """`give` takes what is the query's for good, with the name of its type. `wants`: whether the query reads a type."""
+
+    def __init__(
+        self, elements: Iterable[int], give: Callable[[str, pl.DataFrame], None], wants: Callable[[str], bool]
+    ) -> None:
+        self._give, self._wants = give, wants
+        self._upto: dict[int, Ints] = {place: np.zeros(NODES, np.int64) for place in elements}
+        self._told: dict[int, Ints] = {place: np.zeros(NODES, np.int64) for place in self._upto}
+        self._waiting: Events = []
+        self._pledged: deque[tuple[int, Events]] = deque()
+
+    def add(self, name: str, rows: pl.DataFrame) -> None:
+        """Takes events that standbys hold; those that a host before has given are passed over."""
+        if self._wants(name):
+            nodes, places = _nodes(rows), rows[SOURCE].to_numpy() >> NODE_BITS
+            is_new = np.zeros(rows.height, bool)
+            for place in np.unique(places).tolist():
+                own = places == place
+                is_new[own] = rows[SEQ].to_numpy()[own] >= self._upto[place][nodes[own]]
+            if is_new.any():
+                self._waiting.append((name, where(rows, is_new)))
+
+    def pledge(self, commit: int, whole: Ints) -> tuple[list[Table], list[Table]]:
+        """Pledges all that waits in a commit; returns what that says of it: changes, and all of some nodes."""
+        waiting, self._waiting = self._waiting, []
+        for _, rows in waiting:
+            nodes, places, seqs = _nodes(rows), rows[SOURCE].to_numpy() >> NODE_BITS, rows[SEQ].to_numpy()
+            for place in np.unique(places).tolist():
+                own = places == place
+                np.maximum.at(self._upto[place], nodes[own], seqs[own] + 1)
+        if waiting:
+            self._pledged.append((commit, waiting))
+        changes = []
+        for place, upto in self._upto.items():
+            changes.append(_table(place, upto, np.flatnonzero(upto != self._told[place])))
+            self._told[place] = upto.copy()
+        return changes, [_table(place, upto, whole) for place, upto in self._upto.items()]
+
+    def held(self, commit: int) -> None:
+        """Gives what has been pledged in commits up to one, which standbys hold."""
+        while self._pledged and self._pledged[0][0] <= commit:
+            self._give_all(self._pledged.popleft()[1])
+
+    def give_all(self) -> None:
+        """Gives everything: there are no standbys."""
+        while self._pledged:
+            self._give_all(self._pledged.popleft()[1])
+        waiting, self._waiting = self._waiting, []
+        self._give_all(waiting)
+
+    def _give_all(self, events: Events) -> None:
+        for name, rows in events:
+            self._give(name, rows)
+
+    def put(self, positions: pl.DataFrame) -> None:
+        """Learns what hosts before this one have given of nodes that come here."""
+        for place, upto in self._upto.items():
+            own = positions.filter(pl.col(ROUTE) == FIRST_ROUTE - place)
+            np.maximum.at(upto, own[NODE].to_numpy(), own[SEQ].to_numpy())
+
+    def lose(self, gone: Bools, moved: Bools) -> Events:
+        """Forgets events of nodes that are elsewhere now: their new host gives them. Whether it gives those that have
+        been pledged is not known, unless the node was `moved`; returns these."""
+        self._waiting = _without(self._waiting, gone)
+        unsure = gone & ~moved
+        found = [one for _, events in self._pledged for one in _without(events, ~unsure)]
+        self._pledged = deque((commit, _without(events, unsure)) for commit, events in self._pledged)
+        for place in self._upto:
+            self._upto[place][gone] = self._told[place][gone] = 0
+        return found
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether events wait for a commit."""
+        return bool(self._waiting)
+
+    @property
+    def pledged(self) -> Events:
+        """The events that no other host may give, as far as its standbys hold the pledge."""
+        return [one for _, events in self._pledged for one in events]
+
+    @property
+    def events(self) -> Events:
+        """All events that are not given yet."""
+        return [*self._waiting, *self.pledged]
+
+
+def _nodes(rows: pl.DataFrame) -> Ints:
+    return rows[SOURCE].to_numpy() % NODES
+
+
+def _without(events: Events, nodes: Bools) -> Events:
+    kept = ((name, where(rows, ~nodes[_nodes(rows)])) for name, rows in events)
+    return [(name, rows) for name, rows in kept if rows.height]
+
+
+def _table(place: int, upto: Ints, nodes: Ints) -> Table:
+    columns = {
+        ROUTE: np.full(len(nodes), FIRST_ROUTE - place, np.int64),
+        NODE: nodes.astype(np.int64),
+        SOURCE: np.zeros(len(nodes), np.int64),
+        SEQ: upto[nodes],
+    }
+    return Table("positions", 0, ROUTE, pl.DataFrame(columns))
