@@ -1,0 +1,263 @@
+"""Real agents that count the words of logs which grow, with guaranteed elements, and a count of the same logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import elf_process
+
+from agent.control.messages import ElementState
+from elf.client import ClientError, SyncClient
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
+
+AGENTS = 4
+LINES, EVERY_S = 2, 0.25
+"""Lines that each log gets at a time, and the time between."""
+PATIENCE_S = 60.0
+COMMIT_S = 0.1
+"""Time between two commits of a host."""
+WORDS = [f"{letter}{number}" for letter in "abcd" for number in range(6)]
+JOB = '''
+import time
+
+import elf
+
+Line = elf.source("SELECT text FROM lines")
+
+
+@elf.event
+class Word:
+    word: str
+
+
+@elf.event
+class Counted:
+    group: str
+    word: str
+    n: int
+
+
+@elf.event
+class Checked:
+    right: int
+
+
+class Split(elf.PE):
+    keys = {Line: None}
+
+    def process_event(self, line):
+        for word in line.text.split():
+            self.emit(Word(word))
+
+
+class Count(elf.PE):
+    keys = {Word: "word"}
+    n: int = 0
+
+    def process_event(self, event):
+        if event.word == "slow":
+            time.sleep(2)
+        self.n += 1
+        self.emit(Counted(event.word[0], event.word, self.n))
+
+
+class Check(elf.PE):
+    """Each update of a word is one more than the one before it."""
+
+    keys = {Counted: "group"}
+    last: dict[str, int] = {}
+    wrong: list[str] = []
+
+    def process_event(self, event):
+        if event.n != self.last.get(event.word, 0) + 1:
+            self.wrong.append(f"{event.word}: {event.n} after {self.last.get(event.word, 0)}")
+        self.last[event.word] = event.n
+        self.emit(Checked(1))
+
+
+class Total(elf.PE):
+    keys = {Checked: 1}
+    n: int = 0
+
+    def process_event(self, event):
+        self.n += event.right
+
+
+class Counts(elf.Job):
+    elements = [Split, Count, Check, Total]
+    query = "SELECT COUNT(*) AS n FROM Counted WINDOWING 1 SECOND"
+'''
+
+
+class GrowingLogs:
+    """Logs of words, one beside each agent, to which lines are written steadily; and how often each word is in them."""
+
+    def __init__(self, folder: Path, chance: random.Random, agents: int = AGENTS) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.paths = [folder / f"lines-{number}.json" for number in range(1, agents + 1)]
+        self.counts: Counter[str] = Counter()
+        self.total = 0
+        """The words written so far."""
+        self._asked: list[str] = []
+        self._chance = chance
+        self._is_over = threading.Event()
+        self._writer = threading.Thread(target=self._write, daemon=True)
+        for path in self.paths:
+            path.write_text("")
+
+    def _write(self) -> None:
+        files = [path.open("a", buffering=1) for path in self.paths]
+        while not self._is_over.wait(EVERY_S):
+            for file in files:
+                for _ in range(LINES):
+                    words = self._chance.choices(WORDS, weights=range(len(WORDS), 0, -1), k=3)
+                    words += [self._asked.pop()] if self._asked else []
+                    now = datetime.now(UTC).isoformat()
+                    file.write(json.dumps({"time": now, "text": " ".join(words)}) + "\n")
+                    self.counts.update(words)
+                    self.total += len(words)
+        for file in files:
+            file.close()
+
+    def grow(self) -> None:
+        """Lines are written from now on."""
+        self._writer.start()
+
+    def write(self, word: str) -> None:
+        """Writes this word once, too."""
+        self._asked.append(word)
+
+    def stop(self) -> None:
+        """No more lines are written."""
+        self._is_over.set()
+        if self._writer.is_alive():
+            self._writer.join()
+
+
+class CountedLogs:
+    """A fleet with the job, and what its elements hold. `with` starts it, and lets the logs grow."""
+
+    app = "counts"
+
+    def __init__(self, folder: Path, seed: int, agents: int = AGENTS) -> None:
+        self.chance = random.Random(seed)
+        self.folder = folder
+        self.logs = GrowingLogs(folder / "logs", random.Random(seed + 1), agents)
+        streams = [(StreamFiles("lines", (str(path),), "beginning"),) for path in self.logs.paths]
+        specs = [AgentSpec(f"agent-{number}", stream) for number, stream in enumerate(streams, 1)]
+        self.fleet = AgentFleet(folder / "agents", specs)
+        self.stopped: set[str] = set()
+        """Agents that stand still."""
+
+    @contextmanager
+    def running(self) -> Iterator[CountedLogs]:
+        """The fleet runs the job, and has counted something."""
+        job = self.folder / "counts.py"
+        job.write_text(JOB)
+        with self.fleet:
+            submitted = self.elf("submit", str(job))
+            assert submitted.code == 0, submitted.err
+            self.logs.grow()
+            try:
+                self.until_counted(1)
+                yield self
+            finally:
+                self.logs.stop()
+            assert self.fleet.faults() == []
+
+    def elf(self, *words: str) -> elf_process.Finished:
+        """The command line of an agent that runs."""
+        environment = {"ELF_SOCKET": str(self.fleet.socket(self._running())), "ELF_CREATOR": str(self.fleet.creator)}
+        with mock.patch.dict(os.environ, environment):
+            return elf_process.elf(*words)
+
+    def _running(self) -> str:
+        names = self.fleet.names
+        return self.chance.choice([one for one in names if self.fleet.is_running(one) and one not in self.stopped])
+
+    def client(self) -> SyncClient:
+        """A client of an agent that runs."""
+        return SyncClient(str(self.fleet.socket(self._running())), PATIENCE_S)
+
+    # Faults.
+
+    def wait_for_an_instant(self) -> None:
+        """Waits for some moment of a commit's cycle."""
+        time.sleep(self.chance.uniform(0, COMMIT_S))
+
+    def kill(self, *names: str) -> None:
+        """Kills agents at some moment, and starts them again."""
+        self.wait_for_an_instant()
+        for name in names:
+            self.fleet.process(name).signal(signal.SIGKILL)
+        for name in names:
+            self.fleet.kill(name)  # waits for its end
+            self.fleet.launch(name)
+        self.fleet.wait_ready(names)
+
+    def stand_still(self, name: str, seconds: float) -> None:
+        """Stops an agent for a while, as a machine that is out of memory does."""
+        self.wait_for_an_instant()
+        self.stopped.add(name)
+        self.fleet.process(name).signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.fleet.process(name).signal(signal.SIGCONT)
+        self.stopped.remove(name)
+
+    # What the elements hold.
+
+    def states(self, element: str, key: object) -> list[ElementState]:
+        """The states of one element; none where no agent has it now, or agents are too busy to say."""
+        try:
+            return self.client().elements(self.app, key=(key,), element=element).states
+        except (ClientError, OSError):
+            return []
+
+    def state(self, element: str, key: object) -> Any:
+        """The state of one element."""
+        self.until(lambda: bool(self.states(element, key)), lambda: f"nobody has {element} {key}")
+        return max(self.states(element, key), key=lambda one: one.epoch).state
+
+    def counted(self) -> int:
+        """The updates that have come to the last element; 0 where it is not known."""
+        found = self.states("Total", 1)
+        return max(found, key=lambda one: one.epoch).state["n"] if found else 0
+
+    def until(self, condition: Callable[[], bool], what: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
+        """Waits for a condition."""
+        deadline = time.monotonic() + patience_s
+        while not condition():
+            assert time.monotonic() < deadline, what()
+            time.sleep(0.1)
+
+    def until_counted(self, total: int) -> None:
+        """Waits until so many words have been counted by all stages."""
+        self.until(lambda: self.counted() >= total, lambda: f"{self.counted()} of {total} words counted")
+
+    def until_caught_up(self) -> None:
+        """Waits until all stages have counted what is in the logs now."""
+        self.until_counted(self.logs.total)
+
+    def assert_exact(self) -> None:
+        """All that is in the logs, which grow no more, has been counted once by every stage, and every update came once
+        and in order."""
+        self.logs.stop()
+        self.until_caught_up()
+        words = sorted(self.logs.counts)
+        assert {word: self.state("Count", word)["n"] for word in words} == dict(self.logs.counts)
+        checks = [self.state("Check", group) for group in sorted({word[0] for word in words})]
+        assert [check["wrong"] for check in checks] == [[] for _ in checks]
+        assert {word: n for check in checks for word, n in check["last"].items()} == dict(self.logs.counts)
+        assert self.counted() == self.logs.total

@@ -1,0 +1,96 @@
+"""Agents of an in-memory fleet are killed and start again with what is on their disks: each word counts once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from keyed_jobs import counting, keyed_job
+from recording_client import client_of
+from restarting_fleet import RestartingFleet
+
+from agent import StreamOptions
+
+WORDS = [f"word-{number}" for number in range(40)]
+ROUNDS = 400
+"""Twentieths of a second in which a fleet has to come to rest."""
+
+
+class CountedWords:
+    """Four agents that count the words of their logs."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.fleet = RestartingFleet(4, streams={"words": StreamOptions()})
+        self.names = [agent.name for agent in self.fleet.agents]
+        self.written: Counter[str] = Counter()
+        job = keyed_job(counting(), bounded=False)
+        self.app = job.app_id
+        client_of(self.fleet.agents[0]).submit(job, self.fleet.now, self.fleet.wall_ms)
+        self.fleet.settle()
+        self.fleet.wait_long(3.0)
+
+    def write(self, seconds: float) -> None:
+        """Words come to all logs, also to those of agents that do not run."""
+        end = self.fleet.now + seconds
+        while self.fleet.now < end:
+            for name in self.names:
+                found = self.chance.choices(WORDS, k=3)
+                self.fleet.write(name, *found)
+                self.written.update(found)
+            self._go_on(self.chance.uniform(0.05, 0.1))
+
+    def _go_on(self, seconds: float) -> None:
+        self.fleet.read()
+        self.fleet.catch_up()
+        self.fleet.wait(seconds)
+
+    def kill(self, down_s: float) -> None:
+        """Kills an agent, which is back after a while."""
+        victim = self.chance.choice(self.fleet.agents)
+        self.fleet.kill(victim)
+        self.write(down_s)
+        self.fleet.restart(victim.name)
+
+    def counted(self) -> dict[str, list[int]]:
+        """The count of each word, at each agent that hosts it."""
+        found: dict[str, list[int]] = {}
+        for core in filter(None, (agent.keyed.get(self.app) for agent in self.fleet.agents)):
+            for node in range(1024):
+                core.state_of("Counts", node, lambda tables: _note(found, tables))
+        return found
+
+    def assert_exact(self) -> None:
+        """Comes to rest with each word counted once."""
+        expected = {word: [count] for word, count in self.written.items()}
+        for _ in range(ROUNDS):
+            if self.counted() == expected:
+                return
+            self._go_on(0.05)
+        assert self.counted() == expected
+
+
+def _note(found, tables) -> None:
+    for table in tables.values():
+        for row in table.iter_rows(named=True):
+            found.setdefault(row["word"], []).append(row["a0.n"])
+
+
+def test_an_agent_that_dies_before_it_has_stored_a_place_counts_its_log_once() -> None:
+    world = CountedWords(seed=7)
+    world.write(0.3)
+    world.kill(down_s=0.2)
+    world.write(1.0)
+    world.assert_exact()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_each_word_counts_once_when_agents_are_killed_and_come_back(seed: int) -> None:
+    world = CountedWords(seed)
+    world.write(1.0 + world.chance.random())
+    for _ in range(4):
+        world.kill(down_s=world.chance.choice([0.1, 0.5, 1.0, 4.0]))
+        world.write(world.chance.uniform(4.0, 6.0))
+    world.assert_exact()
