@@ -286,8 +286,13 @@ class ControlService:
         if not self._driver.node.is_active:
             return control.Refused("unavailable", NOT_JOINED)
         app_id = self._agent.directory.app_of(request.app)
-        if self._agent.directory.get(app_id) is None:
+        if (announced := self._agent.directory.get(app_id)) is None:
             return control.Refused("unknown", no_job(request.app))
+        if announced.part_of or not announced.keyed:
+            into = (
+                f"it is a stage of {announced.part_of}, which has" if announced.part_of else "elf jobs lists the jobs"
+            )
+            return control.Refused("usage", f"{request.app} has no elements that take events: {into}")
         pending: PendingReply[Taken] = PendingReply()
         channel = channel_of(who.owner, request.emission)
         self._driver.do(

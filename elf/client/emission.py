@@ -4,6 +4,7 @@ clocks."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -57,7 +58,8 @@ class EventSender:
             batches = self._of_frame(cast("pl.DataFrame", rows))
         else:
             batches = self._of_lines(cast("Rows", rows))
-        for batch in batches:
+        # Where there is nothing to send, the job and the type are looked at by a batch without events.
+        for batch in chain([first] if (first := next(batches, None)) else [self._batch(0, b"")], batches):
             yield EmitRequest(self._app, self._emission, batch)
 
     def pause_after(self, answer: EventsSent | ClientError, now: float) -> float | None:
@@ -79,7 +81,7 @@ class EventSender:
     def _explained(self, answer: EventsSent | ClientError) -> ClientError:
         kind = type(answer) if isinstance(answer, ClientError) else ClientError
         text = str(answer) if isinstance(answer, ClientError) else f"{self._app}: {answer.busy}"
-        return kind(f"{text}; the {self.rows:,} events before this batch are in the job")
+        return kind(f"{text}; the {self.rows:,} events before this batch are in the job" if self.rows else text)
 
     def _of_lines(self, rows: Rows) -> Iterator[SentEvents]:
         first, number, lines, size = 0, -1, list[bytes](), 0

@@ -11,8 +11,9 @@ from agent.control.messages import ElementEntry, Elements, ElementState
 from elf.output.listing import Cell, Listing
 from elf.terminal.terminal import printable
 
-TITLES = ("APP", "ELEMENT", "HOSTS", "NODES", "ELEMENTS", "EVENTS/S", "EVENTS", "QUEUE", "EMITTED", "EVICTED", "SHED",
+TITLES = ("APP", "ELEMENT", "HOSTS", "NODES", "ELEMENTS", "RATE", "EVENTS", "QUEUE", "EMITTED", "EVICTED", "SHED",
           "LOST", "NULL KEYS", "FAILED", "LAG", "MEMORY")  # fmt: skip
+OPTIONAL = ("QUEUE", "EVICTED", "SHED", "LOST", "NULL KEYS", "FAILED", "LAG")
 HOST_TITLES = ("APP", "ELEMENT", "HOST", *TITLES[3:])
 NOTHING = "no job of the fleet has keyed elements, as far as its agents have answered"
 STATE_CHARACTERS = 20_000
@@ -24,9 +25,9 @@ def listed_elements(found: Elements, *, by_host: bool = False) -> Listing:
     note = f"{found.silent} agents have not answered" if found.silent else ""
     if by_host:
         rows = [[one.app, one.element, one.agent, one.nodes, *_figures([one])] for one in found.elements]
-        return Listing(HOST_TITLES, rows, NOTHING, note)
+        return Listing(HOST_TITLES, rows, NOTHING, note, OPTIONAL)
     rows = [_row(app, element, entries) for (app, element), entries in _by_element(found.elements)]
-    return Listing(TITLES, rows, NOTHING, note)
+    return Listing(TITLES, rows, NOTHING, note, OPTIONAL)
 
 
 def _by_element(entries: Iterable[ElementEntry]) -> Iterable[tuple[tuple[str, str], list[ElementEntry]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -40,12 +40,23 @@ def _cell(value: Cell) -> Text:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Rows under titles; `nothing` explains an empty list, `note` adds a remark."""
+    """Rows under titles; `nothing` explains an empty list, `note` adds a remark. A table leaves out those columns of
+    `optional` in which there is nothing."""
 
     titles: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     nothing: str
     note: str = ""
+    optional: Collection[str] = ()
+
+    def table(self) -> Table:
+        """The table for people."""
+        shown = [
+            number
+            for number, title in enumerate(self.titles)
+            if title not in self.optional or any(row[number] for row in self.rows)
+        ]
+        return plain_table([self.titles[n] for n in shown], [[row[n] for n in shown] for row in self.rows])
 
     @property
     def names(self) -> list[str]:
@@ -67,7 +78,7 @@ def print_listing(listing: Listing, output: str) -> None:
         writer.writerow(keys)
         writer.writerows([["" if cell is None else safe(str(cell)) for cell in row] for row in listing.rows])
     elif listing.rows:
-        open_console(sys.stdout).print(plain_table(listing.titles, listing.rows))
+        open_console(sys.stdout).print(listing.table())
     sys.stdout.flush()
     if text := " · ".join(part for part in ("" if listing.rows else listing.nothing, listing.note) if part):
         tell(printable(text))

@@ -35,6 +35,12 @@ def test_what_has_come_is_sent_at_a_pause_and_lines_keep_their_numbers() -> None
     assert batches == [(0, b"{}\n"), (2, b'{"n": 1}')]
 
 
+def test_where_there_is_nothing_to_send_the_job_and_the_type_are_asked_for_all_the_same() -> None:
+    for nothing in ([], [None], pl.DataFrame({"word": []})):
+        (request,) = emission().requests(nothing)
+        assert (request.app, request.batch.type, request.batch.data) == ("top-words", "Word", b"")
+
+
 def test_a_table_goes_as_columns() -> None:
     frame = pl.DataFrame({"word": ["a"] * (ROWS_MAX + 1), "n": pl.Series([1] * (ROWS_MAX + 1), dtype=pl.UInt8)})
     batches = [request.batch for request in emission().requests(frame)]

@@ -106,7 +106,7 @@ def test_elements_of_all_agents_are_seen_and_the_state_of_one() -> None:
     nothing = seen(fleet, app_id, fleet.agents[3], GetElements("words", ["never"]))
     assert nothing == Refused("usage", "words has no element with the key never")
     wrong = seen(fleet, app_id, fleet.agents[3], GetElements("words", ["a", "b"]))
-    assert wrong == Refused("usage", "the key of Counts is (word): 1 values, not 2")
+    assert wrong == Refused("usage", "the key of Counts is (word): 1 value, not 2")
 
 
 def test_of_a_job_without_elements_there_are_none() -> None:

@@ -43,9 +43,10 @@ def emit(app: str, type_name: str, file: Path | None, time_field: str, timeout_s
         data = sys.stdin.buffer if file is None or str(file) == "-" else file.open("rb")
         with data:
             head = beginning(data)
-            rows = table_of(data, head) if head.startswith(ARROW) else lines_of(data, head)
             try:
+                rows = table_of(data, head) if head.startswith(ARROW) else lines_of(data, head)
                 sent = client.emit(app, type_name, rows, at=time_field, patience_s=timeout_s)
             except UsageError as error:
                 raise UsageError(f"{file or 'standard input'}: {error}") from None
-    tell(f"{sent:,} events of type {type_name} are in {app}")
+    nothing = "" if sent else f": {file or 'standard input'} has none"
+    tell(f"{sent:,} events of type {type_name} are in {app}{nothing}")

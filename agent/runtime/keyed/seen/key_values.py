@@ -40,7 +40,8 @@ def key_columns(types: Mapping[str, EventType], element: Element, texts: Sequenc
         return [pl.Series("constant", [found.constant])]
     if len(texts) != len(found.key):
         fields = ", ".join(found.key)
-        raise KeyMismatchError(f"the key of {element.name} is ({fields}): {len(found.key)} values, not {len(texts)}")
+        one = "1 value" if len(found.key) == 1 else f"{len(found.key)} values"
+        raise KeyMismatchError(f"the key of {element.name} is ({fields}): {one}, not {len(texts)}")
     fields_of = dict(types[found.type].fields) if found.type in types else {}
     return [
         pl.Series(field, [_value(field, fields_of.get(field, "string"), text)], DTYPES[fields_of.get(field, "string")])
