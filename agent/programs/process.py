@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +23,8 @@ from agent.programs.frames import Frames, FrameTooLargeError, framed, terms
 from agent.programs.watchdog import Watchdog, size
 
 READ_BYTES = 1 << 16
+PIPE_BYTES = 1 << 18
+"""Size of the pipes of a program: a call or an answer of elements fits, and neither side waits for the other."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 FRAME_COST = 64
 """Approximate memory of a waiting frame besides its bytes."""
@@ -125,6 +129,7 @@ class ProgramProcess:
             return self._ended(self._breach or "")
         try:
             self._process = process = _spawn(command)
+            _widen(process.stdin, process.stdout)
         except OSError as error:
             return self._ended(f"cannot be started: {error.strerror}")
         log.debug("program started", program=self.name, pid=process.pid)
@@ -199,7 +204,7 @@ class ProgramProcess:
 
     async def _listen(self, stdout: trio.lowlevel.FdStream) -> None:
         frames = Frames(self._limits.frame_bytes)
-        while piece := await stdout.receive_some(READ_BYTES):
+        while piece := await stdout.receive_some(PIPE_BYTES):
             try:
                 found = frames.add(piece)
             except FrameTooLargeError as error:
@@ -243,6 +248,14 @@ def _spawn(command: Sequence[str]) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
         env=environment, cwd="/", start_new_session=True,
     )  # fmt: skip
+
+
+def _widen(*pipes: IO[bytes] | None) -> None:
+    """Enlarges pipes, as far as the system lets this user."""
+    for pipe in pipes:
+        assert pipe is not None
+        with suppress(OSError):
+            fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream:

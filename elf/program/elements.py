@@ -17,7 +17,7 @@ from agent.programs.calls import SEPARATOR
 from agent.programs.element_graph import Element, ElementGraph
 from elf.elements.element import PE
 from elf.elements.event import ElementError, event_options, received_class
-from elf.program.element_columns import raw_texts, unpacked
+from elf.program.element_columns import pieces, raw_texts
 from elf.program.emissions import END, EmittedEvents, emission_bytes
 from elf.program.failures import ElementFailedError, Failures
 from elf.program.prototype import Prototype, StateError
@@ -74,10 +74,11 @@ class RunningElements:
 class _Given:
     """The events of a call, by what their elements are found."""
 
-    def __init__(self, call: calls.ProcessElements, times: list[int], keys_of: Callable[[], Sequence[Any]]) -> None:
-        self.times, self.keys_of = times, keys_of
+    def __init__(self, call: calls.ProcessElements, keys_of: Callable[[], Sequence[Any]]) -> None:
+        self.keys_of = keys_of
+        self.times = memoryview(call.times).cast("q")
         self.nodes = memoryview(call.nodes).cast("H")
-        self.numbers: list[int] = memoryview(call.numbers).cast("I").tolist()
+        self.numbers = memoryview(call.numbers).cast("I")
 
 
 class _RunningElement:
@@ -158,12 +159,10 @@ class _RunningElement:
     # Events.
 
     def _process(self, call: calls.ProcessElements) -> None:
-        times: list[int] = memoryview(call.times).cast("q").tolist()
-        columns = [unpacked(column) for column in call.columns.values()]
-        events = map(self._class_of(call), *columns, times)
-        given = _Given(call, times, cache(partial(self._keys_of, call, columns, len(times))))
-        seqs = memoryview(call.seqs).cast("q").tolist() if self._seeds and call.seqs else None
-        emitted, rows = self._emitted, len(times)
+        given = _Given(call, cache(partial(self._keys_of, call)))
+        seqs = memoryview(call.seqs).cast("q") if self._seeds and call.seqs else None
+        emitted, rows = self._emitted, len(given.times)
+        kind, columns = self._class_of(call), [pieces(one, rows, PIECE_ROWS) for one in call.columns.values()]
         sent = 0
         elements: list[Any] = []
         parts: list[calls.Emission] = []
@@ -172,10 +171,12 @@ class _RunningElement:
         for start in range(0, rows, PIECE_ROWS):
             end = min(start + PIECE_ROWS, rows)
             elements = self._elements_of(given, range(start, end))
-            piece = zip(elements, islice(events, end - start), (seqs or times)[start:end], strict=True)
-            self._run_piece(run, elements, piece)
+            times = given.times[start:end].tolist()
+            events = map(kind, *map(next, columns), times)
+            about = times if seqs is None else seqs[start:end].tolist()
+            self._run_piece(run, elements, zip(elements, events, about, strict=True))
             if len(emitted) > EMITTED_MAX or end == rows:
-                parts += self._packed(range(sent, end), times, None)
+                parts += self._packed(range(sent, end), given.times, None)
                 sent = end
                 parts = self._send(call.ticket, parts, is_last=end == rows)
         if self._alone is None:
@@ -300,16 +301,15 @@ class _RunningElement:
             prototype.changed.update(elements)
         return elements
 
-    def _keys_of(self, call: calls.ProcessElements, columns: list[list[Any]], rows: int) -> Sequence[Any]:
+    def _keys_of(self, call: calls.ProcessElements) -> Sequence[Any]:
         """The key of each event."""
-        names = list(call.columns)
         key_columns = []
         for name in call.key or []:
             column = call.columns[name]
             if column.kind == "j":
                 self._json_keys.add(name)
-            key_columns.append(raw_texts(column) if column.kind == "j" else columns[names.index(name)])
-        return self._prototype.keys(key_columns, rows)
+            key_columns.append(raw_texts(column))
+        return self._prototype.keys(key_columns, len(call.times) // 8)
 
     def _class_of(self, call: calls.ProcessElements) -> type:
         names = (call.event_type, *call.columns)

@@ -66,7 +66,7 @@ class Prototype:
     def find(
         self,
         rows: range,
-        numbers: Sequence[int],
+        numbers: memoryview[int],
         keys_of: Callable[[], Sequence[Any]],
         nodes: Sequence[int],
         times: Sequence[int],
@@ -78,7 +78,7 @@ class Prototype:
         place in a list costs a fraction of a key in a dict; empty where there are none.
         """
         if numbers:
-            found: list[Any] = [*map(self._numbered.__getitem__, numbers[rows.start : rows.stop])]
+            found: list[Any] = [*map(self._numbered.__getitem__, numbers[rows.start : rows.stop].tolist())]
         else:
             found = [*map(self.clones.get, keys_of()[rows.start : rows.stop])]
         if None in found:
