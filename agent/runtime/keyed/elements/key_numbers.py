@@ -9,13 +9,11 @@ import numpy as np
 import polars as pl
 
 from agent.programs.element_graph import Element, EventType
-from agent.runtime.keyed.elements.runtime import DTYPES, NODE
-from agent.runtime.keyed.elements.slots import SlotTable
+from agent.runtime.keyed.elements.runtime import DTYPES
+from agent.runtime.keyed.elements.slots import Rows, SlotTable, Values
 
 NUMBERED_MAX = 1 << 20
-"""Number of keys from which on numbers begin anew."""
-NUMBERED_BYTES_MAX = 64 << 20
-"""Memory of the keys from which on numbers begin anew."""
+"""Number of keys from which on numbers begin anew, with 35 bytes for each."""
 
 
 class KeyNumbers:
@@ -31,7 +29,7 @@ class KeyNumbers:
         self._begin()
 
     def _begin(self) -> None:
-        self._table = SlotTable(self._schema, {}, tracks=False)
+        self._table = _Identities(self._schema, {}, tracks=False)
         self.numbering = secrets.randbits(62)
 
     @property
@@ -43,7 +41,16 @@ class KeyNumbers:
         """The number of each row's key (UInt32), empty where elements have no keys or a constant one. O(rows)."""
         if not self._schema:
             return b""
-        if self.count >= NUMBERED_MAX or self._table.memory_bytes > NUMBERED_BYTES_MAX:
+        if self.count >= NUMBERED_MAX:
             self._begin()
         columns = [rows[name].alias(key) for key, name in zip(self._schema, self._fields[type_], strict=True)]
-        return self._table.find(pl.DataFrame([rows[NODE], *columns])).astype(np.uint32).tobytes()
+        return self._table.find(pl.DataFrame(columns)).astype(np.uint32).tobytes()
+
+
+class _Identities(SlotTable):
+    """Keys and their numbers alone."""
+
+    def _add(self, _: pl.DataFrame, slots: Rows, hashes: Values, checks: Values) -> None:
+        missing = np.flatnonzero(slots < 0)
+        self._make_room(len(missing))
+        self.count += len(self._new_slots(slots, missing, hashes, checks))
