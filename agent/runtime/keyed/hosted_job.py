@@ -127,16 +127,16 @@ class HostedJob:
         return {type_ for reader in self._readers for type_ in reader.types}
 
     def _take_rows(self, type_: str, rows: pl.DataFrame) -> None:
-        """Takes rows that an element has emitted here; those that come again after a host was lost are passed over."""
-        if type_ in self._types():
-            self._take(type_, self._not_taken(type_, rows) if self.graph.types[type_].guaranteed else rows)
+        """Takes rows that an element has emitted here. Those of elements without a key, which have negative channels, may
+        come again after a host was lost, and are passed over."""
+        if type_ in self._types() and rows.height:
+            may_repeat = self.graph.types[type_].guaranteed and rows[SOURCE][0] < 0
+            self._take(type_, self._not_taken(type_, rows) if may_repeat else rows)
 
     def _not_taken(self, type_: str, rows: pl.DataFrame) -> pl.DataFrame:
         channels = rows.group_by(SOURCE).agg(pl.col(SEQ).max(), pl.col(SEQ).min().alias("least"))
-        again = False
         for channel, newest, least in channels.iter_rows():
             known = self._newest.pop((type_, channel), -1)
-            again |= least <= known
             self._newest[type_, channel] = max(newest, known)
             if least <= known:
                 rows = rows.filter((pl.col(SOURCE) != channel) | (pl.col(SEQ) > known))

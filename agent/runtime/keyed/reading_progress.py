@@ -10,6 +10,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import cache
 
 from agent.runtime.durable.records import Place
 from agent.runtime.model.epoch import JobTerm
@@ -88,6 +89,7 @@ class ReadingProgress:
 
     def safe(self, acknowledged: Callable[[int], int]) -> tuple[Place, dict[Hashable, int]] | None:
         """The last place before which everything is safe, and the counts there."""
-        while self._marks and all(acknowledged(one) >= last for one, last in self._marks[0].lasts.items()):
+        asked = cache(acknowledged)
+        while self._marks and all(asked(one) >= last for one, last in self._marks[0].lasts.items()):
             self._safe = self._marks.popleft()
         return None if self._safe is None else (self._safe.place, self._safe.counts)

@@ -62,7 +62,8 @@ class TypeReader:
             self._open(key, now, rows.get(type_, ()))
             columns = pipeline.feeds[key].columns
             for frame in rows.get(type_, ()):
-                frames = event_frames(frame.drop(SOURCE, SEQ, strict=False), columns)
+                fields = pl.DataFrame([one for one in frame.get_columns() if one.name not in (SOURCE, SEQ)])
+                frames = event_frames(fields, columns)
                 self._ingest.insert(key, Parsed(frames, 0, NO_WATERMARK_MS), now, wall_ms)
             self._tell_time(key, now, wall_ms)
 

@@ -48,7 +48,7 @@ class TypeLayout:
         wanted = {name: dtype for name, dtype in self.schema.items() if name != ROUTES}
         if rows.columns == [*wanted] and rows.dtypes == [*wanted.values()]:
             return rows
-        return rows.select(pl.col(name).cast(dtype) for name, dtype in wanted.items())
+        return pl.DataFrame([rows[name].cast(dtype) for name, dtype in wanted.items()])
 
     def numbered(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows in the columns that travel."""
@@ -56,7 +56,7 @@ class TypeLayout:
             rows = rows.with_columns(pl.lit((1 << len(self.routes)) - 1, pl.Int64).alias(ROUTES))
         if rows.columns == self.schema.names() and rows.dtypes == self.schema.dtypes():
             return rows
-        return rows.select(pl.col(name).cast(dtype) for name, dtype in self.schema.items())
+        return pl.DataFrame([rows[name].cast(dtype) for name, dtype in self.schema.items()])
 
     def nodes(self, rows: pl.DataFrame) -> Ints:
         """The node of each row on each route, -1 where it takes none: routes × rows."""

@@ -81,9 +81,11 @@ class Positions:
         raise TooManyChannelsError
 
     def _note(self, route: int, nodes: Ints, channels: Ints, seqs: Ints) -> None:
-        columns = {NODE: nodes.astype(np.int64), SOURCE: channels, SEQ: seqs}
+        routes = np.full(len(seqs), route, np.int64)
         if len(seqs):
-            self._changed.append(pl.DataFrame(columns).select(pl.lit(route, pl.Int64).alias(ROUTE), *columns))
+            self._changed.append(
+                pl.DataFrame({ROUTE: routes, NODE: nodes.astype(np.int64), SOURCE: channels, SEQ: seqs})
+            )
             if len(self._changed) >= 64:
                 self._changed = [compact_positions(self._changed)]
 
