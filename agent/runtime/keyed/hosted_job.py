@@ -127,8 +127,8 @@ class HostedJob:
         return {type_ for reader in self._readers for type_ in reader.types}
 
     def _take_rows(self, type_: str, rows: pl.DataFrame) -> None:
-        """Takes rows that an element has emitted here. Those of elements without a key, which have negative channels, may
-        come again after a host was lost, and are passed over."""
+        """Takes rows that an element has emitted here. Those of elements without a key, of negative channels, may come
+        again after a host was lost, and are passed over."""
         if type_ in self._types() and rows.height:
             may_repeat = self.graph.types[type_].guaranteed and rows[SOURCE][0] < 0
             self._take(type_, self._not_taken(type_, rows) if may_repeat else rows)
