@@ -158,6 +158,7 @@ _FUNCTIONS: dict[str, Signature] = {
     "elf_key_places": (_NUMBER, (_POINTER, _SMALL, _POINTER)),
     "elf_key_identities": (_NUMBER, (_POINTER,) * 4),
     "elf_slots_add": (_NUMBER, (_POINTER, ctypes.c_uint64, *(_POINTER,) * 4, _NUMBER, _POINTER, _NUMBER, _POINTER)),
+    "elf_fresh": (_NUMBER, (*(_POINTER,) * 3, _NUMBER, _NUMBER, *(_POINTER,) * 3)),
     "elf_number": (None, (_POINTER, _NUMBER, _NUMBER, _POINTER, _SMALL, _POINTER, _POINTER)),
     "elf_slots_find": (None, (_POINTER, ctypes.c_uint64, *(_POINTER,) * 4, _NUMBER, _POINTER)),
     "elf_fold_counts": (None, (_POINTER,)),
@@ -173,7 +174,7 @@ _BRIEF = frozenset(
         "elf_tail_copy", "elf_tail_clear",
     }
 )  # fmt: skip
-INTERFACE = Interface(4, Root, "elf_tree_abi", _FUNCTIONS, _BRIEF)
+INTERFACE = Interface(5, Root, "elf_tree_abi", _FUNCTIONS, _BRIEF)
 
 
 @cache

@@ -64,6 +64,20 @@ EXPORTED i64 elf_slots_add(i32 *index, u64 mask, u64 *known, u64 *other, const u
     return added;
 }
 
+/* The places of rows whose number is higher than the last of their channel's line and node, which it becomes. */
+EXPORTED i64 elf_fresh(const i32 *lines, const i16 *nodes, const i64 *numbers, i64 count, i64 width, i64 *last,
+                       u8 *changed, i64 *places) {
+    i64 found = 0;
+    for (i64 i = 0; i < count; i++) {
+        i64 at = lines[i] * width + nodes[i];
+        if (numbers[i] <= last[at]) continue;
+        last[at] = numbers[i];
+        changed[at] = 1;
+        places[found++] = i;
+    }
+    return found;
+}
+
 /* Numbers events in the channels of their nodes, from `next` on, by a step of 2**`shift`. A channel is the node's number
  * above that of `channel`. */
 EXPORTED void elf_number(const u16 *nodes, i64 count, i64 channel, i64 *next, i32 shift, i64 *channels, i64 *numbers) {

@@ -6,7 +6,7 @@
 #include "hashes.h"
 
 #define EXPORTED __attribute__((visibility("default")))
-#define ABI 4
+#define ABI 5
 #define CHUNK_ROWS 256
 #define PROBES_MAX 256
 #define INLINE_KEY 16
@@ -15,6 +15,7 @@
 #define AHEAD 8 /* rows to fetch ahead */
 #define FAR_AHEAD 32 /* the same of slots, of which at least half are empty */
 
+typedef int16_t i16;
 typedef int32_t i32;
 typedef int64_t i64;
 typedef __int128 i128;

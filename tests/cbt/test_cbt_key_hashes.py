@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -35,3 +36,7 @@ def test_hashes_are_the_same_in_the_kernel_and_in_python(data: Any, seed: int) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hashing, "load", lambda: Loaded(None, "off"))
         assert found.to_list() == cbt.key_hash(columns, seed).to_list()
+    keys = pl.DataFrame([column.alias(str(number)) for number, column in enumerate(columns)])
+    assert cbt.key_places(keys, seed, 10).tolist() == [hash_ >> 54 for hash_ in found.to_list()]
+    identities = zip(*cbt.key_identities(keys, np.array([seed, 1], np.uint64)), strict=True)
+    assert len({*identities}) == len(set(keys.rows()))

@@ -180,9 +180,9 @@ class Host:
 
     def _without_sealed(self, slot: ElementSlot, type_: TypeLayout, rows: pl.DataFrame) -> pl.DataFrame:
         """Puts aside events of nodes whose new host emits them, too, and the more if it comes to nothing."""
-        sealed = slot.sealed[rows[SOURCE].to_numpy() % NODES]
-        if not sealed.any():
+        if not slot.sealed.any():
             return rows
+        sealed = slot.sealed[rows[SOURCE].to_numpy() % NODES]
         self._aside.append((slot.place, type_, where(rows, sealed)))
         return where(rows, ~sealed)
 

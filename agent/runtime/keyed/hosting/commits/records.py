@@ -64,7 +64,7 @@ class RecordError(Exception):
 def nodes_in(table: Table) -> Ints:
     """The node of each row: what was emitted has it in its channel."""
     if table.kind == "emitted":
-        return table.rows[SOURCE].to_numpy() % NODES
+        return table.rows[SOURCE].to_numpy() & (NODES - 1)
     return table.rows[NODE].to_numpy().astype(np.int64)
 
 
@@ -115,7 +115,7 @@ def _part(table: Table) -> Part:
             rows = rows.with_columns(pl.col(name).bin.encode("hex"))
         elif _AS[dtype] != dtype:
             rows = rows.with_columns(pl.col(name).cast(_AS[dtype]))
-    return table.kind, table.element, table.name, columns, cbt.encode_frame(rows)
+    return table.kind, table.element, table.name, columns, cbt.encode_frame(rows, cbt.FAST)
 
 
 def _table(part: Part, known: Bools, elements: int) -> Table:

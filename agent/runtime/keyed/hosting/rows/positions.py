@@ -8,6 +8,7 @@ import polars as pl
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.logical_nodes import NODES
+from cbt.native.library import load
 
 CHANNELS_MAX = 1 << 14
 """Channels from which one route takes rows; rows of others are refused."""
@@ -20,10 +21,11 @@ class TooManyChannelsError(Exception):
 
 
 class _Route:
-    """A table of channels × nodes."""
+    """A table of channels × nodes, and which of its places have changed."""
 
     def __init__(self, elements: int) -> None:
         self.table: Ints = np.full((16, NODES), -1, np.int64)
+        self.changed: Bools = np.zeros((16, NODES), bool)
         self.channels: list[int] = []
         self._of_element: Ints = np.full(elements * NODES, -1, np.int32)
         self._others: dict[int, int] = {}
@@ -56,8 +58,33 @@ class _Route:
             raise TooManyChannelsError
         if line == len(self.table):
             self.table = np.concatenate([self.table, np.full_like(self.table, -1)])
+            self.changed = np.concatenate([self.changed, np.zeros_like(self.changed)])
         self.channels.append(channel)
         return line
+
+    def take(self, lines: Ints, nodes: Ints, seqs: Ints) -> Ints:
+        """The places of rows whose numbers are new, which become the last ones. O(rows)."""
+        if (library := load().library) is not None:
+            nodes, seqs = np.ascontiguousarray(nodes, np.int16), np.ascontiguousarray(seqs)
+            places = np.empty(len(nodes), np.int64)
+            arrays = self.table.ctypes.data, self.changed.ctypes.data, places.ctypes.data
+            rows = lines.ctypes.data, nodes.ctypes.data, seqs.ctypes.data
+            return places[: library.elf_fresh(*rows, len(nodes), NODES, *arrays)]
+        places = np.flatnonzero((seqs > self.table[lines, nodes]) & _ascends(lines, nodes, seqs))
+        np.maximum.at(self.table, (lines[places], nodes[places]), seqs[places])
+        self.changed[lines[places], nodes[places]] = True
+        return places
+
+    def frame(self, route: int, chosen: Bools) -> pl.DataFrame:
+        """The numbers at some places."""
+        lines, nodes = np.nonzero(chosen[: len(self.channels)])
+        columns = {
+            ROUTE: np.full(len(lines), route),
+            NODE: nodes,
+            SOURCE: np.array(self.channels, np.int64)[lines],
+            SEQ: self.table[lines, nodes],
+        }
+        return pl.DataFrame(columns, schema=SCHEMA)
 
 
 class Positions:
@@ -66,44 +93,27 @@ class Positions:
     def __init__(self, routes: int, elements: int) -> None:
         self._elements = elements
         self._routes = [_Route(elements) for _ in range(routes)]
-        self._changed: list[pl.DataFrame] = []
 
     def fresh(self, route: int, nodes: Ints, channels: Ints, seqs: Ints) -> Ints:
         """The places of the rows that are new to their nodes; they are known from now on. O(rows)."""
-        if ((channels < 0) | (channels < self._elements * NODES)).all() and (nodes >= 0).all():
-            found = self._routes[route]
-            lines = found.lines(channels)
-            is_new = (seqs > found.table[lines, nodes]) & _ascends(lines, nodes, seqs)
-            places = np.flatnonzero(is_new)
-            np.maximum.at(found.table, (lines[places], nodes[places]), seqs[places])
-            self._note(route, nodes[places], channels[places], seqs[places])
-            return places
-        raise TooManyChannelsError
-
-    def _note(self, route: int, nodes: Ints, channels: Ints, seqs: Ints) -> None:
-        routes = np.full(len(seqs), route, np.int64)
-        if len(seqs):
-            self._changed.append(
-                pl.DataFrame({ROUTE: routes, NODE: nodes.astype(np.int64), SOURCE: channels, SEQ: seqs})
-            )
-            if len(self._changed) >= 64:
-                self._changed = [compact_positions(self._changed)]
+        if not ((channels < self._elements * NODES).all() and (nodes >= 0).all()):
+            raise TooManyChannelsError
+        found = self._routes[route]
+        return found.take(found.lines(channels), nodes, seqs)
 
     def take_changes(self) -> pl.DataFrame:
         """The positions that have changed since the last call."""
-        changed, self._changed = self._changed, []
-        return compact_positions(changed)
+        frames = [route.frame(number, route.changed) for number, route in enumerate(self._routes)]
+        for route in self._routes:
+            route.changed[:] = False
+        return pl.concat([SCHEMA.to_frame(), *frames])
 
     def of(self, nodes: Ints) -> pl.DataFrame:
         """All positions of some nodes."""
-        frames = []
-        for number, route in enumerate(self._routes):
-            lines, places = np.nonzero(route.table[: len(route.channels)][:, nodes] >= 0)
-            channels = np.array(route.channels, np.int64)[lines]
-            seqs = route.table[lines, nodes[places]]
-            columns = {NODE: nodes[places].astype(np.int64), SOURCE: channels, SEQ: seqs}
-            frames.append(pl.DataFrame(columns).select(pl.lit(number, pl.Int64).alias(ROUTE), *columns))
-        return pl.concat(frames) if frames else SCHEMA.to_frame()
+        own = np.zeros(NODES, bool)
+        own[nodes] = True
+        frames = [route.frame(number, (route.table >= 0) & own) for number, route in enumerate(self._routes)]
+        return pl.concat([SCHEMA.to_frame(), *frames])
 
     def put(self, frame: pl.DataFrame) -> None:
         """Takes positions of nodes that come here."""
@@ -117,9 +127,7 @@ class Positions:
         """Forgets nodes."""
         for route in self._routes:
             route.table[:, nodes] = -1
-        if self._changed and len(nodes):
-            kept = pl.Series(nodes, dtype=pl.Int64).implode()
-            self._changed = [frame.filter(~pl.col(NODE).is_in(kept)) for frame in self._changed]
+            route.changed[:, nodes] = False
 
 
 def compact_positions(frames: list[pl.DataFrame]) -> pl.DataFrame:
