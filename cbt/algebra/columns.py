@@ -90,7 +90,7 @@ def changed(columns: Iterable[str]) -> pl.Expr:
 
 def check_physical(frame: pl.DataFrame, columns: Iterable[tuple[str, str]]) -> None:
     """Raises ValueError unless the frame has each (name, type) column in a physical form of that type."""
-    schema = frame.schema  # made anew at each look, in O(columns)
+    schema = dict(zip(frame.columns, frame.dtypes, strict=True))
     for name, type_ in columns:
         if name not in schema:
             raise ValueError(f"the frame lacks column {name!r}")
@@ -100,7 +100,8 @@ def check_physical(frame: pl.DataFrame, columns: Iterable[tuple[str, str]]) -> N
 
 def check_whole(frame: pl.DataFrame, name: str) -> None:
     """Raises ValueError unless the frame has the column, of Int64 without NULL."""
-    if frame.schema.get(name) != pl.Int64 or frame[name].null_count():
+    column = frame.get_column(name) if name in frame.columns else None
+    if column is None or column.dtype != pl.Int64 or column.null_count():
         raise ValueError(f"the frame needs an Int64 column {name!r} without NULL")
 
 

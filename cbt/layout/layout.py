@@ -1,6 +1,7 @@
 """The columns of PAO frames for one set of keys and aggregates, and the algebra over whole frames."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -97,6 +98,10 @@ class Layout:
         check_physical(frame, self._inputs)
 
     def empty(self) -> pl.DataFrame:
+        return self._empty
+
+    @cached_property
+    def _empty(self) -> pl.DataFrame:
         return pl.DataFrame(schema=self.schema)
 
     def lift(self, frame: pl.DataFrame) -> pl.DataFrame:

@@ -65,7 +65,8 @@ class Half:
 
     def takes(self, frame: pl.DataFrame) -> bool:
         """Whether the table takes the rows of such a frame, but for rare values."""
-        return self.table is not None and self.table.additions(frame.schema) is not None
+        schema = dict(zip(frame.columns, frame.dtypes, strict=True))
+        return self.table is not None and self.table.additions(schema) is not None
 
     def add(self, batches: Iterable[RowBatch]) -> None:
         """Adds the half's part of batches."""

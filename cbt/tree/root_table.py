@@ -7,7 +7,7 @@ there (a key longer than its memory, many keys made to share a place), takes the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ctypes import CDLL, byref
 from dataclasses import replace
 from typing import Any
@@ -107,12 +107,12 @@ class RootTable:
         """Takes the half's rows of a frame. Yields batches that made room, and at the end the rows from the first on
         that it cannot take, if there is one.
         """
-        schema = frame.schema
+        schema = dict(zip(frame.columns, frame.dtypes, strict=True))
         additions = self.additions(schema)
         if additions is None:
             yield frame
             return
-        with arrays_of(pl.DataFrame([frame.get_column(name) for name in self._layout.input_columns])) as arrays:
+        with arrays_of(frame[list(self._layout.input_columns)]) as arrays:
             scratch = np.empty(_SCRATCH_BYTES, np.uint8)
             block = self._block(schema, arrays, additions, scratch)
             if block is None:
@@ -133,7 +133,7 @@ class RootTable:
         if self._root.used >= self._entries_limit:
             yield self.drain()
 
-    def additions(self, schema: pl.Schema) -> list[tuple[str | None, Addition]] | None:
+    def additions(self, schema: Mapping[str, pl.DataType]) -> list[tuple[str | None, Addition]] | None:
         """The additions of each row of frames, and the columns they come from; None if it takes no such frame."""
         layout = self._layout
         if any(schema[key.name] not in FORMATS or schema[key.name] == pl.Float64 for key in layout.keys):
@@ -150,7 +150,7 @@ class RootTable:
 
     def _block(
         self,
-        schema: pl.Schema,
+        schema: Mapping[str, pl.DataType],
         arrays: Columns,
         additions: list[tuple[str | None, Addition]],
         scratch: npt.NDArray[np.uint8],
@@ -331,7 +331,7 @@ class RootTable:
         return {column.parts[0]: ranks, column.parts[1]: words[0].astype(np.bool_)}
 
 
-def _column(schema: pl.Schema, arrays: Columns, name: str, stored: int) -> Column:
+def _column(schema: Mapping[str, pl.DataType], arrays: Columns, name: str, stored: int) -> Column:
     return Column(arrays.columns[name], FORMATS[schema[name]], stored)
 
 

@@ -151,7 +151,8 @@ class EventStage:
         """The dtypes and ranges of the columns. Computing their extremes costs a fraction of the 128-bit arithmetic, or
         the test of each result, that it saves, and changes no result.
         """
-        dtypes = {needed.name: frame.schema[needed.name] for needed in self._plan.event_columns}
+        schema = dict(zip(frame.columns, frame.dtypes, strict=True))
+        dtypes = {needed.name: schema[needed.name] for needed in self._plan.event_columns}
         looked_at = [name for name in dtypes if name in self._calculated and dtypes[name] in _MOST]
         ranges = {}
         if looked_at:
@@ -239,7 +240,12 @@ def _plain_columns(expressions: Sequence[pl.Expr], known: Collection[str]) -> di
 
 def _picked(frame: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
     """Columns of a frame by their new names, as they are: a hundredth of the price of a query."""
-    return pl.DataFrame({name: frame[own] for name, own in columns.items()})
+    owns = [*columns.values()]
+    if len(set(owns)) < len(owns):
+        return pl.DataFrame({name: frame[own] for name, own in columns.items()})
+    picked = frame[owns]
+    picked.columns = [*columns]
+    return picked
 
 
 def _within(value: Value, within: tuple[float, float] | None) -> Value:

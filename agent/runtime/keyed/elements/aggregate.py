@@ -27,7 +27,7 @@ STATES, ENDS = "states", "ends"
 """The tables: states by pane and key, and up to where the windows of each logical node have been emitted."""
 COMPLETE, PANE = "@complete", "@pane"
 _NEVER, _ALWAYS = -(2**62), 2**62
-_PENDING_ROWS = 1 << 17
+_PENDING_ROWS = 1 << 19
 _INSERTED_ROWS = 1 << 15
 _DROPPED_MAX = 128
 """Logical nodes whose groups are left in the tree after they were dropped: it is written anew for many at once."""
@@ -143,10 +143,10 @@ class WindowedAggregate:
         self.late = self.dropped = self.evicted = 0
 
     def process(self, type_: str, rows: pl.DataFrame, done: Callable[[list[Emitted]], None]) -> None:  # noqa: ARG002
-        panes = cbt.pane_of(rows[EVENT_TIME], self._windows.pane_ms)
+        panes = rows[EVENT_TIME].to_numpy() // self._windows.pane_ms * self._windows.pane_ms
         nodes = rows[NODE].to_numpy()
-        late = self._windows.ends(panes.to_numpy()) <= self._complete[nodes]
-        events = rows.hstack([panes.alias("pane")])
+        late = self._windows.ends(panes) <= self._complete[nodes]
+        events = rows.hstack([pl.Series("pane", panes)])
         if late.any():
             self.late += int(late.sum())
             events = events.filter(pl.Series(~late))
@@ -386,9 +386,9 @@ class GroupStore:
 
     def add_panes(self, panes: pl.Series) -> int:
         """Notes panes that have groups; returns the oldest."""
-        found = panes.unique().to_list()
-        self.panes.update(found)
-        return min(found, default=_ALWAYS)
+        found = np.unique(panes.to_numpy())
+        self.panes.update(found.tolist())
+        return int(found[0]) if len(found) else _ALWAYS
 
     def insert(self, selected: pl.DataFrame) -> None:
         """Takes selected events, whether the disk takes its part or not; a few batches go to the tree together."""

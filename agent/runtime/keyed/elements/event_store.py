@@ -105,7 +105,7 @@ class EventStore:
         self._chunks, self._runs, self._rows, self.live = [], [], 0, 0
 
     def append(self, rows: pl.DataFrame, keys: Keys, ids: Values | None = None) -> Rows:
-        """Takes events; returns their places."""
+        """Takes events, in the columns of the schema; returns their places."""
         if not rows.height:
             return np.empty(0, np.intp)
         start, end = self._rows, self._rows + rows.height
@@ -120,7 +120,7 @@ class EventStore:
             self._arrays[name][start:end] = values
         self._arrays["is live"][start:end], self._arrays["is matched"][start:end] = True, False
         self._rows, self.live = end, self.live + rows.height
-        self._chunks.append(own(rows.select(self._schema.names())))
+        self._chunks.append(own(rows))
         places = np.arange(start, end)
         self._index(places[keys.whole])
         return places

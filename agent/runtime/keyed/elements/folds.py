@@ -263,13 +263,15 @@ def valid_of(argument: pl.Series | None) -> npt.NDArray[np.bool_] | None:
 def integers(argument: pl.Series | None) -> Values:
     """Integers, times or truths, 0 where there is none."""
     assert argument is not None
-    return np.ascontiguousarray(argument.fill_null(strategy="zero").cast(pl.Int64).to_numpy())
+    whole = argument.fill_null(strategy="zero") if argument.null_count() else argument
+    return np.ascontiguousarray((whole if whole.dtype == pl.Int64 else whole.cast(pl.Int64)).to_numpy())
 
 
 def doubles(argument: pl.Series | None) -> Values:
     """Numbers, 0 where there is none."""
     assert argument is not None
-    return np.ascontiguousarray(argument.cast(pl.Float64).fill_null(0.0).to_numpy())
+    numbers = argument if argument.dtype == pl.Float64 else argument.cast(pl.Float64)
+    return np.ascontiguousarray((numbers.fill_null(0.0) if numbers.null_count() else numbers).to_numpy())
 
 
 def nullable(column: pl.Series, valid: npt.NDArray[np.bool_]) -> pl.Series:

@@ -7,6 +7,7 @@ does not matter how events are cut into batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -60,6 +61,7 @@ class JoinRuntime:
         self._stores = {side: EventStore(self._schemas[side], self._names[side]) for side in (LEFT, RIGHT)}
         self._tracks, self._ordered = tracks, ordered
         self._new: dict[str, list[pl.DataFrame]] = {LEFT: [], RIGHT: [], MATCHED: []}
+        self._matches: list[tuple[Values, ...]] = []
         self._expired: dict[str, set[int]] = {LEFT: set(), RIGHT: set()}
         self._before = _NEVER
         """Left events before this time are gone, and late if they come."""
@@ -101,6 +103,7 @@ class JoinRuntime:
         if not self._tracks:
             done({})
             return
+        self._tell_matches()
         tables = {}
         for table, new in self._new.items():
             side = RIGHT if table == RIGHT else LEFT
@@ -140,6 +143,7 @@ class JoinRuntime:
         self._is_behind = True
 
     def drop(self, nodes: Collection[int]) -> None:
+        self._tell_matches()
         dropped = list(nodes)
         for store in self._stores.values():
             store.keep(np.isin(store.array("node"), dropped, invert=True))
@@ -182,8 +186,9 @@ class JoinRuntime:
         left = self._stores[LEFT]
         if side == LEFT:
             matched = self._stores[RIGHT].has_any(keys, earliest, latest)
-            self._append(LEFT, rows.filter(pl.Series(~matched)), keys.at(np.flatnonzero(~matched)))
-            return self._flagged(rows.filter(pl.Series(matched)), 1)
+            alone, met = np.flatnonzero(~matched), np.flatnonzero(matched)
+            self._append(LEFT, rows[alone.astype(np.uint32)], keys.at(alone))
+            return self._flagged(rows[met.astype(np.uint32)], 1)
         self._append(RIGHT, rows, keys)
         places = left.reached(keys, earliest, latest)
         if not len(places):
@@ -209,14 +214,15 @@ class JoinRuntime:
         return self._paired(ours, theirs) if side == LEFT else self._paired(theirs, ours)
 
     def _append(self, side: str, rows: pl.DataFrame, keys: Keys) -> Rows:
-        places = self._stores[side].append(rows, keys)
+        events = rows[self._schemas[side].names()]
+        places = self._stores[side].append(events, keys)
         if self._tracks and rows.height:
-            self._new[side].append(self._table(side, places))
+            self._new[side].append(self._numbered(side, events, places))
         return places
 
     def _mark(self, places: Rows) -> None:
         if self._tracks and len(places):
-            self._new[MATCHED].append(self._marks(places))
+            self._matches.append(self._match_of(places))
 
     def _expire(self, side: str) -> pl.DataFrame:
         """Removes the events that nothing can match any more; returns what is emitted for them."""
@@ -254,34 +260,44 @@ class JoinRuntime:
 
     def _flagged(self, rows: pl.DataFrame, flag: int | pl.Series) -> pl.DataFrame:
         (name, _), own = self._fields[-1], [field for field, _ in self._left.fields]
-        flags = flag if isinstance(flag, pl.Series) else pl.lit(flag, dtype=pl.Int64)
-        return rows.select(EVENT_TIME, NODE, *own, flags.alias(name))
+        flags = flag if isinstance(flag, pl.Series) else pl.Series(np.full(rows.height, flag))
+        return rows[[EVENT_TIME, NODE, *own]].hstack([flags.alias(name)])
 
     def _paired(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
-        ours = left.select(EVENT_TIME, NODE, *(name for name, _ in self._left.fields)).get_columns()
-        theirs = right.select(name for name, _ in self._right.fields).get_columns()
-        names = (name for name, _ in self._fields[len(self._left.fields) :])
-        return pl.DataFrame([*ours, *(column.alias(name) for column, name in zip(theirs, names, strict=True))])
+        theirs = right[[name for name, _ in self._right.fields]]
+        theirs.columns = [name for name, _ in self._fields[len(self._left.fields) :]]
+        return left[[EVENT_TIME, NODE, *(name for name, _ in self._left.fields)]].hstack(theirs)
 
     def _table(self, side: str, places: Rows) -> pl.DataFrame:
+        return self._numbered(side, self._stores[side].rows(places), places)[self._empty(side).columns]
+
+    def _numbered(self, side: str, rows: pl.DataFrame, places: Rows) -> pl.DataFrame:
+        """The events at some places as rows of their side's table."""
         store = self._stores[side]
-        rows = store.rows(places).with_columns(
-            pl.Series(ID, store.array("id")[places]), pl.lit(value=False).alias(GONE)
-        )
-        return rows.select(self._empty(side).columns)
+        gone = pl.Series(GONE, np.zeros(len(places), np.bool_))
+        return rows.hstack([pl.Series(ID, store.array("id")[places]), gone])
 
     def _marks(self, places: Rows) -> pl.DataFrame:
+        return _marks_of([self._match_of(places)])
+
+    def _match_of(self, places: Rows) -> tuple[Values, ...]:
         left = self._stores[LEFT]
-        columns = {
-            NODE: left.array("node")[places],
-            ID: left.array("id")[places],
-            EVENT_TIME: left.array("time")[places],
-        }
-        return pl.DataFrame(columns).with_columns(pl.lit(value=False).alias(GONE))
+        return left.array("node")[places], left.array("id")[places], left.array("time")[places]
+
+    def _tell_matches(self) -> None:
+        """Makes rows of a table of the matches since changes were taken."""
+        if self._matches:
+            self._new[MATCHED].append(_marks_of(self._matches))
+            self._matches = []
 
     def _empty(self, table: str) -> pl.DataFrame:
+        return self._empties[table]
+
+    @cached_property
+    def _empties(self) -> dict[str, pl.DataFrame]:
         heads = {NODE: pl.UInt16(), ID: pl.Int64(), EVENT_TIME: pl.Int64(), GONE: pl.Boolean()}
-        return pl.DataFrame(schema=heads if table == MATCHED else heads | dict(self._schemas[table]))
+        sides = {side: pl.DataFrame(schema=heads | dict(schema)) for side, schema in self._schemas.items()}
+        return sides | {MATCHED: pl.DataFrame(schema=heads)}
 
     def _take_out(self, store: EventStore, gone: pl.DataFrame) -> None:
         """Removes the events that are gone elsewhere: by number, or all of a logical node before a time."""
@@ -294,6 +310,11 @@ class JoinRuntime:
             before[bounds[NODE].to_numpy()] = bounds[EVENT_TIME].to_numpy()
             store.remove(np.flatnonzero(store.array("time") < before[store.array("node")]))
         store.keep(store.array("is live").copy())
+
+
+def _marks_of(matches: list[tuple[Values, ...]]) -> pl.DataFrame:
+    nodes, ids, times = (np.concatenate(column) for column in zip(*matches, strict=True))
+    return pl.DataFrame({NODE: nodes, ID: ids, EVENT_TIME: times, GONE: np.zeros(len(nodes), np.bool_)})
 
 
 def schema_of(of: EventType) -> pl.Schema:

@@ -269,8 +269,8 @@ class SlotTable:
 
 def own(frame: pl.DataFrame) -> pl.DataFrame:
     """Copies strings: gathered ones keep the whole blocks alive from which they come."""
-    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
-    return frame.with_columns(pl.concat_str(name, pl.lit("")) for name in texts)
+    texts = [column.name for column in frame.get_columns() if column.dtype == pl.String]
+    return frame.with_columns(pl.concat_str(name, pl.lit("")) for name in texts) if texts else frame
 
 
 def latest(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

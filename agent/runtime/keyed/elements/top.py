@@ -70,10 +70,11 @@ class TopRuntime:
         if rows.height:
             table, slots = self._table, self._table.find(rows)
             by = rows[self._by]
-            valid = by.is_not_null() & by.is_finite() if by.dtype == pl.Float64 else by.is_not_null()
+            valid = by.is_not_null().to_numpy() if by.null_count() else np.ones(rows.height, np.bool_)
+            values = (by.fill_null(0) if by.null_count() else by).to_numpy()
             nodes = rows[NODE].to_numpy()
-            table[_VALUE][slots] = by.fill_null(0).to_numpy()
-            table[_VALID][slots] = valid.to_numpy()
+            table[_VALUE][slots] = values
+            table[_VALID][slots] = valid & np.isfinite(values)
             table[_DUE][slots] = self._shown[nodes] + 1
             table.touch(slots, rows[EVENT_TIME].to_numpy())
             self._moved[nodes[~self._known[nodes]]] = True

@@ -1,0 +1,68 @@
+"""Elements that answer at once take rows together under load, and at once where little comes."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from agent.programs.element_graph import Element, ElementInput, EventType
+from agent.runtime.keyed.elements import declared
+from agent.runtime.keyed.elements.runtime import Emitted
+from agent.runtime.keyed.hosting.slot import MERGED_ROWS_MAX, REST_S, ElementSlot
+from query import Schema, analyze, parse
+
+HIT = EventType("Hit", [("key", "string")])
+PLAN = analyze(parse("SELECT key, COUNT(*) AS n FROM Hit GROUP BY key"), {"Hit": Schema({"key": "string"}, open=False)})
+COUNT = Element("Counted", "aggregate", [ElementInput("Hit", ["key"])], "Counted", options={"plan": PLAN.to_wire()})
+ROWS = 8192
+
+
+def counting_slot(sizes: list[int]) -> ElementSlot:
+    """A count whose emissions tell how many rows it was given at once."""
+
+    def note(_slot: ElementSlot, emitted: list[Emitted], _type: str) -> None:
+        sizes.extend(one.rows.height for one in emitted)
+
+    return ElementSlot(0, declared.runtime_of(COUNT, {"Hit": HIT}, None), lambda: True, note)
+
+
+def hits(count: int) -> pl.DataFrame:
+    zeros = pl.Series("@time", [0] * count, dtype=pl.Int64)
+    node = zeros.cast(pl.UInt16).alias("@node")
+    return pl.DataFrame([zeros, zeros.alias("@source"), zeros.alias("@seq"), node, zeros.cast(pl.String).alias("key")])
+
+
+def test_many_rows_are_taken_at_once_and_those_that_follow_together() -> None:
+    sizes: list[int] = []
+    slot = counting_slot(sizes)
+    for number in range(20):
+        slot.rows("Hit", hits(ROWS))
+        slot.run(number / 1000)
+    assert sizes == [ROWS, MERGED_ROWS_MAX, MERGED_ROWS_MAX]
+    due = slot.rests_until
+    assert due is not None
+    assert due <= 0.02 + REST_S
+    slot.run(due)
+    assert sum(sizes) == 20 * ROWS
+    assert slot.is_idle
+    assert slot.rests_until is None
+
+
+def test_few_rows_do_not_wait() -> None:
+    sizes: list[int] = []
+    slot = counting_slot(sizes)
+    for number in range(20):
+        slot.rows("Hit", hits(10))
+        slot.run(number / 1000)
+    assert sizes == [10] * 20
+
+
+def test_a_cut_waits_for_nothing() -> None:
+    sizes: list[int] = []
+    slot = counting_slot(sizes)
+    cuts: list[object] = []
+    for _ in range(2):
+        slot.rows("Hit", hits(ROWS))
+        slot.run(0.0)
+    slot.cut(cuts.append)
+    slot.run(0.0)
+    assert (sizes, len(cuts)) == ([ROWS, ROWS], 1)
