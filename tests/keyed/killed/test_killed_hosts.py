@@ -49,6 +49,7 @@ def kill_one_by_one(world: CountedLogs, kills: int) -> None:
             raise AssertionError(f"kill {number + 1}, of {name}: {error}") from error
 
 
+@pytest.mark.slow
 def test_each_line_counts_once_when_hosts_are_killed(tmp_path: Path) -> None:
     with CountedLogs(tmp_path, seed=2).running() as world:
         kill_one_by_one(world, 2)
