@@ -87,6 +87,18 @@ def test_what_did_not_fit_in_logs_is_counted_with_the_windows():
     assert sum(result.malformed for result in fleet.results) == 6
 
 
+def test_events_of_the_far_future_are_malformed_and_close_no_window():
+    fleet = Fleet(3, streams=STREAMS)
+    submitted(fleet, keyed_job(counting(), bounded=False))
+    insert(fleet, 1, words("never", at_ms=fleet.wall_ms + 3_600_000))
+    insert(fleet, 1, words("a", at_ms=fleet.wall_ms))
+    insert(fleet, 2, words("a", "b", at_ms=fleet.wall_ms))
+    let_run(fleet, 4.0)
+    assert totals(fleet) == {"a": 2, "b": 1}
+    assert sum(result.malformed for result in fleet.results) == 1
+    assert sum(result.late for result in fleet.results) == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["a host", "the master"])
 def test_guaranteed_elements_go_on_with_their_state_when_a_host_dies(victim):

@@ -190,24 +190,17 @@ class KeyedSources:
         if feed is None:
             return
         count = sum(frame.height for frame in parsed.frames)
-        latest_ms = None if self._bounded else self._ingest.clock.latest_ms
         progress, file = self._progress[key], None if place is None else place.file
         begin = progress.take(file, count)
         if self._bounded and place is not None:
             begin = place.number - count
         lasts: dict[int, int] = {}
-        coerced = sum(int(frame[COERCED].sum()) for frame in parsed.frames if COERCED in frame.columns)
-        if parsed.malformed or coerced:
-            self._on_faults(parsed.malformed, coerced)
+        read = self._read(parsed, begin)
+        newest = max((last for _, last in read if last is not None), default=None)
         for source in self._of(key):
             channel = source.channel if self._bounded else progress.channel(source.channel, file)
-            first, newest = begin, None
-            for frame in parsed.frames:
-                numbers = pl.int_range(first, first + frame.height, dtype=pl.Int64, eager=True)
-                events, last = believed(frame.with_columns(numbers.alias(_NUMBER)), latest_ms)
-                newest = last if newest is None or (last is not None and last > newest) else newest
+            for events, _ in read:
                 rows = source.rows(feed, self._in_range(events, source.margin_ms), channel) if events.height else None
-                first += frame.height
                 if rows is not None and rows.height:
                     lasts[channel] = rows[SEQ][-1]
                     self._taker.insert(source.type, rows, self._ingest.now)
@@ -217,6 +210,21 @@ class KeyedSources:
                 self._tell_time(source)
         if place is not None and not place.is_inside and not self._bounded:
             progress.note(place, lasts)
+
+    def _read(self, parsed: Parsed, first: int) -> list[tuple[pl.DataFrame, int | None]]:
+        """The events that are believed, with their numbers, and the time of the newest of each frame. Others count as
+        malformed, as lines that are none do."""
+        latest_ms = None if self._bounded else self._ingest.clock.latest_ms
+        read, malformed = [], parsed.malformed
+        for frame in parsed.frames:
+            numbers = pl.int_range(first, first + frame.height, dtype=pl.Int64, eager=True)
+            read.append(believed(frame.with_columns(numbers.alias(_NUMBER)), latest_ms))
+            malformed += frame.height - read[-1][0].height
+            first += frame.height
+        coerced = sum(int(events[COERCED].sum()) for events, _ in read if COERCED in events.columns)
+        if malformed or coerced:
+            self._on_faults(malformed, coerced)
+        return read
 
     def _in_range(self, events: pl.DataFrame, margin_ms: int) -> pl.DataFrame:
         if self._since_ms is not None:
