@@ -22,6 +22,7 @@ from benchmarks.jobs.fleets import program, running_program
 from benchmarks.rivals.keys import read_keys
 from benchmarks.s4.graphs import DECLARED, PROGRAMS
 from elf.client import SyncClient
+from elf.client.errors import QueryRefusedError
 from elf.demo.agents.agents import AgentFleet
 
 from .simulated import truth_of
@@ -60,7 +61,7 @@ def counted(fleet: AgentFleet, app: str, shares: Sequence[pl.Series], before: in
     ):
         began = time.perf_counter()
         sent = [pool.submit(_send, fleet, name, app, rows) for name, rows in frames]
-        while sum(one.emitted for one in client.elements(app).elements) < events:
+        while _emitted(client, app) < events:
             if time.perf_counter() > began + TIMEOUT_S:
                 sys.exit(f"{app}: not all updates are out after {TIMEOUT_S:g} s")
             time.sleep(POLL_S)
@@ -69,6 +70,14 @@ def counted(fleet: AgentFleet, app: str, shares: Sequence[pl.Series], before: in
             one.result()
         _check_states(client, app, shares)
         return took_s
+
+
+def _emitted(client: SyncClient, app: str) -> int:
+    """The updates that are out: none before the first elements have begun."""
+    try:
+        return sum(one.emitted for one in client.elements(app).elements)
+    except QueryRefusedError:
+        return 0
 
 
 def _send(fleet: AgentFleet, name: str, app: str, rows: pl.DataFrame) -> None:
