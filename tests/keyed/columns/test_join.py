@@ -177,6 +177,20 @@ def test_pairs_beyond_the_bound_are_dropped_and_counted(monkeypatch: pytest.Monk
     assert len(host.emitted) == 12
 
 
+def test_a_large_batch_is_taken_in_parts_before_pairs_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join_module, "PAIRS_MAX", 10)
+    monkeypatch.setattr(join_module, "PART_ROWS", 2)
+    whole, parted = Host(join("all"), TYPES), Host(join("all"), TYPES)
+    for host in (whole, parted):
+        host.give([Event("Click", 1, ("a", 1, None))] * 4)
+    serves = [Event("Serve", 1, ("a", 1, number)) for number in range(7)]
+    whole.give(serves)
+    for serve in serves:
+        parted.give([serve])
+    assert whole.runtime.dropped == 0
+    assert whole.emitted == parted.emitted
+
+
 def test_many_events_are_compacted_as_they_leave() -> None:
     host = Host(join(), TYPES)
     for start in range(0, 100_000, 5000):

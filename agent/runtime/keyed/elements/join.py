@@ -22,8 +22,8 @@ from agent.runtime.keyed.logical_nodes import NODES
 LEFT, RIGHT, MATCHED = "left", "right", "matched"
 """The tables: the events of both sides, and the left ones that have been matched."""
 ID = "@id"
-PAIRS_MAX = 1 << 24
-"""Upper bound on the pairs that one batch makes; what is beyond it is dropped, and counted."""
+PAIRS_MAX, PART_ROWS = 1 << 24, 1 << 14
+"""Upper bound on the pairs that so many events of a batch make; what is beyond it is dropped, and counted."""
 _NEVER, _ALWAYS = -(2**62), 2**62
 
 
@@ -203,8 +203,7 @@ class JoinRuntime:
 
     def _pair(self, side: str, rows: pl.DataFrame, keys: Keys, earliest: Values, latest: Values) -> pl.DataFrame:
         own, others = self._append(side, rows, keys), self._stores[RIGHT if side == LEFT else LEFT]
-        row, place, more = others.pairs(keys, earliest, latest, PAIRS_MAX)
-        self.dropped += more
+        row, place = self._pairs(others, keys, earliest, latest)
         if not len(row):
             return pl.DataFrame()
         if self._is_outer:
@@ -212,6 +211,21 @@ class JoinRuntime:
             self._mark(self._stores[LEFT].match(matched))
         ours, theirs = rows[row.astype(np.uint32)], others.rows(place)
         return self._paired(ours, theirs) if side == LEFT else self._paired(theirs, ours)
+
+    def _pairs(self, others: EventStore, keys: Keys, earliest: Values, latest: Values) -> tuple[Rows, Rows]:
+        """The rows and places that go together. A batch with too many of them is taken in parts."""
+        row, place, more = others.pairs(keys, earliest, latest, PAIRS_MAX)
+        if not more or len(earliest) <= PART_ROWS:
+            self.dropped += more
+            return row, place
+        rows, places = [], []
+        for start in range(0, len(earliest), PART_ROWS):
+            part = np.arange(start, min(start + PART_ROWS, len(earliest)))
+            row, place, more = others.pairs(keys.at(part), earliest[part], latest[part], PAIRS_MAX)
+            self.dropped += more
+            rows.append(row + start)
+            places.append(place)
+        return np.concatenate(rows), np.concatenate(places)
 
     def _append(self, side: str, rows: pl.DataFrame, keys: Keys) -> Rows:
         events = rows[self._schemas[side].names()]
