@@ -61,11 +61,12 @@ class ElementReset(Message, frozen=True, tag=True):
 
 class FindHosts(Message, frozen=True, tag=True):
     """Emitter → root, by the key of the first node: answer with the hosts of these nodes. `denied`: for each the epoch
-    whose host has said that it is none, else 0."""
+    whose host has said that it is none, else 0; `known`: the last epoch that the asker knows of."""
 
     asker: Peer
     nodes: Nodes
     denied: Annotated[list[Count], msgspec.Meta(max_length=NODES_MAX)]
+    known: Annotated[list[Count], msgspec.Meta(max_length=NODES_MAX)] = []  # noqa: RUF012
 
 
 class NodeHosts(Message, frozen=True, tag=True):
@@ -79,8 +80,9 @@ class BallotEntry(msgspec.Struct, frozen=True, array_like=True):
     """One logical node in a ballot about its configuration `epoch`. `members`: host first, places among the peers.
 
     The members are the value of the ballot, a configuration of `value_epoch`; `is_anew`: the state is lost, the host
-    begins without; `move_number`: number of the copy that it begins with, 0 for any. In promises `accepted` is the
-    ballot in which they were accepted, and the copy is that of the sender.
+    begins without; `move_number`: number of the copy that it begins with, 0 for any; `incarnations`: the starts of the
+    members that are meant; `is_lost`: there may have been a state. In promises `accepted` is the ballot in which they
+    were accepted, the copy is that of the sender, and `incarnation` its start, as in `unknown`.
     """
 
     node: LogicalNode
@@ -93,13 +95,16 @@ class BallotEntry(msgspec.Struct, frozen=True, array_like=True):
     is_anew: bool = False
     value_epoch: Count = 0
     move_number: Count = 0
+    incarnations: Annotated[list[Count], msgspec.Meta(max_length=8)] = []
+    incarnation: Count = 0
+    is_lost: bool = False
 
 
 class NodeBallots(Message, frozen=True, tag=True):
     """A step of agreement on configurations: proposer → members and back, then to all that they concern.
 
     prepare, promise, accept, accepted: as in Paxos, with one instance for each epoch of each node. chosen: is in force.
-    unknown: the sender knows nothing of the configuration before.
+    unknown: the sender is no member of the configuration before, or was started again since and has forgotten it.
     """
 
     phase: Literal["prepare", "promise", "unknown", "accept", "accepted", "chosen"]

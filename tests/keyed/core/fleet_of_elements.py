@@ -6,163 +6,55 @@ import heapq
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import polars as pl
+from counted_elements import compact, element, graph_of, model, runtime_of, type_
 
-from agent.programs.element_graph import Element, ElementGraph, ElementInput, EventType
-from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, SEQ, SOURCE, Emitted
-from agent.runtime.keyed.graph import CheckedGraph, CheckedSource
+from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
+from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions
+from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+from agent.runtime.messages.elements import ElementLoad
 from agent.runtime.messages.jobs import CODEC
 from overlay import Id, Peer
 from overlay import app_id as app_key
 
+__all__ = ["APP", "Agent", "Fleet", "element", "graph_of", "model", "type_"]
 APP = app_key("elements", b"test")
-FIELDS = [("a", "string"), ("b", "string"), ("v", "integer")]
+FIRST_MS = 1_000_000
+LATER_MS = 2**61
+"""A time after all events, which is not the end."""
+KEEP_S = 0.5
+"""Time between two looks at how far what a source has read is safe."""
 
 
-def type_(name: str, **options) -> EventType:
-    return EventType(name, FIELDS, **options)
+@dataclass(eq=False)
+class Trap:
+    """What is done at one of the messages of a kind."""
 
-
-def element(name: str, *inputs: tuple, emits: Iterable[str] = (), **options) -> Element:
-    """An element that reads (type, key, constant), and emits types."""
-    reads = [ElementInput(one[0], one[1], one[2] if len(one) > 2 else None) for one in inputs]
-    return Element(name, "code", reads, options={"emits": list(emits)}, **options)
-
-
-def graph_of(types: list[EventType], elements: list[Element], sources: Iterable[str]) -> CheckedGraph:
-    found = [CheckedSource(name, None) for name in sources]  # the plans of sources are of no use here
-    return CheckedGraph(ElementGraph([], types, elements), found)
-
-
-class Counting:
-    """Counts the events of each key and adds up their values; emits the key and its count for each event.
-
-    Changes add to what was before, so that one that is lost, or is there twice, is seen.
-    """
-
-    def __init__(self, graph: CheckedGraph, one: Element) -> None:
-        self._keys = {read.type: tuple(read.key or ()) for read in one.inputs}
-        self._constant = one.inputs[0].constant
-        self._emits = graph.emits(one)
-        self._is_keyless = one.inputs[0].key is None
-        self.state: dict[str, tuple[int, int, int]] = {}
-        self._changed: dict[str, tuple[int, int, int]] = {}
-        self.waiting: list[Callable[[], None]] = []
-        self.is_slow = self.stopped = False
-        self.times = 1
-        self.evicted = 0
-        self.advanced: list[int] = []
-        self.order: list[tuple[str, tuple]] = []
-
-    def _later(self, call: Callable[[], None]) -> None:
-        if self.is_slow:
-            self.waiting.append(call)
-        else:
-            call()
-
-    def process(self, type_, rows, done) -> None:
-        self._later(lambda: done(self._process(type_, rows)))
-
-    def _process(self, type_, rows) -> list[Emitted]:
-        out = [self._keyless(row) for row in rows.iter_rows(named=True)] if self._is_keyless else []
-        if self._is_keyless:
-            return [Emitted(name, _frame([row for rows in out for row in rows])) for name in self._emits]
-        made = []
-        for row in rows.iter_rows(named=True):
-            key = "|".join(row[name] for name in self._keys[type_]) or str(self._constant)
-            _, count, total = self.state.get(key, (0, 0, 0))
-            self.state[key] = (row[NODE], count + 1, total + row["v"])
-            _, more, added = self._changed.get(key, (0, 0, 0))
-            self._changed[key] = (row[NODE], more + 1, added + row["v"])
-            self.order.append((key, (row[EVENT_TIME], row["a"], row["b"], row["v"])))
-            out = {EVENT_TIME: row[EVENT_TIME], NODE: row[NODE], "a": key, "b": str(len(key) % 3), "v": count}
-            made.extend([out] * self.times)
-        return [Emitted(name, _frame(made)) for name in self._emits]
-
-    @staticmethod
-    def _keyless(row) -> list[dict]:
-        base = {EVENT_TIME: row[EVENT_TIME], SOURCE: row[SOURCE], SEQ: row[SEQ]}
-        first = base | {"a": row["b"], "b": row["a"], "v": row["v"] + 1}
-        return [first] if row["v"] % 2 else [first, base | {"a": row["a"], "b": "odd", "v": 1}]
-
-    def advance(self, watermark_ms, done) -> None:
-        self._later(lambda: (self.advanced.append(watermark_ms), done([])))
-
-    def take_changes(self, done) -> None:
-        def call() -> None:
-            changed, self._changed = self._changed, {}
-            done(self._table({key: change for key, change in changed.items() if key in self.state}))
-
-        self._later(call)
-
-    def states(self, nodes, done) -> None:
-        self._later(lambda: done(self._table({k: s for k, s in self.state.items() if s[0] in set(nodes)})))
-
-    @staticmethod
-    def _table(states) -> dict[str, pl.DataFrame]:
-        rows = [(key.encode(), *state) for key, state in states.items()]
-        schema = {"key": pl.Binary, NODE: pl.UInt16, "n": pl.Int64, "total": pl.Int64}
-        return {"counts": pl.DataFrame(rows, schema, orient="row")}
-
-    def put(self, tables) -> None:
-        def call() -> None:
-            for key, node, count, total in tables["counts"].iter_rows():
-                _, before, sum_ = self.state.get(key.decode(), (0, 0, 0))
-                self.state[key.decode()] = (node, before + count, sum_ + total)
-
-        self._later(call)
-
-    def drop(self, nodes) -> None:
-        def call() -> None:
-            gone = set(nodes)
-            self.state = {key: state for key, state in self.state.items() if state[0] not in gone}
-            self._changed = {key: change for key, change in self._changed.items() if change[0] not in gone}
-
-        self._later(call)
-
-    def evict(self, bytes_max, watermark_ms) -> int:  # noqa: ARG002
-        before = len(self.state)
-        self.state = dict(list(self.state.items())[: bytes_max // 100])
-        self.evicted += before - len(self.state)
-        return before - len(self.state)
-
-    @property
-    def memory_bytes(self) -> int:
-        return 100 * len(self.state)
-
-    @property
-    def elements(self) -> int:
-        return len(self.state)
-
-
-def compact(name: str, frames: list[pl.DataFrame]) -> pl.DataFrame:  # noqa: ARG001
-    """The sum of each key's changes."""
-    together = pl.concat(frames).group_by("key", NODE).agg(pl.col("n", "total").sum())
-    return together.select("key", NODE, "n", "total")
-
-
-def _frame(rows: list[dict]) -> pl.DataFrame:
-    types = {EVENT_TIME: pl.Int64, SOURCE: pl.Int64, SEQ: pl.Int64, NODE: pl.UInt16, "v": pl.Int64}
-    names = list(rows[0]) if rows else [EVENT_TIME, NODE, "a", "b", "v"]
-    return pl.DataFrame(rows, {name: types.get(name, pl.String) for name in names}, orient="row")
+    kind: type
+    number: int
+    act: Callable[[Agent, Peer], None]
+    arrived: bool
 
 
 class Agent:
     """One agent: its job, and the ring as it sees it."""
 
-    def __init__(self, fleet: Fleet, node_id: int, **options) -> None:
-        self.fleet, self.me = fleet, Peer(node_id, f"10.0.0.1:{1 + len(fleet.agents)}")
+    def __init__(self, fleet: Fleet, me: Peer, incarnation: int = 1, **options) -> None:
+        self.fleet, self.me, self.incarnation, self.options = fleet, me, incarnation, options
         self.unseen: set[Peer] = set()
         self.crashed = self.silent = False
         self.backlog: list[Callable[[], None]] = []
         self.shown: dict[str, dict[tuple[int, int], tuple]] = defaultdict(dict)
-        self.runtimes = {one.name: Counting(fleet.graph, one) for one in fleet.graph.graph.elements}
+        self.runtimes = {one.name: runtime_of(fleet.graph, one) for one in fleet.graph.graph.elements}
         for runtime in self.runtimes.values():
             runtime.is_slow = fleet.slow
-        options = {"compact": dict.fromkeys(self.runtimes, compact), "incarnation": 1, "lost_s": 5.0} | options
+        options = {
+            "compact": dict.fromkeys(self.runtimes, compact), "incarnation": incarnation, "lost_s": 5.0
+        } | options  # fmt: skip
         self.job = KeyedJob(
             APP, fleet.graph, self, self.runtimes, KeyedOptions(**options), self._rows, on_unsure=self.show
         )
@@ -228,47 +120,87 @@ class Fleet:
         self.given: set[tuple[str, int, int]] = set()
         self.shown: dict[str, dict[tuple[int, int], tuple]] = defaultdict(dict)
         self.side: dict[Peer, int] = {}
+        self._joined = 0
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         self._link: dict[tuple[Peer, Peer], float] = {}
         self._cuts: dict[tuple[Peer, Peer], int] = Counter()
+        self._traps: list[Trap] = []
+        self.away: dict[Peer, Agent] = {}
+        """Agents that are down, and come back."""
+        self.has_time = False
+        self.end_ms = 0
+        self.inserted: dict[tuple[Peer, str], list[tuple[str | None, str, int]]] = defaultdict(list)
+        self._kept: dict[tuple[Peer, str], int] = {}
+        self._keep_at = self.now
         for _ in range(agents):
             self.join()
 
     # Agents.
 
     def join(self, **options) -> Agent:
-        agent = Agent(self, self.random.getrandbits(128), **self.options | options)
+        self._joined += 1
+        me = Peer(self.random.getrandbits(128), f"10.0.0.1:{self._joined}")
+        return self._begin(Agent(self, me, **self.options | options))
+
+    def _begin(self, agent: Agent) -> Agent:
         for other in self.agents.values():
-            if self.side.get(other.me, 0):
+            if self.side.get(other.me, 0) != self.side.get(agent.me, 0):
                 agent.unseen.add(other.me)
                 other.unseen.add(agent.me)
+            else:
+                other.unseen.discard(agent.me)
         self.agents[agent.me] = agent
         self.known.add(agent.me)
         self._members()
         for other in list(self.agents.values()):
             self.at(self.random.random() * 0.1, lambda other=other: other.job.neighbours_changed(self.now))
+        self._read_again(agent)
         return agent
 
     def _members(self) -> None:
         peers = list(self.agents)
         for agent in self.agents.values():
-            agent.job.members(peers, peers[0], self.now)
+            agent.job.members([*peers, *self.away], peers[0], self.now)
+
+    def restart(self, agent: Agent, down_s: float) -> None:
+        """An agent ends, and is back after a while with an empty memory, maybe before anybody has missed it."""
+        self.crash(agent)
+        self.away[agent.me] = agent
+
+        def back() -> None:
+            del self.away[agent.me]
+            if agent in self.gone:
+                self.gone.remove(agent)
+            self._begin(Agent(self, agent.me, agent.incarnation + 1, **agent.options))
+
+        self.at(down_s, back)
+
+    def lend(self, agent: Agent) -> None:
+        """An agent seems to be loaded, so that roots lend what it hosts to others."""
+        for other in list(self.agents.values()):
+            if other is not agent and not other.silent:
+                other.job.multicast(ElementLoad(APP, agent.me, 200, 1.0), self.now)
 
     def crash(self, agent: Agent, detected_s: float = 1.0) -> None:
-        """An agent ends; the others notice after a while, and the master takes it off the roster."""
-        self.at(detected_s, lambda: self.known.discard(agent.me))
+        """An agent ends; the others notice after a while, and the master takes it off the roster. What it has sent last
+        may be lost."""
+        self.at(detected_s, lambda: self.known.discard(agent.me) if agent.me not in self.agents else None)
         del self.agents[agent.me]
         agent.crashed = True
         self.gone.append(agent)
         for name, rows in agent.job.pledged:
             agent.show(name, rows)
+        for peer in list(self.agents):
+            self._cuts[agent.me, peer] += self.random.random() < 0.5
+            self._cuts[peer, agent.me] += 1
         for other in list(self.agents.values()):
             self.at(detected_s * (0.5 + self.random.random()), lambda other=other: self._failed(other, agent))
         self.at(2 * detected_s, self._members)
 
     def _failed(self, other: Agent, agent: Agent) -> None:
-        if not other.crashed:
+        is_back = agent.me in self.agents and self.random.random() < 0.5
+        if not other.crashed and not is_back:
             other.job.failed(agent.me, self.now)
 
     def leave(self, agent: Agent) -> None:
@@ -333,6 +265,17 @@ class Fleet:
         self._cuts[one.me, other.me] += 1
         self._cuts[other.me, one.me] += 1
 
+    def on_message(self, kind: type, number: int, act: Callable[[Agent, Peer], None], *, arrived: bool) -> None:
+        """Does something when a message of a kind is sent, or has been taken, for the so manyth time from now on."""
+        self._traps.append(Trap(kind, number, act, arrived))
+
+    def _spring(self, message: object, sender: Agent, to: Peer, *, arrived: bool) -> None:
+        for trap in [one for one in self._traps if type(message) is one.kind and one.arrived == arrived]:
+            trap.number -= 1
+            if trap.number == 0:
+                self._traps.remove(trap)
+                trap.act(sender, to)
+
     # Network and time.
 
     def at(self, delay: float, call: Callable[[], None]) -> None:
@@ -343,7 +286,7 @@ class Fleet:
         link = (sender.me, to)
         at = max(self._link.get(link, 0.0) + 1e-6, self.now + 0.001 + self.random.random() * self.delay_s)
         self._link[link] = at
-        cuts = self._cuts[link]
+        cuts, is_late = self._cuts[link], sender.crashed
 
         def arrive() -> None:
             agent = self.agents.get(to)
@@ -351,7 +294,7 @@ class Fleet:
                 agent.backlog.append(arrive)
                 return
             is_cut = self.side.get(sender.me, 0) != self.side.get(to, 0) or cuts != self._cuts[link]
-            if agent is None or sender.crashed or is_cut:
+            if agent is None or is_late or is_cut:
                 return
             message = CODEC.decode(data)
             if multicast:
@@ -360,8 +303,12 @@ class Fleet:
                 agent.job.routed(message, key, sender.me, self.now)
             else:
                 agent.job.handle(message, sender.me, self.now)
+            if self._traps:
+                self._spring(message, sender, to, arrived=True)
 
         self.at(at - self.now, arrive)
+        if self._traps:
+            self._spring(CODEC.decode(data), sender, to, arrived=False)
 
     def run(self, seconds: float, tick_s: float = 0.02) -> None:
         """Lets time pass."""
@@ -372,8 +319,9 @@ class Fleet:
                 self.now, _, call = heapq.heappop(self._queue)
                 call()
             self.now = upto
+            self._keep_places()
             for agent in list(self.agents.values()):
-                if not agent.silent:
+                if not (agent.silent or agent.crashed):
                     self._answer(agent)
                     agent.job.tick(self.now, round(self.now * 1000))
                 assert agent.job.failure is None, (self.seed, agent.job.failure)
@@ -399,20 +347,28 @@ class Fleet:
     @staticmethod
     def _is_calm(agent: Agent) -> bool:
         job = agent.job
-        return job._emitter.is_empty and job._host.is_idle and job._membership.is_idle and not job._host.is_dirty
+        host = job._host
+        is_busy = host._parked or host.queued or host.is_dirty or any(host.collected.values())
+        is_busy = is_busy or any(slot.lowest < NEVER for slot in host.slots.values())  # time may go on
+        return job._emitter.is_empty and job._membership.is_idle and not is_busy
 
     # Input and output.
 
     def insert(
         self, agent: Agent, name: str, rows: list[tuple[str | None, str, int]], first: int | None = None
     ) -> None:
-        """Rows (a, b, v) of a source at an agent, numbered on."""
+        """Rows (a, b, v) of a source at an agent, numbered on. Of one that is down they wait in its log."""
+        log = self.inserted[agent.me, name]
+        first = len(log) if first is None else first
+        log += rows
+        here = self.agents.get(agent.me)
+        if here is not None:
+            self._insert(here, name, rows, first)
+
+    def _insert(self, agent: Agent, name: str, rows: list[tuple[str | None, str, int]], first: int) -> None:
         channel = agent.job.channel(name)
-        self._serials = getattr(self, "_serials", Counter())
-        first = self._serials[channel] if first is None else first
-        self._serials[channel] += len(rows)
         columns = {
-            EVENT_TIME: [1_000_000 + (first + i) * 10 for i in range(len(rows))],
+            EVENT_TIME: [FIRST_MS + (first + i) * 10 for i in range(len(rows))],
             SOURCE: [channel] * len(rows),
             SEQ: [(first + i) << 20 for i in range(len(rows))],
             "a": [row[0] for row in rows],
@@ -420,6 +376,39 @@ class Fleet:
             "v": [row[2] for row in rows],
         }
         agent.job.insert(name, pl.DataFrame(columns, schema_overrides={"a": pl.String}), self.now)
+        if self.has_time:
+            agent.job.source_time(name, self.end_ms or FIRST_MS + (first + len(rows)) * 10)
+
+    def _keep_places(self) -> None:
+        """Stores, now and then, how far all that sources have read is safe."""
+        if self.now >= self._keep_at:
+            self._keep_at = self.now + KEEP_S
+            for peer, name in self.inserted:
+                if (agent := self.agents.get(peer)) is not None and not agent.silent:
+                    done = (agent.job.acknowledged(agent.job.channel(name)) >> 20) + 1
+                    self._kept[peer, name] = max(done, self._kept.get((peer, name), 0))
+
+    def _read_again(self, agent: Agent) -> None:
+        """The sources of an agent that begins read on from the place that was stored."""
+        for name in [source.type for source in self.graph.sources]:
+            if (log := self.inserted.get((agent.me, name))) is not None:
+                first = self._kept.get((agent.me, name), 0)
+                self._insert(agent, name, log[first:], first)
+            elif self.has_time:
+                agent.job.source_time(name, LATER_MS)
+
+    def tell_times(self) -> None:
+        """Lets sources tell the time of their rows from now on; agents without one do not hold time up."""
+        self.has_time = True
+        for agent in self.agents.values():
+            self._read_again(agent)
+
+    def end_of_input(self, end_ms: int) -> None:
+        """Time passes all rows: their sources say so."""
+        self.end_ms = end_ms
+        for peer, name in self.inserted:
+            if (agent := self.agents.get(peer)) is not None:
+                agent.job.source_time(name, end_ms)
 
     def states(self, name: str) -> dict[str, tuple[int, int]]:
         """Count and total of each key of an element, in all of the fleet."""
@@ -430,22 +419,3 @@ class Fleet:
                     assert key not in found, (self.seed, name, key)
                     found[key] = (count, total)
         return found
-
-
-def model(graph: CheckedGraph, inserted: dict[str, list[tuple[str, str, int]]]):
-    """What the elements come to, one event after the other: states by element, and rows by type."""
-    runtimes = {one.name: Counting(graph, one) for one in graph.graph.elements}
-    rows: dict[str, list[tuple]] = {name: list(inserted.get(name, [])) for name in graph.types}
-    for name in graph.order:
-        if not rows[name]:
-            continue
-        frame = pl.DataFrame(rows[name], {"a": pl.String, "b": pl.String, "v": pl.Int64}, orient="row").with_columns(
-            pl.lit(0, pl.Int64).alias(EVENT_TIME), pl.lit(0, pl.UInt16).alias(NODE),
-            pl.lit(0, pl.Int64).alias(SOURCE), pl.lit(0, pl.Int64).alias(SEQ),
-        )  # fmt: skip
-        for one in graph.graph.elements:
-            if name in [read.type for read in one.inputs]:
-                for emitted, out in runtimes[one.name]._process(name, frame):
-                    rows[emitted].extend(out.select("a", "b", "v").rows())
-    states = {name: {k: s[1:] for k, s in one.state.items()} for name, one in runtimes.items()}
-    return states, rows

@@ -22,9 +22,9 @@ def counting(*, guaranteed: bool):
     )
 
 
-def rows_of(fleet: Fleet, count: int) -> list[tuple[str, str, int]]:
+def rows_of(fleet: Fleet, count: int, words: int = 50) -> list[tuple[str, str, int]]:
     pick = fleet.random
-    return [(f"w{pick.randrange(50)}", f"g{pick.randrange(5)}", pick.randrange(10)) for _ in range(count)]
+    return [(f"w{pick.randrange(words)}", f"g{pick.randrange(5)}", pick.randrange(10)) for _ in range(count)]
 
 
 def check(fleet: Fleet, inserted: dict[str, list[tuple[str, str, int]]]) -> None:

@@ -6,15 +6,23 @@ import random
 
 import polars as pl
 import pytest
-from fleet_of_elements import Agent, Fleet, element, graph_of, model, type_
+from counted_elements import TICKING, ticks_between
+from fleet_of_elements import FIRST_MS, Agent, Fleet, element, graph_of, model, type_
 from seeds import seeds
 from test_flow import check, rows_of
 
 from agent.runtime.keyed.logical_nodes import nodes_of
+from agent.runtime.messages.elements import CommitHeld, CommitRecord, ElementRows, NodeBallots, NodesMoved
+from overlay import Peer
 
-COSTLY = {0, 17, 19, 20, 22}
+COSTLY = {0, 4, 6, 9, 17, 19, 20, 22}
 """Seeds below 30 whose fleets take more than 8 s of a processor."""
 QUICK = [seed for seed in range(30) if seed not in COSTLY]
+END_MS = FIRST_MS + 10_000
+WORDS = 8
+"""Different keys: few, as each is a logical node, and has to be moved."""
+ALONE_S = 3.0
+"""Time after an agent was killed for which no other is, but now and then."""
 KEYS = (["a"], ["b"], ["a", "b"], "constant")
 
 
@@ -32,53 +40,120 @@ def random_graph(pick: random.Random, *, guaranteed: bool):
             inputs = [(one, [], 5) if key == "constant" else (one, key) for one in reads]
             elements.append(element(f"E{layer}{number}", *inputs, emits=emits))
     elements.append(element("Last", (types[-1], ["a"])))
+    elements.append(element(TICKING, ("S", ["a"])))
     return graph_of([type_(name, guaranteed=guaranteed) for name in types], elements, ["S"])
 
 
-def disturb(fleet: Fleet, pick: random.Random, sources: list[Agent]) -> None:
-    """Something happens to an agent."""
-    others = [one for one in fleet.agents.values() if one not in sources and not one.silent]
-    whom = pick.choice(others) if others else None
-    match pick.choice(("crash", "silence", "cut", "join", "leave", "lose", "nothing")):
-        case "crash" if whom is not None and len(others) > 3:
+class Faults:
+    """What happens to agents of a fleet, at random, at once or when a message comes that is part of a commit or a move.
+
+    Those beside sources are started anew at once; of the others some are gone for good.
+    """
+
+    def __init__(self, fleet: Fleet, pick: random.Random, sources: list[Agent]) -> None:
+        self._fleet, self._pick, self._sources = fleet, pick, {agent.me for agent in sources}
+        self._killed_at = 0.0
+
+    def _others(self) -> list[Agent]:
+        return [one for one in self._fleet.agents.values() if one.me not in self._sources and not one.silent]
+
+    def disturb(self) -> None:
+        """Something happens."""
+        fleet, pick, others = self._fleet, self._pick, self._others()
+        awake = [one for one in fleet.agents.values() if not one.silent]
+        match pick.choice(("kill", "trap", "trap", "silence", "cut", "join", "leave", "lend", "lose", "nothing")):
+            case "kill" if awake:
+                self._kill(pick.choice(awake))
+            case "trap":
+                self._trap()
+            case "silence" if awake:
+                fleet.silence(pick.choice(awake), pick.uniform(0.1, 3.0))
+            case "cut" if not fleet.side and awake:
+                fleet.cut([pick.choice(awake)])
+                fleet.at(pick.uniform(0.3, 4.0), fleet.heal)
+            case "join" if len(fleet.agents) < 9:
+                fleet.join()
+            case "leave" if len(others) > 3:
+                fleet.leave(pick.choice(others))
+            case "lend" if awake:
+                fleet.lend(pick.choice(awake))
+            case "lose":
+                fleet.lose_link(*pick.sample(list(fleet.agents.values()), 2))
+
+    def _trap(self) -> None:
+        kind = self._pick.choice((CommitRecord, CommitRecord, CommitHeld, ElementRows, NodesMoved, NodeBallots))
+        is_sender = self._pick.random() < 0.5
+
+        def act(sender: Agent, to: Peer) -> None:
+            whom = self._fleet.agents.get(sender.me if is_sender else to)
+            if whom is not None and not whom.silent:
+                self._fleet.at(0.0, lambda: self._kill(whom))
+
+        self._fleet.on_message(kind, self._pick.randint(1, 8), act, arrived=self._pick.random() < 0.5)
+
+    def _kill(self, whom: Agent) -> None:
+        fleet, pick, others = self._fleet, self._pick, self._others()
+        is_alone = fleet.now > self._killed_at + ALONE_S or pick.random() < 0.15
+        if whom.crashed or whom.silent or not is_alone or len(fleet.agents) < 3:
+            return
+        self._killed_at = fleet.now
+        if whom.me in self._sources or len(others) < 4 or pick.random() < 0.6:
+            fleet.restart(whom, pick.choice((0.02, 0.3, 1.0, 2.5)) * pick.uniform(0.5, 1.5))
+        else:
             fleet.crash(whom)
-        case "silence":
-            fleet.silence(pick.choice([*sources, *others]), pick.uniform(0.1, 3.0))
-        case "cut" if not fleet.side:
-            fleet.cut(pick.sample([*sources, *others], 1))
-            fleet.at(pick.uniform(0.3, 4.0), fleet.heal)
-        case "join" if len(fleet.agents) < 9:
-            fleet.join()
-        case "leave" if whom is not None and len(others) > 3:
-            fleet.leave(whom)
-        case "lose":
-            one, other = pick.sample(list(fleet.agents.values()), 2)
-            fleet.lose_link(one, other)
 
 
-def live(seed: int, *, guaranteed: bool) -> None:
+def live(seed: int, *, guaranteed: bool) -> Fleet:
     pick = random.Random(seed)
     fleet = Fleet(random_graph(pick, guaranteed=guaranteed), pick.randint(4, 6), seed, slow=pick.random() < 0.3)
     sources = list(fleet.agents.values())[:2]
-    inserted: list[tuple[str, str, int]] = []
+    faults = Faults(fleet, pick, sources)
     for _ in range(pick.randint(2, 4)):
         for _ in range(3):
             for agent in sources:
-                rows = rows_of(fleet, pick.randint(1, 30))
-                inserted += rows
-                fleet.insert(agent, "S", rows)
+                fleet.insert(agent, "S", rows_of(fleet, pick.randint(1, 30), WORDS))
+            if not fleet.has_time:
+                fleet.tell_times()
             fleet.run(pick.uniform(0.01, 0.3))
-        disturb(fleet, pick, sources)
+        faults.disturb()
         fleet.run(pick.uniform(0.05, 3.5))
         fleet.remove_left()
-    fleet.run(4)  # until the last one is missed
+    fleet.end_of_input(END_MS)
+    faults.disturb()
+    fleet.run(6)  # until the last one is missed, and back
     fleet.settle(90)
-    check(fleet, {"S": inserted})
+    assert not fleet.away
+    return fleet
+
+
+def lost_nodes(fleet: Fleet) -> set[int]:
+    return {node for agent in [*fleet.agents.values(), *fleet.gone] for node in agent.job.lost_nodes()}
+
+
+def check_ticks(fleet: Fleet) -> None:
+    """Time has passed the elements that do nothing else, once each."""
+    first: dict[str, int] = {}
+    for rows in fleet.inserted.values():
+        for place, (key, _, _) in enumerate(rows):
+            assert key is not None
+            first[key] = min(first.get(key, END_MS), FIRST_MS + place * 10)
+    found = {
+        key: ticks
+        for agent in fleet.agents.values()
+        for key, (node, _, ticks) in agent.runtimes[TICKING].ticks.items()
+        if agent.job._host.owned[node]
+    }
+    assert found == {key: ticks_between(time, END_MS) for key, time in first.items()}, fleet.seed
 
 
 @pytest.mark.parametrize("seed", seeds(*QUICK, slow=sorted({*range(1000)} - {*QUICK})))
 def test_guaranteed_elements_come_to_what_one_machine_would(seed: int) -> None:
-    live(seed, guaranteed=True)
+    fleet = live(seed, guaranteed=True)
+    inserted = {"S": [row for rows in fleet.inserted.values() for row in rows]}
+    lost = lost_nodes(fleet)
+    assert not lost, (seed, "lost", lost)
+    check(fleet, inserted)
+    check_ticks(fleet)
 
 
 @pytest.mark.parametrize("seed", seeds(*range(10), slow=range(10, 300)))
@@ -125,7 +200,7 @@ def test_unguaranteed_elements_differ_only_in_nodes_named_lost(seed: int) -> Non
     fleet.settle(90)
     states, _ = model(graph, {"S": inserted})
     found = fleet.states("Count")
-    lost = {node for agent in [*fleet.agents.values(), *fleet.gone] for node in agent.job.lost_nodes()}
+    lost = lost_nodes(fleet)
     lost_rows = sum(agent.job.statistics()["lost_rows"] for agent in fleet.agents.values())
     differing = {key: count for key, (count, _) in states["Count"].items() if found.get(key, (0,))[0] != count}
     nodes = dict(zip(differing, nodes_of([pl.Series(list(differing), dtype=pl.String)]).to_list(), strict=True))

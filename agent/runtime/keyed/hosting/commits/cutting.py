@@ -20,6 +20,7 @@ from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.rows.positions import ROUTE
 from agent.runtime.keyed.hosting.rows.selection import where
+from agent.runtime.keyed.hosting.slot import BEGINNING
 from agent.runtime.keyed.logical_nodes import NODES
 from overlay import Peer
 
@@ -38,6 +39,7 @@ class _Cut:
     whole: dict[Peer, Bools]
     moves: dict[Peer, Bools]
     left: int = 0
+    watermarks: dict[int, int] = field(default_factory=dict)
     changes: list[Table] = field(default_factory=list)
     full: list[Table] = field(default_factory=list)
     emitted: list[tuple[int, str, pl.DataFrame]] = field(default_factory=list)
@@ -186,8 +188,9 @@ class Cutter:
         self.whole_due, self.moves_due = {}, {}
         self._cut = cut
         cut.changes.append(Table("positions", 0, ROUTE, host.positions.take_changes()))
-        for hold in host.holds.values():
+        for place, hold in host.holds.items():
             cut.changes.extend(hold.take_added())
+            cut.watermarks[place] = hold.released
         wanted = [*cut.whole.values(), *cut.moves.values()]
         whole = np.flatnonzero(np.logical_or.reduce(wanted) & cut.nodes) if wanted else np.zeros(0, np.int64)
         given, all_given = self.pledges.pledge(cut.commit, whole)
@@ -197,6 +200,8 @@ class Cutter:
             for hold in host.holds.values():
                 cut.full.extend(hold.all())
         places = self._layout.keyed if cut.moves else tuple(sorted(self._layout.guaranteed))
+        for place in set(host.slots) - set(places):
+            cut.watermarks.setdefault(place, host.slots[place].applied)
         cut.left = 1 + len(places) + (len(places) if len(whole) else 0)
         for place in places:
             self._ask(cut, place, whole, now)
@@ -206,6 +211,7 @@ class Cutter:
         host, slot = self._host, self._host.slots[place]
 
         def changed(tables: Tables) -> None:
+            cut.watermarks.setdefault(place, slot.applied)
             if place in self._layout.guaranteed:
                 cut.changes.extend(Table("state", place, name, rows) for name, rows in tables.items())
                 cut.emitted.extend((place, name, rows) for name, rows in self._host.collected[place])
@@ -235,7 +241,7 @@ class Cutter:
     def _complete(self, cut: _Cut, now: float) -> None:
         nodes = np.flatnonzero(cut.nodes)
         epochs = np.array([self._epoch_of(node) for node in nodes.tolist()], np.int64)
-        watermarks = [self._watermark(place) for place in range(len(self._layout.elements))]
+        watermarks = [cut.watermarks.get(place, BEGINNING) for place in range(len(self._layout.elements))]
         emitted = [(place, name, rows) for place, name, rows in cut.emitted if rows.height]
         tables = [*cut.changes, *(Table("emitted", place, name, rows) for place, name, rows in emitted)]
         tables = [part for table in joined(tables) if (part := table.of(cut.nodes)).rows.height]
@@ -266,10 +272,6 @@ class Cutter:
                 nodes=nodes, epochs=record.epochs[chosen], whole=nodes, tables=tables, is_move=True, safe_commit=0
             )
             self._moving.append((peer, mask, self._log.send(peer, moved, now), cut.commit))
-
-    def _watermark(self, place: int) -> int:
-        hold = self._host.holds.get(place)
-        return hold.released if hold is not None else self._host.slots[place].applied
 
     def _all_emitted(self, emitted: list[tuple[int, str, pl.DataFrame]]) -> list[Table]:
         """All events emitted here that are not safe yet, or of which something is not, in their order."""

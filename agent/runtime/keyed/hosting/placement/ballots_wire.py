@@ -32,15 +32,28 @@ def _entry(ballot: Ballot, peers: dict[Peer, int]) -> BallotEntry:
     value = ballot.value
     members = [peers.setdefault(peer, len(peers)) for peer in value.members] if value is not None else []
     entry = BallotEntry(ballot.node, ballot.epoch, ballot.number, members, ballot.accepted, *ballot.copy)
+    if ballot.incarnation:
+        entry = msgspec.structs.replace(entry, incarnation=ballot.incarnation)
     if value is None:
         return entry
-    return msgspec.structs.replace(entry, is_anew=value.is_anew, value_epoch=value.epoch, move_number=value.move_number)
+    return msgspec.structs.replace(
+        entry,
+        is_anew=value.is_anew,
+        value_epoch=value.epoch,
+        move_number=value.move_number,
+        incarnations=list(value.incarnations),
+        is_lost=value.is_lost,
+    )
 
 
 def _ballot(entry: BallotEntry, peers: Sequence[Peer]) -> Ballot | None:
     if any(place >= len(peers) for place in entry.members):
         return None
     members = tuple(peers[place] for place in entry.members)
-    value = Configuration(entry.value_epoch, members, entry.is_anew, entry.move_number) if members else None
+    value = Configuration(
+        entry.value_epoch, members, entry.is_anew, entry.move_number, tuple(entry.incarnations), entry.is_lost
+    )
     copy = (entry.copy_epoch, entry.copy_number)
-    return Ballot(entry.node, entry.epoch, entry.ballot, value, entry.accepted, copy)
+    return Ballot(
+        entry.node, entry.epoch, entry.ballot, value if members else None, entry.accepted, copy, entry.incarnation
+    )

@@ -15,12 +15,16 @@ from overlay import Peer
 
 class Configuration(NamedTuple):
     """The agents that have a logical node in an epoch: its host, then standbys. `is_anew`: without the state it had;
-    `move_number`: number of the copy that its host was given by the one before, 0 for none."""
+    `move_number`: number of the copy that its host was given by the one before, 0 for none. `incarnations`: which start
+    of each member is meant; one that was started again has forgotten what it held and agreed to, and is none any more.
+    `is_lost`: there may have been a state."""
 
     epoch: int
     members: tuple[Peer, ...]
     is_anew: bool = False
     move_number: int = 0
+    incarnations: tuple[int, ...] = ()
+    is_lost: bool = False
 
     @property
     def host(self) -> Peer:
@@ -32,10 +36,15 @@ class Configuration(NamedTuple):
         """The agents that hold its commits."""
         return self.members[1:]
 
+    def has(self, peer: Peer, incarnation: int) -> bool:
+        """Whether an agent is a member, and has not been started again since."""
+        return (peer, incarnation) in zip(self.members, self.incarnations, strict=False)
+
 
 class Ballot(NamedTuple):
     """One node in one step of a ballot. `value`: the configuration that it is about, None for none; `accepted`: the
-    ballot in which that was accepted; `copy`: epoch and number of the sender's copy of the state."""
+    ballot in which that was accepted; `copy`: epoch and number of the sender's copy of the state; `incarnation`: its
+    start."""
 
     node: int
     epoch: int
@@ -43,6 +52,7 @@ class Ballot(NamedTuple):
     value: Configuration | None = None
     accepted: int = 0
     copy: tuple[int, int] = (0, 0)
+    incarnation: int = 0
 
 
 class Vote(NamedTuple):
@@ -55,9 +65,13 @@ class Vote(NamedTuple):
 
 
 class Configurations:
-    """All nodes' configurations. `on_change` learns of each new one, with the one before."""
+    """All nodes' configurations, as one start of an agent knows them. `on_change` learns of each new one, with the one
+    before."""
 
-    def __init__(self, on_change: Callable[[int, Configuration | None, Configuration], None]) -> None:
+    def __init__(
+        self, me: Peer, incarnation: int, on_change: Callable[[int, Configuration | None, Configuration], None]
+    ) -> None:
+        self._me, self.incarnation = me, incarnation
         self._known: list[Configuration | None] = [None] * NODES
         self.is_known: Bools = np.zeros(NODES, bool)
         self._votes: dict[int, Vote] = {}
@@ -70,6 +84,14 @@ class Configurations:
         """The epoch of a node, 0 before the first."""
         known = self._known[node]
         return 0 if known is None else known.epoch
+
+    def is_in(self, value: Configuration) -> bool:
+        """Whether this agent is a member, and remembers it."""
+        return value.has(self._me, self.incarnation)
+
+    def is_host_of(self, value: Configuration) -> bool:
+        """Whether this agent is the host, and remembers it."""
+        return value.host == self._me and self.is_in(value)
 
     def has_voted(self, node: int) -> bool:
         """Whether this agent has voted for a configuration that is not known to be in force."""
@@ -88,9 +110,10 @@ class Configurations:
         return vote.epoch if vote is not None and is_other and vote.accepted else 0
 
     def is_host(self, node: int, host: Peer, epoch: int) -> bool:
-        """Whether what a host has committed in an epoch counts: nobody else has been the host since."""
+        """Whether what a host has committed in an epoch counts: it is known to be the host, and nobody else has been
+        since."""
         known = self._known[node]
-        return known is None or known.epoch <= epoch or known.host == host
+        return known is not None and known.epoch >= epoch and known.host == host
 
     def learn(self, node: int, value: Configuration | None) -> bool:
         """Takes a configuration that is in force; False if a newer one is known. Of two in one epoch, which only begins
@@ -111,14 +134,14 @@ class Configurations:
         node, epoch = asked.node, asked.epoch
         if asked.value is not None and asked.value.epoch < epoch:
             self.learn(node, asked.value)
-        if (known := self._known[node]) is not None and known.epoch >= epoch:
+        if (known := self._known[node]) is not None and (known.epoch >= epoch or asked.value is None):
             return "chosen", Ballot(node, known.epoch, 0, known)
-        if self.epoch(node) < epoch - 1:
-            return "unknown", asked._replace(value=None)
+        if not self._may_vote(node, epoch, is_first=asked.value is None):
+            return "unknown", asked._replace(value=None, incarnation=self.incarnation)
         vote = self._vote(node, epoch)
         if asked.number > vote.promised:
             vote = self._votes[node] = vote._replace(promised=asked.number)
-        return "promise", Ballot(node, epoch, vote.promised, vote.value, vote.accepted, copy)
+        return "promise", Ballot(node, epoch, vote.promised, vote.value, vote.accepted, copy, self.incarnation)
 
     def accept(self, asked: Ballot, copy: tuple[int, int], *, may_move: bool) -> tuple[str, Ballot]:
         """A proposer asks for a vote on a configuration. A move counts only where nothing was committed after it:
@@ -126,13 +149,23 @@ class Configurations:
         node, epoch = asked.node, asked.epoch
         if (known := self._known[node]) is not None and known.epoch >= epoch:
             return "chosen", Ballot(node, known.epoch, 0, known)
+        is_first = epoch == 1 or (asked.value is not None and asked.value.is_lost)
+        if not self._may_vote(node, epoch, is_first=is_first):
+            return "unknown", asked._replace(value=None, incarnation=self.incarnation)
         vote = self._vote(node, epoch)
         is_late = not may_move or copy > (epoch - 1, asked.value.move_number if asked.value else 0)
         is_late = is_late and asked.value is not None and asked.value.move_number > 0
         if asked.number < vote.promised or is_late:
-            return "promise", Ballot(node, epoch, vote.promised, vote.value, vote.accepted)
+            answer = Ballot(node, epoch, vote.promised, vote.value, vote.accepted, incarnation=self.incarnation)
+            return "promise", answer
         self._votes[node] = Vote(epoch, asked.number, asked.number, asked.value)
         return "accepted", asked
+
+    def _may_vote(self, node: int, epoch: int, *, is_first: bool) -> bool:
+        """Whether this agent has a say in an epoch: it is a member of the one before, and remembers what it has agreed
+        to. In the first one of which anything is known, all have."""
+        known = self._known[node]
+        return is_first if known is None else known.epoch == epoch - 1 and self.is_in(known)
 
     def _vote(self, node: int, epoch: int) -> Vote:
         vote = self._votes.get(node)

@@ -71,7 +71,7 @@ class NodeMembership:
             place: options.compact[one.name] for place, one in enumerate(layout.elements) if one.name in options.compact
         }
         self._changes: list[tuple[int, Configuration | None, Configuration]] = []
-        self._known = Configurations(lambda *change: self._changes.append(change))
+        self._known = Configurations(self._me, options.incarnation, lambda *change: self._changes.append(change))
         self._places = Places(app_id, ring, options)
         self._has_unguaranteed = len(layout.guaranteed) < len(layout.keyed)
         self._roots = Roots(
@@ -171,8 +171,8 @@ class NodeMembership:
 
     def _correct(self, ballot: Ballot, sender: Peer) -> None:
         """Tells an agent that is behind which configuration is in force."""
-        known = self._known[ballot.node]
-        if known is not None and ballot.value is not None and ballot.value.epoch < known.epoch and sender != self._me:
+        known, epoch = self._known[ballot.node], 0 if ballot.value is None else ballot.value.epoch
+        if known is not None and epoch < known.epoch and sender != self._me:
             self._say("chosen", sender, Ballot(ballot.node, known.epoch, 0, known))
 
     @staticmethod
@@ -180,10 +180,11 @@ class NodeMembership:
         return answer[0], sender, answer[1]
 
     def _copy(self, node: int) -> tuple[int, int]:
-        """The copy of a node here. A host that has taken nothing yet knows no more than anybody: it may have begun
-        anew."""
+        """The copy of a node here; of epoch 0 for none, with the epoch in which it is known to have been where it is
+        not known who has it. A host that has taken nothing yet knows no more than anybody: it may have begun anew."""
         if not self._host.owned[node]:
-            return self._store.version(node)
+            version = self._store.version(node)
+            return version if version[0] or self._known[node] is not None else (0, int(self._emitter.epochs[node]))
         return self._known.epoch(node), HOSTING if self._host.touched[node] else 0
 
     def _say(self, phase: str, peer: Peer, ballot: Ballot) -> None:
@@ -215,23 +216,25 @@ class NodeMembership:
                 self._send(peer, message, now)
 
     def _question(self, asker: Peer, nodes: list[int]) -> FindHosts:
-        return FindHosts(self.app_id, asker, nodes, [int(self._emitter.denied[node]) for node in nodes])
+        denied, known = self._emitter.denied[nodes].tolist(), self._emitter.epochs[nodes].tolist()
+        return FindHosts(self.app_id, asker, nodes, denied, known)
 
     def find(self, message: FindHosts, now: float, key: Id | None = None) -> None:
         """Answers with hosts, now or when they are known. `key`: the message was routed to it, and so to its root."""
         known: list[int] = []
-        for node, denied in zip(message.nodes, message.denied, strict=False):
+        for place, (node, denied) in enumerate(zip(message.nodes, message.denied, strict=False)):
+            heard = message.known[place] if place < len(message.known) else 0
             found = self._known[node]
             if found is not None and found.epoch > denied and self._is_settled(node, found):
                 known.append(node)
             elif self._places.is_root(node) or self._places.key(node) == key:
                 self._questions.setdefault(node, set()).add(message.asker)
                 if found is None:
-                    self._roots.want(node, now)
+                    self._roots.want(node, now, heard)
                 elif found.epoch <= denied or found.host in self._places.dead:
                     self._roots.doubt(node, now)
             else:
-                one = FindHosts(self.app_id, message.asker, [node], [denied])
+                one = FindHosts(self.app_id, message.asker, [node], [denied], [heard])
                 self._ring.route(self._places.key(node), one, now)
         if known:
             self.tell_hosts(message.asker, known, now)
@@ -257,11 +260,20 @@ class NodeMembership:
         if len(waiting) < HELD_BACK_MAX:
             waiting.append(message)
         self._take_records(sender, now)
+        if waiting:
+            self._ask_about(waiting[0], sender, now)
 
     def _take_records(self, sender: Peer, now: float) -> None:
         waiting = self._held_back[sender]
         while waiting and self._take_record(waiting[0], sender, now):
             waiting.popleft()
+
+    def _ask_about(self, message: CommitRecord, sender: Peer, now: float) -> None:
+        """Asks a host for the decisions by which it commits, as far as they are not known here."""
+        for node, epoch in _nodes_of(message):
+            if (known := self._known.epoch(node)) < epoch:
+                self._say("chosen", sender, Ballot(node, known, 0, self._known[node]))
+        self._flush(now)
 
     def _take_record(self, message: CommitRecord, sender: Peer, now: float) -> bool:
         """Holds a record; False if it has to wait until a decision is known."""
@@ -272,6 +284,7 @@ class NodeMembership:
                 return True
             session, upto = message.session, 0
         if message.number != upto:
+            self._correct_host(message, sender, now)
             self._send(sender, CommitHeld(self.app_id, session, upto, message.number > upto), now)
             return True
         try:
@@ -281,15 +294,11 @@ class NodeMembership:
             return True
         accepted = np.zeros(NODES, bool)
         for node, epoch in zip(record.nodes.tolist(), record.epochs.tolist(), strict=True):
-            is_news = self._host.owned[node] and epoch > self._known.epoch(node)  # this agent is not its host any more
-            if is_news or self._known.fence(node, sender) > epoch:
+            if epoch > self._known.epoch(node) or self._known.fence(node, sender) > epoch:
                 return False
             is_old = self._store.version(node)[0] > epoch or self._host.owned[node]
-            if self._known.is_host(node, sender, epoch) and not is_old:
-                accepted[node] = True
-            else:
-                self._say("chosen", sender, Ballot(node, self._known.epoch(node), 0, self._known[node]))
-        self._flush(now)
+            accepted[node] = self._known.is_host(node, sender, epoch) and not is_old
+        self._correct_host(message, sender, now)
         if self._store.lacks(record, accepted):
             self._send(sender, CommitHeld(self.app_id, session, 0, True), now)
             return True
@@ -297,6 +306,14 @@ class NodeMembership:
         self._records[sender] = session, upto + 1
         self._send(sender, CommitHeld(self.app_id, session, upto + 1), now)
         return True
+
+    def _correct_host(self, message: CommitRecord, sender: Peer, now: float) -> None:
+        """Tells an agent that commits nodes of which it is not the host any more, before it learns that its record is
+        held: what it has committed of them does not count."""
+        for node, epoch in _nodes_of(message):
+            if self._known.epoch(node) >= epoch and not self._known.is_host(node, sender, epoch):
+                self._say("chosen", sender, Ballot(node, self._known.epoch(node), 0, self._known[node]))
+        self._flush(now)
 
     def _held(self, sender: Peer, session: int, upto: int, begin: bool, now: float) -> None:
         if begin and self._log.has_forgotten(sender, session, upto):
@@ -368,7 +385,7 @@ class NodeMembership:
         stays: list[int] = []
         for node, value in latest.items():
             self._roots.settled(node)
-            if value.host != self._me:
+            if not self._known.is_host_of(value):
                 if self._host.owned[node]:
                     gone.append(node)
                     moved[node] = node in self._frozen and value.move_number > 0
@@ -401,7 +418,7 @@ class NodeMembership:
         self._store.drop(np.array([node]))
         first = np.array([value.epoch << ANEW_SEQ_BITS]) if value.epoch > 1 else None
         self._host.gain(np.array([node]), first)
-        if value.epoch > 1:
+        if value.is_lost or (self._has_unguaranteed and value.epoch > 1):
             self.lost.add(node)
 
     def _resume(self, nodes: Ints, values: Mapping[int, Configuration]) -> None:
@@ -429,7 +446,7 @@ class NodeMembership:
                 for peer in known.standbys if known is not None else ():
                     masks.setdefault(peer, np.zeros(NODES, bool))[node] = True
         for node, known in self._known.all():
-            if known.host == self._me and self._store.version(node)[0] and not self._host.owned[node]:
+            if self._known.is_host_of(known) and self._store.version(node)[0] and not self._host.owned[node]:
                 for peer in known.standbys:
                     masks.setdefault(peer, np.zeros(NODES, bool))[node] = bool(self._layout.guaranteed)
         for peer, mask in masks.items():
@@ -472,7 +489,7 @@ class NodeMembership:
         if not self._is_leaving:
             return False
         is_alone = not [peer for peer in self._places.roster if peer != self._me and peer not in self._places.dead]
-        is_elsewhere = not any(self._me in known.members for _, known in self._known.all())
+        is_elsewhere = not any(self._known.is_in(known) for _, known in self._known.all())
         return is_alone or (is_elsewhere and not self._cutter.pledges.events)
 
     # Time.
@@ -500,22 +517,25 @@ class NodeMembership:
         self._flush(now)
 
     def _deny(self, now: float) -> None:
-        """Tells roots of nodes that this agent cannot be the host of, as it has no copy of their state, and of those of
-        which it has voted for another configuration that nothing has come of."""
+        """Tells roots of nodes that this agent cannot have, as it has no copy of their state or was started again since
+        it had, and of those of which it has voted for another configuration that nothing has come of."""
         denied: dict[Peer, list[tuple[int, int]]] = {}
         voted, self._voted = self._voted, self._known.voted()
         for node, known in self._known.all():
             is_waiting = (node, known.epoch) in self._voted & voted
-            if is_waiting or (known.host == self._me and not self._host.owned[node]):
+            is_forgotten = self._me in known.members and not self._known.is_in(known)
+            if is_waiting or is_forgotten or (known.host == self._me and not self._host.owned[node]):
                 denied.setdefault(self._places.root(node), []).append((node, known.epoch))
         for root, nodes in denied.items():
             message = FindHosts(self.app_id, self._me, [node for node, _ in nodes], [epoch for _, epoch in nodes])
             self._send(root, message, now)
 
     def _tell_roots(self) -> None:
+        """Tells roots of the nodes here; their other members, too, which may have been started again and forgotten."""
         for node, known in self._known.all():
-            if self._me in known.members and (root := self._places.root(node)) != self._me:
-                self._say("chosen", root, Ballot(node, known.epoch, 0, known))
+            if self._known.is_in(known):
+                for peer in {self._places.root(node), *known.members} - {self._me}:
+                    self._say("chosen", peer, Ballot(node, known.epoch, 0, known))
 
     def next_timer(self) -> float | None:
         """The time of the next thing to be done."""
@@ -547,3 +567,10 @@ class NodeMembership:
     def stuck(self) -> set[int]:
         """Nodes that wait for a majority."""
         return self._roots.stuck
+
+
+def _nodes_of(message: CommitRecord) -> list[tuple[int, int]]:
+    """The nodes of a record, with their epochs."""
+    nodes = np.frombuffer(message.nodes[: len(message.nodes) // 2 * 2], "<u2") % NODES
+    epochs = np.frombuffer(message.epochs[: len(message.epochs) // 8 * 8], "<i8")
+    return list(zip(nodes.tolist(), epochs.tolist(), strict=False))

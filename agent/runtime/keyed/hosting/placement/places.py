@@ -40,6 +40,8 @@ class Places:
         self.dead: set[Peer] = set()
         self.roster: tuple[Peer, ...] = ()
         self.loads: dict[Peer, Load] = {}
+        self.incarnations: dict[Peer, int] = {ring.me: options.incarnation}
+        """The latest start of each agent that is known."""
         self._key = lru_cache(maxsize=CHOICES * NODES)(lambda number: ring_key(app_id, number))
 
     def key(self, node: int, choice: int = 0) -> Id:

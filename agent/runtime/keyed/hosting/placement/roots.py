@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
@@ -13,6 +14,8 @@ from overlay import Peer
 
 HOSTING = 2**62
 """Number of the copy of an agent that is the host."""
+STAMP_BITS = 40
+"""Low bits of the number of a ballot: which start of which agent holds it. Those above are its rounds."""
 RETRY_S, REPEATS_MAX = 0.7, 4
 """Time after which a ballot asks those again who have not answered, longer each time; after so many times, or where
 somebody else is ahead, another round begins. Answers that take long count all the same."""
@@ -44,6 +47,8 @@ class _Attempt:
     votes: set[Peer] = field(default_factory=set)
     value: Configuration | None = None
 
+    heard: int = 0
+    """The epoch in which the node is known to have been, where none of its members is."""
     repeats: int = 0
     repeated_at: float = 0.0
     is_refused: bool = False
@@ -80,6 +85,8 @@ class Roots:
     ) -> None:
         self._me, self._known, self._places, self._options, self._say = me, configurations, places, options, say
         self._majority, self._waits_for_hosts = majority, waits_for_hosts
+        start = f"{me.node_id:032x} {options.incarnation}".encode()
+        self._stamp = int.from_bytes(blake2b(start, digest_size=STAMP_BITS // 8).digest())
         self._attempts: dict[int, _Attempt] = {}
         self._moves: dict[int, tuple[Peer, float]] = {}
         self._review_at = 0.0
@@ -88,11 +95,13 @@ class Roots:
 
     # Decisions.
 
-    def want(self, node: int, now: float) -> None:
+    def want(self, node: int, now: float, heard: int = 0) -> None:
         """Makes sure that a node has a host, once it is known who takes part: agents that know different ones might
-        agree on two."""
+        agree on two. `heard`: the epoch in which somebody knows it to have been."""
         if node not in self._attempts and self._known[node] is None and self._places.roster:
             self._begin(node, None, now)
+        if (attempt := self._attempts.get(node)) is not None:
+            attempt.heard = max(attempt.heard, heard)
 
     def doubt(self, node: int, now: float) -> None:
         """The host of a node is said to be none: agrees on another, if that is so."""
@@ -168,10 +177,10 @@ class Roots:
 
     def _begin(self, node: int, to: tuple[Peer, int] | None, now: float) -> None:
         before = self._known[node]
-        voters = self._places.voters(node) if before is None else before.members
-        asked = frozenset(voters)
-        if before is None:
-            asked |= frozenset(self._places.nearest(node, self._options.standbys + 4))
+        places, standbys = self._places, self._options.standbys
+        voters = places.voters(node) if before is None else before.members
+        others = [*places.nearest(node, standbys + 1 if before else standbys + 4), *(to[:1] if to else ())]
+        asked = frozenset([*voters, *others, *(() if before else places.candidates(node))])
         attempt = self._attempts[node] = _Attempt((before.epoch if before else 0) + 1, before, voters, asked, to, now)
         self._ask(node, attempt, now)
 
@@ -180,8 +189,8 @@ class Roots:
             del self._attempts[node]  # a move that did not go through is looked at anew
             self._moves.pop(node, None)
             return
-        round_ = (attempt.number >> 16) + 1
-        attempt.number, attempt.at = round_ << 16 | self._me.node_id & 0xFFFF, now
+        round_ = (attempt.number >> STAMP_BITS) + 1
+        attempt.number, attempt.at = round_ << STAMP_BITS | self._stamp, now
         attempt.promises, attempt.unknown, attempt.votes, attempt.value = {}, set(), set(), None
         attempt.repeats, attempt.repeated_at, attempt.is_refused = 0, now, False
         for peer in sorted(attempt.asked, key=lambda peer: peer.node_id):
@@ -203,6 +212,8 @@ class Roots:
 
     def heard(self, phase: str, ballot: Ballot, sender: Peer, now: float) -> None:
         """Takes the answer of a voter."""
+        if ballot.incarnation:
+            self._places.incarnations[sender] = ballot.incarnation
         attempt = self._attempts.get(ballot.node)
         if attempt is None or ballot.epoch != attempt.epoch:
             return
@@ -210,7 +221,7 @@ class Roots:
             attempt.unknown.add(sender)
         elif phase == "promise":
             if ballot.number > attempt.number:
-                attempt.number = (ballot.number >> 16) << 16  # somebody else is ahead: try again later, above
+                attempt.number = ballot.number >> STAMP_BITS << STAMP_BITS  # somebody is ahead: again later, above
                 attempt.is_refused = True
                 return
             if ballot.number < attempt.number:
@@ -226,6 +237,8 @@ class Roots:
 
     def _decide(self, node: int, attempt: _Attempt, now: float) -> None:
         dead = self._places.dead
+        if attempt.before is None and self._was_before(node, attempt, now):
+            return
         promised = [peer for peer in attempt.voters if peer in attempt.promises]
         heard = {*attempt.promises, *attempt.unknown}
         waits = [peer for peer in attempt.asked if peer not in dead and peer not in heard]
@@ -251,17 +264,35 @@ class Roots:
         if not promised:
             self._count(node, attempt)
 
+    def _was_before(self, node: int, attempt: _Attempt, now: float) -> bool:
+        """Whether a node of which nothing is known here was somewhere before, and may come to light again. Else it is
+        in the epoch after that, and what it had is lost."""
+        attempt.heard = max(attempt.heard, *(one.copy[1] for one in attempt.promises.values() if not one.copy[0]), 0)
+        if attempt.heard >= attempt.epoch:
+            attempt.epoch = attempt.heard + 1
+            self._ask(node, attempt, now)
+            return True
+        is_early = self._majority and attempt.heard > 0 and now - attempt.since < self._options.lost_s
+        if is_early:
+            self.stuck.add(node)
+        return is_early
+
     def _needed(self, attempt: _Attempt) -> int:
         if self._majority:
             return len(attempt.voters) // 2 + 1
-        alive = sum(1 for peer in attempt.voters if peer not in self._places.dead)
+        gone = self._places.dead | attempt.unknown
+        alive = sum(1 for peer in attempt.voters if peer not in gone)
         return min(1, alive) if attempt.before is not None else alive // 2 + min(1, alive)
 
     def _is_given_up(self, attempt: _Attempt, now: float) -> bool:
         """Whether those who are missing are gone for good."""
         if now - attempt.since < self._options.lost_s:
             return False
-        return all(peer in attempt.promises or self._places.is_gone(peer) for peer in attempt.voters)
+        return all(peer in attempt.promises or self._is_gone(peer, attempt) for peer in attempt.voters)
+
+    def _is_gone(self, peer: Peer, attempt: _Attempt) -> bool:
+        """Whether an agent will never vote: it is dead, or was started again and has forgotten what it agreed to."""
+        return peer in attempt.unknown or self._places.is_gone(peer)
 
     def _value(self, node: int, attempt: _Attempt) -> Configuration | None:
         """The configuration to vote on: one that may have been agreed on already, else the best by what is known."""
@@ -284,9 +315,12 @@ class Roots:
             host, is_anew = attempt.to[0], False
         else:
             copies = {
-                peer: one.copy
-                for peer, one in promises.items()
-                if peer not in places.dead and one.copy[0] and (self._majority or peer == before.host)
+                peer: promises[peer].copy
+                for peer in attempt.voters
+                if peer in promises
+                and peer not in places.dead
+                and promises[peer].copy[0]
+                and (self._majority or peer == before.host)
             }
             preferred = [self._me, *places.nearest(node, 8)]
             best = max(copies, key=lambda peer: (copies[peer], -_place(peer, preferred)), default=None)
@@ -294,7 +328,21 @@ class Roots:
         standbys = self._standbys(node, host, attempt)
         if before is None or is_anew:
             places.add_load(host, 1)
-        return Configuration(attempt.epoch, (host, *standbys), is_anew, attempt.to[1] if attempt.to else 0)
+        was_begun = before is None or (before.is_anew and self._has_majority(attempt))
+        is_lost = is_anew and (attempt.heard > 0 or not was_begun)
+        members = (host, *standbys)
+        starts = tuple(self._incarnation(peer, before) for peer in members)
+        move_number = attempt.to[1] if attempt.to else 0
+        return Configuration(attempt.epoch, members, is_anew, move_number, starts, is_lost)
+
+    def _incarnation(self, peer: Peer, before: Configuration | None) -> int:
+        """The start of an agent, as far as it is known; one that it is not makes the agent say so."""
+        known = dict(zip(before.members, before.incarnations, strict=False)) if before is not None else {}
+        return self._places.incarnations.get(peer, known.get(peer, 0))
+
+    def _has_majority(self, attempt: _Attempt) -> bool:
+        """Whether so many have promised that one of them would hold what has been committed since the epoch began."""
+        return self._majority and 2 * sum(peer in attempt.promises for peer in attempt.voters) > len(attempt.voters)
 
     def _standbys(self, node: int, host: Peer, attempt: _Attempt) -> tuple[Peer, ...]:
         """The agents that are to stand by for a node; one is of those who have its state already, so that it is not
@@ -328,7 +376,7 @@ class Roots:
     def _count(self, node: int, attempt: _Attempt) -> None:
         if attempt.value is None:
             return
-        gone = sum(1 for peer in attempt.voters if self._places.is_gone(peer)) if node in self.stuck else 0
+        gone = sum(1 for peer in attempt.voters if self._is_gone(peer, attempt)) if node in self.stuck else 0
         needed = max(0, self._needed(attempt) - gone)
         mover = attempt.before.host if attempt.value.move_number and attempt.before is not None else None
         if len(attempt.votes) < needed or (mover is not None and attempt.to and mover not in attempt.votes):
@@ -347,7 +395,7 @@ class Roots:
     def settled(self, node: int) -> None:
         """A configuration of a node has been heard of: a ballot about it or one before is over."""
         attempt = self._attempts.get(node)
-        if attempt is not None and attempt.epoch <= self._known.epoch(node):
+        if attempt is not None and (attempt.before is None or attempt.epoch <= self._known.epoch(node)):
             self.ended(node)
         elif attempt is None:
             self._moves.pop(node, None)

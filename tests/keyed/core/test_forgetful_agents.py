@@ -1,0 +1,125 @@
+"""Agents that are started again have forgotten what they held and agreed to: they count for nothing until they are
+taken anew, and standbys have the state."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_of_elements import Agent, Fleet
+from test_flow import check, counting, rows_of
+
+from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
+from overlay import Peer
+
+A, B, C = (Peer(number, f"10.0.0.{number}:1") for number in (1, 2, 3))
+BEFORE = Configuration(1, (A, B, C), is_anew=True, incarnations=(7, 7, 7))
+
+
+def busy_fleet(agents: int, **options) -> tuple[Fleet, list[tuple[str, str, int]]]:
+    """A fleet with guaranteed elements whose states all standbys hold; the first agent has the source."""
+    fleet = Fleet(counting(guaranteed=True), agents, **options)
+    inserted = rows_of(fleet, 200)
+    fleet.insert(next(iter(fleet.agents.values())), "Text", inserted)
+    fleet.settle()
+    return fleet, inserted
+
+
+def more(fleet: Fleet, inserted: list[tuple[str, str, int]]) -> None:
+    rows = rows_of(fleet, 100)
+    inserted += rows
+    fleet.insert(next(iter(fleet.agents.values())), "Text", rows)
+
+
+def members_of(fleet: Fleet, node: int) -> tuple[Agent, ...]:
+    """The agents that have a node, host first, as the one with the latest news knows."""
+    found = [known for agent in fleet.agents.values() if (known := agent.job._membership._known[node]) is not None]
+    latest = max(found, key=lambda known: known.epoch)
+    return tuple(fleet.agents[peer] for peer in latest.members)
+
+
+def test_a_member_that_was_started_again_has_no_vote_and_says_so() -> None:
+    remembers, forgot = (Configurations(B, start, lambda *_: None) for start in (7, 8))
+    asked = Ballot(5, 2, 1 << 40, BEFORE)
+    assert remembers.prepare(asked, (1, 3)) == ("promise", Ballot(5, 2, 1 << 40, copy=(1, 3), incarnation=7))
+    assert forgot.prepare(asked, (0, 0))[0] == "unknown"
+    value = Configuration(2, (B, C), incarnations=(8, 7))
+    assert forgot.accept(Ballot(5, 2, 1 << 40, value), (0, 0), may_move=True)[0] == "unknown"
+    assert remembers.accept(Ballot(5, 2, 1 << 40, value), (1, 3), may_move=True)[0] == "accepted"
+    assert not forgot.is_in(BEFORE)
+    assert forgot.is_host_of(value)
+
+
+@pytest.mark.parametrize("down_s", [0.01, 0.7, 2.5])
+def test_hosts_that_are_back_at_once_do_not_begin_without_the_state(down_s: float) -> None:
+    fleet, inserted = busy_fleet(5)
+    for agent in list(fleet.agents.values())[1:4]:
+        fleet.restart(fleet.agents[agent.me], down_s)
+        more(fleet, inserted)
+        fleet.run(4)
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+    assert not any(agent.job.lost_nodes() for agent in fleet.agents.values())
+
+
+def test_a_standby_that_was_started_again_is_given_the_state_though_nothing_happens() -> None:
+    fleet, inserted = busy_fleet(4)
+    node = next(n for n in range(1024) if next(iter(fleet.agents.values())).job._emitter.host(n) is not None)
+    host, first, second = members_of(fleet, node)
+    fleet.restart(first, 0.01)
+    fleet.run(8)
+    assert fleet.agents[first.me].job._membership._store.version(node)[0] or first.me not in {
+        one.me for one in members_of(fleet, node)
+    }
+    source = next(iter(fleet.agents.values()))
+    for whom in (host, second):
+        if whom is not source:
+            fleet.crash(whom)
+    more(fleet, inserted)
+    fleet.run(12)
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+
+
+def test_of_three_copies_one_is_enough_where_two_of_its_agents_have_forgotten() -> None:
+    fleet, inserted = busy_fleet(6)
+    source = next(iter(fleet.agents.values()))
+    for node in range(1024):
+        if source.job._emitter.host(node) is not None and source not in members_of(fleet, node):
+            break
+    for whom in members_of(fleet, node)[:2]:
+        fleet.restart(whom, 0.01)
+    fleet.run(12)
+    more(fleet, inserted)
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+
+
+def test_nodes_of_which_no_copy_is_left_begin_anew_after_a_while_and_are_named() -> None:
+    fleet, inserted = busy_fleet(7, lost_s=6.0)
+    source = next(iter(fleet.agents.values()))
+    for node in range(1024):
+        if source.job._emitter.host(node) is not None and source not in members_of(fleet, node):
+            break
+    for whom in members_of(fleet, node):
+        fleet.crash(whom)
+    more(fleet, inserted)
+    fleet.run(5)
+    assert not any(agent.job._host.owned[node] for agent in fleet.agents.values()), "those who have it may come back"
+    assert not any(agent.job.lost_nodes() for agent in fleet.agents.values())
+    fleet.run(10)
+    fleet.settle()
+    lost = {one for agent in fleet.agents.values() for one in agent.job.lost_nodes()}
+    assert node in lost
+    for agent in fleet.agents.values():  # what is not lost is as it was, and the job goes on
+        for key, (place, count, _) in agent.runtimes["Count"].state.items():
+            if agent.job._host.owned[place] and place not in lost:
+                assert count == _count(inserted, key), key
+    assert sum(agent.job._host.owned[node] for agent in fleet.agents.values()) == 1
+    before = sum(agent.job.statistics()["events"] for agent in fleet.agents.values())
+    more(fleet, inserted)
+    fleet.settle()
+    assert sum(agent.job.statistics()["events"] for agent in fleet.agents.values()) > before
+
+
+def _count(inserted: list[tuple[str, str, int]], key: str) -> int:
+    """The words that Split makes of rows: each gives its group, and an even one its text, too."""
+    return sum((b == key) + (a == key and v % 2 == 0) for a, b, v in inserted)

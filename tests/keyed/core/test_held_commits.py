@@ -1,0 +1,192 @@
+"""What standbys and hosts say to each other about commits, message by message."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+from fleet_of_elements import APP, Agent, Fleet, element, graph_of, type_
+from test_flow import check, counting, rows_of
+
+from agent.runtime.keyed.hosting.commits.commit_log import CommitLog
+from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, message_of
+from agent.runtime.keyed.hosting.placement.ballots_wire import ballots_of, messages_of
+from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration
+from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.messages.elements import CommitHeld, ElementRows, NodeBallots
+from overlay import Peer
+
+NODE = 5
+HOST, OTHER = Peer(71, "10.7.0.1:1"), Peer(72, "10.7.0.2:1")
+NO_NODES = np.zeros(0, np.int64)
+
+
+class Standby:
+    """One agent, and what it sends."""
+
+    def __init__(self) -> None:
+        self.fleet = Fleet(counting(guaranteed=True), 1)
+        self.agent: Agent = next(iter(self.fleet.agents.values()))
+        self.sent: list[object] = []
+        self.agent.send = lambda _peer, message, now: self.sent.append(message)  # type: ignore # noqa: ARG005
+
+    def learn(self, epoch: int, host: Peer) -> None:
+        """Hears which configuration is in force."""
+        value = Configuration(epoch, (host, self.agent.me), incarnations=(1, 1))
+        (message,) = messages_of(APP, "chosen", [Ballot(NODE, epoch, 0, value)])
+        self.take(message, host)
+
+    def take(self, message, sender: Peer) -> list[object]:
+        self.sent.clear()
+        self.agent.job.handle(message, sender, self.fleet.now)
+        return [one for one in self.sent if isinstance(one, CommitHeld | NodeBallots)]
+
+
+def record(number: int, epoch: int = 1, *, is_whole: bool = True, rows: pl.DataFrame | None = None):
+    nodes, tables = np.array([NODE]), [] if rows is None else [Table("state", 0, "counts", rows)]
+    state = StateRecord(number + 1, nodes, np.array([epoch]), nodes if is_whole else NO_NODES, [0] * 4, tables)
+    return message_of(APP, 1, number, state)
+
+
+def test_a_record_of_an_unknown_epoch_is_asked_about_and_held_once_its_host_is_known() -> None:
+    standby = Standby()
+    (asked,) = standby.take(record(0), HOST)
+    assert isinstance(asked, NodeBallots), "nothing is held"
+    assert asked.phase == "chosen"
+    standby.learn(1, HOST)
+    assert [(one.upto, one.begin) for one in standby.sent if isinstance(one, CommitHeld)] == [(1, False)]
+
+
+def test_a_host_of_before_hears_that_it_is_none_before_its_record_counts_as_held_each_time() -> None:
+    standby = Standby()
+    standby.learn(2, OTHER)
+    for _ in range(2):  # the answers to the first one may be lost
+        told, held = standby.take(record(0), HOST)
+        assert isinstance(told, NodeBallots)
+        assert isinstance(held, CommitHeld)
+        (ballot,) = ballots_of(told)
+        assert ballot.value is not None
+        assert (ballot.value.epoch, ballot.value.host) == (2, OTHER)
+    assert standby.agent.job._membership._store.version(NODE) == (0, 0)
+
+
+def test_changes_of_a_node_that_a_standby_has_nothing_of_are_not_held() -> None:
+    standby = Standby()
+    standby.learn(1, HOST)
+    (answer,) = standby.take(record(0, is_whole=False), HOST)
+    assert isinstance(answer, CommitHeld)
+    assert (answer.upto, answer.begin) == (0, True), "the host begins anew, with the whole state"
+
+
+def test_agents_that_are_behind_are_told_which_configuration_is_in_force() -> None:
+    standby = Standby()
+    standby.learn(3, OTHER)
+    old = Configuration(1, (HOST, standby.agent.me), incarnations=(1, 1))
+    (message,) = messages_of(APP, "chosen", [Ballot(NODE, 1, 0, old)])
+    (told,) = standby.take(message, HOST)
+    assert isinstance(told, NodeBallots)
+    assert [one.value.epoch for one in ballots_of(told) if one.value is not None] == [3]
+
+
+def test_a_commit_is_released_once_a_standby_that_was_added_meanwhile_has_everything() -> None:
+    released: list[int] = []
+    sent: list[Peer] = []
+    log = CommitLog(APP, 1, lambda peer, *_: sent.append(peer), lambda pending, _: released.append(pending.commit))
+    here = np.zeros(NODES, bool)
+    here[NODE] = True
+
+    def commit(number: int, whole: dict[Peer, np.ndarray]) -> None:
+        state = StateRecord(number, np.array([NODE]), np.array([1]), NO_NODES, [0] * 4, [])
+        log.add(state, {HOST: here, **({OTHER: here} if whole else {})}, whole, [], [], {}, 1.0)
+
+    commit(1, {})
+    log.owe(OTHER, here, 2)  # it stands by from now on, and gets all with the next commit
+    standbys = {HOST: here, OTHER: here}
+    log.held(HOST, 1 << 24 | 1, 1, begin=False, now=1.0)
+    log.settle(standbys, 1.0)
+    assert released == []
+    commit(2, {OTHER: np.array([NODE])})
+    log.held(HOST, 1 << 24 | 1, 2, begin=False, now=1.0)
+    log.settle(standbys, 1.0)
+    assert released == []
+    log.held(OTHER, 1 << 24 | 2, 1, begin=False, now=1.0)
+    log.settle(standbys, 1.0)
+    assert released == [1, 2]
+
+
+def test_of_two_standbys_that_are_replaced_one_has_the_state_until_the_others_do() -> None:
+    fleet = Fleet(counting(guaranteed=True), 3)
+    source = next(iter(fleet.agents.values()))
+    inserted = rows_of(fleet, 100)
+    fleet.insert(source, "Text", inserted)
+    fleet.settle()
+    node = next(node for node in range(NODES) if source.job._emitter.host(node) is not None)
+    key = source.job._membership._places.key(node)
+    seen: dict[int, Configuration] = {}
+    for offset in (1, 2):  # both are nearer than all others
+        fleet._begin(Agent(fleet, Peer((key + offset) % 2**128, f"10.0.1.{offset}:1"), **fleet.options))
+    for _ in range(300):
+        fleet.run(0.02)
+        for agent in fleet.agents.values():
+            if (known := agent.job._membership._known[node]) is not None:
+                seen.setdefault(known.epoch, known)
+    epochs = sorted(seen)
+    assert epochs[0] < epochs[-1], "standbys have been replaced"
+    for before, after in pairwise(epochs):
+        assert set(seen[before].members) & set(seen[after].standbys), (seen[before], seen[after])
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+
+
+def test_an_agent_that_leaves_stays_until_its_elements_without_keys_are_done() -> None:
+    fleet = Fleet(counting(guaranteed=True), 4)
+    agents = list(fleet.agents.values())
+    agents[1].runtimes["Split"].is_slow = agents[1].runtimes["Split"].stopped = True
+    inserted = rows_of(fleet, 50)
+    fleet.insert(agents[1], "Text", inserted)
+    fleet.leave(agents[1])
+    fleet.run(10)
+    assert not agents[1].job.has_left
+    agents[1].runtimes["Split"].stopped = False
+    fleet.run(10)
+    assert agents[1].job.has_left
+    fleet.remove_left()
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+
+
+def _beside():
+    """Counts, of whose events an element without a key makes others, which are counted, too."""
+    return graph_of(
+        [type_(name) for name in ("Text", "Counted", "Word")],
+        [
+            element("Count", ("Text", ["a"]), emits=["Counted"]),
+            element("Split", ("Counted", None), emits=["Word"]),
+            element("Again", ("Word", ["a"])),
+        ],
+        ["Text"],
+    )
+
+
+def test_events_that_elements_without_keys_made_are_made_again_by_the_next_host() -> None:
+    """A host dies as what was made of its events is under way, and is lost."""
+    crashed = 0
+    for number in range(1, 8, 2):
+        fleet = Fleet(_beside(), 5, seed=number)
+        source = next(iter(fleet.agents.values()))
+        inserted = rows_of(fleet, 60)
+        fleet.insert(source, "Text", inserted)
+        fleet.run(0.15)
+
+        def act(sender: Agent, _to: Peer, fleet: Fleet = fleet, source: Agent = source) -> None:
+            if sender is not source and not fleet.gone:
+                fleet.at(0.0, lambda: None if fleet.gone else fleet.crash(sender, 0.3))
+
+        for place in range(number, number + 8):
+            fleet.on_message(ElementRows, place, act, arrived=False)
+        fleet.run(8)
+        fleet.settle()
+        check(fleet, {"Text": inserted})
+        crashed += len(fleet.gone)
+    assert crashed
