@@ -13,8 +13,9 @@ from restarting_fleet import RestartingFleet
 from agent import StreamOptions
 
 WORDS = [f"word-{number}" for number in range(40)]
-ROUNDS = 400
-"""Twentieths of a second in which a fleet has to come to rest."""
+ROUNDS = 900
+"""Twentieths of a second in which a fleet has to come to rest: a node of which one copy is left waits for half a
+minute."""
 
 
 class CountedWords:
@@ -46,12 +47,14 @@ class CountedWords:
         self.fleet.catch_up()
         self.fleet.wait(seconds)
 
-    def kill(self, down_s: float) -> None:
-        """Kills an agent, which is back after a while."""
-        victim = self.chance.choice(self.fleet.agents)
-        self.fleet.kill(victim)
+    def kill(self, down_s: float, agents: int = 1) -> None:
+        """Kills agents at once, which are back after a while."""
+        victims = self.chance.sample(self.fleet.agents, agents)
+        for victim in victims:
+            self.fleet.kill(victim)
         self.write(down_s)
-        self.fleet.restart(victim.name)
+        for victim in victims:
+            self.fleet.restart(victim.name)
 
     def counted(self) -> dict[str, list[int]]:
         """The count of each word, at each agent that hosts it."""
@@ -94,3 +97,14 @@ def test_each_word_counts_once_when_agents_are_killed_and_come_back(seed: int) -
         world.kill(down_s=world.chance.choice([0.1, 0.5, 1.0, 4.0]))
         world.write(world.chance.uniform(4.0, 6.0))
     world.assert_exact()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 3])
+def test_each_word_counts_once_when_two_of_three_that_have_it_are_killed_at_once(seed: int) -> None:
+    world = CountedWords(seed)
+    world.write(1.5)
+    world.kill(down_s=world.chance.choice([0.3, 1.5]), agents=2)
+    world.write(4.0)
+    world.assert_exact()
+    assert not any(agent.keyed.get(world.app).lost_nodes() for agent in world.fleet.agents)
