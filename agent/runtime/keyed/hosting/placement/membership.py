@@ -127,8 +127,7 @@ class NodeMembership:
                 for node, epoch in zip(nodes, epochs, strict=False):
                     self._roots.moved(node, epoch, to, number, now)
             case ElementLoad(peer=peer, hosted=hosted, weight=weight, is_leaving=is_leaving):
-                if peer != self._me:
-                    self._places.loads[peer] = Load(hosted, weight, is_leaving)
+                if peer != self._me and self._places.heard(peer, Load(hosted, weight, is_leaving)):
                     self._roots.review_soon()
             case _:
                 return False
@@ -136,8 +135,7 @@ class NodeMembership:
 
     def alive(self, peer: Peer) -> None:
         """An agent has said something."""
-        if peer in self._places.dead:
-            self._places.saw((peer,))
+        if self._places.saw(peer):
             self._roots.review_soon()
 
     def _ballots(self, message: NodeBallots, sender: Peer, now: float) -> None:
@@ -457,14 +455,14 @@ class NodeMembership:
 
     def members(self, peers: Collection[Peer], now: float) -> None:
         """Learns who takes part in the job."""
-        self._places.roster = tuple(sorted(peers, key=lambda peer: peer.node_id))
+        self._places.members(peers)
         for node in self._questions:
             self._roots.want(node, now)
         self._roots.review_soon()
 
     def failed(self, peer: Peer, now: float) -> None:
         """Learns that an agent is dead."""
-        self._places.dead.add(peer)
+        self._places.failed(peer)
         self._emitter.failed(peer, now)
         self._host.streams.failed(peer)
         self._cutter.again(peer)
@@ -497,7 +495,8 @@ class NodeMembership:
     def tick(self, now: float) -> None:
         """Does what is due."""
         self._thaw(now)
-        self._places.loads[self._me] = load = Load(int(self._host.owned.sum()), self._options.weight, self._is_leaving)
+        load = Load(int(self._host.owned.sum()), self._options.weight, self._is_leaving)
+        self._places.heard(self._me, load)
         if now >= self._load_at + LOAD_S and self._told_load != (load.hosted, load.is_leaving):
             self._load_at, self._told_load = now, (load.hosted, load.is_leaving)
             self._ring.multicast(ElementLoad(self.app_id, self._me, *load), now)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
+from agent.runtime.keyed.hosting.placement.even import CHOICES, Owners, placed_evenly
 from agent.runtime.keyed.logical_nodes import NODES, ring_key
 from overlay import Id, Peer
 
-CHOICES = 4
-"""Ring keys of a node whose owners may host it: its own and three more."""
+EXPECTED_S = 1.0
+"""Time after which a node that was placed at an agent is in what that agent tells of its load."""
 
 
 class Load(NamedTuple):
@@ -39,9 +41,13 @@ class Places:
         self._app_id, self._ring, self._options = app_id, ring, options
         self.dead: set[Peer] = set()
         self.roster: tuple[Peer, ...] = ()
-        self.loads: dict[Peer, Load] = {}
         self.incarnations: dict[Peer, int] = {ring.me: options.incarnation}
         """The latest start of each agent that is known."""
+        self._owners: Owners | None = None
+        self._loads: dict[Peer, Load] = {}
+        self._even: tuple[dict[Peer, float], list[Peer]] = ({}, [])
+        self._placed: deque[tuple[float, Peer, int]] = deque()
+        self._expected: Counter[Peer] = Counter()
         self._key = lru_cache(maxsize=CHOICES * NODES)(lambda number: ring_key(app_id, number))
 
     def key(self, node: int, choice: int = 0) -> Id:
@@ -62,6 +68,12 @@ class Places:
         alive = [peer for peer in found if peer not in self.dead] if self.dead else list(found)
         return (alive or [self._ring.me])[:count]
 
+    def owner(self, node: int, choice: int = 0) -> Peer:
+        """The live agent of the roster that owns a ring key of a node; while there is no roster, as far as is known."""
+        if self._owners is None:
+            self._owners = Owners(peer for peer in self.roster if peer not in self.dead)
+        return self._owners.of(self.key(node, choice)) if self._owners.peers else self.nearest(node, 1, choice)[0]
+
     def voters(self, node: int) -> tuple[Peer, ...]:
         """The agents that agree on the first configuration of a node: the closest ones on the roster."""
         key = self.key(node)
@@ -70,24 +82,57 @@ class Places:
         )
         return tuple(closest[: self._options.standbys + 1])
 
-    def load(self, peer: Peer) -> Load:
-        """The load of an agent, as it was last heard."""
-        return self.loads.get(peer, Load(0, 1.0))
+    def heard(self, peer: Peer, load: Load) -> bool:
+        """Learns the load of an agent; False if it is another one by the number of its nodes alone."""
+        before, self._loads[peer] = self._told(peer), load
+        return (before.weight, before.is_leaving) != (load.weight, load.is_leaving)
 
-    def add_load(self, peer: Peer, nodes: int) -> None:
-        """Counts nodes that an agent is about to take, until it says so itself."""
-        load = self.load(peer)
-        self.loads[peer] = load._replace(hosted=max(0, load.hosted + nodes))
+    def _told(self, peer: Peer) -> Load:
+        return self._loads.get(peer, Load(0, 1.0))
+
+    def load(self, peer: Peer) -> Load:
+        """The load of an agent, as it was last heard, with the nodes that have just been placed there."""
+        load = self._told(peer)
+        return load._replace(hosted=max(0, load.hosted + self._expected[peer]))
+
+    def place(self, peer: Peer, nodes: int, now: float) -> None:
+        """Counts nodes that an agent is about to take, or to give, until it says so itself."""
+        self._placed.append((now + EXPECTED_S, peer, nodes))
+        self._expected[peer] += nodes
+
+    def settle(self, now: float) -> None:
+        """Forgets what agents have had the time to tell themselves."""
+        while self._placed and self._placed[0][0] <= now:
+            _, peer, nodes = self._placed.popleft()
+            self._expected[peer] -= nodes
+
+    def turns(self, to: Peer, host: Peer, now: float) -> int:
+        """The number of nodes that this agent may move between two hosts now, to even out their loads. All roots hear
+        of the same loads: where there are more of them than nodes to move, they take turns."""
+        high, low = self.load(host), self.load(to)
+        lacking = int((high.hosted / high.weight - low.hosted / low.weight) * low.weight / 2)
+        roots = max(1, len(self.roster))
+        return lacking // roots or int((int(now) + self._ring.me.node_id) % roots < lacking)
 
     def candidates(self, node: int) -> list[Peer]:
         """The agents that may host a node: the owners of its ring keys, else those near."""
-        owners = dict.fromkeys(self.nearest(node, 1, choice)[0] for choice in range(CHOICES))
+        owners = dict.fromkeys(self.owner(node, choice) for choice in range(CHOICES))
         takers = [peer for peer in owners if self.load(peer).takes]
         return takers or [peer for peer in self.nearest(node, 16) if self.load(peer).takes] or list(owners)
 
     def host(self, node: int) -> Peer:
         """The least loaded agent that may host a node."""
         return min(self.candidates(node), key=lambda peer: self.load(peer).share)
+
+    def first_host(self, node: int) -> Peer:
+        """The agent that a node begins at: no agent has told its load yet, so all roots place all nodes alike."""
+        weights = {peer: load.weight if (load := self._told(peer)).takes else 0.0 for peer in self.roster}
+        if not weights:
+            return self.host(node)
+        if weights != self._even[0]:
+            self._even = weights, placed_evenly(self.key, weights)
+        host = self._even[1][node]
+        return host if host not in self.dead and self.load(host).takes else self.host(node)
 
     def standbys(self, node: int, host: Peer) -> tuple[Peer, ...]:
         """The agents that are to hold the commits of a node: its root, and those closest to its ring key."""
@@ -99,6 +144,19 @@ class Places:
         """Whether an agent is dead, and not on the roster any more."""
         return peer in self.dead and peer not in self.roster
 
-    def saw(self, peers: Collection[Peer]) -> None:
-        """Takes agents for alive."""
-        self.dead -= set(peers)
+    def members(self, peers: Collection[Peer]) -> None:
+        """Learns who takes part."""
+        self.roster, self._owners = tuple(sorted(peers, key=lambda peer: peer.node_id)), None
+
+    def saw(self, peer: Peer) -> bool:
+        """Takes an agent for alive; False if it was."""
+        if peer not in self.dead:
+            return False
+        self.dead.discard(peer)
+        self._owners = None
+        return True
+
+    def failed(self, peer: Peer) -> None:
+        """Takes an agent for dead."""
+        self.dead.add(peer)
+        self._owners = None

@@ -89,7 +89,8 @@ class Roots:
         self._stamp = int.from_bytes(blake2b(start, digest_size=STAMP_BITS // 8).digest())
         self._attempts: dict[int, _Attempt] = {}
         self._moves: dict[int, tuple[Peer, float]] = {}
-        self._review_at = 0.0
+        self._turns: dict[Peer, int] = {}
+        self._review_at = self._turns_at = 0.0
         self.stuck: set[int] = set()
         """Nodes that wait for a majority."""
 
@@ -120,9 +121,12 @@ class Roots:
             elif attempt.value is None:
                 self._decide(node, attempt, now)
         self._moves = {node: move for node, move in self._moves.items() if self._goes_on(node, move, now)}
+        self._places.settle(now)
         if now < self._review_at:
             return []
         self._review_at = now + REVIEW_S
+        if now >= self._turns_at:
+            self._turns, self._turns_at = {}, now + REVIEW_S
         found: list[tuple[int, Configuration, Peer]] = []
         for node, known in self._known.all():
             if node not in self._attempts and node not in self._moves and self._places.is_root(node):
@@ -140,15 +144,15 @@ class Roots:
         dead = places.dead
         if host in dead:
             self._begin(node, None, now)
-        elif len(self._moves) < MOVES_MAX and (to := self._better(node, host)) is not None:
+        elif len(self._moves) < MOVES_MAX and (to := self._better(node, host, now)) is not None:
             self._moves[node] = (to, now)
-            places.add_load(to, 1)
-            places.add_load(host, -1)
+            places.place(to, 1, now)
+            places.place(host, -1, now)
             yield node, known, to
         elif set(known.standbys) != set(places.standbys(node, host)):
             self._begin(node, None, now)
 
-    def _better(self, node: int, host: Peer) -> Peer | None:
+    def _better(self, node: int, host: Peer, now: float) -> Peer | None:
         """The agent that should host a node instead of its host."""
         places = self._places
         best, load = places.host(node), places.load(host)
@@ -162,7 +166,15 @@ class Roots:
             return best
         other = places.load(best)
         is_uneven = load.hosted / load.weight > UNEVEN * (other.hosted + 4) / other.weight
-        return best if is_uneven else None
+        return best if is_uneven and self._is_its_turn(best, host, now) else None
+
+    def _is_its_turn(self, to: Peer, host: Peer, now: float) -> bool:
+        """Whether this root may now move one more node to an agent, to even out loads."""
+        left = self._turns.get(to)
+        if left is None:
+            left = self._places.turns(to, host, now)
+        self._turns[to] = left - 1
+        return left > 0
 
     def moved(self, node: int, epoch: int, to: Peer, copy_number: int, now: float) -> None:
         """The state of a node has come where it is to be hosted."""
@@ -254,7 +266,7 @@ class Roots:
             if now - attempt.since > 1.0:
                 self.stuck.add(node)
             return
-        attempt.value = self._value(node, attempt)
+        attempt.value = self._value(node, attempt, now)
         if attempt.value is None:
             self._attempts.pop(node)
             self._moves.pop(node, None)
@@ -294,7 +306,7 @@ class Roots:
         """Whether an agent will never vote: it is dead, or was started again and has forgotten what it agreed to."""
         return peer in attempt.unknown or self._places.is_gone(peer)
 
-    def _value(self, node: int, attempt: _Attempt) -> Configuration | None:
+    def _value(self, node: int, attempt: _Attempt, now: float) -> Configuration | None:
         """The configuration to vote on: one that may have been agreed on already, else the best by what is known."""
         promises, places = attempt.promises, self._places
         accepted = max(
@@ -304,7 +316,7 @@ class Roots:
             return accepted.value
         before = attempt.before
         if before is None:
-            host, is_anew = places.host(node), True
+            host, is_anew = places.first_host(node), True
         elif attempt.to is not None:
             if (
                 before.host not in promises
@@ -327,7 +339,7 @@ class Roots:
             host, is_anew = (places.host(node), True) if best is None else (best, False)
         standbys = self._standbys(node, host, attempt)
         if before is None or is_anew:
-            places.add_load(host, 1)
+            places.place(host, 1, now)
         was_begun = before is None or (before.is_anew and self._has_majority(attempt))
         is_lost = is_anew and (attempt.heard > 0 or not was_begun)
         members = (host, *standbys)
