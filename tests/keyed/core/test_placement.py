@@ -11,19 +11,17 @@ from agent.runtime.keyed.hosting.placement.even import placed_evenly
 from agent.runtime.keyed.logical_nodes import NODES, ring_key
 from overlay import Id, Peer
 
-EVEN = 1.15
-
 
 def _share(hosted: list[int]) -> float:
     return max(hosted) * len(hosted) / sum(hosted)
 
 
-@pytest.mark.parametrize("agents", [1, 8, 64, 128])
-def test_no_agent_has_much_more_than_others(agents: int) -> None:
+@pytest.mark.parametrize(("agents", "share"), [(1, 1.0), (8, 1.1), (64, 1.15), (128, 1.25)])
+def test_no_agent_has_much_more_than_others(agents: int, share: float) -> None:
     pick = random.Random(agents)
     peers = [Peer(Id(pick.getrandbits(128)), f"10.0.0.1:{number}") for number in range(1, agents + 1)]
     hosts = placed_evenly(lambda node, choice: ring_key(APP, node + NODES * choice), dict.fromkeys(peers, 1.0))
-    assert _share([hosts.count(peer) for peer in peers]) <= EVEN
+    assert _share([hosts.count(peer) for peer in peers]) <= share
 
 
 def test_weights_are_heeded() -> None:
@@ -39,24 +37,29 @@ def _hosted(agents: list[Agent]) -> list[int]:
     return [agent.job.statistics()["hosted"] for agent in agents]
 
 
-def _moves(fleet: Fleet) -> int:
-    known = {node: one.epoch for agent in fleet.agents.values() for node, one in agent.job._membership._known.all()}
-    return sum(epoch - 1 for epoch in known.values())
+def _hosts(fleet: Fleet) -> dict[int, Peer]:
+    return {
+        node: agent.me
+        for agent in fleet.agents.values()
+        for node, one in agent.job._membership._known.all()
+        if one.host == agent.me
+    }
 
 
 def test_a_fleet_is_even_from_the_start_and_when_agents_come() -> None:
     """All roots hear the same loads at once: they do not move nodes in herds."""
     graph = graph_of([type_("Word", guaranteed=False)], [element("Count", ("Word", ["a"]))], ["Word"])
-    fleet = Fleet(graph, 16)
+    fleet = Fleet(graph, 12)
     for agent in list(fleet.agents.values()):
         fleet.insert(agent, "Word", [(f"{agent.me.node_id} {n}", "b", 1) for n in range(300)])
-    fleet.run(3.0)
-    agents = list(fleet.agents.values())
-    assert sum(_hosted(agents)) > NODES * 0.95
+    fleet.run(1.0)
+    agents, first = list(fleet.agents.values()), _hosts(fleet)
+    assert len(first) > NODES * 0.9
     assert _share(_hosted(agents)) <= 1.25
-    assert _moves(fleet) == 0
-    new = [fleet.join() for _ in range(2)]
-    fleet.run(8.0)
-    assert all(count > NODES / 18 / 3 for count in _hosted(new))
-    assert _moves(fleet) < 3 * sum(_hosted(new))
-    assert _share(_hosted([*agents, *new])) <= 1.6
+    fleet.run(3.0, 0.05)
+    assert _hosts(fleet) == first
+    new = fleet.join()
+    fleet.run(4.0, 0.05)
+    moved = [node for node, host in _hosts(fleet).items() if first[node] != host]
+    assert NODES / 13 / 3 < _hosted([new])[0] < NODES / 13 * 1.3
+    assert len(moved) < 1.3 * _hosted([new])[0]

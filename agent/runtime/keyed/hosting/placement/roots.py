@@ -26,6 +26,8 @@ MOVES_MAX = 64
 MOVE_S = 6.0
 REVIEW_S = 1.0
 """Time after which placement is reviewed again, where nothing has changed."""
+CALM_S = 2.0
+"""Time after nodes have begun for which loads are not evened out: agents have not told of them yet."""
 UNEVEN = 1.5
 """A node moves from a host that has so many times the load of the least loaded one, and four nodes more."""
 
@@ -90,7 +92,7 @@ class Roots:
         self._attempts: dict[int, _Attempt] = {}
         self._moves: dict[int, tuple[Peer, float]] = {}
         self._turns: dict[Peer, int] = {}
-        self._review_at = self._turns_at = 0.0
+        self._review_at = self._turns_at = self._calm_at = 0.0
         self.stuck: set[int] = set()
         """Nodes that wait for a majority."""
 
@@ -170,6 +172,8 @@ class Roots:
 
     def _is_its_turn(self, to: Peer, host: Peer, now: float) -> bool:
         """Whether this root may now move one more node to an agent, to even out loads."""
+        if now < self._calm_at:
+            return False
         left = self._turns.get(to)
         if left is None:
             left = self._places.turns(to, host, now)
@@ -340,6 +344,7 @@ class Roots:
         standbys = self._standbys(node, host, attempt)
         if before is None or is_anew:
             places.place(host, 1, now)
+            self._calm_at = now + CALM_S
         was_begun = before is None or (before.is_anew and self._has_majority(attempt))
         is_lost = is_anew and (attempt.heard > 0 or not was_begun)
         members = (host, *standbys)
