@@ -1,4 +1,9 @@
-"""How many more events a second simulated agents count together, the more there are."""
+"""How many more events a second simulated agents count together, the more there are.
+
+Time is virtual: each agent has one processor of its own, and what a message or a batch costs its core, in CPU time of
+this process, passes there; so a run takes as long as the agent that has most to do, with all that it waits for. What
+many agents in one process cost beyond that, as they share its caches, is charged to them too.
+"""
 
 import gc
 
@@ -17,10 +22,10 @@ SHARE_TARGET = 0.7
 
 
 def run(few: int, many: int, events_of_each: int, with_targets: bool) -> list[Comparison]:
-    """The CPU time of handling is charged to the virtual clock of who handles; no two wait for one core."""
+    """Counts as many events of each agent, by few agents and by many."""
     _rate(few, events_of_each // 4)  # for practice
     rates = {agents: _rate(agents, events_of_each) for agents in (few, many)}
-    label = "simulated events/s, count of 100,000 keys"
+    label = f"simulated events/s, count of {KEYS:,} keys, {events_of_each:,} events of each agent, a processor each"
     target = SHARE_TARGET * many / few
     ratio = rates[many] / rates[few]
     case = f"{label}: {many} agents over {few}"

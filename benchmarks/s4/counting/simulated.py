@@ -20,7 +20,7 @@ from .simulated_hosts import WALL_MS, SimulatedHost, SimulatedHosts
 BATCH_ROWS = 32_768
 LIMIT_S = 600.0
 RETRY_S = 0.001
-PRACTICE_ROWS = 8_192
+PRACTICE_ROWS = 4_096
 SEQ_SHIFT = 20
 
 

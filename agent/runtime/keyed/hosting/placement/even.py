@@ -12,7 +12,7 @@ CHOICES = 4
 """Ring keys of a node whose owners may host it: its own and three more."""
 
 
-class Owners:
+class KeyOwners:
     """Some agents in the order of the ring, and who of them owns a key."""
 
     def __init__(self, peers: Iterable[Peer]) -> None:
@@ -29,7 +29,7 @@ class Owners:
 def placed_evenly(key: Callable[[int, int], Id], weights: Mapping[Peer, float]) -> list[Peer]:
     """The host of each node: one after the other goes to the least loaded of the owners of its ring keys, by weight.
     `key`: a ring key of a node, by its number. O(nodes · log agents)."""
-    owners, takers = Owners(weights), [peer for peer, weight in weights.items() if weight > 0]
+    owners, takers = KeyOwners(weights), [peer for peer, weight in weights.items() if weight > 0]
     loads = dict.fromkeys(weights, 0)
     hosts = []
     for node in range(NODES):

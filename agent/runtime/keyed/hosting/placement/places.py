@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
-from agent.runtime.keyed.hosting.placement.even import CHOICES, Owners, placed_evenly
+from agent.runtime.keyed.hosting.placement.even import CHOICES, KeyOwners, placed_evenly
 from agent.runtime.keyed.logical_nodes import NODES, ring_key
 from overlay import Id, Peer
 
@@ -43,7 +43,7 @@ class Places:
         self.roster: tuple[Peer, ...] = ()
         self.incarnations: dict[Peer, int] = {ring.me: options.incarnation}
         """The latest start of each agent that is known."""
-        self._owners: Owners | None = None
+        self._owners: KeyOwners | None = None
         self._loads: dict[Peer, Load] = {}
         self._even: tuple[dict[Peer, float], list[Peer]] = ({}, [])
         self._placed: deque[tuple[float, Peer, int]] = deque()
@@ -71,7 +71,7 @@ class Places:
     def owner(self, node: int, choice: int = 0) -> Peer:
         """The live agent of the roster that owns a ring key of a node; while there is no roster, as far as is known."""
         if self._owners is None:
-            self._owners = Owners(peer for peer in self.roster if peer not in self.dead)
+            self._owners = KeyOwners(peer for peer in self.roster if peer not in self.dead)
         return self._owners.of(self.key(node, choice)) if self._owners.peers else self.nearest(node, 1, choice)[0]
 
     def voters(self, node: int) -> tuple[Peer, ...]:
