@@ -158,12 +158,14 @@ class NodesMoved(Message, frozen=True, tag=True):
 
 
 class ElementLoad(Message, frozen=True, tag=True):
-    """Agent → all of the job: the number of nodes hosted here, and the weight of this agent; it may be leaving."""
+    """Agent → all of the job: the number of nodes hosted here, and the weight of this agent; it may be leaving.
+    `incarnation`: which start of it says so."""
 
     peer: Peer
     hosted: Count
     weight: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
     is_leaving: bool = False
+    incarnation: Count = 0
 
 
 class ElementTimeReport(Message, frozen=True, tag=True):

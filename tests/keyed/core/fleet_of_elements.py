@@ -180,7 +180,7 @@ class Fleet:
         """An agent seems to be loaded, so that roots lend what it hosts to others."""
         for other in list(self.agents.values()):
             if other is not agent and not other.silent:
-                other.job.multicast(ElementLoad(APP, agent.me, 200, 1.0), self.now)
+                other.job.multicast(ElementLoad(APP, agent.me, 200, 1.0, incarnation=agent.incarnation), self.now)
 
     def crash(self, agent: Agent, detected_s: float = 1.0) -> None:
         """An agent ends; the others notice after a while, and the master takes it off the roster. What it has sent last

@@ -127,6 +127,7 @@ class NodeMembership:
                 for node, epoch in zip(nodes, epochs, strict=False):
                     self._roots.moved(node, epoch, to, number, now)
             case ElementLoad(peer=peer, hosted=hosted, weight=weight, is_leaving=is_leaving):
+                self._places.began(peer, message.incarnation)
                 if peer != self._me and self._places.heard(peer, Load(hosted, weight, is_leaving)):
                     self._roots.review_soon()
             case _:
@@ -499,7 +500,8 @@ class NodeMembership:
         self._places.heard(self._me, load)
         if now >= self._load_at + LOAD_S and self._told_load != (load.hosted, load.is_leaving):
             self._load_at, self._told_load = now, (load.hosted, load.is_leaving)
-            self._ring.multicast(ElementLoad(self.app_id, self._me, *load), now)
+            told = ElementLoad(self.app_id, self._me, *load, incarnation=self._options.incarnation)
+            self._ring.multicast(told, now)
         self.ask(now)
         grouped: dict[tuple[Peer, Peer], list[tuple[int, int]]] = {}
         for node, known, to in self._roots.tick(now):

@@ -121,8 +121,10 @@ class Places:
         return takers or [peer for peer in self.nearest(node, 16) if self.load(peer).takes] or list(owners)
 
     def host(self, node: int) -> Peer:
-        """The least loaded agent that may host a node."""
-        return min(self.candidates(node), key=lambda peer: self.load(peer).share)
+        """The least loaded agent that may host a node, of those that have said which start of theirs it is."""
+        candidates = self.candidates(node)
+        known = [peer for peer in candidates if peer in self.incarnations]
+        return min(known or candidates, key=lambda peer: self.load(peer).share)
 
     def first_host(self, node: int) -> Peer:
         """The agent that a node begins at: no agent has told its load yet, so all roots place all nodes alike."""
@@ -143,6 +145,10 @@ class Places:
     def is_gone(self, peer: Peer) -> bool:
         """Whether an agent is dead, and not on the roster any more."""
         return peer in self.dead and peer not in self.roster
+
+    def began(self, peer: Peer, incarnation: int) -> None:
+        """Learns of a start of an agent, which may be an older one."""
+        self.incarnations[peer] = max(incarnation, self.incarnations.get(peer, 0))
 
     def members(self, peers: Collection[Peer]) -> None:
         """Learns who takes part."""

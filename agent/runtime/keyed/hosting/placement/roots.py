@@ -229,7 +229,7 @@ class Roots:
     def heard(self, phase: str, ballot: Ballot, sender: Peer, now: float) -> None:
         """Takes the answer of a voter."""
         if ballot.incarnation:
-            self._places.incarnations[sender] = ballot.incarnation
+            self._places.began(sender, ballot.incarnation)
         attempt = self._attempts.get(ballot.node)
         if attempt is None or ballot.epoch != attempt.epoch:
             return
