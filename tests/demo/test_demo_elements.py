@@ -16,7 +16,7 @@ from elf.client import Result
 from elf.demo.elements.adverts import BOT_AD, BOT_QUERY, BOT_SERVES, CLICK_DELAY_MAX_MS, HOUR_MS, AdTraffic
 from elf.demo.elements.element_board import ElementBoard, HostRow
 from elf.demo.elements.element_plays import ELEMENT_PLAYS, element_play
-from elf.demo.elements.log_truth import SEEN_MAX, SEEN_MS, click_rates, top_words
+from elf.demo.elements.log_truth import SEEN_MAX, SEEN_MS, HostKill, click_rates, top_words
 from elf.demo.elements.log_writing import LogTime, LogWriter, adverts, quotes
 
 
@@ -48,13 +48,13 @@ def best_words(logs: list[Path]) -> list[tuple[str, int]]:
 def test_the_list_is_that_of_the_logs_or_what_differs_is_named(tmp_path: Path) -> None:
     logs = quoted(tmp_path)
     rows: list[dict[str, object]] = [{"word": word, "n": n} for word, n in best_words(logs)]
-    found = top_words([result([]), result(rows)], logs)
+    found = top_words([result([]), result(rows)], logs, HostKill())
     assert (found.checked, found.wrong) == (10, ())
-    wrong = top_words([result([*rows[:9], {"word": "the", "n": 1}])], logs)
+    wrong = top_words([result([*rows[:9], {"word": "the", "n": 1}])], logs, HostKill())
     assert wrong.wrong[0].startswith("the: 1 in the list, ")
-    assert top_words([result(rows[:9])], logs).wrong[0].startswith("the largest counts in the logs are ")
-    assert top_words([result(rows, lost=[4, 9])], logs).given_up == "2 logical nodes begun anew"
-    assert top_words([], logs).wrong == ("no list came",)
+    assert top_words([result(rows[:9])], logs, HostKill()).wrong[0].startswith("the largest counts in the logs are ")
+    assert top_words([result(rows, lost=[4, 9])], logs, HostKill()).given_up == "2 logical nodes begun anew"
+    assert top_words([], logs, HostKill()).wrong == ("no list came",)
 
 
 def traffic_of_hours(hours: int) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
@@ -97,16 +97,87 @@ def test_rates_are_those_of_the_logs_or_what_differs_is_named(tmp_path: Path) ->
     rows = [{"query": "tea", "ad": "x", "serves": 2, "ctr": 0.5}, {"query": "tea", "ad": "y", "serves": 1, "ctr": 0.0},
             {"query": BOT_QUERY, "ad": BOT_AD, "serves": SEEN_MAX, "ctr": 0.0}]  # fmt: skip
     bounds = "1970-01-01T00:00:00Z", "1970-01-01T01:00:00Z"
-    found = click_rates([result([]), result(rows, *bounds)], logs)
+    found = click_rates([result([]), result(rows, *bounds)], logs, HostKill())
     assert (found.checked, found.wrong, found.notes) == (3, (), ())
+    whole = result(rows, *bounds)
+    rows = [dict(row) for row in rows]
     rows[0]["ctr"] = 1.0
-    found = click_rates([result(rows, *bounds)], logs)
+    found = click_rates([result(rows, *bounds)], logs, HostKill())
     assert found.wrong == ("1970-01-01T01:00:00Z: tea, x: 2 serves, 2 clicked; in the logs 2, 1",)
     rows[0]["serves"] = 1
-    found = click_rates([result(rows, *bounds, lost=[7])], logs)
+    later = [{"query": "tea", "ad": "x", "serves": 1, "ctr": 0.0}]
+    after = result(later, "1970-01-02T01:00:00Z", "1970-01-02T02:00:00Z", lost=[7])
+    lacking = [whole, result(rows, *bounds, lost=[7]), after]
+    found = click_rates(lacking, logs, HostKill(shown=1, nodes=4, lost=1, over_ms=2 * HOUR_MS))
     assert found.wrong == ()
+    assert "1 of the 1 windows that had come before a host was killed are among them" in found.notes[0]
     assert "differ by at most 3.0 % of the serves, and name what was lost" in found.notes[0]
-    assert click_rates([], logs).wrong == ("no window came",)
+    assert found.notes[1] == "1 windows after them equal the logs again"
+
+
+@pytest.mark.parametrize(
+    ("lost", "kill", "said"),
+    [
+        ([7], HostKill(shown=2, nodes=4, lost=1, over_ms=2 * HOUR_MS), "tea, x: 2 serves, 0 clicked"),
+        ([], HostKill(shown=0, nodes=4, lost=0, over_ms=2 * HOUR_MS), "tea, x: 2 serves, 0 clicked"),
+        ([7], HostKill(shown=0, nodes=4, lost=1, over_ms=-23 * HOUR_MS), "tea, x: 2 serves, 0 clicked"),
+        ([7, 8], HostKill(shown=0, nodes=1, lost=2, over_ms=HOUR_MS), "2 logical nodes have begun anew"),
+        ([7], HostKill(shown=0, nodes=1, lost=1, over_ms=HOUR_MS), "no window came of the hours after"),
+    ],
+)  # fmt: skip
+def test_only_what_a_killed_host_had_may_lack(tmp_path: Path, lost: list[int], kill: HostKill, said: str) -> None:
+    logs = [tmp_path / "serves.json", tmp_path / "clicks.json"]
+    logs[0].write_text(json.dumps({"time": 0, "serve": "a", "query": "tea", "ad": "x", "user": "u"}) + "\n")
+    logs[1].write_text("")
+    row = {"query": "tea", "ad": "x", "serves": 2, "ctr": 0.0}
+    one = result([row], "1970-01-01T00:00:00Z", "1970-01-01T01:00:00Z", lost=lost)
+    assert any(said in line for line in click_rates([one], logs, kill).wrong)
+
+
+def test_what_was_left_out_at_the_entry_may_lack_if_it_is_counted(tmp_path: Path) -> None:
+    logs = [tmp_path / "serves.json", tmp_path / "clicks.json"]
+    lines = [{"time": at, "serve": f"s{at}", "query": "tea", "ad": "x", "user": "u"} for at in range(3)]
+    logs[0].write_text("".join(json.dumps(line) + "\n" for line in lines))
+    logs[1].write_text("")
+    row = {"query": "tea", "ad": "x", "serves": 1, "ctr": 0.0}
+    one = result([row], "1970-01-01T00:00:00Z", "1970-01-01T01:00:00Z", shed=2)
+    found = click_rates([one], logs, HostKill())
+    assert (found.wrong, found.notes) == (
+        (), ("1 windows lack nothing but events left out at the job's entry, which they count",)
+    )  # fmt: skip
+    less = msgspec.structs.replace(one, shed=1)
+    assert len(click_rates([less], logs, HostKill()).wrong) == 1
+
+
+def test_agents_that_were_too_slow_explain_a_window_but_not_the_one_that_was_killed(tmp_path: Path) -> None:
+    logs = [tmp_path / "serves.json", tmp_path / "clicks.json"]
+    logs[0].write_text(json.dumps({"time": 0, "serve": "a", "query": "tea", "ad": "x", "user": "u"}) + "\n")
+    logs[1].write_text("")
+    row = {"query": "tea", "ad": "y", "serves": 1, "ctr": 0.0}
+    one = result([row], "1970-01-01T00:00:00Z", "1970-01-01T01:00:00Z", missing=["agent-2"])
+    assert click_rates([one], logs, HostKill("host-1")).wrong == ()
+    assert click_rates([one], logs, HostKill("agent-2")).wrong != ()
+
+
+def test_no_window_is_no_comparison(tmp_path: Path) -> None:
+    logs = [tmp_path / "serves.json", tmp_path / "clicks.json"]
+    for log in logs:
+        log.touch()
+    assert click_rates([], logs, HostKill()).wrong == ("no window came",)
+
+
+def test_logs_wait_for_results(tmp_path: Path) -> None:
+    log_time = LogTime(1_790_000_000_000, 36_000.0)  # ten hours a second
+    logs = [tmp_path / "serves.json", tmp_path / "clicks.json"]
+    with LogWriter(logs, 200.0, adverts(1), log_time, lead_ms=HOUR_MS) as writer:
+        while writer.now_ms < log_time.at(0, 0) + HOUR_MS:
+            pass
+        stands_at, passed_s = writer.now_ms, writer.passed_s
+        assert stands_at < log_time.at(0, 0) + 4 * HOUR_MS
+        writer.reached_ms = stands_at
+        while writer.now_ms == stands_at:
+            pass
+        assert writer.passed_s > passed_s
 
 
 @pytest.mark.parametrize(("write", "servers"), [(quotes, 4), (adverts, 2)])

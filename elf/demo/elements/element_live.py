@@ -4,7 +4,7 @@ A trio shell around `ElementBoard`. Windows come over the control socket of one 
 """
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import trio
 
@@ -13,10 +13,12 @@ from agent.control.messages import Acknowledged, Elements, Ended
 from elf.client import AsyncClient, AsyncJob, ClientError, Result
 from elf.demo.agents.agents import AgentFleet
 from elf.demo.elements.element_board import ElementBoard
+from elf.demo.elements.log_truth import HostKill
 from elf.demo.elements.log_writing import LogWriter
 from elf.demo.errors import DemoError
 from elf.demo.story.live import everyone
 from elf.demo.story.screen import Screen
+from elf.demo.story.truth import instant
 
 DRAW_S = 0.2
 LOOK_S = 1.0
@@ -25,6 +27,10 @@ SHOWN_BEFORE, SHOWN_WAIT = 5, 0.3
 _ANSWER_TIMEOUT_S = 20.0
 _AFTER_S = 60.0
 """Upper bound on the further wait for results, which a busy machine may keep back."""
+_SLOWEST = 6
+"""Times as long as planned that it may take until all is logged, where logs wait for results; and a minute more."""
+_LAST_MS = 2 * 3_600_000
+"""Time before the end of logs of the past up to which results have to come."""
 _SETTLED_S = 5.0
 """Time without another result after which the last one has come."""
 
@@ -41,6 +47,7 @@ class ElementPerformance:
     bundle: bytes
     windows: list[Result] = field(default_factory=list)
     killed: str = ""
+    kill: HostKill = field(default_factory=HostKill)
     _began: float = 0.0
     _heard_at: float = 0.0
     _master: str = ""
@@ -53,20 +60,39 @@ class ElementPerformance:
             await nursery.start(self._perform)
             nursery.start_soon(self._look)
             self._happened("the servers begin to log")
-            ends_at = trio.current_time() + self.board.seconds
             with self.writer:
-                await trio.sleep(self.board.play.kill_at * self.board.seconds)
-                with trio.move_on_after(SHOWN_WAIT * self.board.seconds):
+                await self._logged(self.board.play.kill_at)
+                with trio.move_on_after(self._patience_s if self.writer.lead_ms else SHOWN_WAIT * self.board.seconds):
                     while self.board.windows < SHOWN_BEFORE:
                         await trio.sleep(DRAW_S)
                 await self._kill()
-                await trio.sleep_until(ends_at)
+                await self._logged(1.0)
             self._happened("the servers have stopped; the last results come")
             await trio.sleep(self.board.play.tail_s)
             with trio.move_on_after(_AFTER_S):
-                while self.board.window is None or trio.current_time() - self._heard_at < _SETTLED_S:
+                while not self._has_all():
                     await trio.sleep(DRAW_S)
             nursery.cancel_scope.cancel()
+
+    @property
+    def _patience_s(self) -> float:
+        return _SLOWEST * self.board.seconds + _AFTER_S
+
+    async def _logged(self, part: float) -> None:
+        """Waits until a part of the time has passed in the logs. Raises DemoError where it does not."""
+        with trio.move_on_after(self._patience_s):
+            while self.writer.passed_s < part * self.board.seconds:
+                await trio.sleep(DRAW_S)
+            return
+        raise DemoError(
+            f"results come too slowly on this machine: {self.writer.passed_s:.0f} of {self.board.seconds:.0f} s of logs"
+            f" are written after {trio.current_time() - self._began:.0f} s; give it more time with --seconds"
+        )
+
+    def _has_all(self) -> bool:
+        """Whether the last result has come."""
+        is_settled = self.board.window is not None and trio.current_time() - self._heard_at >= _SETTLED_S
+        return is_settled and (not self.writer.lead_ms or self.writer.reached_ms >= self.writer.now_ms - _LAST_MS)
 
     async def _perform(self, task_status: trio.TaskStatus[None]) -> None:
         """Submits the job and collects its windows."""
@@ -94,6 +120,10 @@ class ElementPerformance:
         board = self.board
         is_new = bool(result.rows) and (board.window is None or result.rows != board.window.rows)
         self.windows.append(result)
+        if self.writer.lead_ms and result.window_end is not None:
+            self.writer.reached_ms = max(self.writer.reached_ms, instant(result.window_end))
+        if len(result.lost) > self.kill.lost:
+            self.kill = replace(self.kill, lost=len(result.lost), over_ms=self.writer.now_ms)
         if is_new:
             self._heard_at = trio.current_time()
             board.window, board.windows = result, board.windows + 1
@@ -102,12 +132,18 @@ class ElementPerformance:
 
     async def _kill(self) -> None:
         """Kills the agent without a log that hosts most, but not the job's master."""
-        await self._look_once()
         hosts = [name for name, host in self.board.hosts.items() if not host.reads and name != self._master]
+        with trio.move_on_after(_ANSWER_TIMEOUT_S):
+            await self._look_once()
+            nodes: list[int] = []
+            while nodes != (nodes := [self.board.hosts[name].nodes for name in hosts]) or not all(nodes):
+                await trio.sleep(DRAW_S)  # some are on their way to other hosts
+                await self._look_once()
         self.killed = max(hosts, key=lambda name: self.board.hosts[name].nodes)
         host = self.board.hosts[self.killed]
         self.fleet.kill(self.killed)
         host.state = "killed"
+        self.kill = HostKill(self.killed, sum(1 for one in self.windows if one.rows), host.nodes)
         self._happened(
             f"{self.killed} is killed (SIGKILL), with {host.elements:,} elements in {host.nodes:,} logical nodes"
         )

@@ -39,7 +39,8 @@ def show_elements(console: Console, play: ElementPlay, seconds: float, keep: Pat
         folder = kept(keep) if keep is not None else None
         directory = stage.enter_context(temporary_directory())
         logs = _logs(folder or directory, play)
-        writer = LogWriter(logs, play.rate, play.write(random.randrange(1 << 32)), _log_time(play, seconds))
+        lead_ms = play.lead_hours * HOUR_MS
+        writer = LogWriter(logs, play.rate, play.write(random.randrange(1 << 32)), _log_time(play, seconds), lead_ms)
         fleet = stage.enter_context(AgentFleet(directory / "agents", _agents(play, logs)))
         stage.enter_context(undisturbed_end())
         say(console, f"{play.app}: {play.about}.")
@@ -56,7 +57,7 @@ def show_elements(console: Console, play: ElementPlay, seconds: float, keep: Pat
         with one_error(), screen_for(console, board) as screen:
             performance = ElementPerformance(fleet, board, screen, writer, app_id, bundle)
             run_orderly(performance.run)
-        found = play.judge(performance.windows, logs)
+        found = play.judge(performance.windows, logs, performance.kill)
         _conclude(console, performance, found)
 
 

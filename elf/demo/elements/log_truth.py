@@ -18,6 +18,9 @@ WITHIN_MS, SPAN_MS = 1_800_000, 24 * 3_600_000
 SEEN_MAX, SEEN_MS = 30, 60_000
 """Ads that its BotFilter lets a user see, and the time in which."""
 
+ON_ITS_WAY = 32
+"""Part of the nodes of a host that may have come to it between the last look at it and its end."""
+
 Rates = dict[tuple[str, str], tuple[int, int]]
 """Serves that count of each query and ad, and those of them that were clicked."""
 
@@ -35,6 +38,18 @@ class LogComparison:
     may_lack: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class HostKill:
+    """The host `name` that was killed. `shown`: the windows that had come before; `nodes`: the logical nodes it hosted;
+    `lost`: those that results name; `over_ms`: the time in the logs when the last of them began anew."""
+
+    name: str = ""
+    shown: int = 0
+    nodes: int = 0
+    lost: int = 0
+    over_ms: int = 0
+
+
 def given_up(result: Result) -> str:
     """Reads what a result says that its elements have given up; "" for nothing."""
     parts = [f"{result.evicted:,} elements evicted"] if result.evicted else []
@@ -43,7 +58,7 @@ def given_up(result: Result) -> str:
     return ", ".join(parts)
 
 
-def top_words(windows: Sequence[Result], logs: Iterable[Path]) -> LogComparison:
+def top_words(windows: Sequence[Result], logs: Iterable[Path], _kill: HostKill) -> LogComparison:
     """Compares the last list with the words of all quotations that were logged."""
     counted = Counter(word for event in _events(logs) for word in event["text"].lower().split())
     lists = [window for window in windows if window.rows]
@@ -60,26 +75,37 @@ def top_words(windows: Sequence[Result], logs: Iterable[Path]) -> LogComparison:
     return LogComparison(len(shown), words, tuple(wrong[:WRONG_MAX]), given_up(lists[-1]))
 
 
-def click_rates(windows: Sequence[Result], logs: Sequence[Path]) -> LogComparison:
-    """Compares each window with the serves logged in the 24 hours up to its end, and the clicks on them. Only results
-    that name logical nodes begun anew may differ."""
+def click_rates(windows: Sequence[Result], logs: Sequence[Path], kill: HostKill) -> LogComparison:
+    """Compares each window with the serves logged in the 24 hours up to its end, and the clicks on them. Those that
+    came after a host was killed, and begin before its nodes had begun anew elsewhere, may differ if they say so."""
     kept = _kept(*logs)
     shown = [window for window in windows if window.rows]
-    checked, same, lacking, wrong, robot = 0, [], [], [], 0
-    for window in shown:
+    checked, same, lacking, wrong, robot, after, shed, slow, before = 0, [], [], [], 0, 0, 0, 0, 0
+    for place, window in enumerate(shown):
         end_ms = instant(window.window_end or "")
         truth = _rates(kept, end_ms - SPAN_MS, end_ms)
         found = {(row["query"], row["ad"]): (row["serves"], round(row["serves"] * row["ctr"])) for row in window.rows}
         checked += len(truth)
         robot = sum(serves for (query, _), (serves, _) in truth.items() if query == BOT_QUERY)
+        may_lack = bool(window.lost) and place >= kill.shown and end_ms - SPAN_MS < kill.over_ms
+        after += bool(kill.nodes) and end_ms - SPAN_MS >= kill.over_ms
         if found == truth:
             same.append(window)
-        elif window.lost:
+            before += place < kill.shown
+        elif _are_shed(found, truth, window.shed):
+            shed += 1
+        elif {*window.missing, *window.partial, *window.leaped_over} - {kill.name}:
+            slow += 1
+        elif may_lack:
             lacking.append((window, _difference(found, truth)))
         else:
             wrong += [f"{window.window_end}: {line}" for line in _different(found, truth)]
     if not shown:
         return LogComparison(0, "no window came", ("no window came",), may_lack=False)
+    if kill.lost > kill.nodes + kill.nodes // ON_ITS_WAY:
+        wrong.append(f"{kill.lost:,} logical nodes have begun anew; the killed host had {kill.nodes:,}")
+    if kill.nodes and not after:
+        wrong.append("no window came of the hours after those in which a host was killed")
     words = f"{len(same)} of {len(shown)} windows, {checked:,} rates in all"
     words += f" (of the robot's serves, {robot:,} count in the last window's hours)"
     notes = []
@@ -87,11 +113,16 @@ def click_rates(windows: Sequence[Result], logs: Sequence[Path]) -> LogCompariso
         worst = max(share for _, share in lacking)
         ends = f"{lacking[0][0].window_end} to {lacking[-1][0].window_end}"
         notes.append(
-            f"{len(lacking)} windows ({ends}) hold hours in which a host was killed. The job's events are not"
+            f"{before} of the {kill.shown} windows that had come before a host was killed are among them;"
+            f" {len(lacking)} ({ends}) hold hours in which it was. The job's events are not"
             f" guaranteed: they differ by at most {100 * worst:.1f} % of the serves, and name what was lost"
         )
-        after = [one for one in same if (one.window_end or "") > (lacking[-1][0].window_end or "")]
-        notes.append(f"{len(after)} windows after them equal the logs again")
+        again = [one for one in same if (one.window_end or "") > (lacking[-1][0].window_end or "")]
+        notes.append(f"{len(again)} windows after them equal the logs again")
+    if slow:
+        notes.append(f"{slow} windows name agents that are not in them: they were too slow for this machine")
+    if shed:
+        notes.append(f"{shed} windows lack nothing but events left out at the job's entry, which they count")
     return LogComparison(checked, words, tuple(wrong[:WRONG_MAX]), given_up(shown[-1]), tuple(notes), may_lack=False)
 
 
@@ -119,6 +150,17 @@ def _rates(kept: Iterable[tuple[int, tuple[str, str], bool]], start_ms: int, end
             serves, clicks = found.get(key, (0, 0))
             found[key] = serves + 1, clicks + is_clicked
     return found
+
+
+def _are_shed(found: Rates, truth: Rates, shed: int) -> bool:
+    """Whether all that results lack are serves and clicks left out at the job's entry, which they count."""
+    none = (0, 0)
+    is_less = all(
+        found[key][0] <= truth.get(key, none)[0] and found[key][1] <= truth.get(key, none)[1] for key in found
+    )
+    lacking = sum(served - found.get(key, none)[0] for key, (served, _) in truth.items())
+    unclicked = sum(clicked - found.get(key, none)[1] for key, (_, clicked) in truth.items())
+    return is_less and max(lacking, unclicked) <= shed
 
 
 def _difference(found: Rates, truth: Rates) -> float:

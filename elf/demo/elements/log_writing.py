@@ -15,6 +15,8 @@ from elf.demo.elements.quotes import quote_line
 
 _BEAT_S = 0.05
 """Interval at which lines are written."""
+_LEAP_S = 0.25
+"""Time that passes at most from one writing to the next, where logs wait for results."""
 Write = Callable[[Sequence[int], int, Sequence[BinaryIO]], None]
 """Writes a line for each time (epoch ms), and whatever else is due until a time, to the logs."""
 
@@ -33,13 +35,22 @@ class LogTime:
 
 @dataclass
 class LogWriter:
-    """`with LogWriter(...) as writer:` writes `rate` lines a second to the logs, in a thread, until `stop`."""
+    """`with LogWriter(...) as writer:` writes `rate` lines a second to the logs, in a thread, until `stop`.
+
+    `lead_ms`: the time in the logs stands still where it is so far ahead of `reached_ms`, that of the newest result, as
+    on a busy machine; 0: it never does. `passed_s`: the time that has passed in the logs, but for that.
+    """
 
     logs: Sequence[Path]
     rate: float
     write: Write
     log_time: LogTime = field(default_factory=LogTime)
+    lead_ms: int = 0
     lines: int = 0
+    passed_s: float = 0.0
+    reached_ms: int = 0
+    now_ms: int = 0
+    """The time in the logs."""
     _over: threading.Event = field(default_factory=threading.Event)
     _fault: OSError | None = None
 
@@ -66,19 +77,31 @@ class LogWriter:
             raise self._fault
 
     def _run(self) -> None:
-        begun, began_ms = time.monotonic(), time.time_ns() // 1_000_000
-        since_ms = self.log_time.at(began_ms, 0)
+        before, began_ms = time.monotonic(), time.time_ns() // 1_000_000
+        self.now_ms = self.log_time.at(began_ms, 0)
+        self.reached_ms = max(self.reached_ms, self.now_ms)
         try:
             with ExitStack() as files:
                 opened = [files.enter_context(log.open("ab", buffering=0)) for log in self.logs]
                 while not self._over.wait(_BEAT_S):
-                    elapsed_s = time.monotonic() - begun
-                    due, until_ms = int(elapsed_s * self.rate) - self.lines, self.log_time.at(began_ms, elapsed_s)
+                    now = time.monotonic()
+                    self._pass(now - before)
+                    before, since_ms = now, self.now_ms
+                    due, until_ms = (
+                        int(self.passed_s * self.rate) - self.lines,
+                        self.log_time.at(began_ms, self.passed_s),
+                    )
                     times = [since_ms + (until_ms - since_ms) * (place + 1) // due for place in range(due)]
                     self.write(times, until_ms, opened)
-                    self.lines, since_ms = self.lines + due, until_ms
+                    self.lines, self.now_ms = self.lines + due, until_ms
         except OSError as error:
             self._fault = error
+
+    def _pass(self, seconds: float) -> None:
+        if not self.lead_ms:
+            self.passed_s += seconds
+        elif self.now_ms < self.reached_ms + self.lead_ms:
+            self.passed_s += min(seconds, _LEAP_S)
 
 
 def quotes(seed: int) -> Write:
