@@ -49,6 +49,8 @@ def _fault(
     """The reason why there is nothing to show; None if there is something, or agents have not answered."""
     keyed = [one for one in answers if one.keyed]
     waiting = f"; {silent} agents have not answered" if silent else ""
+    if not answers and silent:
+        return control.Refused("unavailable", f"none of {silent} agents has answered: ask again in a moment")
     if not keyed:
         text = f"{request.app} has no keyed elements: elf jobs lists the jobs, docs/elements.md tells which have some"
         return control.Refused("usage", text + waiting)

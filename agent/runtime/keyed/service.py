@@ -52,7 +52,7 @@ _TAKEN = (
     messages.ElementRows, messages.ElementCredit, messages.ElementReset,
     messages.FindHosts, messages.NodeHosts, messages.NodeBallots, messages.CommitRecord, messages.CommitHeld,
     messages.MoveNodes, messages.NodesMoved, messages.ElementLoad, messages.ElementTimeReport, messages.ElementTimes,
-    messages.ElementRoster,
+    messages.ElementRoster, messages.ElementProbe, messages.CommitProbe,
 )  # fmt: skip
 
 
@@ -148,6 +148,7 @@ class KeyedJobs:
             self.options,
             incarnation=self._next_incarnation(),
             bounded=job.bounded,
+            pane_ms=local.versions.newest.function.pane_ms,
             compact={one.name: self._compact(one) for one in graph.graph.elements},
         )
         ring = OverlayRing(self._node, self._sender, local.app_id)

@@ -41,13 +41,24 @@ class ElementRows(Message, frozen=True, tag=True):
 
 class ElementCredit(Message, frozen=True, tag=True):
     """Host → emitter: batches before `received` have come, those before `done` are safe; `share` of what may be shed is
-    taken."""
+    taken. Those from `received` on before `lost_before`, if that is not 0, are to be sent again."""
 
     place: Number
     session: Count
     received: Count
     done: Count
     share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    lost_before: Count = 0
+
+
+class ElementProbe(Message, frozen=True, tag=True):
+    """Emitter → host: batches before `number`, with `rows_before` rows, have been sent; an `ElementCredit` is to tell
+    how many have come."""
+
+    place: Number
+    session: Count
+    number: Count
+    rows_before: Count
 
 
 class ElementReset(Message, frozen=True, tag=True):
@@ -132,12 +143,20 @@ class CommitRecord(Message, frozen=True, tag=True):
 
 
 class CommitHeld(Message, frozen=True, tag=True):
-    """Standby → host: all records before `upto` of the session are held. `begin`: send the session anew from its
-    beginning; something is missing."""
+    """Standby → host: all records before `upto` of the session are held. `begin`: a state that they change is missing.
+    Those from `upto` on before `lost_before`, if that is not 0, are to be sent again."""
 
     session: Count
     upto: Count
     begin: bool = False
+    lost_before: Count = 0
+
+
+class CommitProbe(Message, frozen=True, tag=True):
+    """Host → standby: records before `number` have been sent; a `CommitHeld` is to tell how many are held."""
+
+    session: Count
+    number: Count
 
 
 class MoveNodes(Message, frozen=True, tag=True):

@@ -32,9 +32,11 @@ from agent.runtime.messages.descriptions import (
 from agent.runtime.messages.element_views import DescribeElements, ElementsDescription, ElementsGiven
 from agent.runtime.messages.elements import (
     CommitHeld,
+    CommitProbe,
     CommitRecord,
     ElementCredit,
     ElementLoad,
+    ElementProbe,
     ElementReset,
     ElementRoster,
     ElementRows,
@@ -567,5 +569,5 @@ CODEC: Codec[Message] = Codec(
     | RackAnnouncement | HoldersNote | Copies | CopyAck | CopyRequest | CopyResponse | CopyPart | CopyPartAck
     | ElementRows | ElementCredit | ElementReset | FindHosts | NodeHosts | NodeBallots
     | CommitRecord | CommitHeld | MoveNodes | NodesMoved | ElementLoad | ElementTimeReport | ElementTimes
-    | ElementRoster
+    | ElementRoster | ElementProbe | CommitProbe
 )  # fmt: skip

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable
 
 import pytest
-from fleet_of_elements import Fleet, element, graph_of, model, type_
+from fleet_of_elements import Agent, Fleet, element, graph_of, model, type_
+
+from agent.runtime.messages.elements import CommitProbe, CommitRecord, ElementProbe, ElementRows
+from agent.runtime.messages.jobs import CODEC
+from agent.runtime.model.fields import Message
+from overlay import Peer
 
 
 def counting(*, guaranteed: bool):
@@ -52,3 +58,90 @@ def test_every_event_gets_to_its_elements(agents: int, guaranteed: bool, slow: b
         fleet.run(0.1)
     fleet.settle()
     check(fleet, {"Text": inserted})
+
+
+class Wire:
+    """Counts the batches and records that agents send to each other, and loses the one that is chosen."""
+
+    def __init__(self, fleet: Fleet, loses: Callable[[Message], bool] = lambda _: False) -> None:
+        self.counts: Counter[tuple] = Counter()
+        self.sessions: defaultdict[tuple, set[int]] = defaultdict(set)
+        self.probes = 0
+        self.lost: set[tuple] = set()
+        self._carry, self._loses = fleet.carry, loses
+        fleet.carry = self.carry  # type: ignore[method-assign]
+
+    def carry(self, sender: Agent, to: Peer, data: bytes, *args, **options) -> None:
+        message = CODEC.decode(data)
+        self.probes += isinstance(message, ElementProbe | CommitProbe)
+        if isinstance(message, ElementRows | CommitRecord):
+            stream = (sender.me, to, message.place if isinstance(message, ElementRows) else None)
+            name = (*stream, message.session, message.number)
+            self.counts[name] += 1
+            self.sessions[stream].add(message.session)
+            if not self.lost and self._loses(message):
+                self.lost.add(name)
+                return
+        self._carry(sender, to, data, *args, **options)
+
+    @property
+    def again(self) -> set[tuple]:
+        """What was sent more than once; nothing was begun anew."""
+        assert all(len(sessions) == 1 for sessions in self.sessions.values())
+        return {name for name, count in self.counts.items() if count > 1}
+
+
+def begun(guaranteed: bool) -> tuple[Fleet, list[tuple[str, str, int]]]:
+    """A fleet in which all hosts are known."""
+    fleet = Fleet(counting(guaranteed=guaranteed), 4)
+    inserted = [(f"w{number}", f"g{number % 5}", number) for number in range(50)]
+    fleet.insert(next(iter(fleet.agents.values())), "Text", inserted)
+    fleet.settle()
+    fleet.run(3)  # until all standbys have everything
+    return fleet, inserted
+
+
+@pytest.mark.parametrize("guaranteed", [False, True])
+def test_a_host_that_answers_late_gets_nothing_twice(guaranteed: bool) -> None:
+    fleet, inserted = begun(guaranteed)
+    first, _, slow, *_ = fleet.agents.values()
+    wire = Wire(fleet)
+    fleet.silence(slow, 20, detected_s=100)
+    for _ in range(10):
+        rows = rows_of(fleet, 40)
+        inserted += rows
+        fleet.insert(first, "Text", rows)
+        fleet.run(0.1)
+    fleet.run(20)
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+    assert wire.counts
+    assert not wire.again
+    assert 0 < wire.probes < 60  # later each time
+    assert not any(agent.job.statistics()["lost_rows"] for agent in fleet.agents.values())
+
+
+@pytest.mark.parametrize("kind", [ElementRows, CommitRecord])
+def test_a_host_that_has_lost_a_message_gets_just_this_one_again(kind: type[Message]) -> None:
+    fleet, inserted = begun(guaranteed=True)
+    wire = Wire(fleet, lambda message: isinstance(message, kind) and message.number > 1)
+    for _ in range(10):
+        rows = rows_of(fleet, 40)
+        inserted += rows
+        fleet.insert(next(iter(fleet.agents.values())), "Text", rows)
+        fleet.run(0.1)
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+    assert wire.lost
+    assert wire.again == wire.lost
+
+
+def test_what_is_lost_last_is_found_by_asking() -> None:
+    fleet, inserted = begun(guaranteed=True)
+    rows = [("w1", "g1", 1)]
+    wire = Wire(fleet, lambda message: isinstance(message, ElementRows))
+    fleet.insert(next(iter(fleet.agents.values())), "Text", rows)
+    fleet.settle()
+    check(fleet, {"Text": [*inserted, *rows]})
+    assert wire.again == wire.lost
+    assert wire.probes

@@ -59,7 +59,7 @@ def test_events_of_one_serve_stay_or_go_together_by_the_smallest_share() -> None
     serves, clicks = (set(shedder.kept(one, rows)["serve"]) for one in (serve, click))
     assert serves == clicks
     assert 2_800 < len(serves) < 3_200
-    assert shedder.shed == 20_000 - 2 * len(serves)
+    assert shedder.shed == {"Serve": 10_000 - len(serves), "Click": 10_000 - len(serves)}
     shedder.forget(HOSTS[1])
     more = set(shedder.kept(serve, rows)["serve"])
     assert serves < more

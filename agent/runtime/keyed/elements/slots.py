@@ -83,16 +83,16 @@ class SlotTable:
     def frame(self, slots: Rows) -> pl.DataFrame:
         """Keys and states of some slots, as `put` takes them. O(slots)."""
         columns = [pl.Series(name, self._arrays[name][slots]) for name in self._states]
-        gone = pl.repeat(value=False, n=len(slots), dtype=pl.Boolean, eager=True).alias(GONE)
+        gone = pl.Series(GONE, np.zeros(len(slots), bool))
         return pl.DataFrame([*self.keys(slots).get_columns(), *columns, gone])
 
     def changes(self) -> pl.DataFrame:
         """The changes since the last call, elements that were removed first."""
         changed = np.flatnonzero(self._arrays["changed"][: self.count])
         self._arrays["changed"][: self.count] = False
-        frame = pl.concat([self.frame(changed[:0]), *self._removed, self.frame(changed)], how="diagonal")
-        self._removed = []
-        return frame
+        removed, self._removed = self._removed, []
+        frame = self.frame(changed)
+        return pl.concat([self.frame(changed[:0]), *removed, frame], how="diagonal") if removed else frame
 
     def on_nodes(self, nodes: Collection[int]) -> Rows:
         """The slots of some logical nodes."""

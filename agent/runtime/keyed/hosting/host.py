@@ -39,7 +39,8 @@ class Host:
     """Slots of elements with and without keys, and the rows that come for them.
 
     `owned`: nodes that are here; `open`: those of them that take rows, as they do not while they move; `touched`: those
-    that have taken some, or come with their state.
+    that have taken some, or come with their state. `is_stirred`: something has happened that may move event time.
+    `passing_until`: for so long, results may wait for what is committed.
     """
 
     def __init__(
@@ -73,10 +74,11 @@ class Host:
         self.collected: dict[int, list[tuple[str, pl.DataFrame]]] = {place: [] for place in layout.guaranteed}
         self.collects = False
         self.next_commit = 1
-        self.is_dirty = False
+        self.is_dirty = self.is_stirred = False
+        self.passing_until = 0.0
         self._parked: list[_Parked] = []
         self._aside: list[tuple[int, TypeLayout, pl.DataFrame]] = []
-        self.lost = self.refused = self.emitted_rows = 0
+        self.lost = self.emitted_rows = 0
         self.now = 0.0
 
     def _room(self, emits: list[int]) -> Callable[[], bool]:
@@ -84,15 +86,13 @@ class Host:
 
     # Rows in.
 
-    def batch(self, type_: TypeLayout, stream: RowStream, before: int, rows: pl.DataFrame) -> list[int]:
+    def batch(self, type_: TypeLayout, stream: RowStream, rows: pl.DataFrame) -> list[int]:
         """Takes the next batch of a stream. Returns the nodes that are not here; then a batch of a guaranteed type has
         not been taken."""
-        if not type_.guaranteed:
-            self.lost += max(0, before - stream.rows)
-            stream.rows = before
         elsewhere = self.take(type_, rows)
         if not (elsewhere and type_.guaranteed):
-            stream.took(rows.height, self.next_commit if type_.guaranteed and self.collects else None)
+            commit = self.next_commit if type_.guaranteed and self.collects else None
+            stream.took(rows.height, commit, self.now)
         return elsewhere
 
     def take(self, type_: TypeLayout, rows: pl.DataFrame) -> list[int]:
@@ -161,10 +161,11 @@ class Host:
     # Rows out.
 
     def _emitted(self, slot: ElementSlot, emitted: list[Emitted], taken: str) -> None:
+        self.is_stirred = True
         for name, rows in emitted:
             type_ = self._layout.by_name.get(name)
             if type_ is None:
-                self.refused += rows.height
+                slot.refused += rows.height
                 continue
             if slot.place in self.keyed and not (own := self.owned[rows[NODE].to_numpy()]).all():
                 rows = where(rows, own)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 import cbt
 from agent.runtime.keyed.elements.runtime import SEQ, SOURCE, ElementRuntime, Tables
 from agent.runtime.keyed.graph import CheckedGraph
+from agent.runtime.keyed.hosting.description import Description
 from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout, TypeLayout
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
@@ -25,6 +27,7 @@ from agent.runtime.keyed.hosting.rows.shedding import Shedder, TakenShare
 from agent.runtime.keyed.hosting.time.event_time import EventTime
 from agent.runtime.messages.elements import (
     ElementCredit,
+    ElementProbe,
     ElementReset,
     ElementRows,
     ElementTimeReport,
@@ -37,7 +40,7 @@ from overlay import Id, Peer
 OnRows = Callable[[str, pl.DataFrame], None]
 BATCH_BYTES_MAX = 256 << 20
 """Upper bound on the rows of one batch, once they are decompressed."""
-CREDIT_S = 0.02
+CREDIT_S = 0.005
 """Time between messages that tell an emitter how far its rows are."""
 QUEUED_ROWS_MAX = 1 << 18
 """Rows that wait for their elements above which emitters are not told that theirs have come."""
@@ -71,7 +74,7 @@ class KeyedJob:
         self._lost_told = 0
         self._ring, self._me = ring, ring.me
         self._layout = layout = GraphLayout(graph)
-        self._emitter = Emitter(ring.me, layout, options, self._deliver)
+        self._emitter = Emitter(ring.me, layout, options, self._deliver, self._probe)
         self._host = Host(layout, options, runtimes, self._emitter, on_rows, wants)
         self._inbox: deque[Callable[[float], object]] = deque()
         self._membership = NodeMembership(
@@ -86,7 +89,11 @@ class KeyedJob:
         self._wall_ms = 0
         self._credit_at = 0.0
         self._is_draining = False
-        self.refused = 0
+        self._refused: Counter[str] = Counter()
+        """Rows and batches of peers that were refused, by type; those of no type under ""."""
+        self._description = Description(
+            layout, self._emitter, self._host, self._membership, self._shedder.shed, self._refused
+        )
 
     # Rows in.
 
@@ -108,6 +115,7 @@ class KeyedJob:
 
     def source_time(self, type_: str, watermark_ms: int) -> None:
         """Learns that rows of a source that come here later are not before this time."""
+        self._host.is_stirred = True
         self._time.source(self._layout.by_name[type_].place, watermark_ms)
 
     def end_of_source(self, type_: str) -> None:
@@ -128,9 +136,9 @@ class KeyedJob:
         family = self._host.family(source, range(len(self._layout.types)))
         for type_ in self._layout.types:
             for rows in self._emitter.kept(type_.place) if type_.guaranteed else []:
-                own = rows.filter(pl.col(SOURCE).is_in(family))
-                if own.height and isinstance(lowest := own[SEQ].min(), int):
-                    last = min(last, (lowest >> EVENT_BITS << EVENT_BITS) - 1)
+                own = rows[SEQ].to_numpy()[np.isin(rows[SOURCE].to_numpy(), family)]
+                if len(own):
+                    last = min(last, (int(own.min()) >> EVENT_BITS << EVENT_BITS) - 1)
         return last
 
     # Messages.
@@ -145,6 +153,7 @@ class KeyedJob:
     def handle(self, message: Message, sender: Peer, now: float) -> bool:
         """Takes a message from a peer; False: it is not of use."""
         self._enter(now)
+        self._host.is_stirred = True
         self._membership.alive(sender)
         is_of_use = self._take(message, sender, now)
         self._settle(now)
@@ -167,9 +176,11 @@ class KeyedJob:
         match message:
             case ElementRows():
                 return self._rows(message, sender, now)
-            case ElementCredit(place=place, session=session, received=received, done=done, share=share):
-                self._shedder.heard(sender, share)
-                return self._emitter.credit(place, sender, session, received, done, now)
+            case ElementProbe():
+                return self._probed(message, sender, now)
+            case ElementCredit():
+                self._shedder.heard(sender, message.share)
+                return self._emitter.credit(sender, message, now)
             case ElementReset(place=place, session=session, done=done, elsewhere=nodes):
                 return self._emitter.reset(place, sender, session, done, nodes, now)
             case ElementTimeReport():
@@ -180,13 +191,13 @@ class KeyedJob:
 
     def _rows(self, message: ElementRows, sender: Peer, now: float) -> bool:
         if message.place >= len(self._layout.types):
-            self.refused += 1
+            self._refused[""] += 1
             return False
         type_ = self._layout.types[message.place]
         try:
             rows = cbt.decode_frame(message.rows, type_.schema, bytes_max=BATCH_BYTES_MAX)
         except cbt.FrameError:
-            self.refused += 1
+            self._refused[type_.name] += 1
             return False
         return self._batch(sender, type_, message.session, message.number, message.rows_before, rows, now)
 
@@ -196,23 +207,58 @@ class KeyedJob:
         stream = self._host.streams.of(peer, type_.place, session)
         if stream is None or number < stream.next:
             return False
-        if type_.guaranteed and (stream.is_over or number > stream.next):
+        if stream.is_over:
             self._reset(stream, [], now)
             return False
         if any(rows[name].null_count() for name in (SOURCE, SEQ)) or rows["@time"].null_count():
-            self.refused += rows.height
+            self._refused[type_.name] += rows.height
             return False
-        stream.next = number
+        if not type_.guaranteed:
+            self._host.lost += stream.skip(number, before)
+        stream.arrivals.put(number, rows)
+        while not stream.is_over and (first := stream.arrivals.first) is not None:
+            self._take_batch(type_, stream, first, now)
+        self._ask_for_lost(stream, now)
+        return True
+
+    def _take_batch(self, type_: TypeLayout, stream: RowStream, rows: pl.DataFrame, now: float) -> None:
+        """Takes the next batch of a stream."""
         try:
-            elsewhere = self._host.batch(type_, stream, before, rows)
+            elsewhere = self._host.batch(type_, stream, rows)
         except TooManyChannelsError:
-            self.refused += rows.height
-            return False
+            self._refused[type_.name] += rows.height
+            stream.arrivals.drop()
+            return
         if elsewhere and type_.guaranteed:
             self._reset(stream, elsewhere, now)
         elif elsewhere:
-            self._membership.tell_hosts(peer, elsewhere, now)
+            self._membership.tell_hosts(stream.peer, elsewhere, now)
+
+    def _ask_for_lost(self, stream: RowStream, now: float, sent: int = 0) -> None:
+        """Asks for the batches that were lost before one that has come, or before `sent`."""
+        if not stream.is_over and (end := stream.arrivals.lost_before(now, sent)):
+            self._tell(stream, stream.next, stream.told[1], now, end)
+
+    def _probed(self, probe: ElementProbe, sender: Peer, now: float) -> bool:
+        """An emitter asks how far this host is."""
+        stream = None
+        if probe.place < len(self._layout.types):
+            stream = self._host.streams.of(sender, probe.place, probe.session)
+        if stream is None:
+            return False
+        if stream.is_over:
+            self._reset(stream, [], now)
+            return True
+        stream.is_asked = True
+        if self._layout.types[probe.place].guaranteed:
+            self._ask_for_lost(stream, now, probe.number)
+        elif probe.number > stream.next:
+            self._host.lost += stream.skip(probe.number, probe.rows_before)
         return True
+
+    def _probe(self, peer: Peer, session: RowSession, now: float) -> None:
+        number, before = session.sent_so_far
+        self.send(peer, ElementProbe(self.app_id, session.place, session.number, number, before), now)
 
     def _reset(self, stream: RowStream, elsewhere: list[int], now: float) -> None:
         stream.is_over = True
@@ -272,6 +318,8 @@ class KeyedJob:
             if now >= self._credit_at + CREDIT_S:
                 self._credit(now)
             self._host.run()
+            if self._time.is_urgent:
+                self._time.tick(now, self._wall_ms, self.send, self._ring)
         finally:
             self._is_draining = False
 
@@ -283,9 +331,14 @@ class KeyedJob:
         blocked, share = self._blocked, self._share
         for stream in self._host.streams.untold(blocked, share, now):
             received, done, _ = stream.told if stream.place in blocked else (stream.next, stream.done, share)
-            stream.told, stream.told_at = (received, done, share), now
-            message = ElementCredit(self.app_id, stream.place, stream.session, received, done, share)
-            self.send(stream.peer, message, now)
+            self._tell(stream, received, done, now)
+
+    def _tell(self, stream: RowStream, received: int, done: int, now: float, lost_before: int = 0) -> None:
+        """Tells an emitter how far its rows are."""
+        share = self._share
+        stream.told, stream.told_at, stream.is_asked = (received, done, share), now, False
+        message = ElementCredit(self.app_id, stream.place, stream.session, received, done, share, lost_before)
+        self.send(stream.peer, message, now)
 
     @property
     def _blocked(self) -> Collection[int]:
@@ -359,58 +412,15 @@ class KeyedJob:
 
     def statistics(self) -> Mapping[str, int]:
         """Counts by name."""
-        host, emitter = self._host, self._emitter
-        pending = [emitter.pending(type_.place) for type_ in self._layout.types]
-        return {
-            "hosted": int(host.owned.sum()),
-            "elements": sum(slot.runtime.elements for slot in host.slots.values()),
-            "events": sum(slot.events for slot in host.slots.values()),
-            "emitted": host.emitted_rows,
-            "sent": emitter.sent_rows,
-            "sent_bytes": emitter.sent_bytes,
-            "resent": emitter.resent,
-            "shed": self._shedder.shed,
-            "evicted": self._total("evicted"),
-            "late": self._total("late"),
-            "dropped": self._total("dropped"),
-            "failed": self._total("failed"),
-            "lost": len(self._membership.lost),
-            "lost_rows": host.lost + emitter.lost,
-            "null_keys": emitter.null_keys,
-            "refused": self.refused + host.refused + host.streams.refused + self._membership.refused,
-            "unacknowledged": sum(rows for rows, _ in pending),
-            "queued": host.queued,
-            "stuck": len(self._membership.stuck),
-        }
-
-    def _total(self, name: str) -> int:
-        """The sum of a count that some runtimes keep."""
-        return sum(getattr(slot.runtime, name, 0) for slot in self._host.slots.values())
+        return self._description.statistics()
 
     def lost_nodes(self) -> frozenset[int]:
         """The logical nodes begun anew here without the state that they had."""
         return frozenset(self._membership.lost)
 
     def describe(self) -> list[dict[str, Any]]:
-        """A row per element: name, nodes hosted, elements, events, queue, memory."""
-        nodes = int(self._host.owned.sum())
-        rows = []
-        for place, slot in self._host.slots.items():
-            element = self._layout.elements[place]
-            rows.append(
-                {
-                    "element": element.name,
-                    "kind": element.kind,
-                    "nodes": nodes if place in self._layout.keyed else 0,
-                    "elements": slot.runtime.elements,
-                    "events": slot.events,
-                    "emitted": slot.emitted,
-                    "queued": slot.queued,
-                    "memory_bytes": slot.runtime.memory_bytes,
-                    **{name: getattr(slot.runtime, name, 0) for name in ("evicted", "late", "dropped", "failed")},
-                }
-            )
-        return rows
+        """A row per element: its nodes and elements here, events, what waits and what was given up."""
+        return self._description.elements(self._now)
 
     def state_of(self, element: str, node: int, done: Callable[[Tables], None]) -> bool:
         """Gives the states in a logical node of an element; False if it is not hosted here."""

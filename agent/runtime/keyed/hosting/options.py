@@ -55,8 +55,9 @@ class KeyedOptions:
     `incarnation`: a number that is higher after each start of the agent. `standbys`: copies of guaranteed state.
     `weight`: share of the load this agent takes; 0 makes it an idle standby. `needs_time`: something acts on event
     time. `bounded`: the input ends, and elements take events in their order. `grace_ms`: how long late events
-    that clients send to a live job are waited for. `compact`: by the name of an element, puts frames that a standby
-    holds into one.
+    that clients send to a live job are waited for. `probe_s`: time without news of a host after which it is asked how
+    far it is. `pane_ms`: what windows over the job's types are multiples of, None if that is not known.
+    `compact`: by the name of an element, puts frames that a standby holds into one.
     """
 
     incarnation: int = 0
@@ -71,7 +72,8 @@ class KeyedOptions:
     commit_s: float = 0.1
     cut_s: float = 0.02
     batch_rows: int = 8192
-    resend_s: float = 2.0
+    probe_s: float = 2.0
+    pane_ms: int | None = None
     lost_s: float = 30.0
     stuck_s: float = STUCK_S
     compact: Mapping[str, Compact] = field(default_factory=dict)

@@ -35,7 +35,7 @@ class Pressure:
             return
         for slot, size in zip(slots, used, strict=True):
             allowed = int(size * EVICTED_TO * self._options.memory_bytes / total)
-            slot.runtime.evict(allowed, slot.applied)
+            slot.evict(allowed)
 
     def _stuck(self, now: float) -> str | None:
         full = [type_.name for type_ in self._cyclic if not self._emitter.has_room(type_.place)]

@@ -50,14 +50,14 @@ class ElementSlot:
         rests: bool = True,
     ) -> None:
         self.place, self.runtime = place, runtime
-        self.events = self.emitted = 0
+        self.events = self.emitted = self.refused = 0
         self.applied = self.asked = BEGINNING
         self.next_seq: Ints = np.zeros(NODES, np.int64)
         self.sealed: Bools = np.zeros(NODES, bool)
         self.may_run, self._on_emitted = may_run, on_emitted
         self._queue: deque[_Call] = deque()
         self._under_way: deque[int] = deque()
-        self._is_running = False
+        self._is_running = self._is_touched = False
         self._cuts = 0
         self._rests = rests
         self._now = self._rests_until = 0.0
@@ -66,6 +66,7 @@ class ElementSlot:
 
     def rows(self, type_: str, rows: pl.DataFrame) -> None:
         """Gives the elements rows of a type."""
+        self._is_touched = True
         lowest = rows[EVENT_TIME].min()
         self._queue.append(_Call(_nothing, type_, rows, lowest if isinstance(lowest, int) else NEVER))
 
@@ -73,10 +74,15 @@ class ElementSlot:
         """Lets the elements act on event time."""
         if watermark_ms > self.asked:
             self.asked = watermark_ms
+            self._is_touched = True
             self._queue.append(_Call(lambda: self.runtime.advance(watermark_ms, self._advanced(watermark_ms))))
 
     def cut(self, done: Callable[[Tables], None]) -> None:
         """Takes what has changed, at this place in the order of calls."""
+        if not self._is_touched and self.is_idle:
+            done({})
+            return
+        self._is_touched = False
         self._cuts += 1
         self._queue.append(_Call(lambda: self._take_changes(done)))
 
@@ -90,7 +96,13 @@ class ElementSlot:
 
     def then(self, act: Callable[[], None]) -> None:
         """Does something that needs no answer, at this place in the order of calls."""
+        self._is_touched = True
         self._queue.append(_Call(act, has_answer=False))
+
+    def evict(self, bytes_max: int) -> None:
+        """Makes room."""
+        self._is_touched = True
+        self.runtime.evict(bytes_max, self.applied)
 
     def repeat(self, watermark_ms: int) -> None:
         """Makes the elements act again on time from this one on: nodes have come that have not."""

@@ -15,13 +15,13 @@ from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.logical_nodes import NODES
-from agent.runtime.messages.elements import CommitRecord
+from agent.runtime.messages.elements import CommitHeld, CommitProbe, CommitRecord
 from overlay import Id, Peer
 
 LATER = 2**62
 """Number of a record that has not been sent yet; more by that of its commit, where it is that of a later one."""
-RESEND_S = 1.0
-"""Time after which records that nobody acknowledges are sent again."""
+PROBE_S, LONGEST_S = 1.0, 10.0
+"""Time without news of a standby after which it is asked how many records it holds, and later the longest."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,20 @@ class _Line:
     next: int = 0
     held: int = 0
     at: float = 0.0
+    unanswered: int = 0
+    again_at: float = -PROBE_S
+    told: tuple[bytes, bytes] = (b"", b"")
+    """The nodes of the last record of a commit, and their epochs."""
     unheld: deque[CommitRecord] = field(default_factory=deque)
+
+    @property
+    def probe_at(self) -> float:
+        """The time to ask: later each time, as a standby that does not answer may just be slow."""
+        return self.at + min(LONGEST_S, PROBE_S * (1 << min(self.unanswered, 10)))
+
+    def heard(self, now: float) -> None:
+        """The standby has said something."""
+        self.at, self.unanswered = now, 0
 
 
 @dataclass(slots=True)
@@ -45,13 +58,16 @@ class Pending:
 
 
 class CommitLog:
-    """Sends records to standbys, and tells which commits they hold. `release` gets what a commit has emitted."""
+    """Sends records to standbys, and tells which commits they hold. `release` gets what a commit has emitted.
+
+    Records to one standby come in order or not at all, so only what it says that it lacks is sent again.
+    """
 
     def __init__(
         self,
         app_id: Id,
         incarnation: int,
-        send: Callable[[Peer, CommitRecord, float], None],
+        send: Callable[[Peer, CommitRecord | CommitProbe, float], None],
         release: Callable[[Pending, float], None],
     ) -> None:
         self._app_id, self._send, self._release = app_id, send, release
@@ -75,7 +91,10 @@ class CommitLog:
         `owed`: nodes of which one gets all with the next commit only."""
         waits: dict[Peer, tuple[int, Bools]] = {}
         for peer, mask in standbys.items():
-            number = self.send(peer, _part(record, mask, whole.get(peer, _NO_NODES), full), now)
+            part = _part(record, mask, whole.get(peer, _NO_NODES), full)
+            if self._tells_nothing(peer, part):
+                continue
+            number = self.send(peer, part, now)
             waits[peer] = (number, mask)
             for pending in self._pending:
                 if peer in pending.waits and LATER <= pending.waits[peer][0] <= LATER + record.commit:
@@ -84,6 +103,14 @@ class CommitLog:
         for peer, mask in owed.items():
             self.owe(peer, mask, record.commit + 1)
         self.settle(standbys, now)
+
+    def _tells_nothing(self, peer: Peer, part: StateRecord) -> bool:
+        """Whether a standby has no need of a record, and nothing waits for it."""
+        line = self._lines.get(peer)
+        if line is None or part.tables or len(part.whole) or part.safe_commit:
+            return False
+        is_awaited = any(pending.waits.get(peer, (0,))[0] >= LATER for pending in self._pending)
+        return not is_awaited and line.told == (part.nodes.tobytes(), part.epochs.tobytes())
 
     def owe(self, peer: Peer, nodes: Bools, commit: int) -> None:
         """Makes commits wait for the record of a later one: an agent stands by for nodes of which it has nothing."""
@@ -99,41 +126,41 @@ class CommitLog:
             line = self._lines[peer] = _Line(self._serial)
         message = message_of(self._app_id, line.session, line.next, record)
         line.next += 1
+        if not record.is_move:
+            line.told = (record.nodes.tobytes(), record.epochs.tobytes())
         if not line.unheld:
-            line.at = now
+            line.heard(now)
         line.unheld.append(message)
         self._send(peer, message, now)
         return line.next - 1
 
-    def held(self, peer: Peer, session: int, upto: int, *, begin: bool, now: float) -> bool:
+    def held(self, peer: Peer, answer: CommitHeld, now: float) -> bool:
         """A standby holds records up to one, or asks for those after it. False: it has none of a line of today."""
-        line = self._lines.get(peer)
-        if line is None or line.session != session or upto > line.next:
+        line, upto = self._lines.get(peer), answer.upto
+        if line is None or line.session != answer.session or not line.held <= upto <= line.next:
             return False
+        line.heard(now)
+        line.held = upto
         while line.unheld and line.unheld[0].number < upto:
             line.unheld.popleft()
-            line.at = now
-        if upto < line.held:
-            return False
-        line.held = upto
-        if begin:
-            self._again(peer, line, now)
+        lost_before = answer.lost_before
+        if answer.begin and now >= line.again_at + PROBE_S:
+            line.again_at, lost_before = now, line.next
+        for message in line.unheld:
+            if message.number < lost_before:
+                self._send(peer, message, now)
         return True
 
-    def has_forgotten(self, peer: Peer, session: int, upto: int) -> bool:
+    def has_forgotten(self, peer: Peer, answer: CommitHeld) -> bool:
         """Whether a standby asks for records that it has held before: it has begun anew."""
         line = self._lines.get(peer)
-        return line is not None and line.session == session and upto < line.held
+        is_asking = answer.begin or answer.lost_before > answer.upto
+        return is_asking and line is not None and line.session == answer.session and answer.upto < line.held
 
     def is_held(self, peer: Peer, number: int) -> bool:
         """Whether an agent holds a record."""
         line = self._lines.get(peer)
         return line is not None and number < line.held
-
-    def _again(self, peer: Peer, line: _Line, now: float) -> None:
-        line.at = now
-        for message in line.unheld:
-            self._send(peer, message, now)
 
     def settle(self, standbys: Mapping[Peer, Bools], now: float) -> None:
         """Releases commits that all those who stand by today hold, in order."""
@@ -173,19 +200,20 @@ class CommitLog:
         return [one for pending in self._pending for one in pending.emitted]
 
     def tick(self, now: float) -> None:
-        """Sends records again that nobody acknowledges."""
+        """Asks standbys of which nothing has been heard for long."""
         for peer, line in self._lines.items():
-            if line.unheld and now >= line.at + RESEND_S:
-                self._again(peer, line, now)
+            if line.unheld and now >= line.probe_at:
+                line.at, line.unanswered = now, line.unanswered + 1
+                self._send(peer, CommitProbe(self._app_id, line.session, line.next), now)
 
     def next_timer(self) -> float | None:
-        """The time of the next repetition."""
-        return min((line.at + RESEND_S for line in self._lines.values() if line.unheld), default=None)
+        """The time of the next question."""
+        return min((line.probe_at for line in self._lines.values() if line.unheld), default=None)
 
     @property
-    def lowest(self) -> dict[str, int]:
-        """The lowest time among what is not released yet, by type."""
-        return lowest_of(self.unreleased())
+    def pending_count(self) -> int:
+        """The number of commits that are not held yet."""
+        return len(self._pending)
 
     @property
     def is_empty(self) -> bool:

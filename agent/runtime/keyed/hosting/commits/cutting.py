@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE, Tables
-from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending, lowest_of
+from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending
 from agent.runtime.keyed.hosting.commits.pledges import Events, Pledges
 from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, joined, merged
 from agent.runtime.keyed.hosting.commits.standby import Copy
@@ -17,7 +17,6 @@ from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
 from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
-from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.rows.positions import ROUTE
 from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.hosting.slot import BEGINNING
@@ -26,6 +25,10 @@ from overlay import Peer
 
 STANDSTILL_S = 1.0
 """Time without a look at commits after which nothing is committed at once."""
+HURRY_S, HURRIED_MAX = 0.01, 5
+"""Time between cuts where windows and elements wait for what is committed, and their number in a second."""
+SLOW_MAX = 10
+"""Times that the time between cuts is longer at most where standbys do not keep up: fewer cuts, with more in each."""
 SAFE_S = 1.0
 """Time after which standbys are told again which emitted events are safe."""
 
@@ -71,7 +74,8 @@ class Cutter:
         self._cut: _Cut | None = None
         self._sealed: Bools = np.zeros(NODES, bool)
         self._withheld: list[tuple[str, pl.DataFrame]] = []
-        self._last = self._safe_at = self._ticked_at = 0.0
+        self._last = self._safe_at = self._ticked_at = self._hurry_at = 0.0
+        self._hurried = 0
         self._safe_commit = 0
         self._told_seq: dict[int, Ints] = {place: np.zeros(NODES, np.int64) for place in layout.keyed}
 
@@ -144,15 +148,22 @@ class Cutter:
         for mask in (*self.moves_due.values(), *under_way, *(move[1] for move in self._moving)):
             mask[nodes] = False
 
-    def lowest(self, name: str) -> int:
-        """The lowest time of events of a type in the cut under way."""
-        emitted = [] if self._cut is None else [(one, rows) for _, one, rows in self._cut.emitted]
-        return lowest_of([*self._withheld, *emitted, *self.pledges.events]).get(name, NEVER)
+    def unreleased(self) -> Events:
+        """The events of the cut under way, those that are withheld, and those that the query has not been given."""
+        emitted = () if self._cut is None else ((one, rows) for _, one, rows in self._cut.emitted)
+        return [*self._withheld, *emitted, *self.pledges.events]
 
     def next_timer(self) -> float | None:
         """The time of the next cut."""
-        is_wanted = self._host.is_dirty or self.whole_due or self.moves_due or self.pledges.is_waiting
-        return self._last + self._options.commit_s if is_wanted and self._cut is None else None
+        is_wanted = self._is_wanted
+        return self._last + self._pause_s(self._host.now) if is_wanted and self._cut is None else None
+
+    def _pause_s(self, now: float) -> float:
+        """The time between the last cut and the next one."""
+        may_hurry = self._hurried < HURRIED_MAX or now >= self._hurry_at + 1
+        if may_hurry and now < self._host.passing_until and self._log.is_empty and not self.moves_due:
+            return min(HURRY_S, self._options.commit_s)
+        return self._options.commit_s * min(SLOW_MAX, max(1, self._log.pending_count))
 
     # Cuts.
 
@@ -172,14 +183,23 @@ class Cutter:
         self._moving = [move for move in self._moving if not self._log.is_held(move[0], move[2])]
         for peer, mask, _, commit in arrived:
             self._moved(peer, mask, commit)
-        is_due = now >= self._last + self._options.commit_s
-        is_wanted = host.is_dirty or self.whole_due or any(mask.any() for mask in self.moves_due.values())
-        is_wanted = is_wanted or self.pledges.is_waiting or any(host.collected.values())
-        if self._cut is None and is_due and is_wanted and (host.collects or self.moves_due):
+        is_due = now >= self._last + self._pause_s(now)
+        if self._cut is None and is_due and self._is_wanted and (host.collects or self.moves_due):
             self._begin(now)
 
+    @property
+    def _is_wanted(self) -> bool:
+        host, moves = self._host, self.moves_due.values()
+        is_due = host.is_dirty or bool(self.whole_due) or self.pledges.is_waiting or any(host.collected.values())
+        return is_due or any(mask.any() for mask in moves)
+
     def _begin(self, now: float) -> None:
-        host, self._last = self._host, now
+        host = self._host
+        if now < self._last + self._options.commit_s:
+            if now >= self._hurry_at + 1:
+                self._hurry_at, self._hurried = now, 0
+            self._hurried += 1
+        self._last = now
         host.is_dirty = False
         cut = _Cut(host.next_commit, host.owned & ~self._sealed, self.whole_due, self.moves_due)
         for mask in cut.moves.values():
@@ -287,8 +307,9 @@ class Cutter:
         return [table._replace(rows=table.rows.sort(SOURCE, SEQ)) for table in found]
 
     def _by_element(self, name: str, rows: pl.DataFrame) -> list[Table]:
-        parts = ((place, rows.filter(pl.col(SOURCE) // NODES == place)) for place in self._layout.guaranteed)
-        return [Table("emitted", place, name, part) for place, part in parts if part.height]
+        elements = rows[SOURCE].to_numpy() // NODES
+        places = self._layout.guaranteed.intersection(np.unique(elements).tolist())
+        return [Table("emitted", place, name, where(rows, elements == place)) for place in sorted(places)]
 
     def _safe(self, now: float, tables: list[Table]) -> int:
         """The commit up to which all that was emitted is safe; what is not is named again, in this commit."""

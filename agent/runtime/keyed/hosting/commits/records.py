@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 import cbt
-from agent.runtime.keyed.elements.runtime import NODE, SOURCE
+from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, SEQ, SOURCE
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.logical_nodes import NODES
@@ -111,11 +111,20 @@ def _part(table: Table) -> Part:
     for name, dtype in rows.schema.items():
         if dtype not in _AS:
             raise TypeError(f"table {table.name}: a column of type {dtype} ({name}) cannot be kept with standbys")
-        if dtype == pl.Binary():
-            rows = rows.with_columns(pl.col(name).bin.encode("hex"))
-        elif _AS[dtype] != dtype:
-            rows = rows.with_columns(pl.col(name).cast(_AS[dtype]))
-    return table.kind, table.element, table.name, columns, cbt.encode_frame(rows, cbt.FAST)
+    travelling = pl.DataFrame([_travelling(column) for column in rows.get_columns()])
+    return table.kind, table.element, table.name, columns, cbt.encode_frame(travelling, cbt.FAST)
+
+
+def _travelling(column: pl.Series) -> pl.Series:
+    if column.dtype == pl.Binary():
+        return column.bin.encode("hex")
+    return column if _AS[column.dtype] == column.dtype else column.cast(_AS[column.dtype])
+
+
+def _arrived(column: pl.Series, dtype: pl.DataType) -> pl.Series:
+    if dtype == pl.Binary():
+        return column.str.decode("hex")
+    return column if dtype == column.dtype else column.cast(dtype)
 
 
 def _table(part: Part, known: Bools, elements: int) -> Table:
@@ -129,11 +138,9 @@ def _table(part: Part, known: Bools, elements: int) -> Table:
         rows = cbt.decode_frame(
             data, pl.Schema({column: _AS[dtype] for column, dtype in dtypes.items()}), bytes_max=FRAME_BYTES_MAX
         )
-        for column, dtype in dtypes.items():
-            if dtype == pl.Binary():
-                rows = rows.with_columns(pl.col(column).str.decode("hex"))
-            elif dtype != _AS[dtype]:
-                rows = rows.with_columns(pl.col(column).cast(dtype))
+        rows = pl.DataFrame([_arrived(rows[column], dtype) for column, dtype in dtypes.items()])
+        if any(rows[one].null_count() for one in (EVENT_TIME, NODE, SOURCE, SEQ) if one in dtypes):
+            raise ValueError("NULL where there is none")
         table = Table(kind, element, name, rows)
         nodes = nodes_in(table)
     except (cbt.FrameError, pl.exceptions.PolarsError, ValueError, TypeError) as error:

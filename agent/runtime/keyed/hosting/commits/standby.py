@@ -11,6 +11,7 @@ from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE, Compac
 from agent.runtime.keyed.hosting.commits.records import Kind, StateRecord, Table, nodes_in
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.positions import compact_positions
+from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.logical_nodes import NODES
 
 FRAMES_MAX = 16
@@ -75,22 +76,22 @@ class StandbyStore:
         for key, frames in self._tables.items():
             kind, element, name = key
             if kind == "emitted" and record.safe_commit:
-                column = pl.col(COMMIT) > record.safe_commit
+                column, least = COMMIT, record.safe_commit + 1
             elif kind == "held":
-                column = pl.col(EVENT_TIME) >= record.watermarks[element]
+                column, least = EVENT_TIME, record.watermarks[element]
             else:
                 continue
             kept = []
             for frame in frames:
-                own = pl.Series(concerned[nodes_in(Table(kind, element, name, frame))])
-                if (rest := frame.filter(~own | column)).height:
+                own = concerned[nodes_in(Table(kind, element, name, frame))]
+                if (rest := where(frame, ~own | (frame[column].to_numpy() >= least))).height:
                     kept.append(rest)
             self._tables[key] = kept
 
     def _add(self, table: Table, commit: int) -> None:
         rows = table.rows
         if table.kind == "emitted":
-            rows = rows.with_columns(pl.lit(commit, pl.Int64).alias(COMMIT))
+            rows = rows.hstack([pl.Series(COMMIT, np.full(rows.height, commit, np.int64))])
         frames = self._tables.setdefault((table.kind, table.element, table.name), [])
         frames.append(rows)
         if len(frames) < FRAMES_MAX:

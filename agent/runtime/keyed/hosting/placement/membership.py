@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
+from agent.runtime.keyed.hosting.arrivals import Arrivals
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending, lowest_of
 from agent.runtime.keyed.hosting.commits.cutting import Cutter
 from agent.runtime.keyed.hosting.commits.pledges import Events
@@ -24,6 +25,7 @@ from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import (
     CommitHeld,
+    CommitProbe,
     CommitRecord,
     ElementLoad,
     ElementReset,
@@ -44,10 +46,18 @@ TELL_S = 5.0
 DENY_S = 1.0
 """Time between messages that say that this agent is not the host that it should be."""
 LOAD_S = 0.5
-HELD_BACK_MAX = 64
-"""Records of one host that wait for a decision."""
+GONE_S = 0.3
+"""Time after the last node has gone for which this agent passes on what still comes, before it leaves."""
 ANEW_SEQ_BITS = 28
 """Low bits of the numbers of events that a node emits in the epoch in which it was begun anew."""
+
+
+class _Line(NamedTuple):
+    """The records of one host, some of which may wait for a decision. `nodes`: those in them, with their epochs."""
+
+    session: int
+    arrivals: Arrivals[CommitRecord]
+    nodes: dict[int, int]
 
 
 class NodeMembership:
@@ -93,9 +103,9 @@ class NodeMembership:
         self._frozen: dict[int, float] = {}
         self._movers: dict[int, tuple[Peer, Peer]] = {}
         """The root that has asked for it, and the agent to go to, of nodes that are frozen."""
-        self._records: dict[Peer, tuple[int, int]] = {}
-        self._held_back: dict[Peer, deque[CommitRecord]] = {}
+        self._records: dict[Peer, _Line] = {}
         self._is_leaving = False
+        self._gone_at = -GONE_S
         self._told_load: tuple[int, bool] | None = None
         self._load_at = -LOAD_S
         self._tell_at = self._deny_at = 0.0
@@ -119,8 +129,10 @@ class NodeMembership:
                 self._emitter.learn({node: (epoch, peers[place]) for node, epoch, place in hosts}, now)
             case CommitRecord():
                 self._record(message, sender, now)
-            case CommitHeld(session=session, upto=upto, begin=begin):
-                self._held(sender, session, upto, begin, now)
+            case CommitProbe():
+                self._probed(message, sender, now)
+            case CommitHeld():
+                self._held(message, sender, now)
             case MoveNodes(nodes=nodes, epochs=epochs, to=to):
                 self._freeze(nodes, epochs, to, sender, now)
             case NodesMoved(nodes=nodes, epochs=epochs, to=to, copy_number=number):
@@ -255,17 +267,24 @@ class NodeMembership:
         self._cutter.release(pending, now)
 
     def _record(self, message: CommitRecord, sender: Peer, now: float) -> None:
-        waiting = self._held_back.setdefault(sender, deque())
-        if len(waiting) < HELD_BACK_MAX:
-            waiting.append(message)
-        self._take_records(sender, now)
-        if waiting:
-            self._ask_about(waiting[0], sender, now)
+        if (line := self._line(sender, message.session)) is None:
+            return
+        if message.number < line.arrivals.next:
+            self._tell_held(sender, line, now)
+            return
+        line.arrivals.put(message.number, message)
+        self._take_records(sender, line, now)
+        if (first := line.arrivals.first) is not None:
+            self._ask_about(first, sender, now)
+        if end := line.arrivals.lost_before(now):
+            self._send(sender, CommitHeld(self.app_id, line.session, line.arrivals.next, lost_before=end), now)
 
-    def _take_records(self, sender: Peer, now: float) -> None:
-        waiting = self._held_back[sender]
-        while waiting and self._take_record(waiting[0], sender, now):
-            waiting.popleft()
+    def _line(self, sender: Peer, session: int) -> _Line | None:
+        """The records of a session of a host; None if it is over."""
+        known = self._records.get(sender)
+        if known is None or known.session < session:
+            known = self._records[sender] = _Line(session, Arrivals(), {})
+        return known if known.session == session else None
 
     def _ask_about(self, message: CommitRecord, sender: Peer, now: float) -> None:
         """Asks a host for the decisions by which it commits, as far as they are not known here."""
@@ -274,51 +293,61 @@ class NodeMembership:
                 self._say("chosen", sender, Ballot(node, known, 0, self._known[node]))
         self._flush(now)
 
-    def _take_record(self, message: CommitRecord, sender: Peer, now: float) -> bool:
+    def _probed(self, probe: CommitProbe, sender: Peer, now: float) -> None:
+        """A host asks how many of its records are held."""
+        if (line := self._line(sender, probe.session)) is not None:
+            if (first := line.arrivals.first) is not None:
+                self._ask_about(first, sender, now)
+            self._tell_held(sender, line, now, probe.number)
+
+    def _tell_held(self, sender: Peer, line: _Line, now: float, sent: int = 0) -> None:
+        """Tells a host how many of its records are held, and which are lost if it has sent so many."""
+        self._correct_host(line.nodes.items(), sender, now)
+        end = line.arrivals.lost_before(now, sent)
+        self._send(sender, CommitHeld(self.app_id, line.session, line.arrivals.next, lost_before=end), now)
+
+    def _take_records(self, sender: Peer, line: _Line, now: float) -> None:
+        while (first := line.arrivals.first) is not None and self._take_record(first, sender, line, now):
+            pass
+
+    def _take_record(self, message: CommitRecord, sender: Peer, line: _Line, now: float) -> bool:
         """Holds a record; False if it has to wait until a decision is known."""
-        session, upto = self._records.get(sender, (-1, 0))
-        if message.session != session:
-            if message.number or message.session < session:
-                self._send(sender, CommitHeld(self.app_id, message.session, 0, True), now)
-                return True
-            session, upto = message.session, 0
-        if message.number != upto:
-            self._correct_host(message, sender, now)
-            self._send(sender, CommitHeld(self.app_id, session, upto, message.number > upto), now)
-            return True
         try:
             record = record_of(message, len(self._layout.elements))
         except RecordError:
             self.refused += 1
-            return True
+            line.arrivals.drop()
+            return False
         accepted = np.zeros(NODES, bool)
         for node, epoch in zip(record.nodes.tolist(), record.epochs.tolist(), strict=True):
             if epoch > self._known.epoch(node) or self._known.fence(node, sender) > epoch:
                 return False
             is_old = self._store.version(node)[0] > epoch or self._host.owned[node]
             accepted[node] = self._known.is_host(node, sender, epoch) and not is_old
-        self._correct_host(message, sender, now)
+        line.nodes.update(_nodes_of(message))
+        self._correct_host(_nodes_of(message), sender, now)
         if self._store.lacks(record, accepted):
-            self._send(sender, CommitHeld(self.app_id, session, 0, True), now)
-            return True
+            line.arrivals.drop()
+            self._send(sender, CommitHeld(self.app_id, line.session, 0, True), now)
+            return False
         self._store.take(record, accepted)
-        self._records[sender] = session, upto + 1
-        self._send(sender, CommitHeld(self.app_id, session, upto + 1), now)
+        line.arrivals.took()
+        self._send(sender, CommitHeld(self.app_id, line.session, line.arrivals.next), now)
         return True
 
-    def _correct_host(self, message: CommitRecord, sender: Peer, now: float) -> None:
-        """Tells an agent that commits nodes of which it is not the host any more, before it learns that its record is
-        held: what it has committed of them does not count."""
-        for node, epoch in _nodes_of(message):
+    def _correct_host(self, nodes: Iterable[tuple[int, int]], sender: Peer, now: float) -> None:
+        """Tells an agent that commits nodes, in these epochs, of which it is not the host any more, before it learns
+        that its record is held: what it has committed of them does not count."""
+        for node, epoch in nodes:
             if self._known.epoch(node) >= epoch and not self._known.is_host(node, sender, epoch):
                 self._say("chosen", sender, Ballot(node, self._known.epoch(node), 0, self._known[node]))
         self._flush(now)
 
-    def _held(self, sender: Peer, session: int, upto: int, begin: bool, now: float) -> None:
-        if begin and self._log.has_forgotten(sender, session, upto):
+    def _held(self, answer: CommitHeld, sender: Peer, now: float) -> None:
+        if self._log.has_forgotten(sender, answer):
             self._cutter.again(sender)
         else:
-            self._log.held(sender, session, upto, begin=begin, now=now)
+            self._log.held(sender, answer, now)
 
     # Moves.
 
@@ -365,8 +394,8 @@ class NodeMembership:
         while self._changes:
             changes, self._changes = self._changes, []
             self._carry_out(changes, now)
-        for sender in [peer for peer, waiting in self._held_back.items() if waiting]:
-            self._take_records(sender, now)
+        for sender, line in list(self._records.items()):
+            self._take_records(sender, line, now)
         self._cutter.tick(now)
         self._host.unpark(lambda nodes: all(self._emitter.host(node) != self._me for node in nodes.tolist()))
         self._flush(now)
@@ -403,6 +432,9 @@ class NodeMembership:
             for stream in self._host.streams.interrupt():
                 message = ElementReset(self.app_id, stream.place, stream.session, stream.done)
                 self._send(stream.peer, message, now)
+            self._gone_at = now
+            for peer in self._host.streams.peers - {self._me}:
+                self.tell_hosts(peer, gone, now)
         self._update_standbys()
         if stays:
             self._stay(stays)
@@ -468,7 +500,6 @@ class NodeMembership:
         self._host.streams.failed(peer)
         self._cutter.again(peer)
         self._records.pop(peer, None)
-        self._held_back.pop(peer, None)
         self.neighbours_changed(now)
 
     def neighbours_changed(self, now: float) -> None:
@@ -485,7 +516,7 @@ class NodeMembership:
     @property
     def has_left(self) -> bool:
         """Whether nothing is left here."""
-        if not self._is_leaving:
+        if not self._is_leaving or self._host.now < self._gone_at + GONE_S:
             return False
         is_alone = not [peer for peer in self._places.roster if peer != self._me and peer not in self._places.dead]
         is_elsewhere = not any(self._known.is_in(known) for _, known in self._known.all())
@@ -545,9 +576,9 @@ class NodeMembership:
 
     # Views.
 
-    def lowest(self, name: str) -> int:
-        """The lowest time of events of a type that are not committed yet."""
-        return min(lowest_of(self._log.unreleased()).get(name, 2**62), self._cutter.lowest(name))
+    def lowest(self) -> dict[str, int]:
+        """The lowest time of events that are not committed yet, by type."""
+        return lowest_of([*self._log.unreleased(), *self._cutter.unreleased()])
 
     @property
     def is_idle(self) -> bool:

@@ -11,6 +11,7 @@ from agent.runtime.keyed.hosting.layout import NOWHERE, ROUTES, GraphLayout, Typ
 from agent.runtime.keyed.hosting.options import Ints, KeyedOptions
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER, Piece, RowSession, piece_of
 from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.messages.elements import ElementCredit
 from overlay import Peer
 
 WINDOW = 32
@@ -20,23 +21,34 @@ OWN_ROWS_MAX = 1 << 16
 SESSION_BITS = 24
 ASK_AGAIN_S = 0.5
 """Time after which the host of a node is asked for again."""
-UNANSWERED_MAX = 2
-"""Times that a host is told how much it has missed, before its rows that nobody keeps count as lost."""
+SLOW_MAX = 25
+"""Times that a batch waits longer for more rows at most, where earlier ones have not come: fewer, with more in each."""
+HURRIED_MAX = 3
+"""Batches that have not come with which none is sent earlier than it is due."""
+LONGEST_S = 10.0
+"""Longest time between two questions to a host that does not answer: it may just be slow."""
+DOUBTED = 2
+"""Questions without an answer from which on it is asked whether the host is another one now."""
+UNANSWERED_MAX = 5
+"""Questions without an answer after which rows that nobody keeps count as lost."""
 UNKNOWN = -1
 
 Deliver = Callable[[Peer, TypeLayout, RowSession, int, int, pl.DataFrame, float], None]
 """Sends one batch: its number, the rows before it and its rows."""
+Probe = Callable[[Peer, RowSession, float], None]
+"""Asks a host how far it is."""
 
 
 class Emitter:
     """Knows the hosts of logical nodes, and has a session for each host and type.
 
     Rows of guaranteed types are kept until they are safe, and sent again, in order, in a new session, when a host has
-    changed or a batch was lost. Rows for nodes without a known host wait.
+    changed. What goes to one host comes in order or not at all, so nothing else is sent again but what a host says that
+    it lacks; one that says nothing for long is asked how far it is. Rows for nodes without a known host wait.
     """
 
-    def __init__(self, me: Peer, layout: GraphLayout, options: KeyedOptions, deliver: Deliver) -> None:
-        self._layout, self._options, self._deliver = layout, options, deliver
+    def __init__(self, me: Peer, layout: GraphLayout, options: KeyedOptions, deliver: Deliver, probe: Probe) -> None:
+        self._layout, self._options, self._deliver, self._probe = layout, options, deliver, probe
         self.peers: list[Peer] = []
         self._indices: dict[Peer, int] = {}
         self._own = self.index_of(me)
@@ -45,19 +57,23 @@ class Emitter:
         self.denied: Ints = np.zeros(NODES, np.int64)
         self._asked: dict[int, float] = {}
         self._sessions: dict[tuple[int, int], RowSession] = {}
+        self._by_type: list[dict[int, RowSession]] = [{} for _ in layout.types]
         self._waiting: list[list[Piece]] = [[] for _ in layout.types]
         self._serial = options.incarnation << SESSION_BITS
-        self.null_keys = self.sent_rows = self.sent_bytes = self.lost = self.resent = 0
+        self.null_keys: Ints = np.zeros(len(layout.routes), np.int64)
+        """By route, the events that go nowhere on it."""
+        self.sent_rows = self.sent_bytes = self.lost = self.resent = 0
 
     # Rows in.
 
     def emit(self, type_: TypeLayout, rows: pl.DataFrame, now: float) -> None:
         """Sends rows to the nodes of all routes of their type, in their order."""
         if type_.routes and rows.height:
-            self.null_keys += self._dispatch(type_, type_.numbered(rows), now)
+            routes = [route.index for route in type_.routes]
+            self.null_keys[routes] += self._dispatch(type_, type_.numbered(rows), now)
 
-    def _dispatch(self, type_: TypeLayout, rows: pl.DataFrame, now: float) -> int:
-        """Puts rows into sessions; returns how many places have no node."""
+    def _dispatch(self, type_: TypeLayout, rows: pl.DataFrame, now: float) -> Ints:
+        """Puts rows into sessions; returns for each route how many have no node."""
         nodes = type_.nodes(rows)
         order, bits, stretches = groups_by_host(nodes, self.host_of)
         is_whole = bits is None and len(stretches) == 1 and stretches[0][1:] == (0, rows.height)
@@ -75,7 +91,8 @@ class Emitter:
         if len(type_.routes) > 1 and missing.any():
             full = rows[ROUTES].to_numpy()
             missing &= (full[None, :] >> np.arange(len(type_.routes))[:, None]) & 1 == 1
-        return int(missing.sum())
+        counts: Ints = missing.sum(axis=1)
+        return counts
 
     def _want(self, nodes: Ints, now: float) -> None:
         for node in np.unique(nodes[self.host_of[nodes] == UNKNOWN]).tolist():
@@ -89,6 +106,7 @@ class Emitter:
                 host, type_.place, self._serial, keeps=type_.guaranteed
             )
             found.progress_at, found.unanswered = now, 0
+            self._by_type[type_.place][host] = found
         return found
 
     # Hosts.
@@ -151,7 +169,7 @@ class Emitter:
         """Sends what is kept in a session again, by today's hosts, in a new session."""
         session, type_ = self._sessions[key], self._layout.types[key[1]]
         if session.keeps or ends:
-            del self._sessions[key]
+            del self._sessions[key], self._by_type[key[1]][key[0]]
             frames = session.frames()
             self.resent += session.under_way if session.keeps else 0
         else:
@@ -164,14 +182,28 @@ class Emitter:
 
     # Answers.
 
-    def credit(self, place: int, peer: Peer, session: int, received: int, done: int, now: float) -> bool:
-        """Learns how far a host has come; False if it is not one of today's sessions."""
-        found = self._found(place, peer, session)
+    def credit(self, peer: Peer, credit: ElementCredit, now: float) -> bool:
+        """Learns how far a host has come, and what it lacks; False if it is not one of today's sessions."""
+        found = self._found(credit.place, peer, credit.session)
         if found is None:
             return False
-        found.credit(done if found.keeps else received, now)
+        found.credit(credit.done if found.keeps else credit.received, now)
         found.progress_at, found.unanswered = now, 0
+        found.received = max(found.received, credit.received)
+        if found.keeps and credit.lost_before > credit.received:
+            self._send_lost(found, peer, credit, now)
         return True
+
+    def _send_lost(self, session: RowSession, peer: Peer, credit: ElementCredit, now: float) -> None:
+        """Sends batches again; a host that lacks what had been safe there knows nothing of the session."""
+        if not session.sent or credit.received < session.sent[0].number:
+            self._restart((session.host, session.place), now)
+            return
+        type_ = self._layout.types[session.place]
+        for batch in session.sent:
+            if credit.received <= batch.number < credit.lost_before and batch.rows is not None:
+                self.resent += batch.row_count
+                self._deliver(peer, type_, session, batch.number, batch.rows_before, batch.rows, now)
 
     def reset(self, place: int, peer: Peer, session: int, done: int, elsewhere: list[int], now: float) -> bool:
         """A host has ended a session: sends anew what it has not committed."""
@@ -193,26 +225,38 @@ class Emitter:
     # Time.
 
     def tick(self, now: float) -> None:
-        """Cuts what is due, and begins sessions anew that nobody answers."""
+        """Cuts what is due, and asks hosts that do not answer how far they are."""
         for key, session in list(self._sessions.items()):
-            if session.sent and now - session.progress_at >= self._options.resend_s:
-                self._doubt(session.host, now)
-                session.unanswered += 1
-                if session.keeps:
-                    self._restart(key, now)
-                elif session.unanswered > UNANSWERED_MAX:
-                    self.lost += session.under_way
-                    self._restart(key, now, ends=True)
-                else:
-                    self._cut(session, now)  # tells the host how much it has missed
-                    session.progress_at = now
+            if session.sent and now >= self._ask_at(session):
+                self._ask(key, session, now)
         for session in list(self._sessions.values()):
             self._send_due(session, now)
+
+    def _ask_at(self, session: RowSession) -> float:
+        """The time to ask a host how far it is: later each time, as it may just be slow."""
+        return session.progress_at + min(LONGEST_S, self._options.probe_s * (1 << min(session.unanswered, 10)))
+
+    def _ask(self, key: tuple[int, int], session: RowSession, now: float) -> None:
+        session.progress_at = now
+        session.unanswered += 1
+        if session.unanswered >= DOUBTED:
+            self._doubt(session.host, now)
+        if not session.keeps and session.unanswered > UNANSWERED_MAX:
+            self.lost += session.under_way
+            self._restart(key, now, ends=True)
+        else:
+            self._probe(self.peers[session.host], session, now)
 
     def _doubt(self, host: int, now: float) -> None:
         """Asks anew for the host of nodes whose host does not answer."""
         for node in np.flatnonzero(self.host_of == host).tolist():
             self._asked.setdefault(node, now)
+
+    def hurry(self, place: int, now: float) -> None:
+        """Sends what waits of a type, however little."""
+        for session in self._by_type[place].values():
+            if session.buffered and session.unreceived <= HURRIED_MAX and len(session.sent) < WINDOW:
+                self._cut(session, now)
 
     def flush(self, now: float) -> None:
         """Sends full batches at once."""
@@ -220,9 +264,15 @@ class Emitter:
             if session.buffered >= self._options.batch_rows:
                 self._send_due(session, now)
 
+    def _cut_at(self, session: RowSession) -> float | None:
+        """The time at which what waits is sent, however little it is."""
+        if session.since is None:
+            return None
+        return session.since + self._options.cut_s * min(SLOW_MAX, max(1, session.unreceived))
+
     def _send_due(self, session: RowSession, now: float) -> None:
         while session.buffered and len(session.sent) < WINDOW:
-            is_due = session.since is not None and now >= session.since + self._options.cut_s
+            is_due = (cut_at := self._cut_at(session)) is not None and now >= cut_at
             if session.buffered < self._options.batch_rows and not is_due:
                 return
             self._cut(session, now)
@@ -239,10 +289,10 @@ class Emitter:
         """The time of the next batch, question or repetition."""
         due: list[float] = []
         for session in self._sessions.values():
-            if session.since is not None and len(session.sent) < WINDOW:
-                due.append(session.since + self._options.cut_s)
+            if (cut_at := self._cut_at(session)) is not None and len(session.sent) < WINDOW:
+                due.append(cut_at)
             if session.sent:
-                due.append(session.progress_at + self._options.resend_s)
+                due.append(self._ask_at(session))
         due.extend(self._asked.values())
         return min(due, default=None)
 
@@ -257,7 +307,7 @@ class Emitter:
 
     def pending(self, place: int) -> tuple[int, int]:
         """The rows and bytes of a type that wait or are under way."""
-        sessions = [one for key, one in self._sessions.items() if key[1] == place]
+        sessions = self._by_type[place].values()
         rows = sum(piece.rows.height for piece in self._waiting[place])
         return rows + sum(one.buffered + one.under_way for one in sessions), sum(one.bytes for one in sessions)
 
@@ -266,17 +316,18 @@ class Emitter:
         rows, size = self.pending(place)
         return rows < self._options.pending_rows_max and size < self._options.pending_bytes_max
 
-    def lowest(self, place: int) -> int:
-        """The lowest time among the rows of a type that wait or are under way."""
-        waiting = min((piece.lowest for piece in self._waiting[place]), default=NEVER)
-        return min([waiting, *(one.lowest for key, one in self._sessions.items() if key[1] == place)])
+    def lowest(self) -> list[int]:
+        """The lowest time among the rows of each type that wait or are under way."""
+        found = [min((piece.lowest for piece in waiting), default=NEVER) for waiting in self._waiting]
+        for (_, place), session in self._sessions.items():
+            found[place] = min(found[place], session.lowest)
+        return found
 
     def kept(self, place: int) -> list[pl.DataFrame]:
         """All rows of a guaranteed type that are not safe yet."""
         frames = [piece.rows for piece in self._waiting[place]]
-        for key, session in self._sessions.items():
-            if key[1] == place:
-                frames.extend(session.frames())
+        for session in self._by_type[place].values():
+            frames.extend(session.frames())
         return [frame for frame in frames if frame.height]
 
     @property

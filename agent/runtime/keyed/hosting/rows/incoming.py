@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container
 
+import polars as pl
+
+from agent.runtime.keyed.hosting.arrivals import Arrivals
 from overlay import Peer
 
 SESSIONS_MAX = 1 << 14
@@ -17,24 +20,38 @@ REMIND_S = 0.5
 class RowStream:
     """Batches of one type from one emitter, under one session.
 
-    `waits`: for batches that are not safe yet, their number and the commit that makes them so.
+    `waits`: for batches that are not safe yet, their number, the commit that makes them so, and when they came.
+    `is_asked`: the emitter asks how far they are.
     """
 
     def __init__(self, peer: Peer, place: int, session: int) -> None:
         self.peer, self.place, self.session = peer, place, session
-        self.next = self.rows = self.done = 0
-        self.is_over = False
+        self.arrivals: Arrivals[pl.DataFrame] = Arrivals()
+        self.rows = self.done = 0
+        self.is_over = self.is_asked = False
         self.told = (0, 0, 1.0)
         self.told_at = 0.0
-        self.waits: deque[tuple[int, int]] = deque()
+        self.waits: deque[tuple[int, int, float]] = deque()
 
-    def took(self, rows: int, commit: int | None) -> None:
+    @property
+    def next(self) -> int:
+        """The number of the next batch."""
+        return self.arrivals.next
+
+    def skip(self, number: int, rows: int) -> int:
+        """Gives up batches before one, before which there are so many rows; returns how many are lost."""
+        lost = max(0, rows - self.rows)
+        self.arrivals.skip(number)
+        self.rows = rows
+        return lost
+
+    def took(self, rows: int, commit: int | None, now: float) -> None:
         """The next batch has come; it is safe once the commit is."""
         if commit is None and not self.waits:
             self.done = self.next + 1
         else:
-            self.waits.append((self.next, commit or 0))
-        self.next += 1
+            self.waits.append((self.next, commit or 0, now))
+        self.arrivals.took()
         self.rows += rows
 
     def waits_since(self, share: float, now: float) -> bool:
@@ -71,12 +88,17 @@ class Streams:
         for stream in self._all.values():
             stream.committed(commit)
 
+    def oldest(self, place: int) -> float | None:
+        """The time when the oldest rows of a type came that are not safe."""
+        return min((one.waits[0][2] for one in self._all.values() if one.place == place and one.waits), default=None)
+
     def untold(self, blocked: Container[int], share: float, now: float) -> list[RowStream]:
         """The streams whose emitters do not know how far they are. Those of a type that has no room here are told
         nothing new, so that no more comes, but now and then that they are not forgotten."""
         open_ = [one for one in self._all.values() if not one.is_over]
         news = [one for one in open_ if one.place not in blocked and one.told != (one.next, one.done, share)]
-        return news + [one for one in open_ if one.place in blocked and one.waits_since(share, now)]
+        held = [one for one in open_ if one.place in blocked and one.waits_since(share, now)]
+        return news + held + [one for one in open_ if one.is_asked and one not in news and one not in held]
 
     def interrupt(self) -> list[RowStream]:
         """Ends the streams that have rows which are not safe: nodes are gone, and what they took here is no more."""
@@ -86,6 +108,11 @@ class Streams:
         for stream in self._all.values():
             stream.waits.clear()
         return ended
+
+    @property
+    def peers(self) -> set[Peer]:
+        """The emitters of all streams."""
+        return {peer for peer, _ in self._all}
 
     def failed(self, peer: Peer) -> None:
         """Forgets the streams of a dead emitter."""

@@ -78,12 +78,24 @@ def _numbers(element: int, nodes: npt.NDArray[np.uint16], next_seq: Ints) -> tup
 
 def number_keyless(element: int, taken: int, emitted: int, rows: pl.DataFrame) -> pl.DataFrame:
     """Gives rows that a keyless element has emitted, with @source and @seq of the event of each, their own."""
-    event = pl.col(SEQ) // (1 << EVENT_BITS)
-    numbered = rows.with_columns(
-        (event * (1 << EVENT_BITS) + pl.int_range(pl.len(), dtype=pl.Int64).over(SOURCE, event)).alias(SEQ)
-    )
-    different = numbered[SOURCE].unique()
-    channels = [derived_channel(parent, element, taken, emitted) for parent in different.to_list()]
-    return numbered.with_columns(
-        pl.col(SOURCE).replace_strict(different, pl.Series(channels, dtype=pl.Int64), return_dtype=pl.Int64)
-    ).drop(NODE, strict=False)
+    events = rows[SEQ].to_numpy() >> EVENT_BITS
+    different, inverse = np.unique(rows[SOURCE].to_numpy(), return_inverse=True)
+    channels = np.array([derived_channel(one, element, taken, emitted) for one in different.tolist()], np.int64)
+    seqs = (events << EVENT_BITS) + _places(inverse, events)
+    numbers = {SOURCE: pl.Series(SOURCE, channels[inverse]), SEQ: pl.Series(SEQ, seqs)}
+    columns = [numbers.get(column.name, column) for column in rows.get_columns() if column.name != NODE]
+    return pl.DataFrame(columns)
+
+
+def _places(*key: Ints) -> Ints:
+    """The place of each row among those with its key, in their order. O(rows · log rows)."""
+    order = np.lexsort(key)
+    is_first = np.ones(len(order), bool)
+    for one in key:
+        ordered = one[order]
+        is_first[1:] &= ordered[1:] == ordered[:-1]
+    is_first[1:] = ~is_first[1:]
+    begins = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order)) - begins
+    return places

@@ -21,9 +21,10 @@ class Piece(NamedTuple):
 
 
 class SentBatch(NamedTuple):
-    """A batch that is under way. Its rows are kept where they may have to be sent again."""
+    """A batch that is under way, behind so many rows. Its rows are kept where they may have to be sent again."""
 
     number: int
+    rows_before: int
     row_count: int
     size: int
     lowest: int
@@ -47,7 +48,7 @@ class RowSession:
         self.buffered = self.under_way = self.bytes = 0
         self.unanswered = 0
         self._buffer: list[Piece] = []
-        self._next = self._rows = 0
+        self._next = self._rows = self.received = 0
 
     def add(self, piece: Piece, now: float) -> None:
         """Puts rows behind those that wait."""
@@ -65,9 +66,10 @@ class RowSession:
         number, before = self._next, self._rows
         if not self.sent:
             self.progress_at = now
+            self.unanswered = 0
         size = 0 if rows is None else int(rows.estimated_size())
         lowest = min((piece.lowest for piece in taken), default=NEVER)
-        self.sent.append(SentBatch(number, count, size, lowest, rows if self.keeps else None))
+        self.sent.append(SentBatch(number, before, count, size, lowest, rows if self.keeps else None))
         self._next, self._rows = self._next + 1, self._rows + count
         self.under_way, self.bytes = self.under_way + count, self.bytes + size
         return number, before, rows
@@ -93,6 +95,16 @@ class RowSession:
             one = self.sent.popleft()
             self.under_way, self.bytes = self.under_way - one.row_count, self.bytes - one.size
             self.progress_at = now
+
+    @property
+    def unreceived(self) -> int:
+        """The batches that have not come, as far as is known."""
+        return self._next - self.received
+
+    @property
+    def sent_so_far(self) -> tuple[int, int]:
+        """The batches and rows that have been sent."""
+        return self._next, self._rows
 
     def take_buffer(self) -> list[pl.DataFrame]:
         """Empties the rows that wait."""

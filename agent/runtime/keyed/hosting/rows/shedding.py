@@ -5,6 +5,8 @@ Which events are dropped follows from the hash of one of their fields, so that e
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import polars as pl
 
@@ -71,10 +73,10 @@ class TakenShare:
 
 
 class Shedder:
-    """Drops events of sources here, as the host that takes the least asks for. `shed`: their number."""
+    """Drops events of sources here, as the host that takes the least asks for. `shed`: their number, by type."""
 
     def __init__(self) -> None:
-        self.shed = 0
+        self.shed: Counter[str] = Counter()
         self._shares: dict[Peer, float] = {}
 
     def heard(self, peer: Peer, share: float) -> None:
@@ -95,5 +97,5 @@ class Shedder:
             return rows
         hashes = cbt.key_hash([rows[type_.shed]], _SEED).to_numpy()
         taken = rows.filter(pl.Series(hashes < np.uint64(int(share * 2.0**64))))
-        self.shed += rows.height - taken.height
+        self.shed[type_.name] += rows.height - taken.height
         return taken

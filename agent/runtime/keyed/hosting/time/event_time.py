@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +13,16 @@ from agent.runtime.keyed.hosting.options import Bools, KeyedOptions, Ring
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.slot import BEGINNING
-from agent.runtime.keyed.hosting.time.master_times import ALIVE_S, REPORT_S, MasterTimes
+from agent.runtime.keyed.hosting.time.master_times import (
+    ALIVE_S,
+    IDLE_S,
+    LOOK_S,
+    PASSING_S,
+    REPORT_S,
+    SOON_S,
+    MasterTimes,
+)
+from agent.runtime.keyed.hosting.time.steps import is_past_step, steps_of
 from agent.runtime.messages.elements import ElementTimeReport, ElementTimes
 from agent.runtime.model.fields import Message
 from overlay import Id, Peer
@@ -28,8 +37,8 @@ class Commits(Protocol):
 
     app_id: Id
 
-    def lowest(self, name: str) -> int:
-        """The lowest time of events of a type that are not committed yet."""
+    def lowest(self) -> Mapping[str, int]:
+        """The lowest time of events that are not committed yet, by type."""
         ...
 
     @property
@@ -44,7 +53,11 @@ class Commits(Protocol):
 
 
 class EventTime:
-    """Reports to the master, and takes its times; at the master, adds reports up."""
+    """Reports to the master, and takes its times; at the master, adds reports up.
+
+    In live jobs time always goes on, but it matters only where it passes a multiple of what elements and windows act
+    on: that is told at once, all else each second.
+    """
 
     def __init__(
         self, layout: GraphLayout, options: KeyedOptions, emitter: Emitter, host: Host, commits: Commits
@@ -58,15 +71,21 @@ class EventTime:
         self._adding = MasterTimes(layout, is_bounded=options.bounded)
         self._serial, self._seen = options.incarnation << SERIAL_BITS, 0
         self._at = self._looked_at = -ALIVE_S
+        self._steps = steps_of(layout, options)
         self._last: tuple[object, ...] = ()
+        self._lowest = [BEGINNING] * len(layout.types)
+        self._told_times = [BEGINNING] * len(layout.types)
         self.times = [BEGINNING] * len(layout.types)
         self.is_quiet = False
+        self.is_urgent = False
+        """Whether a step is being passed: what follows from it is told at once."""
         self._told_at = 0.0
 
     def source(self, place: int, watermark_ms: int) -> None:
         """The watermark of a source here."""
         known = self._sources[place]
-        self._sources[place] = watermark_ms if known == NEVER else max(known, watermark_ms)
+        self._sources[place] = new = watermark_ms if known == NEVER else max(known, watermark_ms)
+        self.is_urgent |= known // self._steps[place] != new // self._steps[place]
 
     def end(self, place: int) -> None:
         """A source here has ended; of a live job: it is not read here now."""
@@ -79,7 +98,11 @@ class EventTime:
 
     def reported(self, peer: Peer, report: ElementTimeReport) -> bool:
         """Takes a report of an agent, as the master does."""
+        before = self._adding.lowest_of(peer)
         self._adding.report(peer, report)
+        self.is_urgent |= before is not None and is_past_step(
+            before, self._adding.lowest_of(peer) or before, self._steps
+        )
         return True
 
     def heard(self, message: ElementTimes, wall_ms: int) -> bool:  # noqa: ARG002
@@ -87,7 +110,9 @@ class EventTime:
         if len(message.times) != len(self.times):
             return False
         self._seen = message.serial  # another master counts anew; times of any hold
-        self.times = [max(old, new) for old, new in zip(self.times, message.times, strict=True)]
+        before = self.times
+        self.times = [max(old, new) for old, new in zip(before, message.times, strict=True)]
+        self.is_urgent |= is_past_step(before, self.times, self._steps)
         self.is_quiet |= message.is_quiet
         self._host.advance(self.times)
         return True
@@ -96,11 +121,13 @@ class EventTime:
         """Reports, and at the master tells all."""
         if self._master is None or not self._options.needs_time:
             return
-        if now >= self._looked_at + REPORT_S:
-            self._looked_at = now
-            self._report(now, wall_ms, send)
-        if self._master == ring.me and (self._adding.add_up(wall_ms) or now >= self._told_at + ALIVE_S):
-            self._told_at = now
+        if not self._is_due(now):
+            return
+        self._looked_at = now
+        self._host.is_stirred = False
+        self._report(now, wall_ms, send)
+        if self._master == ring.me and (self._has_news(wall_ms) or now >= self._told_at + ALIVE_S):
+            self._told_at, self._told_times = now, list(self._adding.times)
             message = ElementTimes(
                 self._commits.app_id,
                 self._adding.serial,
@@ -110,6 +137,25 @@ class EventTime:
             ring.multicast(message, now)
             self.heard(message, wall_ms)
 
+    def _has_news(self, wall_ms: int) -> bool:
+        """Whether all are to be told, at the master."""
+        is_new = self._adding.add_up(wall_ms)
+        return is_new if self._options.bounded else is_past_step(self._told_times, self._adding.times, self._steps)
+
+    def _is_due(self, now: float) -> bool:
+        if self.is_urgent and not self._options.bounded:
+            self.is_urgent, self._host.passing_until = False, now + PASSING_S
+            return True
+        return now >= self._looked_at + self._look_s
+
+    @property
+    def _look_s(self) -> float:
+        if self._options.bounded:
+            return REPORT_S
+        if not self._host.is_stirred:
+            return IDLE_S
+        return SOON_S if self._looked_at < self._host.passing_until else LOOK_S
+
     def _report(self, now: float, wall_ms: int, send: Send) -> None:
         assert self._master is not None
         host = self._host
@@ -117,12 +163,13 @@ class EventTime:
         is_idle = sources_ended and self._emitter.is_empty and host.is_idle and self._commits.is_idle
         hosted, known = (np.packbits(one, bitorder="little").tobytes() for one in (host.owned, self._commits.known))
         events = sum(slot.events + slot.emitted for slot in host.slots.values())
-        lowest = self.lowest(wall_ms)
-        content = (lowest, hosted, known, events, is_idle, self._seen)
+        lowest = self.lowest(wall_ms, now)
+        content = (hosted, known, lowest, events, is_idle, self._seen) if self._options.bounded else (hosted, known)
+        is_new = content != self._last or is_past_step(self._lowest, lowest, self._steps)
         wants_more = self._options.bounded and is_idle and not self.is_quiet
-        if content == self._last and now < self._at + (4 * REPORT_S if wants_more else ALIVE_S):
+        if not is_new and now < self._at + (4 * REPORT_S if wants_more else ALIVE_S):
             return
-        self._last, self._at = content, now
+        self._last, self._lowest, self._at = content, lowest, now
         self._serial += 1
         report = ElementTimeReport(
             self._commits.app_id,
@@ -143,8 +190,9 @@ class EventTime:
             return NEVER if known is None else known
         return wall_ms - self._options.grace_ms  # events that clients send are of now
 
-    def lowest(self, wall_ms: int) -> list[int]:
-        """For each type the lowest time of events that may still be sent from here."""
+    def lowest(self, wall_ms: int, now: float) -> list[int]:
+        """For each type the lowest time of events that may still be sent from here. Those that alone keep a type from
+        passing a step are sent now."""
         made: dict[str, int] = {}
         graph = self._layout.graph
         for name in graph.order:
@@ -158,22 +206,18 @@ class EventTime:
                     times.extend(made.get(one, NEVER) for one in self._layout.inputs(at))
                     times.append(self._host.slots[at].lowest)
             made[name] = min(times)
-        return [
-            max(
-                BEGINNING,
-                min(
-                    NEVER,
-                    made[one.name],
-                    self._emitter.lowest(one.place),
-                    self._host.collected_lowest(one.name),
-                    self._commits.lowest(one.name),
-                ),
-            )
-            for one in self._layout.types
-        ]
+        found, uncommitted, sent = [], self._commits.lowest(), self._emitter.lowest()
+        for one, step in zip(self._layout.types, self._steps, strict=True):
+            others = min(NEVER, made[one.name], self._host.collected_lowest(one.name), uncommitted.get(one.name, NEVER))
+            if sent[one.place] // step < others // step and not self._options.bounded:
+                self._emitter.hurry(one.place, now)
+            found.append(max(BEGINNING, min(others, sent[one.place])))
+        return found
 
     def next_timer(self) -> float | None:
         """The time of the next report."""
         if self._master is None or not self._options.needs_time:
             return None
-        return self._looked_at + (REPORT_S if not self.is_quiet else ALIVE_S)
+        if self.is_urgent and not self._options.bounded:
+            return self._looked_at
+        return self._looked_at + (self._look_s if not self.is_quiet else ALIVE_S)

@@ -16,10 +16,14 @@ from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import ElementTimeReport
 from overlay import Peer
 
+LOOK_S, SOON_S, IDLE_S = 0.02, 0.005, 0.1
+"""Time between looks at what is to be told: while something happens, while a step is being passed, and else."""
+PASSING_S = 0.5
+"""Time in which all types pass a step."""
 REPORT_S = 0.025
-"""Time between reports of one agent, while something changes."""
+"""Time between reports of one agent of a bounded job, while something changes."""
 ALIVE_S = 1.0
-"""Time between reports where nothing changes."""
+"""Time between reports where nothing changes that elements or windows wait for."""
 STABLE = 2
 """Reports of each agent, with nothing done in between, after which nothing is under way anywhere."""
 
@@ -60,6 +64,11 @@ class MasterTimes:
         is_same = before is not None and before.report.activity == report.activity
         is_quiet = report.is_idle and is_same and before is not None
         self._heard[peer] = _Heard(report, before.quiet + 1 if is_quiet and before is not None else 0)
+
+    def lowest_of(self, peer: Peer) -> list[int] | None:
+        """The last report of an agent."""
+        heard = self._heard.get(peer)
+        return None if heard is None else heard.report.lowest
 
     def add_up(self, wall_ms: int) -> bool:
         """The lowest times, if all have reported; True where something is new."""
