@@ -103,14 +103,14 @@ def test_a_commit_is_released_once_a_standby_that_was_added_meanwhile_has_everyt
     commit(1, {})
     log.owe(OTHER, here, 2)  # it stands by from now on, and gets all with the next commit
     standbys = {HOST: here, OTHER: here}
-    log.held(HOST, 1 << 24 | 1, 1, begin=False, now=1.0)
+    log.held(HOST, CommitHeld(APP, 1 << 24 | 1, 1), 1.0)
     log.settle(standbys, 1.0)
     assert released == []
     commit(2, {OTHER: np.array([NODE])})
-    log.held(HOST, 1 << 24 | 1, 2, begin=False, now=1.0)
+    log.held(HOST, CommitHeld(APP, 1 << 24 | 1, 2), 1.0)
     log.settle(standbys, 1.0)
     assert released == []
-    log.held(OTHER, 1 << 24 | 2, 1, begin=False, now=1.0)
+    log.held(OTHER, CommitHeld(APP, 1 << 24 | 2, 1), 1.0)
     log.settle(standbys, 1.0)
     assert released == [1, 2]
 
