@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import NamedTuple
 
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
@@ -66,6 +67,14 @@ class _Attempt:
         return self.is_refused or self.repeats >= REPEATS_MAX or is_cut_off
 
 
+class _Move(NamedTuple):
+    """A node that its host, in an epoch, has been asked to give to another agent."""
+
+    to: Peer
+    epoch: int
+    since: float
+
+
 Say = Callable[[str, Peer, Ballot], None]
 """Sends a ballot in a phase, to this agent too."""
 
@@ -90,7 +99,7 @@ class Roots:
         start = f"{me.node_id:032x} {options.incarnation}".encode()
         self._stamp = int.from_bytes(blake2b(start, digest_size=STAMP_BITS // 8).digest())
         self._attempts: dict[int, _Attempt] = {}
-        self._moves: dict[int, tuple[Peer, float]] = {}
+        self._moves: dict[int, _Move] = {}
         self._turns: dict[Peer, int] = {}
         self._review_at = self._turns_at = self._calm_at = 0.0
         self.stuck: set[int] = set()
@@ -135,11 +144,12 @@ class Roots:
                 found.extend(self._review(node, known, now))
         return found
 
-    def _goes_on(self, node: int, move: tuple[Peer, float], now: float) -> bool:
+    def _goes_on(self, node: int, move: _Move, now: float) -> bool:
         """Whether a move may still come to something: both agents are alive, and it is not long ago."""
-        to, since = move
-        known, dead = self._known[node], self._places.dead
-        return now < since + MOVE_S and to not in dead and known is not None and known.host not in dead
+        dead = self._places.dead
+        is_in_time = now < move.since + MOVE_S and self._known.epoch(node) == move.epoch
+        known = self._known[node]
+        return is_in_time and move.to not in dead and known is not None and known.host not in dead
 
     def _review(self, node: int, known: Configuration, now: float) -> Iterable[tuple[int, Configuration, Peer]]:
         places, host = self._places, known.host
@@ -147,7 +157,7 @@ class Roots:
         if host in dead:
             self._begin(node, None, now)
         elif len(self._moves) < MOVES_MAX and (to := self._better(node, host, now)) is not None:
-            self._moves[node] = (to, now)
+            self._moves[node] = _Move(to, known.epoch, now)
             places.place(to, 1, now)
             places.place(host, -1, now)
             yield node, known, to
@@ -182,7 +192,9 @@ class Roots:
 
     def moved(self, node: int, epoch: int, to: Peer, copy_number: int, now: float) -> None:
         """The state of a node has come where it is to be hosted."""
-        if self._moves.get(node, (None,))[0] == to and self._known.epoch(node) == epoch and node not in self._attempts:
+        move = self._moves.get(node)
+        is_asked = move is not None and move.to == to and move.epoch == epoch
+        if is_asked and self._known.epoch(node) == epoch and node not in self._attempts:
             self._begin(node, (to, copy_number), now)
 
     def is_unsettled(self, node: int) -> bool:
@@ -414,8 +426,8 @@ class Roots:
         attempt = self._attempts.get(node)
         if attempt is not None and (attempt.before is None or attempt.epoch <= self._known.epoch(node)):
             self.ended(node)
-        elif attempt is None:
-            self._moves.pop(node, None)
+        elif attempt is None and (move := self._moves.get(node)) is not None and move.epoch < self._known.epoch(node):
+            del self._moves[node]  # it is elsewhere; what is told again of today's host ends no move
 
     def next_timer(self) -> float:
         """The time of the next thing to be done."""
