@@ -308,6 +308,10 @@ class Node:
         """Say whether this node is the root for the key: active, closest, and certain that no other node is."""
         return self._membership.owns(key)
 
+    def next_hop(self, key: int) -> Peer | None:
+        """Return the peer that a message routed to the key goes to first; None when this node is the closest."""
+        return self._tables.next_hop(checked_id(key))
+
     def closest(self, key: int) -> Peer:
         """Return the numerically closest known peer to the key; it may be this node."""
         return self._tables.closest(checked_id(key))

@@ -45,6 +45,10 @@ class OverlayRing:
             found = self._nearest[key, count] = tuple(by_distance)
         return found
 
+    def next_hop(self, node_id: Id) -> Peer | None:
+        """The next hop of the overlay's routes to an agent, None if this one is the closest."""
+        return self._node.next_hop(node_id)
+
     def send(self, peer: Peer, message: Message, now: float) -> None:
         """Sends to one agent."""
         self._sender.send(peer, message, now)

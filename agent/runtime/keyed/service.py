@@ -23,6 +23,7 @@ from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosted_job import HostedJob
 from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions
+from agent.runtime.keyed.hosting.rows.relay import MessageRelay
 from agent.runtime.keyed.reading_progress import KeptPlace
 from agent.runtime.keyed.ring import OverlayRing
 from agent.runtime.keyed.stages import ElementStages, misread
@@ -52,7 +53,7 @@ _TAKEN = (
     messages.ElementRows, messages.ElementCredit, messages.ElementReset,
     messages.FindHosts, messages.NodeHosts, messages.NodeBallots, messages.CommitRecord, messages.CommitHeld,
     messages.MoveNodes, messages.NodesMoved, messages.ElementLoad, messages.ElementTimeReport, messages.ElementTimes,
-    messages.ElementRoster, messages.ElementProbe, messages.CommitProbe,
+    messages.ElementRoster, messages.ElementParcel, messages.ElementProbe, messages.CommitProbe,
 )  # fmt: skip
 
 
@@ -241,7 +242,11 @@ class KeyedJobs:
         hosted = self._hosted.get(message.app_id)
         if hosted is None:
             known = self._directory.get(message.app_id)
-            return known is not None and known.keyed and self._early.hold(message, tuple(ways))
+            if known is None or not known.keyed:
+                return False
+            if isinstance(message, messages.ElementParcel):
+                return self._pass_on(message, now)
+            return self._early.hold(message, tuple(ways))
         match ways:
             case [key, origin]:
                 taken = hosted.core.routed(message, key, origin, now)
@@ -258,6 +263,13 @@ class KeyedJobs:
         hosted.flush(now, self._clock.ms)
         self.refused += not taken
         return True
+
+    def _pass_on(self, parcel: messages.ElementParcel, now: float) -> bool:
+        """Passes letters on at an agent where their job has not begun, and keeps those that are for it."""
+        relay = MessageRelay(parcel.app_id, OverlayRing(self._node, self._sender, parcel.app_id), 0.0)
+        kept = [self._early.hold(letter, (origin,)) for origin, letter in relay.take(parcel, now)]
+        relay.tick(now)
+        return all(kept)
 
     def _note_return(self, message: Message, sender: Peer) -> None:
         """The time of a job waits for all that host its nodes, also if they were taken for dead."""

@@ -12,12 +12,14 @@ import msgspec
 
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Count, Message, Name, Number, Time
-from overlay import Peer
+from overlay import Codec, Peer
 
 NODES_MAX = 1024
 """Upper bound on the logical nodes in one message; their number in a job."""
 PARTS_MAX = 4096
 """Upper bound on the frames in one record."""
+LETTERS_MAX, HOPS_MAX = 1024, 16
+"""Upper bounds on the letters in one parcel, and on the agents that pass one letter on."""
 LogicalNode = Annotated[int, msgspec.Meta(ge=0, lt=NODES_MAX)]
 Nodes = Annotated[list[LogicalNode], msgspec.Meta(max_length=NODES_MAX)]
 Packed = Annotated[bytes, msgspec.Meta(max_length=8 * NODES_MAX)]
@@ -214,3 +216,25 @@ class ElementRoster(Message, frozen=True, tag=True):
 
     epoch: JobEpoch
     peers: Annotated[list[Peer], msgspec.Meta(max_length=4096)]
+
+
+CARRIED: Codec[Message] = Codec(
+    ElementRows | ElementProbe | ElementCredit | ElementReset | FindHosts | NodeHosts | NodeBallots
+    | CommitRecord | CommitProbe | CommitHeld | MoveNodes | NodesMoved | ElementTimeReport
+)  # fmt: skip
+"""Messages that letters carry."""
+
+
+class Letter(msgspec.Struct, frozen=True, array_like=True):
+    """A message of `origin` on its way to an agent, which so many have passed on."""
+
+    to: Peer
+    origin: Peer
+    hops: Annotated[int, msgspec.Meta(ge=0, le=HOPS_MAX)]
+    message: bytes
+
+
+class ElementParcel(Message, frozen=True, tag=True):
+    """Agent → next hop: letters to agents that are nearer to it on the ring, in the order in which they came."""
+
+    letters: Annotated[list[Letter], msgspec.Meta(max_length=LETTERS_MAX)]

@@ -36,6 +36,7 @@ from agent.runtime.messages.elements import (
     CommitRecord,
     ElementCredit,
     ElementLoad,
+    ElementParcel,
     ElementProbe,
     ElementReset,
     ElementRoster,
@@ -569,5 +570,5 @@ CODEC: Codec[Message] = Codec(
     | RackAnnouncement | HoldersNote | Copies | CopyAck | CopyRequest | CopyResponse | CopyPart | CopyPartAck
     | ElementRows | ElementCredit | ElementReset | FindHosts | NodeHosts | NodeBallots
     | CommitRecord | CommitHeld | MoveNodes | NodesMoved | ElementLoad | ElementTimeReport | ElementTimes
-    | ElementRoster | ElementProbe | CommitProbe
+    | ElementRoster | ElementParcel | ElementProbe | CommitProbe
 )  # fmt: skip

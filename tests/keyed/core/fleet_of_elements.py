@@ -18,7 +18,7 @@ from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.messages.elements import ElementLoad
 from agent.runtime.messages.jobs import CODEC
-from overlay import Id, Peer
+from overlay import Id, Peer, distance
 from overlay import app_id as app_key
 
 __all__ = ["APP", "Agent", "Fleet", "element", "graph_of", "model", "type_"]
@@ -28,6 +28,7 @@ LATER_MS = 2**61
 """A time after all events, which is not the end."""
 KEEP_S = 0.5
 """Time between two looks at how far what a source has read is safe."""
+LEAVES = 2
 
 
 @dataclass(eq=False)
@@ -46,6 +47,7 @@ class Agent:
     def __init__(self, fleet: Fleet, me: Peer, incarnation: int = 1, **options) -> None:
         self.fleet, self.me, self.incarnation, self.options = fleet, me, incarnation, options
         self.unseen: set[Peer] = set()
+        self.peers: set[Peer] = set()
         self.crashed = self.silent = False
         self.backlog: list[Callable[[], None]] = []
         self.shown: dict[str, dict[tuple[int, int], tuple]] = defaultdict(dict)
@@ -86,8 +88,27 @@ class Agent:
     def is_root(self, key: Id) -> bool:
         return self.nearest(key, 1)[0] == self.me
 
+    def next_hop(self, node_id: Id) -> Peer | None:
+        return self._nearer(node_id, self.links) if self.fleet.is_sparse else self._nearer(node_id, self.fleet.known)
+
+    def _nearer(self, node_id: Id, known: Iterable[Peer]) -> Peer | None:
+        """The closest to a key of some agents, None if this one is."""
+        seen = [one for one in known if one not in self.unseen and one in self.fleet.known]
+        found = min([*seen, self.me], key=lambda peer: distance(peer.node_id, node_id))
+        return None if found == self.me else found
+
+    @property
+    def links(self) -> set[Peer]:
+        """The agents that this one has links to, as in a ring: neighbours, and those half, a quarter.. around it."""
+        ring = sorted(self.fleet.known, key=lambda peer: peer.node_id)
+        at = next((place for place, peer in enumerate(ring) if peer.node_id >= self.me.node_id), 0)
+        near = {ring[(at + step) % len(ring)] for step in range(-LEAVES, LEAVES + 1)}
+        far = {self.nearest(Id((self.me.node_id + (1 << bit)) % 2**128), 1)[0] for bit in range(124, 128)}
+        return (near | far) - {self.me}
+
     def send(self, peer: Peer, message, now: float) -> None:  # noqa: ARG002
         assert peer != self.me
+        self.peers.add(peer)
         self.fleet.carry(self, peer, CODEC.encode(message))
 
     def route(self, key: Id, message, now: float) -> None:  # noqa: ARG002
@@ -109,7 +130,10 @@ class Agent:
 class Fleet:
     """The agents, the network and the time."""
 
-    def __init__(self, graph: CheckedGraph, agents: int, seed: int = 0, *, slow: bool = False, **options) -> None:
+    def __init__(
+        self, graph: CheckedGraph, agents: int, seed: int = 0, *, slow: bool = False, is_sparse: bool = False, **options
+    ) -> None:
+        self.is_sparse = is_sparse
         self.graph, self.seed, self.slow, self.options = graph, seed, slow, options
         self.random = random.Random(seed)
         self.now = 100.0

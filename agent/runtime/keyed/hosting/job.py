@@ -23,10 +23,12 @@ from agent.runtime.keyed.hosting.rows.incoming import RowStream
 from agent.runtime.keyed.hosting.rows.numbering import EVENT_BITS, source_channel
 from agent.runtime.keyed.hosting.rows.outgoing import RowSession
 from agent.runtime.keyed.hosting.rows.positions import TooManyChannelsError
+from agent.runtime.keyed.hosting.rows.relay import MessageRelay
 from agent.runtime.keyed.hosting.rows.shedding import Shedder, TakenShare
 from agent.runtime.keyed.hosting.time.event_time import EventTime
 from agent.runtime.messages.elements import (
     ElementCredit,
+    ElementParcel,
     ElementProbe,
     ElementReset,
     ElementRows,
@@ -87,6 +89,8 @@ class KeyedJob:
         self._last: dict[int, int] = {}
         self._now = 0.0
         self._wall_ms = 0
+        self._relay = MessageRelay(app_id, ring, options.cut_s)
+        self._agents = 0
         self._credit_at = 0.0
         self._is_draining = False
         self._refused: Counter[str] = Counter()
@@ -147,8 +151,15 @@ class KeyedJob:
         """Sends to an agent, which may be this one."""
         if peer == self._me:
             self._inbox.append(lambda now: self._take(message, self._me, now))
+        elif self._is_large:
+            self._relay.post(peer, message, now)
         else:
             self._ring.send(peer, message, now)
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether there are too many agents, or hosts, for links to all."""
+        return max(self._agents, len(self._emitter.peers)) > self.options.direct_max
 
     def handle(self, message: Message, sender: Peer, now: float) -> bool:
         """Takes a message from a peer; False: it is not of use."""
@@ -183,11 +194,20 @@ class KeyedJob:
                 return self._emitter.credit(sender, message, now)
             case ElementReset(place=place, session=session, done=done, elsewhere=nodes):
                 return self._emitter.reset(place, sender, session, done, nodes, now)
+            case ElementParcel():
+                return self._parcel(message, now)
             case ElementTimeReport():
                 return self._time.reported(sender, message)
             case ElementTimes():
                 return self._time.heard(message, self._wall_ms)
         return self._membership.take(message, sender, now)
+
+    def _parcel(self, message: ElementParcel, now: float) -> bool:
+        of_use = True
+        for origin, letter in self._relay.take(message, now):
+            self._membership.alive(origin)
+            of_use &= self._take(letter, origin, now)
+        return of_use
 
     def _rows(self, message: ElementRows, sender: Peer, now: float) -> bool:
         if message.place >= len(self._layout.types):
@@ -280,7 +300,7 @@ class KeyedJob:
             return
         data = cbt.encode_frame(rows, cbt.FAST)
         self._emitter.sent_bytes += len(data)
-        self._ring.send(peer, ElementRows(self.app_id, type_.place, session.number, number, before, data), now)
+        self.send(peer, ElementRows(self.app_id, type_.place, session.number, number, before, data), now)
 
     # Time.
 
@@ -297,6 +317,7 @@ class KeyedJob:
             self.on_lost(now)
         self._time.tick(now, wall_ms, self.send, self._ring)
         self._settle(now)
+        self._relay.tick(now)
 
     def _enter(self, now: float) -> None:
         self._now = self._host.now = now
@@ -356,7 +377,7 @@ class KeyedJob:
         if self._inbox:
             return self._now
         due = [self._emitter.next_timer(), self._membership.next_timer(), self._time.next_timer()]
-        due += [self._pressure.next_timer(), self._host.next_timer()]
+        due += [self._pressure.next_timer(), self._host.next_timer(), self._relay.next_timer()]
         if self._host.streams.untold(self._blocked, self._share, self._now):
             due.append(self._credit_at + CREDIT_S)
         if self._taken_share is not None:
@@ -367,6 +388,7 @@ class KeyedJob:
 
     def members(self, peers: Collection[Peer], master: Peer, now: float) -> None:
         """Learns who takes part, and who leads the job."""
+        self._agents = len(peers)
         self._time.members(peers, master)
         self._membership.members(peers, now)
         self._settle(now)
@@ -392,7 +414,8 @@ class KeyedJob:
     @property
     def has_left(self) -> bool:
         """Whether everything has been handed over."""
-        return self._membership.has_left and self._emitter.is_empty and not self._host.has_waiting_keyless
+        is_empty = self._emitter.is_empty and self._relay.is_empty
+        return self._membership.has_left and is_empty and not self._host.has_waiting_keyless
 
     # Views.
 
@@ -412,7 +435,7 @@ class KeyedJob:
 
     def statistics(self) -> Mapping[str, int]:
         """Counts by name."""
-        return self._description.statistics()
+        return {**self._description.statistics(), **self._relay.statistics()}
 
     def lost_nodes(self) -> frozenset[int]:
         """The logical nodes begun anew here without the state that they had."""

@@ -17,6 +17,8 @@ PENDING_ROWS_MAX = 1 << 18
 """Rows of one event type that may wait or be under way at one agent."""
 STUCK_S = 30.0
 """Time for which a circle of elements may be full."""
+DIRECT_MAX = 256
+"""Agents of one job up to which each sends to all others directly; with more, messages go along the ring."""
 Ints = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
 
@@ -33,6 +35,10 @@ class Ring(Protocol):
 
     def nearest(self, key: Id, count: int) -> tuple[Peer, ...]:
         """The live agents closest to a key, the closest first, as far as this agent knows; it may be among them."""
+        ...
+
+    def next_hop(self, node_id: Id) -> Peer | None:
+        """The agent that a message to another one goes to first, by way of the ring; None if none is nearer to it."""
         ...
 
     def send(self, peer: Peer, message: Message, now: float) -> None:
@@ -55,8 +61,9 @@ class KeyedOptions:
     `incarnation`: a number that is higher after each start of the agent. `standbys`: copies of guaranteed state.
     `weight`: share of the load this agent takes; 0 makes it an idle standby. `needs_time`: something acts on event
     time. `bounded`: the input ends, and elements take events in their order. `grace_ms`: how long late events
-    that clients send to a live job are waited for. `probe_s`: time without news of a host after which it is asked how
-    far it is. `pane_ms`: what windows over the job's types are multiples of, None if that is not known.
+    that clients send to a live job are waited for. `direct_max`: agents up to which each sends to all directly.
+    `probe_s`: time without news of a host after which it is asked how far it is. `pane_ms`: what windows over the job's
+    types are multiples of, None if that is not known.
     `compact`: by the name of an element, puts frames that a standby holds into one.
     """
 
@@ -71,6 +78,7 @@ class KeyedOptions:
     pending_bytes_max: int = 256 << 20
     commit_s: float = 0.1
     cut_s: float = 0.02
+    direct_max: int = DIRECT_MAX
     batch_rows: int = 8192
     probe_s: float = 2.0
     pane_ms: int | None = None
