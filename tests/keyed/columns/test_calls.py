@@ -6,6 +6,7 @@ it puts waiting ones together. At most one call for a hundred events is allowed.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,13 +82,16 @@ class Calls:
         self.count = 0
 
     def of(self, act: Callable[[], Any]) -> None:
-        """Counts the calls while something runs."""
+        """Counts the calls while something runs, without those of finalizers that other tests have left."""
         before = sys.getprofile()
+        gc.collect()
+        gc.disable()
         sys.setprofile(self._note)
         try:
             act()
         finally:
             sys.setprofile(before)
+            gc.enable()
 
     def _note(self, _frame: FrameType, event: str, _argument: object) -> None:
         self.count += event == "call"
