@@ -155,7 +155,7 @@ def _replayed(traffic: Traffic, events: Events, rate: float) -> Replayed:
         processed += len(taken)
         at = upto
     serves, clicks = (rows[np.concatenate(own)] for rows, own in zip(traffic, kept, strict=True))
-    return Replayed(Traffic(serves, clicks), shedder.shed, processed, now - total / rate)
+    return Replayed(Traffic(serves, clicks), shedder.shed.total(), processed, now - total / rate)
 
 
 def _taken(traffic: Traffic, events: Events, types: dict[str, TypeLayout], new: slice, shedder: Shedder) -> Ints:
