@@ -6,7 +6,6 @@ it puts waiting ones together. At most one call for a hundred events is allowed.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -82,16 +81,13 @@ class Calls:
         self.count = 0
 
     def of(self, act: Callable[[], Any]) -> None:
-        """Counts the calls while something runs, without those of finalizers that other tests have left."""
+        """Counts the calls while something runs."""
         before = sys.getprofile()
-        gc.collect()
-        gc.disable()
         sys.setprofile(self._note)
         try:
             act()
         finally:
             sys.setprofile(before)
-            gc.enable()
 
     def _note(self, _frame: FrameType, event: str, _argument: object) -> None:
         self.count += event == "call"

@@ -156,6 +156,19 @@ def test_guaranteed_elements_come_to_what_one_machine_would(seed: int) -> None:
     check_ticks(fleet)
 
 
+def insert_some(
+    fleet: Fleet, source: Agent, pick: random.Random, batches: int, pause_s: float
+) -> list[tuple[str, str, int]]:
+    """Rows that come to a source in batches, with pauses of up to so long."""
+    inserted: list[tuple[str, str, int]] = []
+    for _ in range(batches):
+        rows = rows_of(fleet, pick.randint(1, 30))
+        inserted += rows
+        fleet.insert(source, "S", rows)
+        fleet.run(pick.uniform(0.01, pause_s))
+    return inserted
+
+
 @pytest.mark.parametrize("seed", seeds(*range(10), slow=range(10, 300)))
 def test_unguaranteed_elements_lose_nothing_where_agents_only_come_and_go(seed: int) -> None:
     pick = random.Random(seed)
@@ -163,11 +176,7 @@ def test_unguaranteed_elements_lose_nothing_where_agents_only_come_and_go(seed: 
     source = next(iter(fleet.agents.values()))
     inserted: list[tuple[str, str, int]] = []
     for _ in range(4):
-        for _ in range(3):
-            rows = rows_of(fleet, pick.randint(1, 30))
-            inserted += rows
-            fleet.insert(source, "S", rows)
-            fleet.run(pick.uniform(0.01, 0.2))
+        inserted += insert_some(fleet, source, pick, batches=3, pause_s=0.2)
         others = [one for one in fleet.agents.values() if one is not source]
         if len(others) > 2 and pick.random() < 0.5:
             fleet.leave(pick.choice(others))
@@ -189,11 +198,7 @@ def test_unguaranteed_elements_differ_only_in_nodes_named_lost(seed: int) -> Non
     source = next(iter(fleet.agents.values()))
     inserted: list[tuple[str, str, int]] = []
     for _ in range(3):
-        for _ in range(4):
-            rows = rows_of(fleet, pick.randint(1, 30))
-            inserted += rows
-            fleet.insert(source, "S", rows)
-            fleet.run(pick.uniform(0.01, 0.3))
+        inserted += insert_some(fleet, source, pick, batches=4, pause_s=0.3)
         fleet.crash(pick.choice([one for one in fleet.agents.values() if one is not source]))
         fleet.run(pick.uniform(0.5, 3.0))
     fleet.run(4)  # until the last one is missed

@@ -50,6 +50,15 @@ class CountedEvents:
         agents = [agent for agent in self.fleet.agents if agent.masters.state(self.app) is None]
         return self.chance.choice([one for one in agents if one.keyed.get(self.app).statistics()["hosted"]])
 
+    def stand_still(self, seconds: float):
+        """An agent that hosts elements stands still for a while, as words go on to come; it is returned."""
+        self.write(2.0 + self.chance.random())
+        stopped = self.victim()
+        self.fleet.pause(stopped)
+        self.write(seconds)
+        self.fleet.resume(stopped)
+        return stopped
+
     def windows(self) -> dict[int, tuple[int, list[str]]]:
         """The count of each second, as it was told last, with the agents that are said to lack in it."""
         for _ in range(20):
@@ -78,11 +87,7 @@ class CountedEvents:
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_host_that_stood_still_and_was_taken_for_dead_counts_nothing_twice(seed: int) -> None:
     world = CountedEvents(seed)
-    world.write(2.0 + world.chance.random())
-    stopped = world.victim()
-    world.fleet.pause(stopped)
-    world.write(3.0)
-    world.fleet.resume(stopped)
+    stopped = world.stand_still(3.0)
     world.write(6.0)
     world.assert_counted_once(lacking=stopped.name)
 
@@ -91,11 +96,7 @@ def test_a_host_that_stood_still_and_was_taken_for_dead_counts_nothing_twice(see
 @pytest.mark.parametrize("seed", range(3, 6))
 def test_windows_go_on_when_a_host_is_back_that_was_written_off(seed: int) -> None:
     world = CountedEvents(seed)
-    world.write(2.0 + world.chance.random())
-    stopped = world.victim()
-    world.fleet.pause(stopped)
-    world.write(10.0)
-    world.fleet.resume(stopped)
+    stopped = world.stand_still(10.0)
     world.write(12.0)
     world.assert_counted_once(lacking=stopped.name)
     last = max(world.written) - 2

@@ -12,7 +12,7 @@ import polars as pl
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, SOURCE
 from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, message_of
 from agent.runtime.keyed.hosting.options import Bools, Ints
-from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+from agent.runtime.keyed.hosting.rows.outgoing import NEVER, probe_pause_s
 from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import CommitHeld, CommitProbe, CommitRecord
@@ -20,8 +20,8 @@ from overlay import Id, Peer
 
 LATER = 2**62
 """Number of a record that has not been sent yet; more by that of its commit, where it is that of a later one."""
-PROBE_S, LONGEST_S = 1.0, 10.0
-"""Time without news of a standby after which it is asked how many records it holds, and later the longest."""
+PROBE_S = 1.0
+"""Time without news of a standby after which it is asked how many records it holds, at first."""
 
 
 @dataclass(slots=True)
@@ -40,8 +40,8 @@ class _Line:
 
     @property
     def probe_at(self) -> float:
-        """The time to ask: later each time, as a standby that does not answer may just be slow."""
-        return self.at + min(LONGEST_S, PROBE_S * (1 << min(self.unanswered, 10)))
+        """The time to ask."""
+        return self.at + probe_pause_s(PROBE_S, self.unanswered)
 
     def heard(self, now: float) -> None:
         """The standby has said something."""

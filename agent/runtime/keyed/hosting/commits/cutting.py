@@ -155,8 +155,8 @@ class Cutter:
 
     def next_timer(self) -> float | None:
         """The time of the next cut."""
-        is_wanted = self._is_wanted
-        return self._last + self._pause_s(self._host.now) if is_wanted and self._cut is None else None
+        is_due = self._cut is None and self._is_wanted
+        return self._last + self._pause_s(self._host.now) if is_due else None
 
     def _pause_s(self, now: float) -> float:
         """The time between the last cut and the next one."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
 from agent.runtime.keyed.hosting.placement.even import CHOICES, KeyOwners, placed_evenly
 from agent.runtime.keyed.logical_nodes import NODES, ring_key
-from overlay import Id, Peer
+from overlay import Id, Peer, distance
 
 EXPECTED_S = 1.0
 """Time after which a node that was placed at an agent is in what that agent tells of its load."""
@@ -77,9 +77,7 @@ class Places:
     def voters(self, node: int) -> tuple[Peer, ...]:
         """The agents that agree on the first configuration of a node: the closest ones on the roster."""
         key = self.key(node)
-        closest = sorted(
-            self.roster, key=lambda peer: min((peer.node_id - key) % 2**128, (key - peer.node_id) % 2**128)
-        )
+        closest = sorted(self.roster, key=lambda peer: distance(key, peer.node_id))
         return tuple(closest[: self._options.standbys + 1])
 
     def heard(self, peer: Peer, load: Load) -> bool:

@@ -145,11 +145,11 @@ class Roots:
         return found
 
     def _goes_on(self, node: int, move: _Move, now: float) -> bool:
-        """Whether a move may still come to something: both agents are alive, and it is not long ago."""
-        dead = self._places.dead
-        is_in_time = now < move.since + MOVE_S and self._known.epoch(node) == move.epoch
-        known = self._known[node]
-        return is_in_time and move.to not in dead and known is not None and known.host not in dead
+        """Whether a move may still come to something: the node is where it was, both agents are alive, and it is not
+        long ago."""
+        known, dead = self._known[node], self._places.dead
+        is_where_it_was = known is not None and known.epoch == move.epoch and known.host not in dead
+        return is_where_it_was and move.to not in dead and now < move.since + MOVE_S
 
     def _review(self, node: int, known: Configuration, now: float) -> Iterable[tuple[int, Configuration, Peer]]:
         places, host = self._places, known.host

@@ -9,7 +9,7 @@ import polars as pl
 
 from agent.runtime.keyed.hosting.layout import NOWHERE, ROUTES, GraphLayout, TypeLayout, groups_by_host
 from agent.runtime.keyed.hosting.options import Ints, KeyedOptions
-from agent.runtime.keyed.hosting.rows.outgoing import NEVER, Piece, RowSession, piece_of
+from agent.runtime.keyed.hosting.rows.outgoing import NEVER, Piece, RowSession, piece_of, probe_pause_s
 from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import ElementCredit
 from overlay import Peer
@@ -25,8 +25,6 @@ SLOW_MAX = 25
 """Times that a batch waits longer for more rows at most, where earlier ones have not come: fewer, with more in each."""
 HURRIED_MAX = 3
 """Batches that have not come with which none is sent earlier than it is due."""
-LONGEST_S = 10.0
-"""Longest time between two questions to a host that does not answer: it may just be slow."""
 DOUBTED = 2
 """Questions without an answer from which on it is asked whether the host is another one now."""
 UNANSWERED_MAX = 5
@@ -233,8 +231,8 @@ class Emitter:
             self._send_due(session, now)
 
     def _ask_at(self, session: RowSession) -> float:
-        """The time to ask a host how far it is: later each time, as it may just be slow."""
-        return session.progress_at + min(LONGEST_S, self._options.probe_s * (1 << min(session.unanswered, 10)))
+        """The time to ask a host how far it is."""
+        return session.progress_at + probe_pause_s(self._options.probe_s, session.unanswered)
 
     def _ask(self, key: tuple[int, int], session: RowSession, now: float) -> None:
         session.progress_at = now

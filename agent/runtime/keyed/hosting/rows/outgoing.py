@@ -11,6 +11,8 @@ from agent.runtime.keyed.elements.runtime import EVENT_TIME
 
 NEVER = 2**62
 """A time after all others."""
+LONGEST_S = 10.0
+"""Longest time between two questions to an agent that does not answer."""
 
 
 class Piece(NamedTuple):
@@ -29,6 +31,12 @@ class SentBatch(NamedTuple):
     size: int
     lowest: int
     rows: pl.DataFrame | None
+
+
+def probe_pause_s(first_s: float, unanswered: int) -> float:
+    """The time until an agent is asked how far it is: twice as long after each question without an answer, as it may
+    just be slow."""
+    return min(LONGEST_S, first_s * (1 << min(unanswered, 10)))
 
 
 def piece_of(rows: pl.DataFrame) -> Piece:
