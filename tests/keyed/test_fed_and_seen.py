@@ -103,6 +103,7 @@ def test_elements_of_all_agents_are_seen_and_the_state_of_one() -> None:
     (state,) = found.states
     assert state.agent in {agent.name for agent in fleet.agents}
     assert "said" in msgspec.json.encode(state.state).decode()
+    assert state.epoch == 1
     nothing = seen(fleet, app_id, fleet.agents[3], GetElements("words", ["never"]))
     assert nothing == Refused("usage", "words has no element with the key never")
     wrong = seen(fleet, app_id, fleet.agents[3], GetElements("words", ["a", "b"]))

@@ -227,8 +227,14 @@ class CountedLogs:
 
     def state(self, element: str, key: object) -> Any:
         """The state of one element."""
-        self.until(lambda: bool(self.states(element, key)), lambda: f"nobody has {element} {key}")
-        return max(self.states(element, key), key=lambda one: one.epoch).state
+        found: list[ElementState] = []
+
+        def is_known() -> bool:
+            found[:] = self.states(element, key)
+            return bool(found)
+
+        self.until(is_known, lambda: f"nobody has {element} {key}")
+        return max(found, key=lambda one: one.epoch).state
 
     def counted(self) -> int:
         """The updates that have come to the last element; 0 where it is not known."""
@@ -256,8 +262,11 @@ class CountedLogs:
         self.logs.stop()
         self.until_caught_up()
         words = sorted(self.logs.counts)
-        assert {word: self.state("Count", word)["n"] for word in words} == dict(self.logs.counts)
-        checks = [self.state("Check", group) for group in sorted({word[0] for word in words})]
-        assert [check["wrong"] for check in checks] == [[] for _ in checks]
-        assert {word: n for check in checks for word, n in check["last"].items()} == dict(self.logs.counts)
-        assert self.counted() == self.logs.total
+        counts = {word: self.state("Count", word)["n"] for word in words}
+        differing = {word: (n, self.logs.counts[word]) for word, n in counts.items() if n != self.logs.counts[word]}
+        assert not differing, f"counted, and in the logs: {differing}; of all: {self.counted()}, {self.logs.total}"
+        checks = {group: self.state("Check", group) for group in sorted({word[0] for word in words})}
+        wrong = {group: check["wrong"] for group, check in checks.items() if check["wrong"]}
+        assert not wrong, f"updates out of order: {wrong}"
+        assert {word: n for check in checks.values() for word, n in check["last"].items()} == counts
+        assert self.counted() == self.logs.total, (self.counted(), self.logs.total)

@@ -454,6 +454,10 @@ class KeyedJob:
         self._settle(self._now)
         return True
 
+    def epoch_of(self, node: int) -> int:
+        """The epoch of a logical node, as far as it is known here; 0 before the first."""
+        return self._membership.epoch(node)
+
     def host_of(self, node: int) -> Peer | None:
         """The host of a logical node, if it is known here."""
         return self._emitter.host(node)

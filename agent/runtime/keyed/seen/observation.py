@@ -75,6 +75,7 @@ class ObservedJob(Protocol):
     def describe(self) -> list[dict[str, Any]]: ...
     def lost_nodes(self) -> Collection[int]: ...
     def state_of(self, element: str, node: int, done: Callable[[Tables], None]) -> bool: ...
+    def epoch_of(self, node: int) -> int: ...
 
 
 class ObservedJobs(Protocol):
@@ -145,16 +146,20 @@ class ElementsObservation:
         self._open += 1
         for element, columns in wanted:
             node = int(nodes_of(columns)[0])
-            if not job.state_of(element.name, node, partial(self._fetched, look, element, columns, now)):
+            fetched = partial(self._fetched, look, element, columns, job.epoch_of(node), now)
+            if not job.state_of(element.name, node, fetched):
                 look.awaited -= 1
         self._one_less(look, now)
 
-    def _fetched(self, look: _Look, element: Element, key: list[pl.Series], now: float, tables: Tables) -> None:
+    def _fetched(
+        self, look: _Look, element: Element, key: list[pl.Series], epoch: int, now: float, tables: Tables
+    ) -> None:
         node, state = int(nodes_of(key)[0]), state_of_key(element, key, tables)
         if state is not None:
             room = STATE_BYTES_MAX - sum(len(one.state) for one in look.states)
             shown = state if len(state) <= room else b""
-            look.states.append(KeyedState(element=element.name, node=node, state=shown, state_bytes=len(state)))
+            of = KeyedState(element=element.name, node=node, state=shown, state_bytes=len(state), epoch=epoch)
+            look.states.append(of)
         self._one_less(look, now)
 
     def _one_less(self, look: _Look, now: float) -> None:

@@ -595,6 +595,10 @@ class NodeMembership:
         """The nodes that have been begun, as far as this agent knows."""
         return self._known.is_known
 
+    def epoch(self, node: int) -> int:
+        """The epoch of a node, as far as this agent knows."""
+        return self._known.epoch(node)
+
     @property
     def stuck(self) -> set[int]:
         """Nodes that wait for a majority."""
