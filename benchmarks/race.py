@@ -22,7 +22,7 @@ class BenchmarkError(Exception):
 @dataclass(frozen=True, slots=True)
 class Contender:
     """A program to measure: `module` is run with the interpreter `python()` yields, after `check()`, and these last
-    arguments. It reads the files in this `folder` of the data.
+    arguments. It reads the files in this `folder` of the data, at this niceness.
 
     Either function may raise NotAvailable.
     """
@@ -33,6 +33,7 @@ class Contender:
     check: Callable[[], None] = lambda: None
     arguments: tuple[str, ...] = ()
     folder: str = ""
+    nice: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def race(contenders: Sequence[Contender], data: Path, *, rounds: int, warm_ups: 
     for contender in contenders:
         try:
             contender.check()
-            program = [str(contender.python()), "-m", contender.module]
+            program = [*_niced(contender.nice), str(contender.python()), "-m", contender.module]
             runners[contender.name] = [*program, str(data / contender.folder), str(warm_ups), *contender.arguments]
         except NotAvailable as error:
             outcomes[contender.name] = Outcome(None, str(error))
@@ -66,6 +67,11 @@ def race(contenders: Sequence[Contender], data: Path, *, rounds: int, warm_ups: 
     _check_answers(runs)
     medians = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
     return outcomes | {name: Outcome(seconds) for name, seconds in medians.items()}
+
+
+def _niced(nice: int) -> list[str]:
+    """What comes before a command, so that it runs at a niceness."""
+    return ["nice", "-n", str(nice)] if nice else []
 
 
 def _warn_if_busy() -> None:

@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from time import perf_counter
@@ -43,7 +44,11 @@ def reports(figures: Sequence[Figure], processes: int = PROCESSES) -> Iterator[l
         heavy_first = sorted(figures, key=lambda figure: -figure.weight)
         under_way = {pool.submit(_measured, figure): figure.name for figure in heavy_first}
         for done in as_completed(under_way):
-            measured[under_way[done]] = done.result()
+            name = under_way[done]
+            try:
+                measured[name] = done.result()
+            except BrokenProcessPool:
+                measured[name] = [_lost(next(one for one in figures if one.name == name), "its process ended")]
             yield together([line for figure in figures for line in measured.get(figure.name, ())])
 
 
@@ -61,9 +66,13 @@ def _measured(figure: Figure) -> list[Comparison]:
     try:
         lines = figure.measure()
     except Exception as error:
-        why = f"{figure.name}, not measured, {type(error).__name__} {error}"
-        lines = [reaching(figure.benchmark, why, 0.0, "runs", 1.0)]
+        lines = [_lost(figure, f"{type(error).__name__} {error}")]
     progress(f"{figure.name}: {perf_counter() - began:.0f} s")
     for line in lines:
         progress(f"    {shown(line)}")
     return lines
+
+
+def _lost(figure: Figure, why: str) -> Comparison:
+    """The line of a figure that could not be measured: a target that is missed."""
+    return reaching(figure.benchmark, f"{figure.name}, not measured, {why}", 0.0, "runs", 1.0)

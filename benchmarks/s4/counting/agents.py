@@ -61,13 +61,13 @@ def counted(fleet: AgentFleet, app: str, shares: Sequence[pl.Series], before: in
     ):
         began = time.perf_counter()
         sent = [pool.submit(_send, fleet, name, app, rows) for name, rows in frames]
-        while _emitted(client, app) < events:
-            if time.perf_counter() > began + TIMEOUT_S:
-                sys.exit(f"{app}: not all updates are out after {TIMEOUT_S:g} s")
-            time.sleep(POLL_S)
-        took_s = time.perf_counter() - began
         for one in sent:
             one.result()
+        while (out := _emitted(client, app)) < events:
+            if time.perf_counter() > began + TIMEOUT_S:
+                sys.exit(f"{app}: {out - before:,} of {events - before:,} updates are out after {TIMEOUT_S:g} s")
+            time.sleep(POLL_S)
+        took_s = time.perf_counter() - began
         _check_states(client, app, shares)
         return took_s
 

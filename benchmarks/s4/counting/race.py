@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from agent.programs.commands import ProgramLimits
 from benchmarks.environment import check_java, use_two_cores
 from benchmarks.local.cases import own_python
 from benchmarks.race import BenchmarkError, Contender, Outcome, race
@@ -25,15 +26,20 @@ SPARK = ("applyInPandasWithState", "transformWithStateInPandas")
 NOT_RUN = "Quix Streams, Faust (not run: they keep state by way of Kafka, which is not on this machine)"
 
 
-def run(agents: int, events: int, rounds: int, with_targets: bool) -> list[Comparison]:
-    """ELF's elements beside as many processes of Bytewax."""
+def run(kind: str, agents: int, events: int, rounds: int, with_targets: bool) -> list[Comparison]:
+    """ELF's elements of one kind beside as many processes of Bytewax, which have the niceness of programs where these
+    run the elements."""
     use_two_cores()
-    rivals = [Contender(f"Bytewax {form}", "benchmarks.rivals.bytewax_count", arguments=(form,)) for form in BYTEWAX]
-    found = _raced([*map(_elf, NAMES), *rivals], events, agents, rounds)
+    nice = ProgramLimits().nice if kind == CODE else 0
+    rivals = [
+        Contender(f"Bytewax {form}", "benchmarks.rivals.bytewax_count", arguments=(form,), nice=nice)
+        for form in BYTEWAX
+    ]
+    found = _raced([_elf(kind), *rivals], events, agents, rounds)
     seconds = {one.name: found[one.name].seconds for one in rivals}
     best = min(seconds, key=lambda name: seconds[name] or float("inf"))
     rate = None if seconds[best] is None else _rate(events, found[best])
-    name = f"{best}, {agents} process{'es' if agents > 1 else ''}"
+    name = f"{best}, {agents} process{'es' if agents > 1 else ''}" + (f" at nice {nice}, as programs" if nice else "")
     if rate is None:
         name = f"Bytewax (not run: {found[best].reason})"
     place = f"{agents} agent{'s' if agents > 1 else ''} ({LEVEL})"
@@ -46,7 +52,6 @@ def run(agents: int, events: int, rounds: int, with_targets: bool) -> list[Compa
             rate,
             TARGETS[kind][agents] if with_targets else None,
         )
-        for kind in NAMES
     ]
 
 
