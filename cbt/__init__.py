@@ -6,7 +6,7 @@ from cbt.algebra.columns import Aggregate, Key, Order
 from cbt.algebra.hashing import key_hash, key_identities, key_places
 from cbt.algebra.scalars import canonical_json
 from cbt.codec.frames import FAST, FrameError, decode_frame, encode_frame, frame_bytes
-from cbt.layout.layout import Layout
+from cbt.layout.layout import Layout, own_strings
 from cbt.native.library import tree_status
 from cbt.tree.rows import RowBuffer
 from cbt.tree.snapshots import SnapshotError
@@ -47,6 +47,7 @@ __all__ = [
     "key_hash",
     "key_identities",
     "key_places",
+    "own_strings",
     "pane_of",
     "tree_status",
 ]

@@ -201,6 +201,7 @@ class Feeds:
     async def _read_batches(self, reading: _FeedTask, send: trio.MemorySendChannel[ReadBatch]) -> None:
         async with send:
             last_line = self._clock()
+            begins_now = reading.feed.start == "end"
             while not self._is_paused:
                 now = self._clock()
                 wall_ms = self._sink.observe(now, self._wall_ms())
@@ -213,6 +214,10 @@ class Feeds:
                         return
                     await self._begin_anew(reading)
                     continue
+                if begins_now:
+                    # Only from here on there is nothing missed of a file that is read from its end. The next batch,
+                    # whose events may have its time, is later.
+                    found, begins_now = replace(found, wall_ms=self._wall_ms()), False
                 await send.send(found)
                 reading.note(found)
                 if found.at_end and reading.feed.bounded:
@@ -237,7 +242,7 @@ class Feeds:
         last = reading.statistics
         statistics = replace(last, broken=last.broken + 1, unreadable=last.unreadable + 1)
         fault = f"reading failed: {log.summary(error)}"
-        return ReadBatch((), reading.feed.bounded, wall_ms, (fault,), statistics, has_failed=True)
+        return ReadBatch((), reading.feed.bounded, wall_ms, (fault,), statistics)
 
     async def _begin_anew(self, reading: _FeedTask) -> None:
         """Reads on behind the last batch, with a new reader, after a while."""
@@ -273,8 +278,6 @@ class Feeds:
 
     async def _insert_batches(self, reading: _FeedTask, receive: trio.MemoryReceiveChannel[ReadBatch]) -> None:
         feed = reading.feed
-        # Only from when the first batch is there is nothing missed of a file that is read from its end.
-        begins_now = feed.start == "end"
         async for found in receive:
             reading.meter.note(reading.reader, found)
             for fault in found.faults:
@@ -292,9 +295,8 @@ class Feeds:
                 reading.ledger.note(found.files, found.newest_ms + 1)
             if found.at_end and self._may_tell_end(feed) and self._columns(reading) is not None:
                 tell = self._sink.end_of_feed if feed.bounded else self._sink.caught_up
-                tell(feed.key, self._clock(), self._wall_ms() if begins_now else found.wall_ms)
+                tell(feed.key, self._clock(), found.wall_ms)
                 self._pump()
-            begins_now = begins_now and found.has_failed
 
     def _may_tell_end(self, feed: Feed) -> bool:
         """Whether the time of a feed that is at its end is the wall clock's."""

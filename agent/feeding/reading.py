@@ -51,8 +51,7 @@ class ReadBatch:
     """The blocks that one call has read. `at_end`: they are all that was there at `wall_ms`.
 
     `files`: the position after them, and `newest_ms` the time of the newest event before it; None: the source has no
-    positions. `began`: the position at which the reader has begun, with its first batch. `has_failed`: the reader can
-    read no more, and another goes on.
+    positions. `began`: the position at which the reader has begun, with its first batch.
     """
 
     blocks: tuple[ParsedBlock, ...]
@@ -63,7 +62,6 @@ class ReadBatch:
     files: Files | None = None
     newest_ms: int = NO_WATERMARK_MS
     began: Files | None = None
-    has_failed: bool = False
 
 
 class FeedReader:

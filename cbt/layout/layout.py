@@ -1,7 +1,7 @@
 """The columns of PAO frames for one set of keys and aggregates, and the algebra over whole frames."""
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import polars as pl
@@ -284,9 +284,14 @@ class Layout:
 
 def own_strings(frame: pl.DataFrame) -> pl.DataFrame:
     """Copies the strings: gathered strings keep the whole blocks alive from which they come."""
-    return frame.with_columns(
-        pl.concat_str(name, pl.lit("")) for name, dtype in frame.schema.items() if dtype == pl.String
-    )
+    texts = tuple(name for name, dtype in zip(frame.columns, frame.dtypes, strict=True) if isinstance(dtype, pl.String))
+    return frame.with_columns(_copies(texts)) if texts else frame
+
+
+@lru_cache(maxsize=256)
+def _copies(names: tuple[str, ...]) -> list[pl.Expr]:
+    """Expressions that copy columns of strings: to make them takes as many calls as to evaluate them."""
+    return [pl.concat_str(name, pl.lit("")) for name in names]
 
 
 def _by_pane_and_hash(frame: pl.DataFrame) -> pl.DataFrame:

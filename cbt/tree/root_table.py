@@ -112,7 +112,7 @@ class RootTable:
         if additions is None:
             yield frame
             return
-        with arrays_of(frame[list(self._layout.input_columns)]) as arrays:
+        with arrays_of(frame[:, list(self._layout.input_columns)]) as arrays:
             scratch = np.empty(_SCRATCH_BYTES, np.uint8)
             block = self._block(schema, arrays, additions, scratch)
             if block is None:

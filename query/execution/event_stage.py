@@ -243,7 +243,7 @@ def _picked(frame: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
     owns = [*columns.values()]
     if len(set(owns)) < len(owns):
         return pl.DataFrame({name: frame[own] for name, own in columns.items()})
-    picked = frame[owns]
+    picked = frame[:, owns]
     picked.columns = [*columns]
     return picked
 

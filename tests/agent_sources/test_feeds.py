@@ -156,6 +156,21 @@ def make_feeds(
     )  # fmt: skip
 
 
+async def test_the_first_end_is_no_later_than_what_is_read_meanwhile(tmp_path: Path, nursery: trio.Nursery) -> None:
+    """Else events without a time that are read before an agent is told of the first batch would be late."""
+    log = tmp_path / "access.log"
+    write(log, [0])
+    agent, stood_still = FakeAgent(live()), [0]
+    feeds = Feeds(
+        agent, [stream(log)], clock=time.monotonic, wall_ms=lambda: DAY_MS + 1 + stood_still[0], pump=lambda: None,
+        poll_s=0.005,
+    )  # fmt: skip
+    agent.began = lambda *_: stood_still.append(stood_still.pop() + 500)  # type: ignore[method-assign]
+    nursery.start_soon(feeds.run)
+    await until(lambda: len(agent.said) > 1)
+    assert agent.caught_up_ms[:2] == [DAY_MS + 1, DAY_MS + 501]
+
+
 async def test_new_lines_reach_the_agent_and_it_is_told_when_there_are_no_more(
     tmp_path: Path, nursery: trio.Nursery
 ) -> None:

@@ -14,7 +14,7 @@ import polars as pl
 
 import cbt
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE
-from agent.runtime.keyed.elements.slots import SECRET, Mask, Rows, Values, own
+from agent.runtime.keyed.elements.slots import SECRET, Mask, Rows, Values
 
 _CHUNKS_MAX = 64
 _ROWS_MIN = 1 << 10
@@ -29,7 +29,7 @@ class Keys(NamedTuple):
 
     @classmethod
     def of(cls, rows: pl.DataFrame, names: Sequence[str]) -> Keys:
-        keys = rows[list(names)]
+        keys = rows[:, list(names)]
         whole = np.ones(rows.height, np.bool_)
         for column in keys.get_columns():
             if column.null_count():
@@ -120,7 +120,7 @@ class EventStore:
             self._arrays[name][start:end] = values
         self._arrays["is live"][start:end], self._arrays["is matched"][start:end] = True, False
         self._rows, self.live = end, self.live + rows.height
-        self._chunks.append(own(rows))
+        self._chunks.append(cbt.own_strings(rows))
         places = np.arange(start, end)
         self._index(places[keys.whole])
         return places
@@ -195,7 +195,7 @@ class EventStore:
     def keep(self, chosen: Mask) -> None:
         """Keeps the chosen events that are live, which moves them. O(events · log events)."""
         places = np.flatnonzero(chosen & self._arrays["is live"][: self._rows])
-        rows, arrays = own(self.rows(places)), {name: array[places] for name, array in self._arrays.items()}
+        rows, arrays = cbt.own_strings(self.rows(places)), {name: array[places] for name, array in self._arrays.items()}
         next_id = self.next_id
         self._clear()
         self.append(rows, Keys(arrays["hash"], arrays["check"], arrays["whole"]), arrays["id"])

@@ -228,7 +228,7 @@ class JoinRuntime:
         return np.concatenate(rows), np.concatenate(places)
 
     def _append(self, side: str, rows: pl.DataFrame, keys: Keys) -> Rows:
-        events = rows[self._schemas[side].names()]
+        events = rows[:, self._schemas[side].names()]
         places = self._stores[side].append(events, keys)
         if self._tracks and rows.height:
             self._new[side].append(self._numbered(side, events, places))
@@ -274,13 +274,13 @@ class JoinRuntime:
 
     def _flagged(self, rows: pl.DataFrame, flag: int | pl.Series) -> pl.DataFrame:
         (name, _), own = self._fields[-1], [field for field, _ in self._left.fields]
-        flags = flag if isinstance(flag, pl.Series) else pl.Series(np.full(rows.height, flag))
-        return rows[[EVENT_TIME, NODE, *own]].hstack([flags.alias(name)])
+        flags = pl.Series(name, np.full(rows.height, flag) if isinstance(flag, int) else flag)
+        return rows[:, [EVENT_TIME, NODE, *own]].hstack([flags])
 
     def _paired(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
-        theirs = right[[name for name, _ in self._right.fields]]
+        theirs = right[:, [name for name, _ in self._right.fields]]
         theirs.columns = [name for name, _ in self._fields[len(self._left.fields) :]]
-        return left[[EVENT_TIME, NODE, *(name for name, _ in self._left.fields)]].hstack(theirs)
+        return left[:, [EVENT_TIME, NODE, *(name for name, _ in self._left.fields)]].hstack(theirs)
 
     def _table(self, side: str, places: Rows) -> pl.DataFrame:
         return self._numbered(side, self._stores[side].rows(places), places)[self._empty(side).columns]

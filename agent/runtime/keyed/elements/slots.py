@@ -58,7 +58,7 @@ class SlotTable:
         if not rows.height:
             return np.empty(0, np.intp)
         if self._names:
-            hashes, checks = cbt.key_identities(rows[self._names], SECRET)
+            hashes, checks = cbt.key_identities(rows[:, self._names], SECRET)
         else:
             hashes, checks = np.zeros((2, rows.height), np.uint64)
         slots = self._look_up(hashes, checks)
@@ -191,9 +191,9 @@ class SlotTable:
         self._make_room(len(missing))
         firsts = self._new_slots(slots, missing, hashes, checks)
         start, self.count = self.count, self.count + len(firsts)
-        added = rows[[*self._names, NODE]][firsts.astype(np.uint32)]
+        added = rows[:, [*self._names, NODE]][firsts.astype(np.uint32)]
         self._arrays[NODE][start : self.count] = added[NODE].to_numpy()
-        self._pending.append(added[self._names])
+        self._pending.append(added[:, self._names])
         self._pending_rows += added.height
         if self._pending_rows >= _PENDING_ROWS or len(self._pending) >= _PENDING_FRAMES:
             self._settle()
@@ -248,7 +248,7 @@ class SlotTable:
     def _retain(self, keep: Mask) -> None:
         """Keeps some slots, which move together. O(slots)."""
         slots = np.flatnonzero(keep)
-        self._keys = own(self.keys(slots))
+        self._keys = cbt.own_strings(self.keys(slots))
         size = max(len(slots), _SIZE_MIN)
         for name, array in self._arrays.items():
             kept = np.zeros(size, array.dtype)
@@ -262,15 +262,9 @@ class SlotTable:
     def _settle(self) -> None:
         """Appends the keys that came last to the others."""
         if self._pending:
-            self._keys.extend(own(pl.concat(self._pending)))
+            self._keys.extend(cbt.own_strings(pl.concat(self._pending)))
             self._pending, self._pending_rows = [], 0
             self._key_bytes = int(self._keys.estimated_size())
-
-
-def own(frame: pl.DataFrame) -> pl.DataFrame:
-    """Copies strings: gathered ones keep the whole blocks alive from which they come."""
-    texts = [column.name for column in frame.get_columns() if column.dtype == pl.String]
-    return frame.with_columns(pl.concat_str(name, pl.lit("")) for name in texts) if texts else frame
 
 
 def latest(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

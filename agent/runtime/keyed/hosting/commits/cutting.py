@@ -17,7 +17,7 @@ from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
 from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
-from agent.runtime.keyed.hosting.rows.positions import ROUTE
+from agent.runtime.keyed.hosting.rows.positions import ROUTE, position_rows
 from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.hosting.slot import BEGINNING
 from agent.runtime.keyed.logical_nodes import NODES
@@ -394,13 +394,7 @@ class Cutter:
 
 def _counters(place: int, next_seq: Ints, nodes: Ints) -> Table:
     """The next numbers of an element's channels, as positions on a route of their own."""
-    columns = {
-        ROUTE: np.full(len(nodes), -1 - place, np.int64),
-        NODE: nodes.astype(np.int64),
-        SOURCE: np.zeros(len(nodes), np.int64),
-        SEQ: next_seq[nodes],
-    }
-    return Table("positions", 0, ROUTE, pl.DataFrame(columns))
+    return Table("positions", 0, ROUTE, position_rows(-1 - place, nodes, 0, next_seq[nodes]))
 
 
 _NONE: Ints = np.zeros(0, np.int64)

@@ -15,7 +15,7 @@ from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
 from agent.runtime.keyed.hosting.commits.records import Table
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.numbering import NODE_BITS
-from agent.runtime.keyed.hosting.rows.positions import ROUTE
+from agent.runtime.keyed.hosting.rows.positions import ROUTE, position_rows
 from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.logical_nodes import NODES
 
@@ -122,10 +122,4 @@ def _without(events: Events, nodes: Bools) -> Events:
 
 
 def _table(place: int, upto: Ints, nodes: Ints) -> Table:
-    columns = {
-        ROUTE: np.full(len(nodes), FIRST_ROUTE - place, np.int64),
-        NODE: nodes.astype(np.int64),
-        SOURCE: np.zeros(len(nodes), np.int64),
-        SEQ: upto[nodes],
-    }
-    return Table("positions", 0, ROUTE, pl.DataFrame(columns))
+    return Table("positions", 0, ROUTE, position_rows(FIRST_ROUTE - place, nodes, 0, upto[nodes]))

@@ -107,12 +107,14 @@ def record_of(message: CommitRecord, elements: int) -> StateRecord:
 
 def _part(table: Table) -> Part:
     rows = table.rows
-    columns = [(name, str(dtype)) for name, dtype in rows.schema.items()]
-    for name, dtype in rows.schema.items():
+    schema = rows.schema
+    columns = [(name, str(dtype)) for name, dtype in schema.items()]
+    for name, dtype in schema.items():
         if dtype not in _AS:
             raise TypeError(f"table {table.name}: a column of type {dtype} ({name}) cannot be kept with standbys")
-    travelling = pl.DataFrame([_travelling(column) for column in rows.get_columns()])
-    return table.kind, table.element, table.name, columns, cbt.encode_frame(travelling, cbt.FAST)
+    if any(_AS[dtype] != dtype for dtype in schema.values()):
+        rows = pl.DataFrame([_travelling(column) for column in rows.get_columns()])
+    return table.kind, table.element, table.name, columns, cbt.encode_frame(rows, cbt.FAST)
 
 
 def _travelling(column: pl.Series) -> pl.Series:
@@ -138,7 +140,8 @@ def _table(part: Part, known: Bools, elements: int) -> Table:
         rows = cbt.decode_frame(
             data, pl.Schema({column: _AS[dtype] for column, dtype in dtypes.items()}), bytes_max=FRAME_BYTES_MAX
         )
-        rows = pl.DataFrame([_arrived(rows[column], dtype) for column, dtype in dtypes.items()])
+        if any(_AS[dtype] != dtype for dtype in dtypes.values()):
+            rows = pl.DataFrame([_arrived(rows[column], dtype) for column, dtype in dtypes.items()])
         if any(rows[one].null_count() for one in (EVENT_TIME, NODE, SOURCE, SEQ) if one in dtypes):
             raise ValueError("NULL where there is none")
         table = Table(kind, element, name, rows)

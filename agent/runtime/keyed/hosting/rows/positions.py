@@ -16,6 +16,9 @@ ROUTE = "@route"
 SCHEMA = pl.Schema({ROUTE: pl.Int64(), NODE: pl.Int64(), SOURCE: pl.Int64(), SEQ: pl.Int64()})
 
 
+_NONE = SCHEMA.to_frame()
+
+
 class TooManyChannelsError(Exception):
     """Rows come from more channels than one job can have."""
 
@@ -78,13 +81,7 @@ class _Route:
     def frame(self, route: int, chosen: Bools) -> pl.DataFrame:
         """The numbers at some places."""
         lines, nodes = np.nonzero(chosen[: len(self.channels)])
-        columns = {
-            ROUTE: np.full(len(lines), route),
-            NODE: nodes,
-            SOURCE: np.array(self.channels, np.int64)[lines],
-            SEQ: self.table[lines, nodes],
-        }
-        return pl.DataFrame(columns, schema=SCHEMA)
+        return position_rows(route, nodes, np.array(self.channels, np.int64)[lines], self.table[lines, nodes])
 
 
 class Positions:
@@ -106,14 +103,14 @@ class Positions:
         frames = [route.frame(number, route.changed) for number, route in enumerate(self._routes)]
         for route in self._routes:
             route.changed[:] = False
-        return pl.concat([SCHEMA.to_frame(), *frames])
+        return pl.concat([_NONE, *frames])
 
     def of(self, nodes: Ints) -> pl.DataFrame:
         """All positions of some nodes."""
         own = np.zeros(NODES, bool)
         own[nodes] = True
         frames = [route.frame(number, (route.table >= 0) & own) for number, route in enumerate(self._routes)]
-        return pl.concat([SCHEMA.to_frame(), *frames])
+        return pl.concat([_NONE, *frames])
 
     def put(self, frame: pl.DataFrame) -> None:
         """Takes positions of nodes that come here."""
@@ -130,10 +127,18 @@ class Positions:
             route.changed[:, nodes] = False
 
 
+def position_rows(route: int, nodes: Ints, channels: Ints | int, numbers: Ints) -> pl.DataFrame:
+    """Numbers of nodes and channels on one route. Most commits have none, or few, for most routes."""
+    if not len(nodes):
+        return _NONE
+    columns = (np.full(len(nodes), route), nodes, np.broadcast_to(channels, len(nodes)), numbers)
+    return pl.DataFrame([pl.Series(name, column) for name, column in zip(SCHEMA, columns, strict=True)])
+
+
 def compact_positions(frames: list[pl.DataFrame]) -> pl.DataFrame:
     """The last number of each route, node and channel."""
     if not frames:
-        return SCHEMA.to_frame()
+        return _NONE
     return pl.concat(frames).group_by(ROUTE, NODE, SOURCE).agg(pl.col(SEQ).max())
 
 
