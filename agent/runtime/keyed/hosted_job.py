@@ -26,6 +26,8 @@ from overlay import Peer
 
 TIME_WAIT_S, TIME_LOOK_S = 2.0, 0.05
 """Upper bound on the time for which the first rows wait until the job's time is known, and between two looks at it."""
+TELL_SOON_S, TELL_S = 0.5, 5.0
+"""Times between which the pause grows until a master tells again who takes part: some join the job's group only now."""
 NEWEST_MAX = 1 << 16
 """Upper bound on the channels whose last row is remembered, so that rows that come again are told."""
 
@@ -93,8 +95,7 @@ class HostedJob:
         self._readers = [self._new_reader(local)]
         self._has_failed = False
         self._members: tuple[tuple[Peer, ...], Peer] | None = None
-        self.tell_at = 0.0
-        """The time at which the master here tells all who takes part."""
+        self._tell_at, self._tell_pause_s = 0.0, TELL_S
 
     def close(self) -> None:
         """Reads and hosts no more."""
@@ -218,6 +219,15 @@ class HostedJob:
             return False
         self._members = (members, master)
         self.core.members(members, master, now)
+        return True
+
+    def is_to_tell(self, members: tuple[Peer, ...], now: float) -> bool:
+        """Whether the master here is to tell all who takes part, which the core learns; it does then."""
+        is_new = self.note_members(members, now)
+        if not is_new and now < self._tell_at:
+            return False
+        self._tell_pause_s = TELL_SOON_S if is_new else min(TELL_S, 2 * self._tell_pause_s)
+        self._tell_at = now + self._tell_pause_s
         return True
 
 

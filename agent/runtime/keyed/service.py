@@ -39,8 +39,6 @@ from agent.runtime.model.fields import Message
 from agent.runtime.model.wall_clock import WallClock
 from overlay import Id, Node, Peer
 
-TELL_S = 5.0
-"""Interval at which a master repeats who takes part."""
 LOOK_S = 0.5
 """Interval between looks at the members of a job, and at the agent's streams."""
 BEGUN_MAX = 128
@@ -370,8 +368,7 @@ class KeyedJobs:
         found = master.state.roster.peers(master.taking_part)
         peers = tuple(peer for peer in found if peer is not None)
         is_whole = bool(peers) and len(peers) == len(found)  # a new master's agents enrol within a moment
-        if is_whole and (hosted.note_members(peers, now) or now >= hosted.tell_at):
-            hosted.tell_at = now + TELL_S
+        if is_whole and hosted.is_to_tell(peers, now):
             self._sender.multicast(
                 local.app_id, messages.ElementRoster(local.app_id, master.state.epoch, list(peers)), now
             )

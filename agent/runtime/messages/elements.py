@@ -191,7 +191,8 @@ class ElementLoad(Message, frozen=True, tag=True):
 
 class ElementTimeReport(Message, frozen=True, tag=True):
     """Agent → master: for each type the lowest time that may still be sent here; `hosted`, `known`: bitmaps of nodes
-    that are here, and of those that have been begun anywhere. `activity` rises with all that is done here."""
+    that are here, and of those that have been begun anywhere. `activity` rises with all that is done here. `asks`: the
+    master is to say that it has it."""
 
     serial: Count
     lowest: Annotated[list[Time], msgspec.Meta(max_length=64)]
@@ -200,15 +201,17 @@ class ElementTimeReport(Message, frozen=True, tag=True):
     is_idle: bool
     seen: Count
     known: Annotated[bytes, msgspec.Meta(max_length=NODES_MAX // 8)] = b""
+    asks: bool = False
 
 
 class ElementTimes(Message, frozen=True, tag=True):
     """Master → all of the job: for each type the time before which no more rows of it come. `is_quiet`: nothing is left
-    to be done anywhere."""
+    to be done anywhere. `report`: in the answer to an agent, the number of its report that the master has."""
 
     serial: Count
     times: Annotated[list[Time], msgspec.Meta(max_length=64)]
     is_quiet: bool
+    report: Count = 0
 
 
 class ElementRoster(Message, frozen=True, tag=True):
@@ -220,7 +223,7 @@ class ElementRoster(Message, frozen=True, tag=True):
 
 CARRIED: Codec[Message] = Codec(
     ElementRows | ElementProbe | ElementCredit | ElementReset | FindHosts | NodeHosts | NodeBallots
-    | CommitRecord | CommitProbe | CommitHeld | MoveNodes | NodesMoved | ElementTimeReport
+    | CommitRecord | CommitProbe | CommitHeld | MoveNodes | NodesMoved | ElementTimeReport | ElementTimes
 )  # fmt: skip
 """Messages that letters carry."""
 

@@ -22,7 +22,7 @@ from agent.runtime.keyed.hosting.slot import BEGINNING, ElementSlot
 from agent.runtime.keyed.hosting.time.hold import Hold
 from agent.runtime.keyed.logical_nodes import NODES
 
-PARKED_S = 10.0
+PARKED_S = 30.0
 """Time for which rows wait for the host of their node to be known, before they count as lost."""
 
 

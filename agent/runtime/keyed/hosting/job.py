@@ -196,9 +196,13 @@ class KeyedJob:
                 return self._emitter.reset(place, sender, session, done, nodes, now)
             case ElementParcel():
                 return self._parcel(message, now)
-            case ElementTimeReport():
+            case ElementTimeReport(serial=serial, asks=asks):
+                if asks and self._time.master == self._me:
+                    self.send(sender, self._time.told(serial), now)
                 return self._time.reported(sender, message)
-            case ElementTimes():
+            case ElementTimes(report=report):
+                if report and self._time.confirmed(report, sender):
+                    self._host.streams.reported(report)
                 return self._time.heard(message, self._wall_ms)
         return self._membership.take(message, sender, now)
 
@@ -243,6 +247,7 @@ class KeyedJob:
 
     def _take_batch(self, type_: TypeLayout, stream: RowStream, rows: pl.DataFrame, now: float) -> None:
         """Takes the next batch of a stream."""
+        number = stream.next
         try:
             elsewhere = self._host.batch(type_, stream, rows)
         except TooManyChannelsError:
@@ -252,12 +257,14 @@ class KeyedJob:
         if elsewhere and type_.guaranteed:
             self._reset(stream, elsewhere, now)
         elif elsewhere:
+            if stream.peer != self._me and (report := self._time.confirm()) is not None:
+                stream.rests.append((number, report))
             self._membership.tell_hosts(stream.peer, elsewhere, now)
 
     def _ask_for_lost(self, stream: RowStream, now: float, sent: int = 0) -> None:
         """Asks for the batches that were lost before one that has come, or before `sent`."""
         if not stream.is_over and (end := stream.arrivals.lost_before(now, sent)):
-            self._tell(stream, stream.next, stream.told[1], now, end)
+            self._tell(stream, stream.received, stream.told[1], now, end)
 
     def _probed(self, probe: ElementProbe, sender: Peer, now: float) -> bool:
         """An emitter asks how far this host is."""
@@ -339,7 +346,7 @@ class KeyedJob:
             if now >= self._credit_at + CREDIT_S:
                 self._credit(now)
             self._host.run()
-            if self._time.is_urgent:
+            if self._time.is_urgent or self._time.is_to_ask(now):
                 self._time.tick(now, self._wall_ms, self.send, self._ring)
         finally:
             self._is_draining = False
@@ -351,7 +358,7 @@ class KeyedJob:
             self._taken_share.look(events, self._host.queued, now)
         blocked, share = self._blocked, self._share
         for stream in self._host.streams.untold(blocked, share, now):
-            received, done, _ = stream.told if stream.place in blocked else (stream.next, stream.done, share)
+            received, done, _ = stream.told if stream.place in blocked else (stream.received, stream.done, share)
             self._tell(stream, received, done, now)
 
     def _tell(self, stream: RowStream, received: int, done: int, now: float, lost_before: int = 0) -> None:

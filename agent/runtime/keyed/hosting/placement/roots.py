@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -46,6 +47,8 @@ class _Attempt:
     number: int = 0
     at: float = 0.0
     promises: dict[Peer, Ballot] = field(default_factory=dict)
+    asks: Counter[Peer] = field(default_factory=Counter)
+    """The promises that are still to come, more than one of an agent that was asked again."""
     unknown: set[Peer] = field(default_factory=set)
     votes: set[Peer] = field(default_factory=set)
     value: Configuration | None = None
@@ -214,13 +217,13 @@ class Roots:
 
     def _ask(self, node: int, attempt: _Attempt, now: float) -> None:
         if attempt.to is not None and attempt.number:
-            del self._attempts[node]  # a move that did not go through is looked at anew
+            attempt.to = None  # a move that did not go through: some may have voted for it, and its host takes no rows
             self._moves.pop(node, None)
-            return
         round_ = (attempt.number >> STAMP_BITS) + 1
         attempt.number, attempt.at = round_ << STAMP_BITS | self._stamp, now
         attempt.promises, attempt.unknown, attempt.votes, attempt.value = {}, set(), set(), None
         attempt.repeats, attempt.repeated_at, attempt.is_refused = 0, now, False
+        attempt.asks = Counter(attempt.asked)
         for peer in sorted(attempt.asked, key=lambda peer: peer.node_id):
             self._say("prepare", peer, Ballot(node, attempt.epoch, attempt.number, attempt.before))
 
@@ -236,6 +239,7 @@ class Roots:
             answered, value = attempt.votes, attempt.value
         phase, asked = ("prepare", attempt.asked) if attempt.value is None else ("accept", attempt.voters)
         for peer in sorted(set(asked) - answered, key=lambda peer: peer.node_id):
+            attempt.asks[peer] += phase == "prepare"
             self._say(phase, peer, Ballot(node, attempt.epoch, attempt.number, value))
 
     def heard(self, phase: str, ballot: Ballot, sender: Peer, now: float) -> None:
@@ -255,7 +259,9 @@ class Roots:
             if ballot.number < attempt.number:
                 return  # what it has voted for since is not in it
             attempt.promises[sender] = ballot
-            attempt.is_refused |= attempt.value is not None and attempt.value.move_number > 0
+            attempt.asks[sender] -= 1
+            is_move = attempt.value is not None and attempt.value.move_number > 0
+            attempt.is_refused |= is_move and attempt.asks[sender] < 0  # it answers what was to be voted on
         elif phase == "accepted" and ballot.number == attempt.number and sender in attempt.voters:
             attempt.votes.add(sender)
             self._count(ballot.node, attempt)

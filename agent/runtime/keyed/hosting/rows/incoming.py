@@ -21,7 +21,9 @@ class RowStream:
     """Batches of one type from one emitter, under one session.
 
     `waits`: for batches that are not safe yet, their number, the commit that makes them so, and when they came.
-    `is_asked`: the emitter asks how far they are.
+    `rests`: batches with rows whose nodes are not here, and the report of event time that tells of them: until the
+    master has it, the emitter is not told that they have come, and tells of them itself. `is_asked`: the emitter asks
+    how far they are.
     """
 
     def __init__(self, peer: Peer, place: int, session: int) -> None:
@@ -32,11 +34,22 @@ class RowStream:
         self.told = (0, 0, 1.0)
         self.told_at = 0.0
         self.waits: deque[tuple[int, int, float]] = deque()
+        self.rests: deque[tuple[int, int]] = deque()
 
     @property
     def next(self) -> int:
         """The number of the next batch."""
         return self.arrivals.next
+
+    @property
+    def received(self) -> int:
+        """The batches that the emitter has to tell of no more."""
+        return self.rests[0][0] if self.rests else self.next
+
+    def reported(self, report: int) -> None:
+        """Learns that the master has a report."""
+        while self.rests and self.rests[0][1] <= report:
+            self.rests.popleft()
 
     def skip(self, number: int, rows: int) -> int:
         """Gives up batches before one, before which there are so many rows; returns how many are lost."""
@@ -56,7 +69,7 @@ class RowStream:
 
     def waits_since(self, share: float, now: float) -> bool:
         """Whether its emitter has not been told anything for a while, or another share."""
-        is_new = self.told != (self.next, self.done, share)
+        is_new = self.told != (self.received, self.done, share)
         return is_new and (self.told[2] != share or now >= self.told_at + REMIND_S)
 
     def committed(self, commit: int) -> None:
@@ -88,6 +101,11 @@ class Streams:
         for stream in self._all.values():
             stream.committed(commit)
 
+    def reported(self, report: int) -> None:
+        """Learns that the master has a report of event time."""
+        for stream in self._all.values():
+            stream.reported(report)
+
     def oldest(self, place: int) -> float | None:
         """The time when the oldest rows of a type came that are not safe."""
         return min((one.waits[0][2] for one in self._all.values() if one.place == place and one.waits), default=None)
@@ -96,7 +114,7 @@ class Streams:
         """The streams whose emitters do not know how far they are. Those of a type that has no room here are told
         nothing new, so that no more comes, but now and then that they are not forgotten."""
         open_ = [one for one in self._all.values() if not one.is_over]
-        news = [one for one in open_ if one.place not in blocked and one.told != (one.next, one.done, share)]
+        news = [one for one in open_ if one.place not in blocked and one.told != (one.received, one.done, share)]
         held = [one for one in open_ if one.place in blocked and one.waits_since(share, now)]
         return news + held + [one for one in open_ if one.is_asked and one not in news and one not in held]
 

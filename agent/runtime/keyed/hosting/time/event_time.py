@@ -27,6 +27,8 @@ from agent.runtime.messages.elements import ElementTimeReport, ElementTimes
 from agent.runtime.model.fields import Message
 from overlay import Id, Peer
 
+ASK_AGAIN_S = 1.0
+"""Time after which the master is asked again whether it has a report."""
 SERIAL_BITS = 24
 """Bits of the number of a report: those above tell the process, so that those of the one before are older."""
 Send = Callable[[Peer, Message, float], None]
@@ -66,7 +68,7 @@ class EventTime:
         fed = {one.place: NEVER for one in layout.types if not layout.graph.emitters(one.name)}
         self._sources = fed | {layout.by_name[name].place: BEGINNING for name in layout.sources}
         """Watermarks of the types that no element brings; NEVER: no log here does, at most clients."""
-        self._master: Peer | None = None
+        self.master: Peer | None = None
         self._roster: tuple[Peer, ...] = ()
         self._adding = MasterTimes(layout, is_bounded=options.bounded)
         self._serial, self._seen = options.incarnation << SERIAL_BITS, 0
@@ -80,6 +82,23 @@ class EventTime:
         self.is_urgent = False
         """Whether a step is being passed: what follows from it is told at once."""
         self._told_at = 0.0
+        self._is_unsure = False
+        self._asked, self._confirmed, self._asked_at = 0, 0, 0.0
+
+    def confirm(self) -> int | None:
+        """Has the master confirm the next report, which tells of all that rests here now; returns its number. None:
+        time is of no use."""
+        if not self._options.needs_time:
+            return None
+        self._is_unsure = True
+        return self._serial + 1
+
+    def is_to_ask(self, now: float) -> bool:
+        """Whether the master is to be asked for a report, which happens once at a time."""
+        if self.master is None:
+            return False
+        is_asked = self._asked > self._confirmed
+        return now >= self._asked_at + ASK_AGAIN_S if is_asked else self._is_unsure
 
     def source(self, place: int, watermark_ms: int) -> None:
         """The watermark of a source here."""
@@ -93,7 +112,9 @@ class EventTime:
 
     def members(self, peers: Collection[Peer], master: Peer) -> None:
         """Learns who reports, and to whom."""
-        self._master, self._roster = master, tuple(peers)
+        if master != self.master and self._asked > self._confirmed:
+            self._is_unsure, self._asked = True, self._confirmed
+        self.master, self._roster = master, tuple(peers)
         self._adding.members(peers)
 
     def reported(self, peer: Peer, report: ElementTimeReport) -> bool:
@@ -103,6 +124,18 @@ class EventTime:
         self.is_urgent |= before is not None and is_past_step(
             before, self._adding.lowest_of(peer) or before, self._steps
         )
+        return True
+
+    def told(self, report: int = 0) -> ElementTimes:
+        """The times of all, as the master knows them. `report`: in the answer to an agent, that of it."""
+        adding = self._adding
+        return ElementTimes(self._commits.app_id, adding.serial, list(adding.times), adding.is_quiet, report)
+
+    def confirmed(self, report: int, sender: Peer) -> bool:
+        """Learns that the master has a report of this agent; False if it is another's master."""
+        if sender != self.master:
+            return False
+        self._confirmed = max(self._confirmed, report)
         return True
 
     def heard(self, message: ElementTimes, wall_ms: int) -> bool:  # noqa: ARG002
@@ -119,21 +152,16 @@ class EventTime:
 
     def tick(self, now: float, wall_ms: int, send: Send, ring: Ring) -> None:
         """Reports, and at the master tells all."""
-        if self._master is None or not self._options.needs_time:
+        if self.master is None or not self._options.needs_time:
             return
         if not self._is_due(now):
             return
         self._looked_at = now
         self._host.is_stirred = False
         self._report(now, wall_ms, send)
-        if self._master == ring.me and (self._has_news(wall_ms) or now >= self._told_at + ALIVE_S):
+        if self.master == ring.me and (self._has_news(wall_ms) or now >= self._told_at + ALIVE_S):
             self._told_at, self._told_times = now, list(self._adding.times)
-            message = ElementTimes(
-                self._commits.app_id,
-                self._adding.serial,
-                list(self._adding.times),
-                self._adding.is_quiet,
-            )
+            message = self.told()
             ring.multicast(message, now)
             self.heard(message, wall_ms)
 
@@ -146,6 +174,8 @@ class EventTime:
         if self.is_urgent and not self._options.bounded:
             self.is_urgent, self._host.passing_until = False, now + PASSING_S
             return True
+        if self.is_to_ask(now):
+            return True
         return now >= self._looked_at + self._look_s
 
     @property
@@ -157,7 +187,7 @@ class EventTime:
         return SOON_S if self._looked_at < self._host.passing_until else LOOK_S
 
     def _report(self, now: float, wall_ms: int, send: Send) -> None:
-        assert self._master is not None
+        assert self.master is not None
         host = self._host
         sources_ended = all(time >= NEVER for time in self._sources.values())
         is_idle = sources_ended and self._emitter.is_empty and host.is_idle and self._commits.is_idle
@@ -167,10 +197,13 @@ class EventTime:
         content = (hosted, known, lowest, events, is_idle, self._seen) if self._options.bounded else (hosted, known)
         is_new = content != self._last or is_past_step(self._lowest, lowest, self._steps)
         wants_more = self._options.bounded and is_idle and not self.is_quiet
-        if not is_new and now < self._at + (4 * REPORT_S if wants_more else ALIVE_S):
+        asks = self.is_to_ask(now)
+        if not (is_new or asks) and now < self._at + (4 * REPORT_S if wants_more else ALIVE_S):
             return
         self._last, self._lowest, self._at = content, lowest, now
         self._serial += 1
+        if asks:
+            self._asked, self._asked_at, self._is_unsure = self._serial, now, False
         report = ElementTimeReport(
             self._commits.app_id,
             self._serial,
@@ -180,8 +213,9 @@ class EventTime:
             is_idle,
             self._seen,
             known,
+            asks,
         )
-        send(self._master, report, now)
+        send(self.master, report, now)
 
     def _source_time(self, place: int, wall_ms: int) -> int:
         """The time before which no more events of a type come here from outside."""
@@ -216,8 +250,11 @@ class EventTime:
 
     def next_timer(self) -> float | None:
         """The time of the next report."""
-        if self._master is None or not self._options.needs_time:
+        if self.master is None or not self._options.needs_time:
             return None
         if self.is_urgent and not self._options.bounded:
             return self._looked_at
+        if self._asked > self._confirmed or self._is_unsure:
+            asks_at = self._asked_at + ASK_AGAIN_S if self._asked > self._confirmed else self._looked_at
+            return min(asks_at, self._looked_at + self._look_s)
         return self._looked_at + (self._look_s if not self.is_quiet else ALIVE_S)
