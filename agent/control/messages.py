@@ -565,6 +565,7 @@ class ElementEntry(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
     lag_s: float | None
     failed: int = 0
+    missed: int = 0
 
 
 class ElementState(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,6 +51,9 @@ PLAIN = (
     _Named("elf_element_emitted_total", "keyed", "emitted", "Events that processing elements here have emitted."),
     _Named("elf_elements_evicted_total", "keyed", "evicted", "Elements removed for memory or by their time to live."),
     _Named("elf_element_failed_total", "keyed", "failed", "Calls of elements' code that have raised."),
+    _Named(
+        "elf_element_events_missed_total", "keyed", "missed", "Events that were late for elements, or lost on the way."
+    ),
     _Named("elf_element_events_shed_total", "keyed", "shed", "Events left out at the entry of keyed jobs."),
     _Named("elf_element_nodes_lost_total", "keyed", "lost", "Logical nodes begun anew here without their state."),
     _Named("elf_element_null_keys_total", "keyed", "null_keys", "Events that no element gets: NULL in the key."),

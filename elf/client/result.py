@@ -21,8 +21,8 @@ class Result(WindowResult, frozen=True, kw_only=True):
     in 99 of 100 cases. `columns` names the columns of the rows, which an update of the job may change; `version` counts
     its updates from 1. `final` is False where the window is still open (EMIT CHANGES): it comes again, with more
     events. `more`: the next result is of a window that ends, or grows, at the same moment. `evicted`, `shed`, `lost`,
-    `failed`: what a keyed job has given up since it has begun. `pane` (epoch milliseconds) is where `follow(app,
-    after=...)` goes on; `json` is the agent's line, byte for byte.
+    `failed`, `missed`: what a keyed job has given up since it has begun. `pane` (epoch milliseconds) is where
+    `follow(app, after=...)` goes on; `json` is the agent's line, byte for byte.
     """
 
     rows: list[dict[str, Any]]

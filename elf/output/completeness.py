@@ -22,6 +22,7 @@ def completeness(result: WindowResult) -> str:
     if result.dropped:
         parts.append(f"{result.dropped:,} more rows past the limit")
     counts = {"elements evicted": result.evicted, "events shed": result.shed, "calls failed": result.failed}
+    counts |= {"events missed by elements": result.missed}
     parts += [f"{count:,} {name}" for name, count in counts.items() if count]
     if result.lost:
         parts.append(f"the state of {len(result.lost):,} logical nodes lost")

@@ -29,8 +29,9 @@ def test_columns_without_anything_are_left_out_of_tables_and_titles_are_whole_on
 
 
 def test_what_has_gone_wrong_is_there_if_any_agent_says_so() -> None:
-    text = shown(entry(failed=3), entry(null_keys=2, lag_s=0.25), width=160)
+    text = shown(entry(failed=3), entry(null_keys=2, lag_s=0.25, missed=1), width=160)
     assert "FAILED" in text
+    assert "MISSED" in text
     assert "LAG" in text
     assert "SHED" not in text
     listing = listed_elements(Elements([entry(failed=3)], [], 0))

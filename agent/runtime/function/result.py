@@ -80,10 +80,10 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     at the same moment. `reasons`: why agents are missing or in part, by their names, where that is known; left out
     where it is empty.
 
-    `evicted`, `shed`, `lost`, `failed`: what the job's keyed elements have given up since it has begun, as far as their
-    hosts have told: elements removed for memory or by their time to live, events left out at the job's entry, logical
-    nodes begun anew without their state, and events at which the code of elements has raised. Left out where there is
-    nothing.
+    `evicted`, `shed`, `lost`, `failed`, `missed`: what the job's keyed elements have given up since it has begun, as
+    far as their hosts have told: elements removed for memory or by their time to live, events left out at the job's
+    entry, logical nodes begun anew without their state, events at which the code of elements has raised, and events
+    that elements have not had, as they were late or lost on their way. Left out where there is nothing.
     """
 
     app: str
@@ -114,6 +114,7 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     shed: int = 0
     lost: list[int] = []
     failed: int = 0
+    missed: int = 0
 
     def to_json(self) -> str:
         """One line, keys in the order of the fields."""

@@ -396,6 +396,7 @@ class JobState:
             shed=given.shed,
             lost=given.lost_nodes,
             failed=given.failed,
+            missed=given.missed,
         )
 
     @property

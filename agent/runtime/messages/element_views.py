@@ -27,7 +27,8 @@ class HostedElement(msgspec.Struct, frozen=True, kw_only=True):
 
     `nodes`: logical nodes hosted here. `elements`: the processing elements in them, one for each value of the key.
     `queue`: events that wait for them. `lost`: logical nodes begun anew without their state. `lag_s`: age of the oldest
-    input that is not committed, None where there is none. `failed`: calls that have raised.
+    input that is not committed, None where there is none. `failed`: calls that have raised. `missed`: events that were
+    late, or beyond a bound.
     """
 
     job: Id
@@ -46,6 +47,7 @@ class HostedElement(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: Count = 0
     lag_s: Seconds | None = None
     failed: Count = 0
+    missed: Count = 0
 
 
 class KeyedState(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,10 +89,11 @@ class ElementsDescription(Message, frozen=True, tag=True):
 
 class ElementsGiven(Message, frozen=True, tag=True):
     """Agent → master: what the job's elements on this agent have given up since they have begun there: elements that
-    were evicted, events that were shed, and a bitmap of the logical nodes that began anew without their state; and how
-    many calls of their code have `failed`."""
+    were evicted, events that were shed, and a bitmap of the logical nodes that began anew without their state; how
+    many calls of their code have `failed`, and how many events they have `missed`."""
 
     evicted: Count
     shed: Count
     lost: Annotated[bytes, msgspec.Meta(max_length=128)] = b""
     failed: Count = 0
+    missed: Count = 0

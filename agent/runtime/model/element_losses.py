@@ -13,12 +13,14 @@ AGENTS_MAX = 65_536
 
 class Given(NamedTuple):
     """The counts of one agent since it has begun. `lost`: a bitmap of logical nodes that began anew without a state;
-    `failed`: calls of code that have raised."""
+    `failed`: calls of code that have raised; `missed`: events that elements have not had, as they were late or lost on
+    their way."""
 
     evicted: int = 0
     shed: int = 0
     lost: int = 0
     failed: int = 0
+    missed: int = 0
 
     @property
     def lost_nodes(self) -> list[int]:
@@ -28,7 +30,11 @@ class Given(NamedTuple):
     def plus(self, other: Given) -> Given:
         """Both together."""
         return Given(
-            self.evicted + other.evicted, self.shed + other.shed, self.lost | other.lost, self.failed + other.failed
+            self.evicted + other.evicted,
+            self.shed + other.shed,
+            self.lost | other.lost,
+            self.failed + other.failed,
+            self.missed + other.missed,
         )
 
 

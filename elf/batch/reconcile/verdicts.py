@@ -139,6 +139,8 @@ def _of_elements(live: LiveResult) -> Iterable[str]:
         yield f"logical nodes begun anew: {len(live.lost):,}"
     if live.evicted:
         yield f"elements evicted: {live.evicted:,}"
+    if live.missed:
+        yield f"events missed by elements: {live.missed:,}"
 
 
 def _are_near(live: list[Row], offline: list[Row], approximate: Mapping[str, float | None]) -> bool:

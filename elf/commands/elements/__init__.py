@@ -23,8 +23,8 @@ Examples:
 \b
 Columns: HOSTS have logical nodes of the job, NODES that many each; ELEMENTS are the values of the key in memory.
 QUEUE waits to be processed. EVICTED elements were removed for memory or by their time to live, SHED events were left
-out at the job's entry, LOST logical nodes began anew without their state. Code has raised at FAILED events. LAG is the
-age of the oldest input that is not committed yet. Tables leave out columns of these in which all is 0.
+out at the job's entry, LOST logical nodes began anew without their state. Code has raised at FAILED events, MISSED ones
+were late. LAG is the age of the oldest input that is not committed yet. Tables leave out columns in which all is 0.
 """
 
 

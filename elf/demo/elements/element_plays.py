@@ -45,7 +45,7 @@ ELEMENT_PLAYS: Mapping[str, ElementPlay] = {
     for one in (
         ElementPlay(
             "top_words", "the ten words used most in quotations: each word is counted by an element of its own",
-            ("quotes",) * 6, 60.0, quotes, top_words, ("word", "n"),
+            ("quotes",) * 3, 20.0, quotes, top_words, ("word", "n"),
         ),
         ElementPlay(
             "ctr", "clicks per serve of each query and ad in 24 hours, every hour, over logs in which 54 hours pass",

@@ -55,6 +55,7 @@ def given_up(result: Result) -> str:
     parts = [f"{result.evicted:,} elements evicted"] if result.evicted else []
     parts += [f"{result.shed:,} events shed"] if result.shed else []
     parts += [f"{len(result.lost):,} logical nodes begun anew"] if result.lost else []
+    parts += [f"{result.missed:,} events missed by elements"] if result.missed else []
     return ", ".join(parts)
 
 

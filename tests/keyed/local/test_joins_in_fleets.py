@@ -116,6 +116,7 @@ def test_sources_wait_for_late_events_as_long_as_the_query_says():
         world.let_run(10.0)
         ((n, found, _),) = world.published().values()
         assert (n, found) == (1, clicked)
+        assert sum(agent.keyed.get(APP).statistics()["missed"] for agent in world.fleet.agents) == 1 - clicked
 
 
 @pytest.mark.slow

@@ -47,6 +47,7 @@ class Description:
             "failed": self._total("failed"),
             "lost": len(self._membership.lost),
             "lost_rows": host.lost + emitter.lost,
+            "missed": self._total("late") + self._total("dropped") + host.lost + emitter.lost,
             "null_keys": int(emitter.null_keys.sum()),
             "refused": refused + host.streams.refused + self._membership.refused,
             "unacknowledged": sum(emitter.pending(type_.place)[0] for type_ in self._layout.types),
@@ -69,6 +70,7 @@ class Description:
         routes = [route.index for type_ in types for route in type_.routes if place in route.consumers]
         waiting = [at for type_ in types if (at := host.streams.oldest(type_.place)) is not None]
         is_keyed = place in host.keyed
+        counts = {name: getattr(slot.runtime, name, 0) for name in ("evicted", "late", "dropped", "failed")}
         return {
             "element": element.name,
             "kind": element.kind,
@@ -82,5 +84,6 @@ class Description:
             "null_keys": int(self._emitter.null_keys[routes].sum()),
             "refused": slot.refused + sum(self._refused.get(type_.name, 0) for type_ in types),
             "lag_s": max(0.0, now - min(waiting)) if waiting and is_keyed else None,
-            **{name: getattr(slot.runtime, name, 0) for name in ("evicted", "late", "dropped", "failed")},
+            "missed": counts["late"] + counts["dropped"],
+            **counts,
         }

@@ -79,11 +79,12 @@ class ElementLossReports:
             self._note(app_id, own.node_id, given)
         else:
             lost = contributors.to_bytes(given.lost)
-            self._sender.send(master, ElementsGiven(app_id, given.evicted, given.shed, lost, given.failed), now)
+            told = ElementsGiven(app_id, given.evicted, given.shed, lost, given.failed, given.missed)
+            self._sender.send(master, told, now)
 
     def _take(self, message: ElementsGiven, sender: Peer, _now: float) -> bool:
         lost = contributors.from_bytes(message.lost)
-        given = Given(message.evicted, message.shed, lost, message.failed)
+        given = Given(message.evicted, message.shed, lost, message.failed, message.missed)
         return self._note(message.app_id, sender.node_id, given)
 
     def _note(self, app_id: Id, node_id: int, given: Given) -> bool:
@@ -99,4 +100,5 @@ def given_up(job: LosingJob) -> Given:
     """Reads what the elements of one job on this agent have given up since they have begun here."""
     counts = job.statistics()
     lost = sum(1 << node for node in job.lost_nodes())
-    return Given(counts.get("evicted", 0), counts.get("shed", 0), lost, counts.get("failed", 0))
+    evicted, shed, failed, missed = (counts.get(name, 0) for name in ("evicted", "shed", "failed", "missed"))
+    return Given(evicted, shed, lost, failed, missed)
