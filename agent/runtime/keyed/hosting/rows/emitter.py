@@ -16,8 +16,10 @@ from overlay import Peer
 
 WINDOW = 32
 """Batches of one session that may be under way."""
-OWN_ROWS_MAX = 1 << 16
-"""Rows of a batch for this agent's own elements, which does not travel."""
+ROWS_MAX = 1 << 16
+"""Rows of a batch at most: for this agent's own elements, which does not travel, and of what waits for others."""
+ROWS_BYTES_MAX = 8 << 20
+"""Bytes of a batch for another agent at most, as far as one before it tells, where it is more than a usual one."""
 SESSION_BITS = 24
 ASK_AGAIN_S = 0.5
 """Time after which the host of a node is asked for again."""
@@ -259,8 +261,18 @@ class Emitter:
     def flush(self, now: float) -> None:
         """Sends full batches at once."""
         for session in list(self._sessions.values()):
-            if session.buffered >= self._options.batch_rows:
+            if session.buffered >= self._full(session):
                 self._send_due(session, now)
+
+    def _full(self, session: RowSession) -> int:
+        """The rows that are sent at once: more where the host is behind, as each batch has its price for both."""
+        return self._options.batch_rows if session.unreceived <= HURRIED_MAX else self._rows_max(session)
+
+    def _rows_max(self, session: RowSession) -> int:
+        """The rows of the next batch at most."""
+        if session.host == self._own:
+            return ROWS_MAX
+        return max(self._options.batch_rows, min(ROWS_MAX, ROWS_BYTES_MAX // session.row_bytes))
 
     def _cut_at(self, session: RowSession) -> float | None:
         """The time at which what waits is sent, however little it is."""
@@ -271,13 +283,12 @@ class Emitter:
     def _send_due(self, session: RowSession, now: float) -> None:
         while session.buffered and len(session.sent) < WINDOW:
             is_due = (cut_at := self._cut_at(session)) is not None and now >= cut_at
-            if session.buffered < self._options.batch_rows and not is_due:
+            if session.buffered < self._full(session) and not is_due:
                 return
             self._cut(session, now)
 
     def _cut(self, session: RowSession, now: float) -> None:
-        rows_max = OWN_ROWS_MAX if session.host == self._own else self._options.batch_rows
-        number, before, rows = session.cut(rows_max, now)
+        number, before, rows = session.cut(self._rows_max(session), now)
         type_ = self._layout.types[session.place]
         rows = type_.schema.to_frame() if rows is None else rows
         self.sent_rows += rows.height

@@ -11,6 +11,8 @@ from agent.runtime.keyed.elements.runtime import EVENT_TIME
 
 NEVER = 2**62
 """A time after all others."""
+ROW_BYTES = 1 << 10
+"""Size that a row is taken to have before the first batch of a session."""
 LONGEST_S = 10.0
 """Longest time between two questions to an agent that does not answer."""
 
@@ -54,6 +56,8 @@ class RowSession:
         self.progress_at = 0.0
         self.since: float | None = None
         self.buffered = self.under_way = self.bytes = 0
+        self.row_bytes = ROW_BYTES
+        """Size of a row of the last batch, about."""
         self.unanswered = 0
         self._buffer: list[Piece] = []
         self._next = self._rows = self.received = 0
@@ -76,6 +80,7 @@ class RowSession:
             self.progress_at = now
             self.unanswered = 0
         size = 0 if rows is None else int(rows.estimated_size())
+        self.row_bytes = max(1, size // count) if count else self.row_bytes
         lowest = min((piece.lowest for piece in taken), default=NEVER)
         self.sent.append(SentBatch(number, before, count, size, lowest, rows if self.keeps else None))
         self._next, self._rows = self._next + 1, self._rows + count
