@@ -1,7 +1,7 @@
-"""Every case of tests/query/cases: through `elf local` with one agent and with seven, and in DuckDB.
+"""Every case of tests/query/cases: through `elf local` with one agent, with three and with seven, and in DuckDB.
 
-What a function gives for one event is proved by one agent, what is combined or dealt out by seven; the other number
-of agents is left to `make test-all`.
+What a function gives for one event is proved by one agent, what is combined or dealt out by three; other numbers of
+agents are left to `make test-all`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from case_engines import duckdb_rows, local_rows
 from case_files import comparable, read_cases
 
 CASES = read_cases()
-AGENTS = (1, 7)
+AGENTS = (1, 3, 7)
 ONE_EVENT_AT_A_TIME = {"casts", "expressions", "numbers", "strings", "times"}
 """Files of cases in which agents have little to combine."""
 
@@ -21,7 +21,7 @@ ONE_EVENT_AT_A_TIME = {"casts", "expressions", "numbers", "strings", "times"}
 def dealt():
     """Each case with each number of agents."""
     for case in CASES:
-        usual = 1 if case.id.partition(":")[0] in ONE_EVENT_AT_A_TIME else 7
+        usual = 1 if case.id.partition(":")[0] in ONE_EVENT_AT_A_TIME else 3
         for agents in AGENTS:
             marks = [] if agents == usual else [pytest.mark.slow]
             yield pytest.param(case, agents, id=f"{case.id} ({agents})", marks=marks)

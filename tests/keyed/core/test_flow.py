@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 from fleet_of_elements import Agent, Fleet, element, graph_of, model, type_
+from seeds import seeds
 
 from agent.runtime.messages.elements import CommitProbe, CommitRecord, ElementProbe, ElementRows
 from agent.runtime.messages.jobs import CODEC
@@ -44,9 +46,13 @@ def check(fleet: Fleet, inserted: dict[str, list[tuple[str, str, int]]]) -> None
             assert Counter(fleet.shown[name].values()) == Counter(rows[name]), (fleet.seed, name)
 
 
-@pytest.mark.parametrize("agents", [1, 2, 8])
-@pytest.mark.parametrize("guaranteed", [False, True])
-@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize(
+    ("agents", "guaranteed", "slow"),
+    seeds(
+        *product([1, 2], [False, True], [False, True]), (8, False, False), (8, True, True),
+        slow=[(8, False, True), (8, True, False)],
+    ),
+)  # fmt: skip
 def test_every_event_gets_to_its_elements(agents: int, guaranteed: bool, slow: bool) -> None:
     fleet = Fleet(counting(guaranteed=guaranteed), agents, slow=slow)
     inserted = []

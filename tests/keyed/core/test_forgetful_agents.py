@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from fleet_of_elements import Agent, Fleet
+from seeds import seeds
 from test_flow import check, counting, rows_of
 
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
@@ -48,7 +49,7 @@ def test_a_member_that_was_started_again_has_no_vote_and_says_so() -> None:
     assert forgot.is_host_of(value)
 
 
-@pytest.mark.parametrize("down_s", [0.01, 0.7, 2.5])
+@pytest.mark.parametrize("down_s", seeds(0.7, slow=[0.01, 2.5]))
 def test_hosts_that_are_back_at_once_do_not_begin_without_the_state(down_s: float) -> None:
     fleet, inserted = busy_fleet(5)
     for agent in list(fleet.agents.values())[1:4]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fleet_of_elements import Agent, Fleet, element, graph_of, type_
+from seeds import seeds
 
 KEYS = [f"k{number}" for number in range(300)]
 
@@ -29,7 +30,7 @@ def lost(fleet: Fleet) -> set[int]:
     return {node for agent in fleet.agents.values() for node in agent.job.lost_nodes()}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(0, 1, slow=[2]))
 def test_agents_that_answer_slowly_keep_their_nodes_when_another_is_killed(seed: int) -> None:
     fleet = counting_fleet(seed, delay_s=0.3)
     source, killed, *_ = fleet.agents.values()

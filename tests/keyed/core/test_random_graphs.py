@@ -15,8 +15,8 @@ from agent.runtime.keyed.logical_nodes import nodes_of
 from agent.runtime.messages.elements import CommitHeld, CommitRecord, ElementRows, NodeBallots, NodesMoved
 from overlay import Peer
 
-COSTLY = {0, 4, 6, 9, 17, 19, 20, 22}
-"""Seeds below 30 whose fleets take more than 8 s of a processor."""
+COSTLY = {0, 4, 6, 9, 12, 13, 14, 17, 19, 20, 22, 24, 25, 27, 29}
+"""Seeds below 30 whose fleets take more than 2.4 s of a processor: `make test` goes without them."""
 QUICK = [seed for seed in range(30) if seed not in COSTLY]
 END_MS = FIRST_MS + 10_000
 WORDS = 8
@@ -169,7 +169,7 @@ def insert_some(
     return inserted
 
 
-@pytest.mark.parametrize("seed", seeds(*range(10), slow=range(10, 300)))
+@pytest.mark.parametrize("seed", seeds(*range(1, 10), slow=[0, *range(10, 300)]))
 def test_unguaranteed_elements_lose_nothing_where_agents_only_come_and_go(seed: int) -> None:
     pick = random.Random(seed)
     fleet = Fleet(random_graph(pick, guaranteed=False), 4, seed, slow=pick.random() < 0.5)
