@@ -21,6 +21,8 @@ ROWS_MAX = 1 << 16
 ROWS_BYTES_MAX = 8 << 20
 """Bytes of a batch for another agent at most, as far as one before it tells, where it is more than a usual one."""
 SESSION_BITS = 24
+LOOK_S = 0.01
+"""Time from news of a host until the rows that wait for theirs are looked through: many roots answer at about once."""
 ASK_AGAIN_S = 0.5
 """Time after which the host of a node is asked for again."""
 SLOW_MAX = 25
@@ -59,6 +61,7 @@ class Emitter:
         self._sessions: dict[tuple[int, int], RowSession] = {}
         self._by_type: list[dict[int, RowSession]] = [{} for _ in layout.types]
         self._waiting: list[list[Piece]] = [[] for _ in layout.types]
+        self._look_at: float = NEVER
         self._serial = options.incarnation << SESSION_BITS
         self.null_keys: Ints = np.zeros(len(layout.routes), np.int64)
         """By route, the events that go nowhere on it."""
@@ -74,6 +77,8 @@ class Emitter:
 
     def _dispatch(self, type_: TypeLayout, rows: pl.DataFrame, now: float) -> Ints:
         """Puts rows into sessions; returns for each route how many have no node."""
+        if self._look_at < NEVER:
+            self._look_again(now)
         nodes = type_.nodes(rows)
         order, bits, stretches = groups_by_host(nodes, self.host_of)
         is_whole = bits is None and len(stretches) == 1 and stretches[0][1:] == (0, rows.height)
@@ -152,9 +157,14 @@ class Emitter:
         for key in [key for key in self._sessions if key[0] in affected]:
             self._restart(key, now)
         if UNKNOWN in affected:
-            for type_ in self._layout.types:
-                waiting, self._waiting[type_.place] = self._waiting[type_.place], []
-                self._again(type_, [piece.rows for piece in waiting], now)
+            self._look_at = min(self._look_at, now + LOOK_S)
+
+    def _look_again(self, now: float) -> None:
+        """Sends rows whose hosts have become known; before others of their nodes are sent."""
+        self._look_at = NEVER
+        for type_ in self._layout.types:
+            waiting, self._waiting[type_.place] = self._waiting[type_.place], []
+            self._again(type_, [piece.rows for piece in waiting], now)
 
     def failed(self, peer: Peer, now: float) -> None:
         """Takes the nodes of a dead host for unknown. Rows under way to it that nobody keeps are lost."""
@@ -226,6 +236,8 @@ class Emitter:
 
     def tick(self, now: float) -> None:
         """Cuts what is due, and asks hosts that do not answer how far they are."""
+        if now >= self._look_at:
+            self._look_again(now)
         for key, session in list(self._sessions.items()):
             if session.sent and now >= self._ask_at(session):
                 self._ask(key, session, now)
@@ -260,6 +272,8 @@ class Emitter:
 
     def flush(self, now: float) -> None:
         """Sends full batches at once."""
+        if now >= self._look_at:
+            self._look_again(now)
         for session in list(self._sessions.values()):
             if session.buffered >= self._full(session):
                 self._send_due(session, now)
@@ -303,6 +317,8 @@ class Emitter:
             if session.sent:
                 due.append(self._ask_at(session))
         due.extend(self._asked.values())
+        if self._look_at < NEVER:
+            due.append(self._look_at)
         return min(due, default=None)
 
     def questions(self, now: float) -> list[int]:
