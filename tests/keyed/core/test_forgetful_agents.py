@@ -9,6 +9,7 @@ from seeds import seeds
 from test_flow import check, counting, rows_of
 
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
+from agent.runtime.messages.elements import MoveNodes
 from overlay import Peer
 
 A, B, C = (Peer(number, f"10.0.0.{number}:1") for number in (1, 2, 3))
@@ -59,6 +60,22 @@ def test_hosts_that_are_back_at_once_do_not_begin_without_the_state(down_s: floa
     fleet.settle()
     check(fleet, {"Text": inserted})
     assert not any(agent.job.lost_nodes() for agent in fleet.agents.values())
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_a_host_that_is_asked_to_move_nodes_and_has_forgotten_them_loses_and_stops_nothing(seed: int) -> None:
+    """Its root hears that it has none of them, and does not ask it for ever."""
+    fleet, inserted = busy_fleet(4, seed=seed)
+
+    def restart(_sender: Agent, to: Peer) -> None:
+        fleet.at(0.0, lambda: fleet.restart(fleet.agents[to], 0.01))
+
+    fleet.on_message(MoveNodes, 1, restart, arrived=False)
+    fleet.join()
+    fleet.run(2)
+    more(fleet, inserted)
+    fleet.settle()
+    check(fleet, {"Text": inserted})
 
 
 def test_a_standby_that_was_started_again_is_given_the_state_though_nothing_happens() -> None:

@@ -119,8 +119,9 @@ class Roots:
             attempt.heard = max(attempt.heard, heard)
 
     def doubt(self, node: int, now: float) -> None:
-        """The host of a node is said to be none: agrees on another, if that is so."""
-        if node not in self._attempts and node not in self._moves and self._known[node] is not None:
+        """The host of a node is said to be none: agrees on another, if that is so. Such a host moves nothing either."""
+        if node not in self._attempts and self._known[node] is not None:
+            self._moves.pop(node, None)
             self._begin(node, None, now)
 
     def review_soon(self) -> None:
