@@ -151,3 +151,15 @@ def test_what_is_lost_last_is_found_by_asking() -> None:
     check(fleet, {"Text": [*inserted, *rows]})
     assert wire.again == wire.lost
     assert wire.probes
+
+
+def test_rows_that_are_read_twice_at_once_count_once_behind_chains_of_elements_without_keys() -> None:
+    """What a slow element makes of both is numbered alike, though it is given them in one call."""
+    chain = [element("First", ("S", None), emits=["T"]), element("Second", ("T", None), emits=["U"])]
+    graph = graph_of([type_(name) for name in "STU"], [*chain, element("Count", ("U", ["a"]))], ["S"])
+    fleet = Fleet(graph, 2, slow=True)
+    inserted = rows_of(fleet, 50)
+    fleet.insert(next(iter(fleet.agents.values())), "S", inserted)
+    fleet.tell_times()
+    fleet.settle()
+    check(fleet, {"S": inserted})

@@ -12,7 +12,7 @@ import polars as pl
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, ElementRuntime, Emitted, Tables
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
-from agent.runtime.keyed.hosting.rows.selection import where
+from agent.runtime.keyed.hosting.rows.selection import together, where
 from agent.runtime.keyed.logical_nodes import NODES
 
 CALLS_MAX = 4
@@ -148,7 +148,7 @@ class ElementSlot:
             assert other.rows is not None
             frames.append(other.rows)
             lowest, count = min(lowest, other.lowest), count + other.rows.height
-        rows = pl.concat(frames, rechunk=True) if len(frames) > 1 else frames[0]
+        rows = together(frames) if len(frames) > 1 else frames[0]
         self.events += count
         self._under_way.append(lowest)
         self.runtime.process(call.type, rows, self._processed(call.type))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
 from agent.runtime.keyed.hosting.options import Bools
 
 
@@ -14,3 +15,34 @@ def where(rows: pl.DataFrame, chosen: Bools) -> pl.DataFrame:
         return rows
     places = np.flatnonzero(chosen)
     return rows[places] if len(places) else rows.clear()
+
+
+def together(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Puts frames into one. Events for elements without keys, which have no node, are there once: what becomes of them
+    is numbered by its place among that of the same event. O(rows)."""
+    rows = pl.concat(frames, rechunk=True)
+    if NODE in rows.columns or not _may_repeat(frames):
+        return rows
+    return rows.unique([SOURCE, SEQ], keep="first", maintain_order=True)
+
+
+def _may_repeat(frames: list[pl.DataFrame]) -> bool:
+    """Whether an event may be in two frames: its channel and its number are within those of the frames before."""
+    first = [frames[0][name] for name in (SOURCE, SEQ)]
+    lows, highs = [_least(one) for one in first], [_most(one) for one in first]
+    for frame in frames[1:]:
+        columns = [frame[name] for name in (SOURCE, SEQ)]
+        ends = list(zip(map(_least, columns), map(_most, columns), strict=True))
+        if all(least <= highs[at] and lows[at] <= most for at, (least, most) in enumerate(ends)):
+            return True
+        lows = [min(lows[at], least) for at, (least, _) in enumerate(ends)]
+        highs = [max(highs[at], most) for at, (_, most) in enumerate(ends)]
+    return False
+
+
+def _least(column: pl.Series) -> int:
+    return int(column.to_numpy().min(initial=2**63 - 1))
+
+
+def _most(column: pl.Series) -> int:
+    return int(column.to_numpy().max(initial=-(2**63)))
