@@ -129,7 +129,8 @@ class CommitRecord(Message, frozen=True, tag=True):
     """Host → standby: a part of record `number` of this session. Nodes in `whole` are there with their whole state.
 
     `nodes`: those it concerns, as UInt16; `epochs`: their epochs, as Int64. `commit`: number of the commit at its host.
-    `is_move`: the state goes to where it is to be hosted.
+    `is_move`: the state goes to where it is to be hosted. `has_more`: the record goes on in the next message, with rows
+    that are added to these.
     """
 
     session: Count
@@ -142,6 +143,7 @@ class CommitRecord(Message, frozen=True, tag=True):
     parts: Annotated[list[Part], msgspec.Meta(max_length=PARTS_MAX)]
     safe_commit: Count = 0
     is_move: bool = False
+    has_more: bool = False
 
 
 class CommitHeld(Message, frozen=True, tag=True):

@@ -8,6 +8,7 @@ import pytest
 from fleet_of_elements import APP, Agent, Fleet, element, graph_of, type_
 
 from agent.runtime.keyed.hosting.placement.even import placed_evenly
+from agent.runtime.keyed.hosting.placement.roots import REVIEW_S
 from agent.runtime.keyed.logical_nodes import NODES, ring_key
 from overlay import Id, Peer
 
@@ -63,3 +64,19 @@ def test_a_fleet_is_even_from_the_start_and_when_agents_come() -> None:
     moved = [node for node, host in _hosts(fleet).items() if first[node] != host]
     assert NODES / 13 / 3 < _hosted([new])[0] < NODES / 13 * 1.3
     assert len(moved) < NODES / 8
+
+
+def test_roots_look_at_their_nodes_rarely_while_nothing_changes_and_soon_when_something_does() -> None:
+    fleet = Fleet(graph_of([type_("Word")], [element("Count", ("Word", ["a"]))], ["Word"]), 3)
+    first = next(iter(fleet.agents.values()))
+    fleet.insert(first, "Word", [(f"{n}", "b", 1) for n in range(300)])
+    fleet.run(40.0, 0.1)
+    looks = set()
+    for _ in range(80):
+        fleet.run(0.1, 0.1)
+        looks.add(first.job._membership._roots.next_timer())
+    assert len(looks) <= 3, "times in eight seconds"
+    before = _hosted([first])
+    fleet.lend(first)
+    fleet.run(REVIEW_S + 1.0, 0.1)
+    assert _hosted([first]) < before

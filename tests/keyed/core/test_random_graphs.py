@@ -11,6 +11,7 @@ from fleet_of_elements import FIRST_MS, Agent, Fleet, element, graph_of, model, 
 from seeds import seeds
 from test_flow import check, rows_of
 
+from agent.runtime.keyed.hosting.commits import commit_log, record_pieces
 from agent.runtime.keyed.logical_nodes import nodes_of
 from agent.runtime.messages.elements import CommitHeld, CommitRecord, ElementRows, NodeBallots, NodesMoved
 from overlay import Peer
@@ -148,12 +149,23 @@ def check_ticks(fleet: Fleet) -> None:
 
 @pytest.mark.parametrize("seed", seeds(*QUICK, slow=sorted({*range(1000)} - {*QUICK})))
 def test_guaranteed_elements_come_to_what_one_machine_would(seed: int) -> None:
+    check_guaranteed(seed)
+
+
+def check_guaranteed(seed: int) -> None:
     fleet = live(seed, guaranteed=True)
     inserted = {"S": [row for rows in fleet.inserted.values() for row in rows]}
     lost = lost_nodes(fleet)
     assert not lost, (seed, "lost", lost)
     check(fleet, inserted)
     check_ticks(fleet)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 3, slow=range(4, 200)))
+def test_records_in_many_pieces_lose_and_double_nothing_either(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_pieces, "PIECE_BYTES", 200)
+    monkeypatch.setattr(commit_log, "WINDOW_BYTES", 2_000)
+    check_guaranteed(seed)
 
 
 def insert_some(

@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, SOURCE
-from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, message_of
+from agent.runtime.keyed.hosting.commits.record_pieces import by_nodes, bytes_of, messages_of
+from agent.runtime.keyed.hosting.commits.records import StateRecord, Table
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER, probe_pause_s
 from agent.runtime.keyed.hosting.rows.selection import where
@@ -23,6 +24,9 @@ LATER = 2**62
 PROBE_S = 1.0
 """Time without news of a standby after which it is asked how many records it holds, at first."""
 
+WINDOW_BYTES = 16 << 20
+"""Bytes of records that are sent to a standby before it holds them; a message may be more."""
+
 
 @dataclass(slots=True)
 class _Line:
@@ -30,8 +34,12 @@ class _Line:
 
     session: int
     next: int = 0
+    sent: int = 0
+    under_way: int = 0
+    """Bytes that have been sent and are not held."""
     held: int = 0
     at: float = 0.0
+    progress_at: float = 0.0
     unanswered: int = 0
     again_at: float = -PROBE_S
     told: tuple[bytes, bytes] = (b"", b"")
@@ -94,7 +102,7 @@ class CommitLog:
             part = _part(record, mask, whole.get(peer, _NO_NODES), full)
             if self._tells_nothing(peer, part):
                 continue
-            number = self.send(peer, part, now)
+            number = max(self.send(peer, one, now) for one in by_nodes(part))
             waits[peer] = (number, mask)
             for pending in self._pending:
                 if peer in pending.waits and LATER <= pending.waits[peer][0] <= LATER + record.commit:
@@ -124,32 +132,53 @@ class CommitLog:
         if line is None:
             self._serial += 1
             line = self._lines[peer] = _Line(self._serial)
-        message = message_of(self._app_id, line.session, line.next, record)
-        line.next += 1
+        messages = messages_of(self._app_id, line.session, line.next, record)
+        line.next += len(messages)
         if not record.is_move:
             line.told = (record.nodes.tobytes(), record.epochs.tobytes())
         if not line.unheld:
             line.heard(now)
-        line.unheld.append(message)
-        self._send(peer, message, now)
+        line.unheld.extend(messages)
+        self._fill(peer, line, now)
         return line.next - 1
+
+    def _fill(self, peer: Peer, line: _Line, now: float) -> None:
+        """Sends what the window has room for."""
+        while line.sent < line.next:
+            message = line.unheld[line.sent - line.next]
+            size = bytes_of(message)
+            if line.under_way and line.under_way + size > WINDOW_BYTES:
+                return
+            line.sent, line.under_way = line.sent + 1, line.under_way + size
+            self._send(peer, message, now)
 
     def held(self, peer: Peer, answer: CommitHeld, now: float) -> bool:
         """A standby holds records up to one, or asks for those after it. False: it has none of a line of today."""
         line, upto = self._lines.get(peer), answer.upto
-        if line is None or line.session != answer.session or not line.held <= upto <= line.next:
+        if line is None or line.session != answer.session or not line.held <= upto <= line.sent:
             return False
         line.heard(now)
-        line.held = upto
+        if upto > line.held:
+            line.held, line.progress_at = upto, now
         while line.unheld and line.unheld[0].number < upto:
-            line.unheld.popleft()
+            line.under_way -= bytes_of(line.unheld.popleft())
         lost_before = answer.lost_before
         if answer.begin and now >= line.again_at + PROBE_S:
-            line.again_at, lost_before = now, line.next
+            line.again_at, lost_before = now, line.sent
         for message in line.unheld:
-            if message.number < lost_before:
+            if message.number < min(lost_before, line.sent):
                 self._send(peer, message, now)
+        self._fill(peer, line, now)
         return True
+
+    def progress_at(self, peer: Peer) -> float:
+        """The time at which an agent has last said that it holds more."""
+        return self._lines[peer].progress_at if peer in self._lines else 0.0
+
+    def has_room(self, peer: Peer) -> bool:
+        """Whether all that goes to an agent is under way: what is large waits until then."""
+        line = self._lines.get(peer)
+        return line is None or line.sent == line.next
 
     def has_forgotten(self, peer: Peer, answer: CommitHeld) -> bool:
         """Whether a standby asks for records that it has held before: it has begun anew."""
@@ -204,7 +233,7 @@ class CommitLog:
         for peer, line in self._lines.items():
             if line.unheld and now >= line.probe_at:
                 line.at, line.unanswered = now, line.unanswered + 1
-                self._send(peer, CommitProbe(self._app_id, line.session, line.next), now)
+                self._send(peer, CommitProbe(self._app_id, line.session, line.sent), now)
 
     def next_timer(self) -> float | None:
         """The time of the next question."""

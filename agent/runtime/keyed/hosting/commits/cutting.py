@@ -11,6 +11,7 @@ import polars as pl
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE, Tables
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending
 from agent.runtime.keyed.hosting.commits.pledges import Events, Pledges
+from agent.runtime.keyed.hosting.commits.record_pieces import by_nodes
 from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, joined, merged
 from agent.runtime.keyed.hosting.commits.standby import Copy
 from agent.runtime.keyed.hosting.host import Host
@@ -189,9 +190,14 @@ class Cutter:
 
     @property
     def _is_wanted(self) -> bool:
-        host, moves = self._host, self.moves_due.values()
-        is_due = host.is_dirty or bool(self.whole_due) or self.pledges.is_waiting or any(host.collected.values())
-        return is_due or any(mask.any() for mask in moves)
+        host = self._host
+        is_due = host.is_dirty or bool(self._ready(self.whole_due)) or self.pledges.is_waiting
+        is_due = is_due or any(host.collected.values())
+        return is_due or any(mask.any() for mask in self._ready(self.moves_due).values())
+
+    def _ready(self, due: dict[Peer, Bools]) -> dict[Peer, Bools]:
+        """The whole states that may be sent: what cannot be under way yet is not made."""
+        return {peer: mask for peer, mask in due.items() if self._log.has_room(peer)}
 
     def _begin(self, now: float) -> None:
         host = self._host
@@ -201,11 +207,13 @@ class Cutter:
             self._hurried += 1
         self._last = now
         host.is_dirty = False
-        cut = _Cut(host.next_commit, host.owned & ~self._sealed, self.whole_due, self.moves_due)
+        whole_now, moves = self._ready(self.whole_due), self._ready(self.moves_due)
+        cut = _Cut(host.next_commit, host.owned & ~self._sealed, whole_now, moves)
         for mask in cut.moves.values():
             self._sealed |= mask
         host.next_commit += 1
-        self.whole_due, self.moves_due = {}, {}
+        self.whole_due = {peer: mask for peer, mask in self.whole_due.items() if peer not in whole_now}
+        self.moves_due = {peer: mask for peer, mask in self.moves_due.items() if peer not in moves}
         self._cut = cut
         cut.changes.append(Table("positions", 0, ROUTE, host.positions.take_changes()))
         for place, hold in host.holds.items():
@@ -286,12 +294,15 @@ class Cutter:
     ) -> None:
         chosen = mask[record.nodes]
         nodes = record.nodes[chosen]
-        if len(nodes):
-            tables = [part for table in full if (part := table.of(mask)).rows.height]
-            moved = record._replace(
-                nodes=nodes, epochs=record.epochs[chosen], whole=nodes, tables=tables, is_move=True, safe_commit=0
-            )
-            self._moving.append((peer, mask, self._log.send(peer, moved, now), cut.commit))
+        if not len(nodes):
+            return
+        tables = [part for table in full if (part := table.of(mask)).rows.height]
+        moved = record._replace(
+            nodes=nodes, epochs=record.epochs[chosen], whole=nodes, tables=tables, is_move=True, safe_commit=0
+        )
+        for one in by_nodes(moved):
+            mask_of_one: Bools = np.isin(np.arange(NODES), one.nodes)
+            self._moving.append((peer, mask_of_one, self._log.send(peer, one, now), cut.commit))
 
     def _all_emitted(self, emitted: list[tuple[int, str, pl.DataFrame]]) -> list[Table]:
         """All events emitted here that are not safe yet, or of which something is not, in their order."""

@@ -12,7 +12,8 @@ from agent.runtime.keyed.hosting.arrivals import Arrivals
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending, lowest_of
 from agent.runtime.keyed.hosting.commits.cutting import Cutter
 from agent.runtime.keyed.hosting.commits.pledges import Events
-from agent.runtime.keyed.hosting.commits.records import RecordError, record_of
+from agent.runtime.keyed.hosting.commits.record_pieces import Pieces, bytes_of
+from agent.runtime.keyed.hosting.commits.records import RecordError
 from agent.runtime.keyed.hosting.commits.standby import StandbyStore
 from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
@@ -40,7 +41,7 @@ from overlay import Id, Peer
 
 Send = Callable[[Peer, Message, float], None]
 FROZEN_S = 8.0
-"""Time after which a node that was to move takes rows again, where nothing has come of it."""
+"""Time after which a node that was to move takes rows again, where its new host holds no more of what goes there."""
 TELL_S = 5.0
 """Time after which roots are told again of the nodes here."""
 DENY_S = 1.0
@@ -58,6 +59,7 @@ class _Line(NamedTuple):
     session: int
     arrivals: Arrivals[CommitRecord]
     nodes: dict[int, int]
+    pieces: Pieces
 
 
 class NodeMembership:
@@ -103,6 +105,8 @@ class NodeMembership:
         self._frozen: dict[int, float] = {}
         self._movers: dict[int, tuple[Peer, Peer]] = {}
         """The root that has asked for it, and the agent to go to, of nodes that are frozen."""
+        self._given: dict[int, int] = {}
+        """The number of the copy that the new host of a node that is frozen holds."""
         self._records: dict[Peer, _Line] = {}
         self._is_leaving = False
         self._gone_at = -GONE_S
@@ -140,11 +144,19 @@ class NodeMembership:
                     self._roots.moved(node, epoch, to, number, now)
             case ElementLoad(peer=peer, hosted=hosted, weight=weight, is_leaving=is_leaving):
                 self._places.began(peer, message.incarnation)
-                if peer != self._me and self._places.heard(peer, Load(hosted, weight, is_leaving)):
-                    self._roots.review_soon()
+                if peer != self._me:
+                    self._load_of(peer, Load(hosted, weight, is_leaving), now)
             case _:
                 return False
         return True
+
+    def _load_of(self, peer: Peer, load: Load, now: float) -> None:
+        """Learns the load of an agent: at once whether it takes nodes, soon how many it has."""
+        before = self._places.heard(peer, load)
+        if (before.weight, before.is_leaving) != (load.weight, load.is_leaving):
+            self._roots.review_soon()
+        elif before != load:
+            self._roots.changed(now)
 
     def alive(self, peer: Peer) -> None:
         """An agent has said something."""
@@ -161,7 +173,8 @@ class NodeMembership:
             elif phase == "accept":
                 owned = bool(self._host.owned[node])
                 copy = (0, 0) if owned else self._store.version(node)
-                may_move = not owned or node in self._frozen
+                number = 0 if ballot.value is None else ballot.value.move_number
+                may_move = not owned or self._given.get(node) == number
                 self._say(*self._answer(self._known.accept(ballot, copy, may_move=may_move), sender))
             elif phase == "chosen":
                 if not self._known.learn(node, ballot.value):
@@ -283,7 +296,7 @@ class NodeMembership:
         """The records of a session of a host; None if it is over."""
         known = self._records.get(sender)
         if known is None or known.session < session:
-            known = self._records[sender] = _Line(session, Arrivals(), {})
+            known = self._records[sender] = _Line(session, Arrivals(), {}, Pieces())
         return known if known.session == session else None
 
     def _ask_about(self, message: CommitRecord, sender: Peer, now: float) -> None:
@@ -313,7 +326,9 @@ class NodeMembership:
     def _take_record(self, message: CommitRecord, sender: Peer, line: _Line, now: float) -> bool:
         """Holds a record; False if it has to wait until a decision is known."""
         try:
-            record = record_of(message, len(self._layout.elements))
+            if message.has_more:
+                return self._take_piece(message, sender, line, now)
+            record = line.pieces.record(message, len(self._layout.elements))
         except RecordError:
             self.refused += 1
             line.arrivals.drop()
@@ -328,9 +343,21 @@ class NodeMembership:
         self._correct_host(_nodes_of(message), sender, now)
         if self._store.lacks(record, accepted):
             line.arrivals.drop()
+            line.pieces.clear()
             self._send(sender, CommitHeld(self.app_id, line.session, 0, True), now)
             return False
         self._store.take(record, accepted)
+        line.pieces.clear()
+        line.arrivals.took()
+        self._send(sender, CommitHeld(self.app_id, line.session, line.arrivals.next), now)
+        return True
+
+    def _take_piece(self, message: CommitRecord, sender: Peer, line: _Line, now: float) -> bool:
+        """Keeps a part of a record until all has come. Raises RecordError for more than a job may have in memory."""
+        kept = sum(one.pieces.bytes for one in self._records.values())
+        if kept + bytes_of(message) > self._options.memory_bytes:
+            raise RecordError("a state of more than the memory of the job")
+        line.pieces.add(message)
         line.arrivals.took()
         self._send(sender, CommitHeld(self.app_id, line.session, line.arrivals.next), now)
         return True
@@ -368,6 +395,7 @@ class NodeMembership:
         by_root: dict[Peer, list[int]] = {}
         for node in np.flatnonzero(mask).tolist():
             if node in self._frozen:
+                self._given[node] = commit
                 by_root.setdefault(self._movers[node][0], []).append(node)
         for root, nodes in by_root.items():
             epochs = [self._known.epoch(node) for node in nodes]
@@ -375,17 +403,22 @@ class NodeMembership:
 
     def _thaw(self, now: float) -> None:
         for node, since in list(self._frozen.items()):
-            is_over = now >= since + FROZEN_S or self._movers[node][1] in self._places.dead
+            to = self._movers[node][1]
+            is_over = now >= max(since, self._log.progress_at(to)) + FROZEN_S or to in self._places.dead
             if not self._host.owned[node]:
-                del self._frozen[node]
+                self._melt(node)
             elif is_over and not self._known.has_voted(node):
                 self._stay([node])
 
     def _stay(self, nodes: list[int]) -> None:
         for node in nodes:
-            self._frozen.pop(node, None)
+            self._melt(node)
         self._host.open[nodes] = True
         self._cutter.stay(np.array(nodes))
+
+    def _melt(self, node: int) -> None:
+        self._frozen.pop(node, None)
+        self._given.pop(node, None)
 
     # Decisions that are known.
 
@@ -402,6 +435,7 @@ class NodeMembership:
 
     def _carry_out(self, changes: list[tuple[int, Configuration | None, Configuration]], now: float) -> None:
         latest = {node: value for node, _, value in changes}
+        self._roots.changed(now)
         for node, before, value in changes:
             is_conflict = before is not None and before.epoch == value.epoch and value.host != self._me
             if is_conflict and self._host.owned[node] and self._host.touched[node]:
@@ -488,10 +522,10 @@ class NodeMembership:
 
     def members(self, peers: Collection[Peer], now: float) -> None:
         """Learns who takes part in the job."""
-        self._places.members(peers)
+        if self._places.members(peers):
+            self._roots.review_soon()
         for node in self._questions:
             self._roots.want(node, now)
-        self._roots.review_soon()
 
     def failed(self, peer: Peer, now: float) -> None:
         """Learns that an agent is dead."""
@@ -528,7 +562,8 @@ class NodeMembership:
         """Does what is due."""
         self._thaw(now)
         load = Load(int(self._host.owned.sum()), self._options.weight, self._is_leaving)
-        self._places.heard(self._me, load)
+        if self._places.heard(self._me, load) != load:
+            self._roots.changed(now)
         if now >= self._load_at + LOAD_S and self._told_load != (load.hosted, load.is_leaving):
             self._load_at, self._told_load = now, (load.hosted, load.is_leaving)
             told = ElementLoad(self.app_id, self._me, *load, incarnation=self._options.incarnation)

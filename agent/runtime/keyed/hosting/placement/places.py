@@ -80,10 +80,10 @@ class Places:
         closest = sorted(self.roster, key=lambda peer: distance(key, peer.node_id))
         return tuple(closest[: self._options.standbys + 1])
 
-    def heard(self, peer: Peer, load: Load) -> bool:
-        """Learns the load of an agent; False if it is another one by the number of its nodes alone."""
+    def heard(self, peer: Peer, load: Load) -> Load:
+        """Learns the load of an agent; returns the one before."""
         before, self._loads[peer] = self._told(peer), load
-        return (before.weight, before.is_leaving) != (load.weight, load.is_leaving)
+        return before
 
     def _told(self, peer: Peer) -> Load:
         return self._loads.get(peer, Load(0, 1.0))
@@ -148,9 +148,13 @@ class Places:
         """Learns of a start of an agent, which may be an older one."""
         self.incarnations[peer] = max(incarnation, self.incarnations.get(peer, 0))
 
-    def members(self, peers: Collection[Peer]) -> None:
-        """Learns who takes part."""
-        self.roster, self._owners = tuple(sorted(peers, key=lambda peer: peer.node_id)), None
+    def members(self, peers: Collection[Peer]) -> bool:
+        """Learns who takes part; False if that is known."""
+        before, self.roster = self.roster, tuple(sorted(peers, key=lambda peer: peer.node_id))
+        if self.roster == before:
+            return False
+        self._owners = None
+        return True
 
     def saw(self, peer: Peer) -> bool:
         """Takes an agent for alive; False if it was."""

@@ -26,8 +26,8 @@ SETTLE_S = 0.2
 MOVES_MAX = 64
 """Nodes of this root that move at a time."""
 MOVE_S = 6.0
-REVIEW_S = 1.0
-"""Time after which placement is reviewed again, where nothing has changed."""
+REVIEW_S, REVIEW_MAX_S = 1.0, 8.0
+"""Time after which placement is reviewed again; twice as long each time, up to the longest, where nothing is found."""
 CALM_S = 2.0
 """Time after nodes have begun for which loads are not evened out: agents have not told of them yet."""
 UNEVEN = 1.5
@@ -105,6 +105,8 @@ class Roots:
         self._moves: dict[int, _Move] = {}
         self._turns: dict[Peer, int] = {}
         self._review_at = self._turns_at = self._calm_at = 0.0
+        self._pause_s = REVIEW_S
+        self._is_uneven = False
         self.stuck: set[int] = set()
         """Nodes that wait for a majority."""
 
@@ -126,7 +128,11 @@ class Roots:
 
     def review_soon(self) -> None:
         """Looks at all nodes at the next tick."""
-        self._review_at = 0.0
+        self._review_at, self._pause_s = 0.0, REVIEW_S
+
+    def changed(self, now: float) -> None:
+        """Something is otherwise than it was at the last review."""
+        self._review_at, self._pause_s = min(self._review_at, now + REVIEW_S), REVIEW_S
 
     def tick(self, now: float) -> list[tuple[int, Configuration, Peer]]:
         """Repeats ballots, reviews placement; returns nodes that are to be moved, and to whom."""
@@ -139,13 +145,16 @@ class Roots:
         self._places.settle(now)
         if now < self._review_at:
             return []
-        self._review_at = now + REVIEW_S
         if now >= self._turns_at:
             self._turns, self._turns_at = {}, now + REVIEW_S
         found: list[tuple[int, Configuration, Peer]] = []
+        self._is_uneven = False
         for node, known in self._known.all():
             if node not in self._attempts and node not in self._moves and self._places.is_root(node):
                 found.extend(self._review(node, known, now))
+        if self._attempts or self._moves or self._is_uneven:
+            self._pause_s = REVIEW_S
+        self._review_at, self._pause_s = now + self._pause_s, min(2 * self._pause_s, REVIEW_MAX_S)
         return found
 
     def _goes_on(self, node: int, move: _Move, now: float) -> bool:
@@ -182,6 +191,7 @@ class Roots:
             return best
         other = places.load(best)
         is_uneven = load.hosted / load.weight > UNEVEN * (other.hosted + 4) / other.weight
+        self._is_uneven |= is_uneven
         return best if is_uneven and self._is_its_turn(best, host, now) else None
 
     def _is_its_turn(self, to: Peer, host: Peer, now: float) -> bool:
@@ -394,7 +404,7 @@ class Roots:
         holding = [peer for peer, epoch in epochs.items() if epoch == last > 0]
         if not chosen or not holding or any(peer in holding for peer in chosen):
             return chosen
-        return (holding[0], *chosen[:-1])
+        return (holding[0], *chosen[: max(1, self._options.standbys - 1)])  # where it is few, one more for a while
 
     @staticmethod
     def _may_be_chosen(promise: Ballot, attempt: _Attempt) -> bool:
