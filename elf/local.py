@@ -22,7 +22,7 @@ import query
 from agent import EmbeddedFleet, SpillArea, Submit, WindowResult
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.feeding.stream_schema import schema_of
-from agent.feeding.table_files import read_table, table_schema
+from agent.feeding.table_reading import read_table, table_schema
 from agent.parsing import Format, Parsed, Parser, sniff
 from agent.runtime.embedded import ElementsStuckError
 from agent.runtime.keyed.element_program import RunHere

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import query as ql
 from agent.configuration.config import StreamConfig, TableConfig
 from agent.feeding.stream_schema import stream_schema
-from agent.feeding.table_files import read_table, table_schema
+from agent.feeding.table_reading import read_table, table_schema
 from agent.sources import SourceError
 
 ANYTHING = ql.Schema({}, open=True)

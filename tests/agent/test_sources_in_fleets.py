@@ -10,7 +10,7 @@ from memory_fleet import Fleet
 from recording_client import client_of
 
 from agent import Feed, StreamOptions
-from agent.feeding.table_files import read_table
+from agent.feeding.table_reading import read_table
 from agent.parsing import Parsed
 from agent.runtime.messages.descriptions import DescribedColumn, StreamDescription
 from agent.runtime.messages.sender import FLEET_GROUP

@@ -10,7 +10,8 @@ import pytest
 import query
 from agent.configuration.config import TableConfig
 from agent.feeding import table_files
-from agent.feeding.table_files import TableFiles, read_table, table_schema
+from agent.feeding.table_files import TableFiles
+from agent.feeding.table_reading import read_table, table_schema
 from agent.parsing import SourceColumn
 from agent.runtime.function.join import JoinTable
 from agent.runtime.upstream.tables import FileTable, FileTables

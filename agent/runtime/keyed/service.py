@@ -1,11 +1,13 @@
-"""Runs the keyed elements of all jobs on one agent: connects their cores with overlay, logs and programs."""
+"""Runs the keyed elements of all jobs on one agent: connects their cores with overlay, logs and programs.
+
+What a core is made of is loaded with the first job that has elements: it is a tenth of all that an agent loads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import query
 from agent.parsing import Parsed
@@ -16,14 +18,7 @@ from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
 from agent.runtime.keyed.early_messages import EarlyMessages
 from agent.runtime.keyed.element_program import ContainedProgram, ElementAct, ElementProgram, ProgramHere, RunHere
-from agent.runtime.keyed.elements import code, declared
-from agent.runtime.keyed.elements.code import CodeRuntime
-from agent.runtime.keyed.elements.runtime import Compact, ElementRuntime
-from agent.runtime.keyed.graph import CheckedGraph
-from agent.runtime.keyed.hosted_job import HostedJob
-from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions
-from agent.runtime.keyed.hosting.rows.relay import MessageRelay
 from agent.runtime.keyed.reading_progress import KeptPlace
 from agent.runtime.keyed.ring import OverlayRing
 from agent.runtime.keyed.stages import ElementStages, misread
@@ -38,6 +33,12 @@ from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.fields import Message
 from agent.runtime.model.wall_clock import WallClock
 from overlay import Id, Node, Peer
+
+if TYPE_CHECKING:
+    from agent.runtime.keyed.elements.runtime import Compact, ElementRuntime
+    from agent.runtime.keyed.graph import CheckedGraph
+    from agent.runtime.keyed.hosted_job import HostedJob
+    from agent.runtime.keyed.hosting.job import KeyedJob
 
 LOOK_S = 0.5
 """Interval between looks at the members of a job, and at the agent's streams."""
@@ -57,6 +58,9 @@ _TAKEN = (
 
 def check_elements(data: object) -> CheckedGraph:
     """The graph of a job's elements. Raises `query.PlanError` where any of them cannot run."""
+    from agent.runtime.keyed.elements import declared
+    from agent.runtime.keyed.graph import CheckedGraph
+
     graph = CheckedGraph.of(data)
     for element in graph.graph.elements:
         if element.kind != "code":
@@ -131,6 +135,8 @@ class KeyedJobs:
     # Jobs that come and go.
 
     def _begin(self, local: LocalJob, job: Submit, now: float) -> None:
+        from agent.runtime.keyed.hosted_job import HostedJob
+
         assert local.versions is not None
         plan = local.versions.newest.function.plan
         elements = plan.elements
@@ -214,12 +220,18 @@ class KeyedJobs:
     def _runtime(
         self, element: Element, graph: CheckedGraph, program: ElementProgram, *, is_bounded: bool
     ) -> ElementRuntime:
+        from agent.runtime.keyed.elements import code, declared
+
         if element.kind == "code":
             first_ticket = graph.index(element.name) << TICKET_BITS
-            return CodeRuntime(element, graph.types, program.call, program.place, first_ticket, is_bounded=is_bounded)
+            return code.CodeRuntime(
+                element, graph.types, program.call, program.place, first_ticket, is_bounded=is_bounded
+            )
         return declared.runtime_of(element, graph.types, self._jobs.ingest.area, ordered=is_bounded)
 
     def _compact(self, element: Element) -> Compact:
+        from agent.runtime.keyed.elements import code, declared
+
         return code.compact(element) if element.kind == "code" else declared.compact(element)
 
     def drop(self, app_id: Id, _now: float) -> None:
@@ -264,6 +276,8 @@ class KeyedJobs:
 
     def _pass_on(self, parcel: messages.ElementParcel, now: float) -> bool:
         """Passes letters on at an agent where their job has not begun, and keeps those that are for it."""
+        from agent.runtime.keyed.hosting.rows.relay import MessageRelay
+
         relay = MessageRelay(parcel.app_id, OverlayRing(self._node, self._sender, parcel.app_id), 0.0)
         kept = [self._early.hold(letter, (origin,)) for origin, letter in relay.take(parcel, now)]
         relay.tick(now)
@@ -304,7 +318,7 @@ class KeyedJobs:
         """Hands over everything that is hosted here, and reads no more."""
         if not self._is_leaving:
             self._is_leaving = True
-            self._for_each(partial(HostedJob.leave, now=now), now)
+            self._for_each(lambda hosted: hosted.leave(now), now)
 
     def holds(self, app_id: Id) -> bool:
         """Whether a job has to go on here until it has handed over what it hosts."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_named
 from agent.runtime.job.local_job import LocalJob
-from agent.runtime.keyed.graph import CheckedGraph
 from overlay import Id
+
+if TYPE_CHECKING:
+    from agent.runtime.keyed.graph import CheckedGraph
 
 
 class ElementStages:

@@ -9,7 +9,7 @@ from functools import cached_property
 import query
 from agent import Submit, WindowResult
 from agent.feeding.stream_schema import schema_of
-from agent.feeding.table_files import table_schema
+from agent.feeding.table_reading import table_schema
 from agent.parsing import Format
 from agent.runtime.master.state import JobState
 from agent.runtime.model.epoch import JobEpoch

@@ -14,7 +14,6 @@ import polars as pl
 from agent.programs.element_graph import Element, EventType
 from agent.runtime.keyed.elements.runtime import Tables
 from agent.runtime.keyed.logical_nodes import nodes_of
-from agent.runtime.keyed.seen.key_values import KeyMismatchError, key_columns, state_of_key
 from agent.runtime.messages.element_views import (
     HOSTED_MAX,
     STATE_BYTES_MAX,
@@ -154,6 +153,8 @@ class ElementsObservation:
     def _fetched(
         self, look: _Look, element: Element, key: list[pl.Series], epoch: int, now: float, tables: Tables
     ) -> None:
+        from agent.runtime.keyed.seen.key_values import state_of_key
+
         node, state = int(nodes_of(key)[0]), state_of_key(element, key, tables)
         if state is not None:
             room = STATE_BYTES_MAX - sum(len(one.state) for one in look.states)
@@ -185,6 +186,8 @@ def _hosted(job: ObservedJob, described: Mapping[str, Any], per_s: float) -> Hos
 
 def _with_key(graph: ObservedGraph, named: str, key: list[str]) -> tuple[list[tuple[Element, list[pl.Series]]], str]:
     """The elements that may have this key, with its columns; the reason why there are none."""
+    from agent.runtime.keyed.seen.key_values import KeyMismatchError, key_columns
+
     found: list[tuple[Element, list[pl.Series]]] = []
     faults: list[str] = []
     for element in graph.elements.values():
