@@ -50,17 +50,24 @@ def _real_lines(names: Sequence[str]) -> bytes:
     return b"".join(found)
 
 
-@pytest.mark.fuzz
-@pytest.mark.parametrize("seed", seeds(1, slow=[2]))
-@pytest.mark.parametrize("form", ["json", "combined"])
-def test_no_line_misleads_the_scanner(tmp_path: Path, form: str, seed: int) -> None:
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scanners with sanitizers, built."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler here")
-    program, lines = tmp_path / "fuzz", tmp_path / "lines"
+    program = tmp_path_factory.mktemp("fuzz") / "fuzz"
     built = subprocess.run([compiler, *OPTIONS, "-o", program, SOURCE], check=False, capture_output=True, text=True)
     if built.returncode:
         pytest.skip(f"no sanitizers here: {built.stderr.splitlines()[:1]}")
+    return program
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", seeds(1, slow=[2]))
+@pytest.mark.parametrize("form", ["json", "combined"])
+def test_no_line_misleads_the_scanner(program: Path, tmp_path: Path, form: str, seed: int) -> None:
+    lines = tmp_path / "lines"
     plain = COMBINED if form == "combined" else [json.dumps(line, ensure_ascii=False) for line in PLAIN]
     lines.write_bytes("".join(f"{line}\n" for line in plain).encode() + _real_lines(REAL_LOGS[form]))
     command = [program, form, str(seed), str(LINES), lines]

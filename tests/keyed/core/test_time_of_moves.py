@@ -6,6 +6,7 @@ import random
 
 import pytest
 from fleet_of_elements import Agent, Fleet
+from seeds import seeds
 from test_flow import check, counting, rows_of
 
 from agent.runtime.keyed.elements.runtime import EVENT_TIME
@@ -32,7 +33,7 @@ class Overtaken:
         return checked
 
 
-@pytest.mark.parametrize("seed", [1, 5])
+@pytest.mark.parametrize("seed", seeds(1, slow=[5]))
 def test_no_event_is_late_as_its_node_moves(seed: int) -> None:
     fleet = Fleet(counting(guaranteed=False), 4, seed)
     fleet.delay_s = 0.3
