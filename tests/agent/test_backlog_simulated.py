@@ -16,7 +16,7 @@ from agent.runtime.model.panes import FIRST_PANE
 WINDOWS = 60
 
 
-@pytest.mark.parametrize("seed", seeds(6, 28, 85, slow=range(40)))
+@pytest.mark.parametrize("seed", seeds(85, slow=range(40)))
 def test_a_backlog_reaches_followers_through_changes_of_its_master(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are a thousandth of the real ones, so that small windows fill the messages between masters."""
     monkeypatch.setattr(result_log, "BYTES_MAX", 8 << 10)

@@ -16,8 +16,8 @@ import pytest
 from agent.sources.file.tail import LOOK_S
 
 Follow = Callable[..., Any]
-LINES = 40_000
-ROTATIONS = 40
+LINES = 20_000
+ROTATIONS = 20
 LINES_AFTER_RENAME = 300
 DEADLINE_S = 60
 

@@ -20,7 +20,7 @@ from simulated_fleet import WALL_MS, Window
 from agent import PublishedWindow
 
 SEEDS = 1031
-QUICK_SEEDS = 6
+QUICK_SEEDS = 3
 
 
 @pytest.mark.parametrize("seed", seeds(*range(QUICK_SEEDS), slow=range(QUICK_SEEDS, SEEDS)))

@@ -13,6 +13,7 @@ import pytest
 from driven_elements import Advance, Event, Fields, Host, Row, Step, aggregate, answer, drive, frame_of, halves
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import seeds
 
 from agent.programs.element_graph import EventType
 from agent.runtime.function.spill import SpillArea
@@ -183,7 +184,7 @@ def test_big_sums_are_null() -> None:
     assert host.emitted[0][3:5] == (None, float(2**62))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, slow=[1]))
 @pytest.mark.parametrize("guaranteed", [True, False])
 def test_nodes_that_go_and_come_back_again_and_again_lose_and_double_nothing(seed: int, *, guaranteed: bool) -> None:
     chance, words = random.Random(seed), [("word", "string"), ("n", "integer")]
