@@ -154,6 +154,16 @@ def test_an_agent_that_cannot_run_the_elements_does_not_hold_back_stages_of_them
     assert counted == {f"{stage} 13:26 {word} 2" for stage in ("all", "heard", "counts", "twice") for word in "ab"}
 
 
+def test_keys_that_are_nearest_to_an_agent_without_the_program_are_counted_by_others(fleet_of: Make) -> None:
+    fleet = fleet_of(4, streams=STREAMS)
+    fleet.without_programs.add("agent-3")
+    key = begun(fleet)
+    words = [f"word-{number}" for number in range(40)]  # a quarter of them, or so, would be there
+    play(fleet, {0: [(6.5, " ".join(words))], 1: [(6.0, " ".join(words))]}, 7)
+    counted = {line for line in said(fleet, key) if line.startswith("all 13:26")}
+    assert counted == {f"all 13:26 {word} 2" for word in words}
+
+
 @pytest.mark.slow
 def test_an_agent_that_is_drained_hands_in_what_it_has_emitted_for_stages(fleet_of: Make) -> None:
     fleet, draw = fleet_of(4, streams=STREAMS), random.Random(5)

@@ -28,10 +28,6 @@ class OverlayRing:
     def me(self) -> Peer:
         return self._node.peer
 
-    def is_root(self, key: Id) -> bool:
-        """Whether no live agent is known that is closer to a key."""
-        return self._node.is_root(key)
-
     def nearest(self, key: Id, count: int) -> tuple[Peer, ...]:
         """The known agents closest to a key, with this one, the closest first."""
         node = self._node
@@ -52,10 +48,6 @@ class OverlayRing:
     def send(self, peer: Peer, message: Message, now: float) -> None:
         """Sends to one agent."""
         self._sender.send(peer, message, now)
-
-    def route(self, key: Id, message: Message, now: float) -> None:
-        """Sends to the root of a key."""
-        self._sender.route_to(key, message, now)
 
     def multicast(self, message: Message, now: float) -> None:
         """Sends to every member of the job's group."""

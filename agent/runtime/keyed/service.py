@@ -258,8 +258,8 @@ class KeyedJobs:
                 return self._pass_on(message, now)
             return self._early.hold(message, tuple(ways))
         match ways:
-            case [key, origin]:
-                taken = hosted.core.routed(message, key, origin, now)
+            case [_, origin]:
+                taken = hosted.core.handle(message, origin, now)
             case [] if isinstance(message, messages.ElementRoster):
                 taken = hosted.local.epoch == message.epoch
                 if taken and message.peers:

@@ -73,8 +73,8 @@ class ElementReset(Message, frozen=True, tag=True):
 
 
 class FindHosts(Message, frozen=True, tag=True):
-    """Emitter → root, by the key of the first node: answer with the hosts of these nodes. `denied`: for each the epoch
-    whose host has said that it is none, else 0; `known`: the last epoch that the asker knows of."""
+    """Emitter → root of nodes: answer with their hosts. `denied`: for each the epoch whose host has said that it is
+    none, else 0; `known`: the last epoch that the asker knows of."""
 
     asker: Peer
     nodes: Nodes

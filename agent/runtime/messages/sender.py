@@ -39,11 +39,6 @@ class MessageSender:
         if (payload := self._payload(message)) is not None:
             self._node.route(message.app_id, payload, now)
 
-    def route_to(self, key: int, message: Message, now: float) -> None:
-        """Sends to the root of a key."""
-        if (payload := self._payload(message)) is not None:
-            self._node.route(key, payload, now)
-
     def request(self, message: Message, timeout_s: float, now: float) -> int:
         """Sends a small message to the root of the job's tree; returns the ticket of its response."""
         return self._node.request(message.app_id, CODEC.encode(message), timeout_s, now)

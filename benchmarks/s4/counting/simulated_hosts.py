@@ -50,9 +50,6 @@ class SimulatedHost:
         """Does something at a time."""
         self._fleet.give(self, action, at)
 
-    def is_root(self, key: Id) -> bool:
-        return self._fleet.nearest(key, 1)[0] is self.me
-
     def nearest(self, key: Id, count: int) -> tuple[Peer, ...]:
         return self._fleet.nearest(key, count)
 
@@ -60,10 +57,6 @@ class SimulatedHost:
         if isinstance(message, ElementRows):
             self._fleet.sent_bytes += len(message.rows)
         self._fleet.send(peer, lambda to: to.job.handle(message, self.me, self._fleet.now))
-
-    def route(self, key: Id, message: Message, now: float) -> None:  # noqa: ARG002
-        root = self._fleet.nearest(key, 1)[0]
-        self._fleet.send(root, lambda to: to.job.routed(message, key, self.me, self._fleet.now))
 
     def multicast(self, message: Message, now: float) -> None:  # noqa: ARG002
         for other in self._fleet.hosts:

@@ -85,9 +85,6 @@ class Agent:
             sorted(known, key=lambda peer: min((peer.node_id - key) % 2**128, (key - peer.node_id) % 2**128))[:count]
         )
 
-    def is_root(self, key: Id) -> bool:
-        return self.nearest(key, 1)[0] == self.me
-
     def next_hop(self, node_id: Id) -> Peer | None:
         return self._nearer(node_id, self.links) if self.fleet.is_sparse else self._nearer(node_id, self.fleet.known)
 
@@ -111,20 +108,10 @@ class Agent:
         self.peers.add(peer)
         self.fleet.carry(self, peer, CODEC.encode(message))
 
-    def route(self, key: Id, message, now: float) -> None:  # noqa: ARG002
-        peer = self.nearest(key, 1)[0]
-        if peer == self.me:
-            self.fleet.at(0.001, lambda: self._routed(CODEC.encode(message), key, self.me))
-        else:
-            self.fleet.carry(self, peer, CODEC.encode(message), key)
-
     def multicast(self, message, now: float) -> None:  # noqa: ARG002
         for one in list(self.fleet.agents.values()):
             if one is not self:
                 self.fleet.carry(self, one.me, CODEC.encode(message), multicast=True)
-
-    def _routed(self, data: bytes, key: Id, origin: Peer) -> None:
-        self.job.routed(CODEC.decode(data), key, origin, self.fleet.now)
 
 
 class Fleet:
@@ -306,7 +293,7 @@ class Fleet:
         self._count += 1
         heapq.heappush(self._queue, (self.now + delay, self._count, call))
 
-    def carry(self, sender: Agent, to: Peer, data: bytes, key: Id | None = None, *, multicast: bool = False) -> None:
+    def carry(self, sender: Agent, to: Peer, data: bytes, *, multicast: bool = False) -> None:
         link = (sender.me, to)
         at = max(self._link.get(link, 0.0) + 1e-6, self.now + 0.001 + self.random.random() * self.delay_s)
         self._link[link] = at
@@ -323,8 +310,6 @@ class Fleet:
             message = CODEC.decode(data)
             if multicast:
                 agent.job.multicast(message, self.now)
-            elif key is not None:
-                agent.job.routed(message, key, sender.me, self.now)
             else:
                 agent.job.handle(message, sender.me, self.now)
             if self._traps:

@@ -6,6 +6,7 @@ import random
 
 import pytest
 from fleet_of_elements import APP, Agent, Fleet, element, graph_of, type_
+from test_flow import check, counting, rows_of
 
 from agent.runtime.keyed.hosting.placement.even import placed_evenly
 from agent.runtime.keyed.hosting.placement.roots import REVIEW_S
@@ -80,3 +81,17 @@ def test_roots_look_at_their_nodes_rarely_while_nothing_changes_and_soon_when_so
     fleet.lend(first)
     fleet.run(REVIEW_S + 1.0, 0.1)
     assert _hosted([first]) < before
+
+
+@pytest.mark.parametrize("guaranteed", [False, True])
+def test_agents_that_take_no_part_decide_nothing_though_keys_are_theirs(guaranteed: bool) -> None:
+    fleet = Fleet(counting(guaranteed=guaranteed), 3)
+    fleet.known |= {Peer(Id(fleet.random.getrandbits(128)), f"10.0.0.2:{number}") for number in range(1, 9)}
+    inserted = rows_of(fleet, 300)
+    fleet.insert(next(iter(fleet.agents.values())), "Text", inserted)
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+    hosts = {
+        peer for agent in fleet.agents.values() for _, one in agent.job._membership._known.all() for peer in one.members
+    }
+    assert hosts == set(fleet.agents)

@@ -34,7 +34,6 @@ from agent.runtime.messages.elements import (
     ElementRows,
     ElementTimeReport,
     ElementTimes,
-    FindHosts,
 )
 from agent.runtime.model.fields import Message
 from overlay import Id, Peer
@@ -169,15 +168,6 @@ class KeyedJob:
         is_of_use = self._take(message, sender, now)
         self._settle(now)
         return is_of_use
-
-    def routed(self, message: Message, key: Id, origin: Peer, now: float) -> bool:
-        """Takes a message that came to the root of a key."""
-        if not isinstance(message, FindHosts):
-            return self.handle(message, origin, now)
-        self._enter(now)
-        self._membership.find(message, now, key)
-        self._settle(now)
-        return True
 
     def multicast(self, message: Message, now: float) -> None:
         """Takes a message to all of the job."""

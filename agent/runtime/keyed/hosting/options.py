@@ -29,10 +29,6 @@ class Ring(Protocol):
     @property
     def me(self) -> Peer: ...
 
-    def is_root(self, key: Id) -> bool:
-        """Whether this agent is, as far as it knows, the live one closest to a key."""
-        ...
-
     def nearest(self, key: Id, count: int) -> tuple[Peer, ...]:
         """The live agents closest to a key, the closest first, as far as this agent knows; it may be among them."""
         ...
@@ -43,10 +39,6 @@ class Ring(Protocol):
 
     def send(self, peer: Peer, message: Message, now: float) -> None:
         """Sends to one agent. What is sent to an agent arrives in order, or not at all."""
-        ...
-
-    def route(self, key: Id, message: Message, now: float) -> None:
-        """Sends to the root of a key, which may be this agent."""
         ...
 
     def multicast(self, message: Message, now: float) -> None:

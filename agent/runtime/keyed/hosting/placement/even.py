@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping
+from heapq import nsmallest
 
 from agent.runtime.keyed.logical_nodes import NODES
 from overlay import Id, Peer, distance
@@ -13,7 +14,7 @@ CHOICES = 4
 
 
 class KeyOwners:
-    """Some agents in the order of the ring, and who of them owns a key."""
+    """Some agents in the order of the ring, and who of them is nearest to a key."""
 
     def __init__(self, peers: Iterable[Peer]) -> None:
         self.peers = tuple(sorted(peers, key=lambda peer: peer.node_id))
@@ -21,9 +22,14 @@ class KeyOwners:
 
     def of(self, key: Id) -> Peer:
         """The agent closest to a key, of at least one. O(log agents)."""
-        after = bisect(self._ids, key)
-        around = (after - 1, after % len(self._ids))
-        return self.peers[min(around, key=lambda place: (distance(key, self._ids[place]), self._ids[place]))]
+        return self.nearest(key, 1)[0]
+
+    def nearest(self, key: Id, count: int) -> list[Peer]:
+        """The agents closest to a key, the closest first. O(log agents + count)."""
+        after, size = bisect(self._ids, key), len(self.peers)
+        around = range(after - count, after + count) if 2 * count < size else range(size)
+        near = (self.peers[place % size] for place in around)
+        return nsmallest(count, near, key=lambda peer: (distance(key, peer.node_id), peer.node_id))
 
 
 def placed_evenly(key: Callable[[int, int], Id], weights: Mapping[Peer, float]) -> list[Peer]:

@@ -231,7 +231,7 @@ class NodeMembership:
                 self._emitter.learn({node: (known.epoch, known.host)}, now)
                 if self._emitter.host(node) is not None and known.host not in self._places.dead:
                     continue
-            grouped.setdefault(self._me if self._places.is_root(node) else self._places.root(node), []).append(node)
+            grouped.setdefault(self._places.root(node), []).append(node)
         for peer, nodes in grouped.items():
             message = self._question(self._me, nodes)
             if peer == self._me:
@@ -243,23 +243,25 @@ class NodeMembership:
         denied, known = self._emitter.denied[nodes].tolist(), self._emitter.epochs[nodes].tolist()
         return FindHosts(self.app_id, asker, nodes, denied, known)
 
-    def find(self, message: FindHosts, now: float, key: Id | None = None) -> None:
-        """Answers with hosts, now or when they are known. `key`: the message was routed to it, and so to its root."""
+    def find(self, message: FindHosts, now: float) -> None:
+        """Answers with hosts, now or when they are known; passes on what others are to answer."""
         known: list[int] = []
+        others: dict[Peer, list[tuple[int, int, int]]] = {}
         for place, (node, denied) in enumerate(zip(message.nodes, message.denied, strict=False)):
             heard = message.known[place] if place < len(message.known) else 0
             found = self._known[node]
             if found is not None and found.epoch > denied and self._is_settled(node, found):
                 known.append(node)
-            elif self._places.is_root(node) or self._places.key(node) == key:
+            elif self._places.is_root(node):
                 self._questions.setdefault(node, set()).add(message.asker)
                 if found is None:
                     self._roots.want(node, now, heard)
                 elif found.epoch <= denied or found.host in self._places.dead:
                     self._roots.doubt(node, now)
-            else:
-                one = FindHosts(self.app_id, message.asker, [node], [denied], [heard])
-                self._ring.route(self._places.key(node), one, now)
+            elif (root := self._places.nearer_root(node)) is not None:
+                others.setdefault(root, []).append((node, denied, heard))
+        for root, asked in others.items():
+            self._send(root, FindHosts(self.app_id, message.asker, *map(list, zip(*asked, strict=True))), now)
         if known:
             self.tell_hosts(message.asker, known, now)
 

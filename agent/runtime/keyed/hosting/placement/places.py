@@ -43,7 +43,8 @@ class Places:
         self.roster: tuple[Peer, ...] = ()
         self.incarnations: dict[Peer, int] = {ring.me: options.incarnation}
         """The latest start of each agent that is known."""
-        self._owners: KeyOwners | None = None
+        self._members: KeyOwners | None = None
+        self._nearest: dict[tuple[Id, int], list[Peer]] = {}
         self._loads: dict[Peer, Load] = {}
         self._even: tuple[dict[Peer, float], list[Peer]] = ({}, [])
         self._placed: deque[tuple[float, Peer, int]] = deque()
@@ -56,23 +57,35 @@ class Places:
 
     def is_root(self, node: int) -> bool:
         """Whether this agent decides on a node."""
-        return self._ring.is_root(self.key(node))
+        return self.root(node) == self._ring.me
 
     def root(self, node: int) -> Peer:
         """The agent that decides on a node, as far as this one knows."""
         return self.nearest(node, 1)[0]
 
-    def nearest(self, node: int, count: int, choice: int = 0) -> list[Peer]:
-        """The live agents closest to a node's ring key."""
-        found = self._ring.nearest(self.key(node, choice), count + len(self.dead))
-        alive = [peer for peer in found if peer not in self.dead] if self.dead else list(found)
-        return (alive or [self._ring.me])[:count]
+    def nearer_root(self, node: int) -> Peer | None:
+        """The agent that decides on a node, if it is nearer to the node's key than this one: what is passed on to it
+        goes round in no circle, whatever agents know of the roster."""
+        root, key = self.root(node), self.key(node)
+        return root if distance(key, root.node_id) < distance(key, self._ring.me.node_id) else None
 
-    def owner(self, node: int, choice: int = 0) -> Peer:
-        """The live agent of the roster that owns a ring key of a node; while there is no roster, as far as is known."""
-        if self._owners is None:
-            self._owners = KeyOwners(peer for peer in self.roster if peer not in self.dead)
-        return self._owners.of(self.key(node, choice)) if self._owners.peers else self.nearest(node, 1, choice)[0]
+    def nearest(self, node: int, count: int, choice: int = 0) -> list[Peer]:
+        """The live agents of the roster closest to a ring key of a node: others have no part in the job, and do not
+        answer. While there is no roster, those that the ring knows."""
+        key = self.key(node, choice)
+        if not self.roster:
+            return self._in_ring(key, count)
+        if self._members is None:
+            alive = [peer for peer in self.roster if peer not in self.dead]
+            self._members, self._nearest = KeyOwners(alive or [self._ring.me]), {}
+        found = self._nearest.get((key, count))
+        if found is None:
+            found = self._nearest[key, count] = self._members.nearest(key, count)
+        return found
+
+    def _in_ring(self, key: Id, count: int) -> list[Peer]:
+        found = self._ring.nearest(key, count + len(self.dead))
+        return [peer for peer in found if peer not in self.dead][:count] or [self._ring.me]
 
     def voters(self, node: int) -> tuple[Peer, ...]:
         """The agents that agree on the first configuration of a node: the closest ones on the roster."""
@@ -114,7 +127,7 @@ class Places:
 
     def candidates(self, node: int) -> list[Peer]:
         """The agents that may host a node: the owners of its ring keys, else those near."""
-        owners = dict.fromkeys(self.owner(node, choice) for choice in range(CHOICES))
+        owners = dict.fromkeys(self.nearest(node, 1, choice)[0] for choice in range(CHOICES))
         takers = [peer for peer in owners if self.load(peer).takes]
         return takers or [peer for peer in self.nearest(node, 16) if self.load(peer).takes] or list(owners)
 
@@ -153,7 +166,7 @@ class Places:
         before, self.roster = self.roster, tuple(sorted(peers, key=lambda peer: peer.node_id))
         if self.roster == before:
             return False
-        self._owners = None
+        self._members = None
         return True
 
     def saw(self, peer: Peer) -> bool:
@@ -161,10 +174,10 @@ class Places:
         if peer not in self.dead:
             return False
         self.dead.discard(peer)
-        self._owners = None
+        self._members = None
         return True
 
     def failed(self, peer: Peer) -> None:
         """Takes an agent for dead."""
         self.dead.add(peer)
-        self._owners = None
+        self._members = None
