@@ -11,6 +11,7 @@ import trio
 
 from agent.durable_files import write_durably
 from agent.feeding.reading_ledger import Files, ReadTo
+from agent.runtime.keyed.logical_nodes import NONE_BEGUN, BegunNodes
 from agent.runtime.keyed.reading_progress import KeptPlace
 from agent.runtime.model.epoch import JobTerm
 from agent.sources.file.finding import Identity
@@ -33,6 +34,7 @@ class _Stored:
     incarnation: int
     files: list[ReadUpTo]
     counts: list[tuple[Identity, int]]
+    begun: BegunNodes = NONE_BEGUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def read_kept_places(path: Path, warn: Callable[[str, str], None]) -> list[KeptP
 
 def _kept(stored: _Stored) -> KeptPlace:
     term = JobTerm(Id(int(stored.app_id, 16)), stored.born_ms)
-    return KeptPlace(term, stored.stream, stored.incarnation, tuple(stored.files), dict(stored.counts))
+    return KeptPlace(term, stored.stream, stored.incarnation, tuple(stored.files), dict(stored.counts), stored.begun)
 
 
 class KeptPlaces:
@@ -108,4 +110,5 @@ def _as_stored(place: KeptPlace) -> _Stored:
     files: Files = reading.files if isinstance(reading, ReadTo) else reading if isinstance(reading, tuple) else ()
     counts = [(file, count) for file, count in place.counts.items() if isinstance(file, tuple)]
     term = place.term
-    return _Stored(f"{term.app_id:032x}", term.born_ms, place.stream, place.incarnation, list(files), counts)
+    about = place.stream, place.incarnation, list(files), counts, place.begun
+    return _Stored(f"{term.app_id:032x}", term.born_ms, *about)

@@ -107,8 +107,10 @@ class HostedJob:
         self.core.leave(now)
 
     def places(self) -> list[KeptPlace]:
-        """The places from which its sources would go on after a restart."""
-        return [] if self.term is None else self.sources.places(self.term)
+        """The places from which its sources would go on after a restart, and which nodes it would have forgotten."""
+        if self.term is None or self.is_bounded:
+            return []
+        return [KeptPlace.of_nodes(self.term, self.core.begun), *self.sources.places(self.term)]
 
     @property
     def term(self) -> JobTerm | None:

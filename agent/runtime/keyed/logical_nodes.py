@@ -5,7 +5,8 @@ Emitters know logical nodes only. It is one pure function of the key, the same o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,40 @@ _SEED = 0
 _BITS = 10
 _FIRST_RING_KEY = 1 << 16
 """Number of the first ring key of a job that is a logical node's, beyond those of its trees."""
+
+
+class BegunNodes(NamedTuple):
+    """Logical nodes that have been begun somewhere, as bits, and an epoch that none of them was beyond."""
+
+    epoch: int = 0
+    bits: bytes = b""
+
+    @classmethod
+    def of(cls, epochs: npt.NDArray[np.int64]) -> Self:
+        """The nodes whose epochs are not 0."""
+        return cls(int(epochs.max()), packed(epochs > 0))
+
+    @property
+    def epochs(self) -> npt.NDArray[np.int64]:
+        """For each node an epoch that it was not beyond, 0 where it is not known to have been begun."""
+        return np.where(in_any([self.bits]), self.epoch, 0).astype(np.int64)
+
+
+NONE_BEGUN = BegunNodes()
+
+
+def packed(nodes: npt.NDArray[np.bool_]) -> bytes:
+    """A bit for each logical node."""
+    return np.packbits(nodes, bitorder="little").tobytes()
+
+
+def in_any(bitmaps: Iterable[bytes]) -> npt.NDArray[np.bool_]:
+    """The nodes whose bits are set in any of some bitmaps, whatever their lengths are."""
+    found = np.zeros(NODES, bool)
+    for bitmap in bitmaps:
+        bits = np.frombuffer(bitmap[: NODES // 8].ljust(NODES // 8, b"\0"), np.uint8)
+        found |= np.unpackbits(bits, bitorder="little").astype(bool)
+    return found
 
 
 def nodes_of(key: Sequence[pl.Series]) -> pl.Series:

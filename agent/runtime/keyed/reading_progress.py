@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from agent.runtime.durable.records import Place
+from agent.runtime.keyed.logical_nodes import NONE_BEGUN, BegunNodes
 from agent.runtime.model.epoch import JobTerm
 
 RANK = 1 << 10
@@ -26,7 +27,7 @@ class KeptPlace:
     """A place in one stream from which a job's sources go on: all before it is safe.
 
     `reading`: the shell's own. `counts`: the number of events of each file before it. `incarnation`: in the channels
-    that number them.
+    that number them. That of no stream has the nodes that were `begun`.
     """
 
     term: JobTerm
@@ -34,6 +35,12 @@ class KeptPlace:
     incarnation: int
     reading: object
     counts: dict[Hashable, int]
+    begun: BegunNodes = NONE_BEGUN
+
+    @classmethod
+    def of_nodes(cls, term: JobTerm, begun: BegunNodes) -> KeptPlace:
+        """Keeps, beside places in streams, what the next process of the agent will have forgotten."""
+        return cls(term, "", 0, (), {}, begun)
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from agent.runtime.job.program_table import Programs
 from agent.runtime.keyed.early_messages import EarlyMessages
 from agent.runtime.keyed.element_program import ContainedProgram, ElementAct, ElementProgram, ProgramHere, RunHere
 from agent.runtime.keyed.hosting.options import KeyedOptions
+from agent.runtime.keyed.logical_nodes import NONE_BEGUN
 from agent.runtime.keyed.reading_progress import KeptPlace
 from agent.runtime.keyed.ring import OverlayRing
 from agent.runtime.keyed.stages import ElementStages, misread
@@ -149,15 +150,17 @@ class KeyedJobs:
         runtimes = {
             one.name: self._runtime(one, graph, program, is_bounded=job.bounded) for one in graph.graph.elements
         }
+        kept = self._kept_of(local)
         options = replace(
             self.options,
+            begun_before=kept[""].begun if kept and "" in kept else NONE_BEGUN,
             incarnation=self._next_incarnation(),
             bounded=job.bounded,
             pane_ms=local.versions.newest.function.pane_ms,
             compact={one.name: self._compact(one) for one in graph.graph.elements},
         )
         ring = OverlayRing(self._node, self._sender, local.app_id)
-        hosted = HostedJob(local, job, graph, ring, runtimes, program, options, self._jobs.ingest, self._kept_of(local))
+        hosted = HostedJob(local, job, graph, ring, runtimes, program, options, self._jobs.ingest, kept)
         hosted.core.on_lost = self.on_lost
         self._hosted[local.app_id] = hosted
         self._stages.look(self._jobs)

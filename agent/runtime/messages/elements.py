@@ -95,7 +95,8 @@ class BallotEntry(msgspec.Struct, frozen=True, array_like=True):
     The members are the value of the ballot, a configuration of `value_epoch`; `is_anew`: the state is lost, the host
     begins without; `move_number`: number of the copy that it begins with, 0 for any; `incarnations`: the starts of the
     members that are meant; `is_lost`: there may have been a state. In promises `accepted` is the ballot in which they
-    were accepted, the copy is that of the sender, and `incarnation` its start, as in `unknown`.
+    were accepted, the copy is that of the sender, and `incarnation` its start, as in `unknown`; `has_forgotten`: it
+    knew the node before that start.
     """
 
     node: LogicalNode
@@ -111,6 +112,7 @@ class BallotEntry(msgspec.Struct, frozen=True, array_like=True):
     incarnations: Annotated[list[Count], msgspec.Meta(max_length=8)] = []
     incarnation: Count = 0
     is_lost: bool = False
+    has_forgotten: bool = False
 
 
 class NodeBallots(Message, frozen=True, tag=True):

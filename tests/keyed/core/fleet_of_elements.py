@@ -16,6 +16,7 @@ from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+from agent.runtime.keyed.logical_nodes import BegunNodes
 from agent.runtime.messages.elements import ElementLoad
 from agent.runtime.messages.jobs import CODEC
 from overlay import Id, Peer, distance
@@ -143,6 +144,7 @@ class Fleet:
         self.end_ms = 0
         self.inserted: dict[tuple[Peer, str], list[tuple[str | None, str, int]]] = defaultdict(list)
         self._kept: dict[tuple[Peer, str], int] = {}
+        self._begun: dict[Peer, BegunNodes] = {}
         self._keep_at = self.now
         for _ in range(agents):
             self.join()
@@ -183,7 +185,8 @@ class Fleet:
             del self.away[agent.me]
             if agent in self.gone:
                 self.gone.remove(agent)
-            self._begin(Agent(self, agent.me, agent.incarnation + 1, **agent.options))
+            options = agent.options | {"begun_before": self._begun.get(agent.me, BegunNodes())}
+            self._begin(Agent(self, agent.me, agent.incarnation + 1, **options))
 
         self.at(down_s, back)
 
@@ -389,9 +392,10 @@ class Fleet:
             agent.job.source_time(name, self.end_ms or FIRST_MS + (first + len(rows)) * 10)
 
     def _keep_places(self) -> None:
-        """Stores, now and then, how far all that sources have read is safe."""
+        """Stores, now and then, how far all that sources have read is safe, and which nodes have been begun."""
         if self.now >= self._keep_at:
             self._keep_at = self.now + KEEP_S
+            self._begun |= {one.me: one.job.begun for one in self.agents.values() if not one.silent}
             for peer, name in self.inserted:
                 if (agent := self.agents.get(peer)) is not None and not agent.silent:
                     done = (agent.job.acknowledged(agent.job.channel(name)) >> 20) + 1

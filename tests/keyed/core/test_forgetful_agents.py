@@ -141,3 +141,60 @@ def test_nodes_of_which_no_copy_is_left_begin_anew_after_a_while_and_are_named()
 def _count(inserted: list[tuple[str, str, int]], key: str) -> int:
     """The words that Split makes of rows: each gives its group, and an even one its text, too."""
     return sum((b == key) + (a == key and v % 2 == 0) for a, b, v in inserted)
+
+
+@pytest.mark.parametrize("agents", [6, 9])
+def test_nodes_all_of_whose_agents_are_started_again_at_once_are_named(agents: int) -> None:
+    """Nobody else knows of the node, and that it was is in the store of those who had it."""
+    fleet, inserted = busy_fleet(agents)
+    source = next(iter(fleet.agents.values()))
+    words = fleet.states("Count")
+    node = next(
+        node
+        for agent in fleet.agents.values()
+        for node, count, _ in agent.runtimes["Count"].state.values()
+        if agent.job._host.owned[node] and source not in members_of(fleet, node)
+    )
+    for whom in members_of(fleet, node):
+        fleet.restart(whom, 0.01)
+    for agent in fleet.agents.values():  # nobody who sends events to it is left
+        agent.job._emitter.epochs[node] = 0
+        agent.job._membership._known._known[node] = None
+    more(fleet, inserted)
+    fleet.run(15)
+    fleet.settle()
+    lost = {one for agent in fleet.agents.values() for one in agent.job.lost_nodes()}
+    assert node in lost
+    lacking = {key for key, found in fleet.states("Count").items() if found[0] < _count(inserted, key)}
+    assert lacking
+    assert {
+        place
+        for agent in fleet.agents.values()
+        for key, (place, *_) in agent.runtimes["Count"].state.items()
+        if key in lacking
+    } <= lost
+    assert words.keys() >= lacking
+
+
+@pytest.mark.parametrize("guaranteed", [False, True])
+@pytest.mark.parametrize("agents", [1, 3])
+def test_a_whole_fleet_that_is_started_again_names_what_it_had_and_goes_on_at_once(
+    agents: int, guaranteed: bool
+) -> None:
+    fleet = Fleet(counting(guaranteed=guaranteed), agents)
+    source = next(iter(fleet.agents.values()))
+    inserted = rows_of(fleet, 100)
+    fleet.insert(source, "Text", inserted)
+    fleet.settle()
+    fleet.run(1)
+    had = {node for agent in fleet.agents.values() for node in range(1024) if agent.job._host.touched[node]}
+    for agent in list(fleet.agents.values()):
+        fleet.restart(agent, 0.3)
+    fleet.run(1)
+    fleet.insert(source, "Text", rows_of(fleet, 300))
+    fleet.run(2.5)
+    fleet.settle()
+    found = {node for agent in fleet.agents.values() for node in range(1024) if agent.job._host.touched[node]}
+    lost = {one for agent in fleet.agents.values() for one in agent.job.lost_nodes()}
+    assert had & found
+    assert lost == had & found, "others begin for the first time"

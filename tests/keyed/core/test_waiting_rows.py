@@ -1,13 +1,19 @@
-"""Elements that answer at once take rows together under load, and at once where little comes."""
+"""Elements that answer at once take rows together under load, and at once where little comes; rows at an agent that is
+not the host of their node wait or go on."""
 
 from __future__ import annotations
 
 import polars as pl
+from fleet_of_elements import APP, Fleet, graph_of, type_
+from fleet_of_elements import element as counted
 
+import cbt
 from agent.programs.element_graph import Element, ElementInput, EventType
 from agent.runtime.keyed.elements import declared
 from agent.runtime.keyed.elements.runtime import Emitted
+from agent.runtime.keyed.hosting.host import PARKED_S
 from agent.runtime.keyed.hosting.slot import MERGED_ROWS_MAX, REST_S, ElementSlot
+from agent.runtime.messages.elements import ElementRows
 from query import Schema, analyze, parse
 
 HIT = EventType("Hit", [("key", "string")])
@@ -66,3 +72,31 @@ def test_a_cut_waits_for_nothing() -> None:
     slot.cut(cuts.append)
     slot.run(0.0)
     assert (sizes, len(cuts)) == ([ROWS, ROWS], 1)
+
+
+def test_rows_at_an_agent_that_is_not_the_host_go_on_one_by_one_and_those_that_nobody_takes_are_named() -> None:
+    fleet = Fleet(graph_of([type_("S", guaranteed=False)], [counted("Count", ("S", ["a"]))], ["S"]), 2)
+    here, there = fleet.agents.values()
+    fleet.insert(here, "S", [(f"k{number}", "x", 1) for number in range(40)])
+    fleet.settle()
+    keys = {key: node for key, (node, *_) in there.runtimes["Count"].state.items()}
+    waits, goes_on = next((a, b) for a in keys for b in keys if keys[a] != keys[b])
+    here.job._emitter.host_of[keys[waits]] = here.job._emitter.index_of(here.me)
+    layout = here.job._layout.by_name["S"]
+    columns = {
+        "@time": [1] * 2,
+        "@source": [-7] * 2,
+        "@seq": [1, 2],
+        "a": [waits, goes_on],
+        "b": ["x"] * 2,
+        "v": [1, 1],
+    }
+    data = cbt.encode_frame(layout.numbered(pl.DataFrame(columns)))
+    here.job.handle(ElementRows(APP, layout.place, 1 << 60, 0, 0, data), there.me, fleet.now)
+    fleet.run(2)
+    counts = fleet.states("Count")
+    assert (counts[goes_on][0], counts[waits][0]) == (2, 1)
+    assert here.job.statistics()["lost_rows"] == 0
+    fleet.run(PARKED_S, 0.5)
+    assert here.job.lost_nodes() == {keys[waits]}
+    assert (here.job.statistics()["lost_rows"], here.job.statistics()["lost"]) == (1, 1)

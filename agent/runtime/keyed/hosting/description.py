@@ -45,7 +45,7 @@ class Description:
             "late": self._total("late"),
             "dropped": self._total("dropped"),
             "failed": self._total("failed"),
-            "lost": len(self._membership.lost),
+            "lost": len(self._membership.lost | self._host.lost_nodes),
             "lost_rows": host.lost + emitter.lost,
             "missed": self._total("late") + self._total("dropped") + host.lost + emitter.lost,
             "null_keys": int(emitter.null_keys.sum()),

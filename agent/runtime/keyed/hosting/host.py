@@ -23,7 +23,7 @@ from agent.runtime.keyed.hosting.time.hold import Hold
 from agent.runtime.keyed.logical_nodes import NODES
 
 PARKED_S = 30.0
-"""Time for which rows wait for the host of their node to be known, before they count as lost."""
+"""Time for which rows wait for the host of their node to be known, before they are lost."""
 
 
 class _Parked(NamedTuple):
@@ -77,6 +77,8 @@ class Host:
         self.is_dirty = self.is_stirred = False
         self.passing_until = 0.0
         self._parked: list[_Parked] = []
+        self.lost_nodes: set[int] = set()
+        """Nodes some of whose rows are lost, as nobody took them."""
         self._aside: list[tuple[int, TypeLayout, pl.DataFrame]] = []
         self.lost = self.emitted_rows = 0
         self.now = 0.0
@@ -134,24 +136,42 @@ class Host:
                 self.slots[consumer].rows(type_.name, rows)
 
     def _park(self, type_: TypeLayout, rows: pl.DataFrame, nodes: Ints, is_foreign: Bools) -> None:
-        if len(type_.routes) > 1:
-            weights = np.left_shift(np.int64(1), np.arange(len(type_.routes)))
-            rows = rows.with_columns(pl.Series(ROUTES, weights @ is_foreign))
-        parked = where(rows, np.logical_or.reduce(is_foreign))
+        parked = self._on_routes(type_, rows, is_foreign)
         self._parked.append(_Parked(self.now, type_, parked, np.unique(nodes[is_foreign])))
 
-    def unpark(self, is_elsewhere: Callable[[Ints], bool]) -> None:
+    def unpark(self, is_taken_for_host: Callable[[int], bool]) -> None:
         """Takes rows whose nodes are here now, and sends on those whose nodes are not to come here."""
         parked, self._parked = self._parked, []
         for one in parked:
-            if self.now >= one.since + PARKED_S:
-                self.lost += one.rows.height
-            elif self.open[one.nodes].any():
+            stays = [node for node in one.nodes.tolist() if self.owned[node] or is_taken_for_host(node)]
+            if self.open[one.nodes].any():
                 self.take(one.type, one.rows)
-            elif not self.owned[one.nodes].any() and is_elsewhere(one.nodes):
+            elif not stays:
                 self._emitter.emit(one.type, one.rows, self.now)
             else:
-                self._parked.append(one)
+                self._park_on(one, stays)
+
+    def _park_on(self, parked: _Parked, stays: list[int]) -> None:
+        """Lets rows of nodes that may come here wait, but not for ever, and sends on the others."""
+        nodes = parked.type.nodes(parked.rows)
+        staying = np.isin(nodes, stays)
+        if len(stays) < len(parked.nodes):
+            rows, others = parked.rows, (nodes != NOWHERE) & ~staying
+            self._emitter.emit(parked.type, self._on_routes(parked.type, rows, others), self.now)
+            parked = parked._replace(rows=self._on_routes(parked.type, rows, staying), nodes=np.array(stays))
+        if self.now < parked.since + PARKED_S:
+            self._parked.append(parked)
+        else:
+            self.lost += parked.rows.height
+            self.lost_nodes.update(stays)
+
+    @staticmethod
+    def _on_routes(type_: TypeLayout, rows: pl.DataFrame, chosen: Bools) -> pl.DataFrame:
+        """The rows that go on some routes (routes × rows), which they are to take alone."""
+        if len(type_.routes) > 1:
+            weights = np.left_shift(np.int64(1), np.arange(len(type_.routes)))
+            rows = rows.with_columns(pl.Series(ROUTES, weights @ chosen))
+        return where(rows, np.logical_or.reduce(chosen))
 
     def to_keyless(self, type_: TypeLayout, rows: pl.DataFrame) -> None:
         """Gives rows to the elements without keys beside this agent."""

@@ -26,6 +26,7 @@ from agent.runtime.keyed.hosting.rows.positions import TooManyChannelsError
 from agent.runtime.keyed.hosting.rows.relay import MessageRelay
 from agent.runtime.keyed.hosting.rows.shedding import Shedder, TakenShare
 from agent.runtime.keyed.hosting.time.event_time import EventTime
+from agent.runtime.keyed.logical_nodes import BegunNodes
 from agent.runtime.messages.elements import (
     ElementCredit,
     ElementParcel,
@@ -309,7 +310,7 @@ class KeyedJob:
         self._membership.tick(now)
         self._settle(now)
         self.failure = self.failure or self._pressure.tick(now)
-        if (lost := len(self._membership.lost)) != self._lost_told:
+        if (lost := len(self.lost_nodes())) != self._lost_told:
             self._lost_told = lost
             self.on_lost(now)
         self._time.tick(now, wall_ms, self.send, self._ring)
@@ -421,6 +422,11 @@ class KeyedJob:
         return self._time.times[self._layout.by_name[type_].place]
 
     @property
+    def begun(self) -> BegunNodes:
+        """The nodes that are known to have been begun: to be kept for the next process of this agent."""
+        return self._membership.begun
+
+    @property
     def pledged(self) -> list[tuple[str, pl.DataFrame]]:
         """Events that come to `on_rows` here, or, if this agent dies, nowhere."""
         return self._membership.pledged
@@ -435,8 +441,8 @@ class KeyedJob:
         return {**self._description.statistics(), **self._relay.statistics()}
 
     def lost_nodes(self) -> frozenset[int]:
-        """The logical nodes begun anew here without the state that they had."""
-        return frozenset(self._membership.lost)
+        """The logical nodes begun anew here without the state that they had, and those that lack rows."""
+        return frozenset(self._membership.lost | self._host.lost_nodes)
 
     def describe(self) -> list[dict[str, Any]]:
         """A row per element: its nodes and elements here, events, what waits and what was given up."""

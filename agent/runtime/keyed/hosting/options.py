@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agent.runtime.keyed.elements.runtime import Compact
+from agent.runtime.keyed.logical_nodes import NONE_BEGUN, BegunNodes
 from agent.runtime.model.fields import Message
 from overlay import Id, Peer
 
@@ -50,7 +51,8 @@ class Ring(Protocol):
 class KeyedOptions:
     """Settings of one job on one agent.
 
-    `incarnation`: a number that is higher after each start of the agent. `standbys`: copies of guaranteed state.
+    `incarnation`: a number that is higher after each start of the agent. `begun_before`: the nodes that its process
+    before knew to have been begun, of which this one remembers nothing. `standbys`: copies of guaranteed state.
     `weight`: share of the load this agent takes; 0 makes it an idle standby. `needs_time`: something acts on event
     time. `bounded`: the input ends, and elements take events in their order. `grace_ms`: how long late events
     that clients send to a live job are waited for. `direct_max`: agents up to which each sends to all directly.
@@ -60,6 +62,7 @@ class KeyedOptions:
     """
 
     incarnation: int = 0
+    begun_before: BegunNodes = NONE_BEGUN
     standbys: int = 2
     weight: float = 1.0
     bounded: bool = False

@@ -33,7 +33,8 @@ def _entry(ballot: Ballot, peers: dict[Peer, int]) -> BallotEntry:
     members = [peers.setdefault(peer, len(peers)) for peer in value.members] if value is not None else []
     entry = BallotEntry(ballot.node, ballot.epoch, ballot.number, members, ballot.accepted, *ballot.copy)
     if ballot.incarnation:
-        entry = msgspec.structs.replace(entry, incarnation=ballot.incarnation)
+        start = ballot.incarnation
+        entry = msgspec.structs.replace(entry, incarnation=start, has_forgotten=ballot.has_forgotten)
     if value is None:
         return entry
     return msgspec.structs.replace(
@@ -53,7 +54,5 @@ def _ballot(entry: BallotEntry, peers: Sequence[Peer]) -> Ballot | None:
     value = Configuration(
         entry.value_epoch, members, entry.is_anew, entry.move_number, tuple(entry.incarnations), entry.is_lost
     )
-    copy = (entry.copy_epoch, entry.copy_number)
-    return Ballot(
-        entry.node, entry.epoch, entry.ballot, value if members else None, entry.accepted, copy, entry.incarnation
-    )
+    about = entry.accepted, (entry.copy_epoch, entry.copy_number), entry.incarnation, entry.has_forgotten
+    return Ballot(entry.node, entry.epoch, entry.ballot, value if members else None, *about)

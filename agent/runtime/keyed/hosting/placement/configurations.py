@@ -44,7 +44,7 @@ class Configuration(NamedTuple):
 class Ballot(NamedTuple):
     """One node in one step of a ballot. `value`: the configuration that it is about, None for none; `accepted`: the
     ballot in which that was accepted; `copy`: epoch and number of the sender's copy of the state; `incarnation`: its
-    start."""
+    start; `has_forgotten`: it knew the node before that start, and knows it no more."""
 
     node: int
     epoch: int
@@ -53,6 +53,7 @@ class Ballot(NamedTuple):
     accepted: int = 0
     copy: tuple[int, int] = (0, 0)
     incarnation: int = 0
+    has_forgotten: bool = False
 
 
 class Vote(NamedTuple):

@@ -23,7 +23,7 @@ from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configu
 from agent.runtime.keyed.hosting.placement.places import Load, Places
 from agent.runtime.keyed.hosting.placement.roots import HOSTING, Roots
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
-from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.keyed.logical_nodes import NODES, BegunNodes
 from agent.runtime.messages.elements import (
     CommitHeld,
     CommitProbe,
@@ -84,6 +84,7 @@ class NodeMembership:
         }
         self._changes: list[tuple[int, Configuration | None, Configuration]] = []
         self._known = Configurations(self._me, options.incarnation, lambda *change: self._changes.append(change))
+        self._before = options.begun_before.epochs
         self._places = Places(app_id, ring, options)
         self._has_unguaranteed = len(layout.guaranteed) < len(layout.keyed)
         self._roots = Roots(
@@ -169,7 +170,8 @@ class NodeMembership:
             node = ballot.node
             if phase == "prepare":
                 self._catch_up(ballot, now)
-                self._say(*self._answer(self._known.prepare(ballot, self._copy(node)), sender))
+                phase_back, answer = self._known.prepare(ballot, self._copy(node))
+                self._say(phase_back, sender, answer._replace(has_forgotten=self._has_forgotten(node)))
             elif phase == "accept":
                 owned = bool(self._host.owned[node])
                 copy = (0, 0) if owned else self._store.version(node)
@@ -208,8 +210,14 @@ class NodeMembership:
         not known who has it. A host that has taken nothing yet knows no more than anybody: it may have begun anew."""
         if not self._host.owned[node]:
             version = self._store.version(node)
-            return version if version[0] or self._known[node] is not None else (0, int(self._emitter.epochs[node]))
+            is_known = version[0] or self._known[node] is not None
+            return version if is_known else (0, int(max(self._emitter.epochs[node], self._before[node])))
         return self._known.epoch(node), HOSTING if self._host.touched[node] else 0
+
+    def _has_forgotten(self, node: int) -> bool:
+        """Whether the process before knew a node of which this one knows nothing."""
+        is_known = self._known[node] is not None or self._emitter.epochs[node] > 0
+        return bool(self._before[node]) and not is_known
 
     def _say(self, phase: str, peer: Peer, ballot: Ballot) -> None:
         self._out.setdefault((peer, phase), []).append(ballot)
@@ -432,7 +440,7 @@ class NodeMembership:
         for sender, line in list(self._records.items()):
             self._take_records(sender, line, now)
         self._cutter.tick(now)
-        self._host.unpark(lambda nodes: all(self._emitter.host(node) != self._me for node in nodes.tolist()))
+        self._host.unpark(lambda node: self._emitter.host(node) == self._me)
         self._flush(now)
 
     def _carry_out(self, changes: list[tuple[int, Configuration | None, Configuration]], now: float) -> None:
@@ -626,6 +634,11 @@ class NodeMembership:
     def pledged(self) -> Events:
         """The events that only this agent gives to the job's query, once it may."""
         return self._cutter.pledges.pledged
+
+    @property
+    def begun(self) -> BegunNodes:
+        """The nodes that this process and those before it know to have been begun."""
+        return BegunNodes.of(np.maximum(self._before, self._emitter.epochs))
 
     @property
     def known(self) -> Bools:

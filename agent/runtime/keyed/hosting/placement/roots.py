@@ -311,13 +311,15 @@ class Roots:
 
     def _was_before(self, node: int, attempt: _Attempt, now: float) -> bool:
         """Whether a node of which nothing is known here was somewhere before, and may come to light again. Else it is
-        in the epoch after that, and what it had is lost."""
+        in the epoch after that, and what it had is lost: so at once where all agents of the job have forgotten it."""
         attempt.heard = max(attempt.heard, *(one.copy[1] for one in attempt.promises.values() if not one.copy[0]), 0)
+        forgotten = {peer for peer, one in attempt.promises.items() if one.has_forgotten}
         if attempt.heard >= attempt.epoch:
             attempt.epoch = attempt.heard + 1
             self._ask(node, attempt, now)
             return True
-        is_early = self._majority and attempt.heard > 0 and now - attempt.since < self._options.lost_s
+        may_come_back = self._majority and not forgotten.issuperset(self._places.roster)
+        is_early = may_come_back and attempt.heard > 0 and now - attempt.since < self._options.lost_s
         if is_early:
             self.stuck.add(node)
         return is_early

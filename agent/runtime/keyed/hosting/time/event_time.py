@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-import numpy as np
-
 from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
 from agent.runtime.keyed.hosting.options import Bools, KeyedOptions, Ring
@@ -23,6 +21,7 @@ from agent.runtime.keyed.hosting.time.master_times import (
     MasterTimes,
 )
 from agent.runtime.keyed.hosting.time.steps import is_past_step, steps_of
+from agent.runtime.keyed.logical_nodes import packed
 from agent.runtime.messages.elements import ElementTimeReport, ElementTimes
 from agent.runtime.model.fields import Message
 from overlay import Id, Peer
@@ -191,7 +190,7 @@ class EventTime:
         host = self._host
         sources_ended = all(time >= NEVER for time in self._sources.values())
         is_idle = sources_ended and self._emitter.is_empty and host.is_idle and self._commits.is_idle
-        hosted, known = (np.packbits(one, bitorder="little").tobytes() for one in (host.owned, self._commits.known))
+        hosted, known = packed(host.owned), packed(self._commits.known)
         events = sum(slot.events + slot.emitted for slot in host.slots.values())
         lowest = self.lowest(wall_ms, now)
         content = (hosted, known, lowest, events, is_idle, self._seen) if self._options.bounded else (hosted, known)

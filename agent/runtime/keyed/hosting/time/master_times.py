@@ -3,16 +3,15 @@ of all."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
 from agent.runtime.keyed.hosting.layout import GraphLayout
-from agent.runtime.keyed.hosting.options import Bools
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.slot import BEGINNING
-from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.keyed.logical_nodes import NODES, in_any
 from agent.runtime.messages.elements import ElementTimeReport
 from overlay import Peer
 
@@ -75,8 +74,8 @@ class MasterTimes:
         if not self._members or not self._members <= self._heard.keys():
             return False
         reports = [self._heard[peer].report for peer in self._members]
-        hosted = _nodes(report.hosted for report in reports)
-        self._hosted |= hosted | _nodes(report.known for report in reports)
+        hosted = in_any(report.hosted for report in reports)
+        self._hosted |= hosted | in_any(report.known for report in reports)
         is_whole = bool(hosted[self._hosted].all())
         if not is_whole:
             return False  # a node that is nowhere now may still send what it held
@@ -97,12 +96,3 @@ class MasterTimes:
         for heard in self._heard.values():
             heard.quiet = 0 if times != self.times else heard.quiet
         return is_new
-
-
-def _nodes(bitmaps: Iterable[bytes]) -> Bools:
-    """The nodes that are in any bitmap."""
-    found = np.zeros(NODES, bool)
-    for bitmap in bitmaps:
-        bits = np.frombuffer(bitmap.ljust(NODES // 8, b"\0"), np.uint8)
-        found |= np.unpackbits(bits, bitorder="little").astype(bool)
-    return found
