@@ -18,8 +18,12 @@ NODES_MAX = 1024
 """Upper bound on the logical nodes in one message; their number in a job."""
 PARTS_MAX = 4096
 """Upper bound on the frames in one record."""
+EPOCH_MAX = 1 << 30
+"""Upper bound on the epoch of a logical node: one more with each change of its agents. Beyond it is what is forged."""
 LETTERS_MAX, HOPS_MAX = 1024, 16
 """Upper bounds on the letters in one parcel, and on the agents that pass one letter on."""
+Epoch = Annotated[int, msgspec.Meta(ge=0, le=EPOCH_MAX)]
+Epochs = Annotated[list[Epoch], msgspec.Meta(max_length=NODES_MAX)]
 LogicalNode = Annotated[int, msgspec.Meta(ge=0, lt=NODES_MAX)]
 Nodes = Annotated[list[LogicalNode], msgspec.Meta(max_length=NODES_MAX)]
 Packed = Annotated[bytes, msgspec.Meta(max_length=8 * NODES_MAX)]
@@ -78,15 +82,15 @@ class FindHosts(Message, frozen=True, tag=True):
 
     asker: Peer
     nodes: Nodes
-    denied: Annotated[list[Count], msgspec.Meta(max_length=NODES_MAX)]
-    known: Annotated[list[Count], msgspec.Meta(max_length=NODES_MAX)] = []  # noqa: RUF012
+    denied: Epochs
+    known: Epochs = []  # noqa: RUF012
 
 
 class NodeHosts(Message, frozen=True, tag=True):
     """Root → emitter: the place of the host among `peers`, and the epoch, of each node."""
 
     peers: Peers
-    hosts: Annotated[list[tuple[LogicalNode, Count, Number]], msgspec.Meta(max_length=NODES_MAX)]
+    hosts: Annotated[list[tuple[LogicalNode, Epoch, Number]], msgspec.Meta(max_length=NODES_MAX)]
 
 
 class BallotEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -100,14 +104,14 @@ class BallotEntry(msgspec.Struct, frozen=True, array_like=True):
     """
 
     node: LogicalNode
-    epoch: Count
+    epoch: Epoch
     ballot: Count
     members: Annotated[list[Number], msgspec.Meta(max_length=8)] = []
     accepted: Count = 0
-    copy_epoch: Count = 0
+    copy_epoch: Epoch = 0
     copy_number: Count = 0
     is_anew: bool = False
-    value_epoch: Count = 0
+    value_epoch: Epoch = 0
     move_number: Count = 0
     incarnations: Annotated[list[Count], msgspec.Meta(max_length=8)] = []
     incarnation: Count = 0
@@ -169,7 +173,7 @@ class MoveNodes(Message, frozen=True, tag=True):
     """Root → host: give these nodes, at these epochs, to another agent."""
 
     nodes: Nodes
-    epochs: Annotated[list[Count], msgspec.Meta(max_length=NODES_MAX)]
+    epochs: Epochs
     to: Peer
 
 
@@ -177,7 +181,7 @@ class NodesMoved(Message, frozen=True, tag=True):
     """Host → root: the other agent holds the state of these nodes, which are frozen here until a new epoch."""
 
     nodes: Nodes
-    epochs: Annotated[list[Count], msgspec.Meta(max_length=NODES_MAX)]
+    epochs: Epochs
     to: Peer
     copy_number: Count
 

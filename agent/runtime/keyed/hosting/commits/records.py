@@ -13,7 +13,7 @@ from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, SEQ, SOURCE
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.logical_nodes import NODES
-from agent.runtime.messages.elements import CommitRecord, Part
+from agent.runtime.messages.elements import EPOCH_MAX, CommitRecord, Part
 from overlay import Id
 
 FRAME_BYTES_MAX = 1 << 30
@@ -97,6 +97,8 @@ def record_of(message: CommitRecord, elements: int) -> StateRecord:
         raise RecordError("nodes, epochs and watermarks do not fit")
     if len(nodes) and int(nodes.max()) >= NODES:
         raise RecordError("a logical node that is none")
+    if len(epochs) and not 0 < int(epochs.min()) <= int(epochs.max()) <= EPOCH_MAX:
+        raise RecordError("an epoch that is none")
     known = np.zeros(NODES, bool)
     known[nodes] = True
     tables = [_table(part, known, elements) for part in message.parts]

@@ -12,6 +12,7 @@ from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
 from agent.runtime.keyed.hosting.placement.places import Places
 from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.messages.elements import EPOCH_MAX
 from overlay import Peer
 
 HOSTING = 2**62
@@ -23,6 +24,8 @@ RETRY_S, REPEATS_MAX = 0.7, 4
 somebody else is ahead, another round begins. Answers that take long count all the same."""
 SETTLE_S = 0.2
 """Time for which a ballot waits for those that are alive, beyond a majority."""
+HEARD_MAX = EPOCH_MAX // 2
+"""Epochs in which nobody is believed to have known a node: there would be none left."""
 MOVES_MAX = 64
 """Nodes of this root that move at a time."""
 MOVE_S = 6.0
@@ -118,7 +121,7 @@ class Roots:
         if node not in self._attempts and self._known[node] is None and self._places.roster:
             self._begin(node, None, now)
         if (attempt := self._attempts.get(node)) is not None:
-            attempt.heard = max(attempt.heard, heard)
+            attempt.heard = max(attempt.heard, heard if heard < HEARD_MAX else 0)
 
     def doubt(self, node: int, now: float) -> None:
         """The host of a node is said to be none: agrees on another, if that is so. Such a host moves nothing either."""
@@ -312,7 +315,8 @@ class Roots:
     def _was_before(self, node: int, attempt: _Attempt, now: float) -> bool:
         """Whether a node of which nothing is known here was somewhere before, and may come to light again. Else it is
         in the epoch after that, and what it had is lost: so at once where all agents of the job have forgotten it."""
-        attempt.heard = max(attempt.heard, *(one.copy[1] for one in attempt.promises.values() if not one.copy[0]), 0)
+        unknown = (one.copy[1] for one in attempt.promises.values() if not one.copy[0])
+        attempt.heard = max(attempt.heard, *(epoch for epoch in unknown if epoch < HEARD_MAX), 0)
         forgotten = {peer for peer, one in attempt.promises.items() if one.has_forgotten}
         if attempt.heard >= attempt.epoch:
             attempt.epoch = attempt.heard + 1
