@@ -103,7 +103,7 @@ def main(name: str, run: Callable[..., list[Comparison]], figures: Sequence[str]
     `run` is called with whether it is to be quick, and the names of those of its `figures` that are wanted.
     """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
-    parser.add_argument("--quick", action="store_true", help="less data: ends within a minute on two cores")
+    parser.add_argument("--quick", action="store_true", help="less data: a minute, or a few, on two cores")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there, an object a line")
     if figures:
         parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"all, or some of: {', '.join(figures)}")

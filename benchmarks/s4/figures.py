@@ -30,7 +30,7 @@ FULL = (
     _figure("kills", faults.run, faults.KILLED, AGENTS, 8),
     _figure("silence", faults.run, faults.SILENT, AGENTS, 5),
     _figure("hand-over", faults.run, faults.MOVED, 3, 8),
-    _figure("scaling", scaling.run, AGENTS, 64, 100_000, True),
+    _figure("scaling", scaling.run, AGENTS, 64, 200_000, True),
 )
 QUICK = (
     *(_figure(f"count-{agents}", race.run, DECLARED, agents, 100_000, 1, False) for agents in (1, 4, 8)),

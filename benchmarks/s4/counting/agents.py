@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from benchmarks.jobs.fleets import program, running_program
 from benchmarks.rivals.keys import read_keys
 from benchmarks.s4.graphs import DECLARED, PROGRAMS
 from elf.client import SyncClient
-from elf.client.errors import QueryRefusedError
+from elf.client.errors import AnswerTimeoutError, RefusedError
 from elf.demo.agents.agents import AgentFleet
 
 from .simulated import truth_of
@@ -33,6 +34,7 @@ CLIENTS = 2
 WARM_UP_ROWS = 20_000
 CHECKED_KEYS = 10
 POLL_S, TIMEOUT_S = 0.02, 120.0
+LOOKS, LOOK_S = 10, 0.5
 
 
 def main() -> None:
@@ -73,11 +75,10 @@ def counted(fleet: AgentFleet, app: str, shares: Sequence[pl.Series], before: in
 
 
 def _emitted(client: SyncClient, app: str) -> int:
-    """The updates that are out: none before the first elements have begun."""
-    try:
+    """The updates that are out, as far as is known: elements may not have begun, and busy agents be late."""
+    with suppress(RefusedError, AnswerTimeoutError):
         return sum(one.emitted for one in client.elements(app).elements)
-    except QueryRefusedError:
-        return 0
+    return 0
 
 
 def _send(fleet: AgentFleet, name: str, app: str, rows: pl.DataFrame) -> None:
@@ -89,9 +90,19 @@ def _check_states(client: SyncClient, app: str, shares: Sequence[pl.Series]) -> 
     """Looks at some of the elements, wherever they are: each has to have counted its key's events."""
     counts = dict(pl.concat(shares).value_counts().sort("key").head(CHECKED_KEYS).iter_rows())
     for key, count in counts.items():
-        states = [one.state for one in client.elements(app, key=[key]).states]
+        states = _states(client, app, key)
         if len(states) != 1 or count not in _numbers(states[0]):
             sys.exit(f"{app}: {key} has {states}, and there are {count} events of it")
+
+
+def _states(client: SyncClient, app: str, key: str) -> list[Any]:
+    """The states of a key's elements; busy agents may not tell them the first time."""
+    for _ in range(LOOKS):
+        with suppress(RefusedError, AnswerTimeoutError):
+            if found := [one.state for one in client.elements(app, key=[key]).states]:
+                return found
+        time.sleep(LOOK_S)
+    return []
 
 
 def _numbers(state: Any) -> list[int]:

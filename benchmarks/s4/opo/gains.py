@@ -77,7 +77,8 @@ def run(quick: bool = False) -> list[Comparison]:
             report.append(Comparison(NAME, f"{name}, {slots} slots, {label}: median share of the gain", median, ""))
     if not quick:
         write_trajectories(kept, TRAJECTORIES)
-    return [*report, *_equals(), *_costs(200 if quick else 1_000)]
+    counts = (EQUALS,) if quick else (EQUALS, MANY_EQUALS)
+    return [*report, *_equals(counts), *_costs(200 if quick else 1_000)]
 
 
 def optimized(
@@ -112,27 +113,37 @@ def _gains(name: str, runs: Sequence[Trajectory], target: float) -> list[Compari
     ]
 
 
-def _equals() -> list[Comparison]:
+def _equals(counts: Sequence[int]) -> list[Comparison]:
     """Compares the same parameters in both slices: whatever is told apart is an error.
 
-    The distance from alpha is to be within the error of as many tosses, in 95 of 100 runs. Ten times as many say
-    whether it is by chance that it is not.
+    The distance from alpha is to be within the error of as many tosses, in 95 of 100 runs. The further runs of as many
+    say whether it is by chance that it is not.
     """
     report = []
-    for count in (EQUALS, MANY_EQUALS):
-        found, naive = (_told_apart(test, count) for test in (PairedTest, NaiveTest))
-        error = 1.96 * math.sqrt(ALPHA * (1 - ALPHA) / count)
+    outcomes, naive_outcomes = (_told_apart(test, max(counts)) for test in (PairedTest, NaiveTest))
+    for count in counts:
+        found, naive = statistics.fmean(outcomes[:count]), statistics.fmean(naive_outcomes[:count])
         case = f"{count:,} comparisons of equals"
         report += [
             smaller(NAME, f"{case}: told apart", found, "", "p < 0.05 at every look", naive),
-            within(NAME, f"{case}: distance of that from alpha {ALPHA:g}", abs(found - ALPHA), "", error),
+            within(NAME, f"{case}: distance of that from alpha {ALPHA:g}", abs(found - ALPHA), "", _error(count)),
         ]
+    if len(outcomes) > EQUALS:
+        runs = [statistics.fmean(outcomes[first : first + EQUALS]) for first in range(0, len(outcomes), EQUALS)]
+        inside = statistics.fmean(abs(found - ALPHA) <= _error(EQUALS) for found in runs)
+        case = f"{len(runs)} runs of {EQUALS:,} comparisons of equals, the first of them above"
+        report.append(within(NAME, f"{case}: share of runs within the error", inside, ""))
     return report
 
 
-def _told_apart(test: Callable[[], PairedTest], count: int) -> float:
+def _error(count: int) -> float:
+    """The distance from alpha within which 95 of 100 runs of so many comparisons are."""
+    return 1.96 * math.sqrt(ALPHA * (1 - ALPHA) / count)
+
+
+def _told_apart(test: Callable[[], PairedTest], count: int) -> list[bool]:
     site = Site(4711, 1, click_yield=YIELD)
-    return sum(_compared(test(), lambda: site.measure((0.5,), (0.5,)))[0] != EQUAL for _ in range(count)) / count
+    return [_compared(test(), lambda: site.measure((0.5,), (0.5,)))[0] != EQUAL for _ in range(count)]
 
 
 def _costs(count: int) -> list[Comparison]:
