@@ -295,7 +295,7 @@ class Roots:
         is_host_awaited = self._waits_for_hosts and attempt.before is not None and attempt.before.host in waits
         if is_host_awaited and now < attempt.since + self._options.lost_s:
             return
-        is_enough = len(promised) >= self._needed(attempt)
+        is_enough = len(promised) >= self._needed(attempt) and not self._lacks_state(attempt)
         if not is_enough and self._is_given_up(attempt, now):
             is_enough = True
         if not is_enough:
@@ -311,6 +311,17 @@ class Roots:
             self._say("accept", peer, Ballot(node, attempt.epoch, attempt.number, attempt.value))
         if not promised:
             self._count(node, attempt)
+
+    def _lacks_state(self, attempt: _Attempt) -> bool:
+        """Whether none of those who have promised has the state, and one that has not answered may: its host has got
+        it by a move, say, and is cut off before its standbys have it."""
+        before, answered = attempt.before, {*attempt.promises, *attempt.unknown}
+        if not self._majority or before is None or before.is_anew or attempt.to is not None:
+            return False
+        if answered.issuperset(attempt.voters):
+            return False
+        promises = [attempt.promises[peer] for peer in attempt.voters if peer in attempt.promises]
+        return not any(one.copy[0] or one.value is not None for one in promises)
 
     def _was_before(self, node: int, attempt: _Attempt, now: float) -> bool:
         """Whether a node of which nothing is known here was somewhere before, and may come to light again. Else it is

@@ -1,0 +1,71 @@
+"""A host that alone has the state of a node is waited for."""
+
+from __future__ import annotations
+
+from agent.runtime.keyed.hosting.options import KeyedOptions
+from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
+from agent.runtime.keyed.hosting.placement.places import Places
+from agent.runtime.keyed.hosting.placement.roots import RETRY_S, Roots
+from overlay import Id, Peer
+from overlay import app_id as app_key
+
+HOST, ME, OTHER = (Peer(Id(number), f"10.0.0.{number}:1") for number in (1, 2, 3))
+LOST_S = 5.0
+NODE = 7
+MOVED = Configuration(2, (HOST, ME, OTHER), move_number=30, incarnations=(1, 1, 1))
+"""The host was given the state, and its standbys are to get it."""
+
+
+class Ring:
+    """Three agents, as one of them sees them."""
+
+    me = ME
+
+    def is_root(self, _key: Id) -> bool:
+        return True
+
+    def nearest(self, _key: Id, count: int) -> tuple[Peer, ...]:
+        return (ME, OTHER, HOST)[:count]
+
+
+def accepted_at(copy: tuple[int, int], *, host_forgot: bool = False) -> float | None:
+    """The time after which standbys with such copies are asked to go on without a host that is dead, if they are."""
+    said: list[tuple[str, Ballot]] = []
+    options = KeyedOptions(lost_s=LOST_S, incarnation=1)
+    known = Configurations(ME, 1, lambda *_: None)
+    known.learn(NODE, MOVED)
+    places = Places(app_key("elements", b"test"), Ring(), options)  # type: ignore[arg-type]
+    places.members((HOST, ME, OTHER))
+    places.failed(HOST)
+    roots = Roots(
+        ME, known, places, options, lambda phase, _peer, ballot: said.append((phase, ballot)),
+        majority=True, waits_for_hosts=False,
+    )  # fmt: skip
+    roots.doubt(NODE, 0.0)
+    for step in range(1, round(2 * LOST_S / RETRY_S)):
+        asked, said[:] = list(said), []
+        for phase, ballot in asked:
+            if phase == "accept":
+                return step * RETRY_S
+            for peer in (ME, OTHER):
+                roots.heard("promise", ballot._replace(value=None, copy=copy), peer, step * RETRY_S)
+            if host_forgot:
+                roots.heard("unknown", ballot._replace(value=None), HOST, step * RETRY_S)
+        roots.tick(step * RETRY_S)
+    return None
+
+
+def test_standbys_without_the_state_wait_for_the_host_that_has_it() -> None:
+    assert accepted_at((0, 0)) is None
+
+
+def test_standbys_with_the_state_go_on_at_once() -> None:
+    found = accepted_at((2, 4))
+    assert found is not None
+    assert found <= 2 * RETRY_S
+
+
+def test_nobody_is_waited_for_who_has_forgotten() -> None:
+    found = accepted_at((0, 0), host_forgot=True)
+    assert found is not None
+    assert found <= 2 * RETRY_S
