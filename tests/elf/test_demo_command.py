@@ -287,6 +287,25 @@ def test_hours_of_the_past_go_by_while_a_host_is_killed(temporary: Path) -> None
     assert nothing_is_left(temporary)
 
 
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.skipif(refusal() is not None, reason=f"programs cannot be contained here: {refusal()}")
+def test_each_word_counts_once_though_a_host_of_words_is_killed(temporary: Path) -> None:
+    """Words are guaranteed: the last list is what the logs hold, and nothing is lost."""
+    finished = subprocess.run(
+        [*COMMAND, "top-words", "--seconds", "20"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (finished.returncode, finished.stderr) == (0, ""), finished.stdout
+    text = finished.stdout
+    assert re.search(
+        r"\d\d:\d\d  host-[12] is killed \(SIGKILL\), with [\d,]+ elements in [\d,]+ logical nodes", text
+    ), text
+    assert re.search(r"the 10 words of the last list, with [\d,]+ of [\d,]+ uses: equal to the logs", text), text
+    assert "the results say what they lack" not in text, text
+    assert "\x1b" not in text, text
+    assert nothing_is_left(temporary)
+
+
 def test_a_demo_that_is_not_there_or_too_short_is_refused() -> None:
     for words, said in {
         ("figure2",): "elf: figure2: there is no such demo; there are kmeans, micro_promotion,",

@@ -29,8 +29,8 @@ _AFTER_S = 60.0
 """Upper bound on the further wait for results, which a busy machine may keep back."""
 _SLOWEST = 6
 """Times as long as planned that it may take until all is logged, where logs wait for results; and a minute more."""
-_LAST_MS = 2 * 3_600_000
-"""Time before the end of logs of the past up to which results have to come."""
+_LAST_MS, _PAST_LAST_MS = 3_000, 2 * 3_600_000
+"""Time before the end of logs, and of those of the past, up to which results have to come."""
 _SETTLED_S = 5.0
 """Time without another result after which the last one has come."""
 
@@ -92,7 +92,8 @@ class ElementPerformance:
     def _has_all(self) -> bool:
         """Whether the last result has come."""
         is_settled = self.board.window is not None and trio.current_time() - self._heard_at >= _SETTLED_S
-        return is_settled and (not self.writer.lead_ms or self.writer.reached_ms >= self.writer.now_ms - _LAST_MS)
+        last_ms = _PAST_LAST_MS if self.writer.lead_ms else _LAST_MS
+        return is_settled and self.writer.reached_ms >= self.writer.now_ms - last_ms
 
     async def _perform(self, task_status: trio.TaskStatus[None]) -> None:
         """Submits the job and collects its windows."""
@@ -120,7 +121,7 @@ class ElementPerformance:
         board = self.board
         is_new = bool(result.rows) and (board.window is None or result.rows != board.window.rows)
         self.windows.append(result)
-        if self.writer.lead_ms and result.window_end is not None:
+        if result.window_end is not None:
             self.writer.reached_ms = max(self.writer.reached_ms, instant(result.window_end))
         if len(result.lost) > self.kill.lost:
             self.kill = replace(self.kill, lost=len(result.lost), over_ms=self.writer.now_ms)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
-from fleet_of_elements import Agent, Fleet
+from fleet_of_elements import FIRST_MS, Agent, Fleet
 from seeds import seeds
 from test_flow import check, counting, rows_of
 
 from agent.runtime.keyed.elements.runtime import EVENT_TIME
+from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+from agent.runtime.keyed.logical_nodes import NODES
 
 
 class Overtaken:
@@ -55,3 +58,23 @@ def test_no_event_is_late_as_its_node_moves(seed: int) -> None:
     check(fleet, {"Text": inserted})
     assert any(runtime.advanced for runtime in reading.runtimes.values())
     assert overtaken.late == [], (seed, len(overtaken.late))
+
+
+def test_what_a_node_emits_while_it_moves_holds_time_back_until_it_has_moved_or_stays() -> None:
+    """A new host emits it, too; time that went on meanwhile would close windows without it."""
+    fleet = Fleet(counting(guaranteed=False), 1)
+    (agent,) = fleet.agents.values()
+    inserted = rows_of(fleet, 20)
+    fleet.insert(agent, "Text", inserted)
+    fleet.settle()
+    host = agent.job._host
+    for slot in host.slots.values():
+        slot.sealed[:] = True
+    more = rows_of(fleet, 20)
+    fleet.insert(agent, "Text", more)
+    fleet.run(1)
+    assert host.collected_lowest("Updated") == FIRST_MS + 200
+    host.unseal(np.arange(NODES))
+    fleet.settle()
+    assert host.collected_lowest("Updated") == NEVER
+    check(fleet, {"Text": [*inserted, *more]})

@@ -328,10 +328,12 @@ class Host:
         )
 
     def collected_lowest(self, name: str) -> int:
-        """The lowest time of events of a type that have not been committed."""
+        """The lowest time of events of a type that have not been committed, wait for their node, or are put aside: a
+        new host emits them, too, once it is known to be it."""
         times = [rows[EVENT_TIME].min() for emitted in self.collected.values() for one, rows in emitted if one == name]
         parked = [one.rows[EVENT_TIME].min() for one in self._parked if one.type.name == name]
-        return min((time for time in [*times, *parked] if isinstance(time, int)), default=NEVER)
+        aside = [rows[EVENT_TIME].min() for _, type_, rows in self._aside if type_.name == name]
+        return min((time for time in [*times, *parked, *aside] if isinstance(time, int)), default=NEVER)
 
 
 def _of(rows: pl.DataFrame, kept: Bools) -> pl.DataFrame:
