@@ -18,6 +18,8 @@ NODES_MAX = 1024
 """Upper bound on the logical nodes in one message; their number in a job."""
 PARTS_MAX = 4096
 """Upper bound on the frames in one record."""
+BEHIND_MAX = 64
+"""Upper bound on the wrong clocks that all are told of."""
 EPOCH_MAX = 1 << 30
 """Upper bound on the epoch of a logical node: one more with each change of its agents. Beyond it is what is forged."""
 LETTERS_MAX, HOPS_MAX = 1024, 16
@@ -200,7 +202,8 @@ class ElementLoad(Message, frozen=True, tag=True):
 class ElementTimeReport(Message, frozen=True, tag=True):
     """Agent → master: for each type the lowest time that may still be sent here; `hosted`, `known`: bitmaps of nodes
     that are here, and of those that have been begun anywhere. `activity` rises with all that is done here. `asks`: the
-    master is to say that it has it."""
+    master is to say that it has it. `wall_ms`: the clock here, 0 for not told; `lead_ms`: what is taken off it, as it
+    is known to be wrong."""
 
     serial: Count
     lowest: Annotated[list[Time], msgspec.Meta(max_length=64)]
@@ -210,16 +213,21 @@ class ElementTimeReport(Message, frozen=True, tag=True):
     seen: Count
     known: Annotated[bytes, msgspec.Meta(max_length=NODES_MAX // 8)] = b""
     asks: bool = False
+    wall_ms: Time = 0
+    lead_ms: Time = 0
 
 
 class ElementTimes(Message, frozen=True, tag=True):
     """Master → all of the job: for each type the time before which no more rows of it come. `is_quiet`: nothing is left
-    to be done anywhere. `report`: in the answer to an agent, the number of its report that the master has."""
+    to be done anywhere. `report`: in the answer to an agent, the number of its report that the master has. `wall_ms`:
+    the middle one of the agents' clocks, 0 for not told; `behind_ms`: the leads on it of those that are far behind."""
 
     serial: Count
     times: Annotated[list[Time], msgspec.Meta(max_length=64)]
     is_quiet: bool
     report: Count = 0
+    wall_ms: Time = 0
+    behind_ms: Annotated[list[Time], msgspec.Meta(max_length=BEHIND_MAX)] = []  # noqa: RUF012
 
 
 class ElementRoster(Message, frozen=True, tag=True):

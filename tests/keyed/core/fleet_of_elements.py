@@ -50,6 +50,7 @@ class Agent:
         self.unseen: set[Peer] = set()
         self.peers: set[Peer] = set()
         self.crashed = self.silent = False
+        self.lead_ms = 0
         self.backlog: list[Callable[[], None]] = []
         self.shown: dict[str, dict[tuple[int, int], tuple]] = defaultdict(dict)
         self.runtimes = {one.name: runtime_of(fleet.graph, one) for one in fleet.graph.graph.elements}
@@ -335,7 +336,7 @@ class Fleet:
             for agent in list(self.agents.values()):
                 if not (agent.silent or agent.crashed):
                     self._answer(agent)
-                    agent.job.tick(self.now, round(self.now * 1000))
+                    agent.job.tick(self.now, round(self.now * 1000) + agent.lead_ms)
                 assert agent.job.failure is None, (self.seed, agent.job.failure)
 
     def _answer(self, agent: Agent) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, SEQ, SOURCE, ElementRuntime, Emitted
+from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE, ElementRuntime, Emitted
 from agent.runtime.keyed.hosting.layout import NOWHERE, ROUTES, GraphLayout, TypeLayout
 from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
@@ -67,7 +67,10 @@ class Host:
         for place, element in enumerate(layout.elements):
             emits = [layout.by_name[name].place for name in layout.graph.emits(element)]
             runtime, room = runtimes[element.name], self._room(emits)
-            self.slots[place] = ElementSlot(place, runtime, room, self._emitted, rests=not options.bounded)
+            rests = not options.bounded
+            self.slots[place] = ElementSlot(
+                place, runtime, room, self._emitted, rests=rests, clocks=emitter.wrong_clocks
+            )
             if place in keyed and (options.bounded or element.ordered):
                 self.holds[place] = Hold(place, element, is_bounded=options.bounded)
         self.keyed = keyed
@@ -330,10 +333,11 @@ class Host:
     def collected_lowest(self, name: str) -> int:
         """The lowest time of events of a type that have not been committed, wait for their node, or are put aside: a
         new host emits them, too, once it is known to be it."""
-        times = [rows[EVENT_TIME].min() for emitted in self.collected.values() for one, rows in emitted if one == name]
-        parked = [one.rows[EVENT_TIME].min() for one in self._parked if one.type.name == name]
-        aside = [rows[EVENT_TIME].min() for _, type_, rows in self._aside if type_.name == name]
-        return min((time for time in [*times, *parked, *aside] if isinstance(time, int)), default=NEVER)
+        collected = [rows for emitted in self.collected.values() for one, rows in emitted if one == name]
+        parked = [one.rows for one in self._parked if one.type.name == name]
+        aside = [rows for _, type_, rows in self._aside if type_.name == name]
+        rest = [self._emitter.wrong_clocks.lowest(rows) for rows in [*collected, *parked, *aside]]
+        return min(rest, default=NEVER)
 
 
 def _of(rows: pl.DataFrame, kept: Bools) -> pl.DataFrame:

@@ -189,12 +189,12 @@ class KeyedJob:
                 return self._parcel(message, now)
             case ElementTimeReport(serial=serial, asks=asks):
                 if asks and self._time.master == self._me:
-                    self.send(sender, self._time.told(serial), now)
+                    self.send(sender, self._time.told(self._wall_ms, serial), now)
                 return self._time.reported(sender, message)
             case ElementTimes(report=report):
                 if report and self._time.confirmed(report, sender):
                     self._host.streams.reported(report)
-                return self._time.heard(message, self._wall_ms)
+                return self._time.heard(message)
         return self._membership.take(message, sender, now)
 
     def _parcel(self, message: ElementParcel, now: float) -> bool:
@@ -305,6 +305,7 @@ class KeyedJob:
     def tick(self, now: float, wall_ms: int) -> None:
         """Does what is due."""
         self._wall_ms = wall_ms
+        self._time.judge_clock(wall_ms)
         self._enter(now)
         self._emitter.tick(now)
         self._membership.tick(now)
@@ -438,7 +439,8 @@ class KeyedJob:
 
     def statistics(self) -> Mapping[str, int]:
         """Counts by name."""
-        return {**self._description.statistics(), **self._relay.statistics()}
+        counts = {**self._description.statistics(), **self._relay.statistics()}
+        return counts | {"wrong_clock": int(self._time.lead_ms != 0)}
 
     def lost_nodes(self) -> frozenset[int]:
         """The logical nodes begun anew here without the state that they had, and those that lack rows."""

@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, ElementRuntime, Emitted, Tables
+from agent.runtime.keyed.elements.runtime import NODE, ElementRuntime, Emitted, Tables
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.rows.selection import together, where
+from agent.runtime.keyed.hosting.time.wrong_clocks import WrongClocks
 from agent.runtime.keyed.logical_nodes import NODES
 
 CALLS_MAX = 4
@@ -48,8 +49,9 @@ class ElementSlot:
         on_emitted: Callable[[ElementSlot, list[Emitted], str], None],
         *,
         rests: bool = True,
+        clocks: WrongClocks | None = None,
     ) -> None:
-        self.place, self.runtime = place, runtime
+        self.place, self.runtime, self._clocks = place, runtime, clocks or WrongClocks()
         self.events = self.emitted = self.refused = 0
         self.applied = self.asked = BEGINNING
         self.next_seq: Ints = np.zeros(NODES, np.int64)
@@ -67,8 +69,7 @@ class ElementSlot:
     def rows(self, type_: str, rows: pl.DataFrame) -> None:
         """Gives the elements rows of a type."""
         self._is_touched = True
-        lowest = rows[EVENT_TIME].min()
-        self._queue.append(_Call(_nothing, type_, rows, lowest if isinstance(lowest, int) else NEVER))
+        self._queue.append(_Call(_nothing, type_, rows, self._clocks.lowest(rows)))
 
     def advance(self, watermark_ms: int) -> None:
         """Lets the elements act on event time."""

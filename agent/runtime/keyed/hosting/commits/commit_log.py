@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from agent.runtime.keyed.elements.runtime import EVENT_TIME, SOURCE
+from agent.runtime.keyed.elements.runtime import SOURCE
 from agent.runtime.keyed.hosting.commits.record_pieces import by_nodes, bytes_of, messages_of
 from agent.runtime.keyed.hosting.commits.records import StateRecord, Table
 from agent.runtime.keyed.hosting.options import Bools, Ints
-from agent.runtime.keyed.hosting.rows.outgoing import NEVER, probe_pause_s
+from agent.runtime.keyed.hosting.rows.outgoing import probe_pause_s
 from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import CommitHeld, CommitProbe, CommitRecord
@@ -251,16 +251,6 @@ class CommitLog:
 
 
 _NO_NODES: Ints = np.zeros(0, np.int64)
-
-
-def lowest_of(emitted: list[tuple[str, pl.DataFrame]]) -> dict[str, int]:
-    """The lowest time of events, by type."""
-    found: dict[str, int] = {}
-    for name, rows in emitted:
-        lowest = rows[EVENT_TIME].min()
-        if isinstance(lowest, int):
-            found[name] = min(found.get(name, NEVER), lowest)
-    return found
 
 
 def _without(rows: pl.DataFrame, nodes: Bools) -> pl.DataFrame:

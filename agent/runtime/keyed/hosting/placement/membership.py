@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from agent.runtime.keyed.hosting.arrivals import Arrivals
-from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending, lowest_of
+from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending
 from agent.runtime.keyed.hosting.commits.cutting import Cutter
 from agent.runtime.keyed.hosting.commits.pledges import Events
 from agent.runtime.keyed.hosting.commits.record_pieces import Pieces, bytes_of
@@ -23,6 +23,7 @@ from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configu
 from agent.runtime.keyed.hosting.placement.places import Load, Places
 from agent.runtime.keyed.hosting.placement.roots import HOSTING, Roots
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
+from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.logical_nodes import NODES, BegunNodes
 from agent.runtime.messages.elements import (
     CommitHeld,
@@ -623,7 +624,10 @@ class NodeMembership:
 
     def lowest(self) -> dict[str, int]:
         """The lowest time of events that are not committed yet, by type."""
-        return lowest_of([*self._log.unreleased(), *self._cutter.unreleased()])
+        found: dict[str, int] = {}
+        for name, rows in [*self._log.unreleased(), *self._cutter.unreleased()]:
+            found[name] = min(found.get(name, NEVER), self._emitter.wrong_clocks.lowest(rows))
+        return found
 
     @property
     def is_idle(self) -> bool:

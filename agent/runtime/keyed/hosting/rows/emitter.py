@@ -9,7 +9,8 @@ import polars as pl
 
 from agent.runtime.keyed.hosting.layout import NOWHERE, ROUTES, GraphLayout, TypeLayout, groups_by_host
 from agent.runtime.keyed.hosting.options import Ints, KeyedOptions
-from agent.runtime.keyed.hosting.rows.outgoing import NEVER, Piece, RowSession, piece_of, probe_pause_s
+from agent.runtime.keyed.hosting.rows.outgoing import NEVER, Piece, RowSession, probe_pause_s
+from agent.runtime.keyed.hosting.time.wrong_clocks import WrongClocks
 from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import ElementCredit
 from overlay import Peer
@@ -51,6 +52,7 @@ class Emitter:
 
     def __init__(self, me: Peer, layout: GraphLayout, options: KeyedOptions, deliver: Deliver, probe: Probe) -> None:
         self._layout, self._options, self._deliver, self._probe = layout, options, deliver, probe
+        self.wrong_clocks = WrongClocks()
         self.peers: list[Peer] = []
         self._indices: dict[Peer, int] = {}
         self._own = self.index_of(me)
@@ -88,10 +90,10 @@ class Emitter:
         for host, begin, end in stretches:
             part = ordered[begin:end]
             if host == UNKNOWN:
-                self._waiting[type_.place].append(piece_of(part))
+                self._waiting[type_.place].append(Piece(part, self.wrong_clocks.lowest(part)))
                 self._want(nodes[nodes != NOWHERE], now)
             else:
-                self._session(host, type_, now).add(piece_of(part), now)
+                self._session(host, type_, now).add(Piece(part, self.wrong_clocks.lowest(part)), now)
         missing = nodes == NOWHERE
         if len(type_.routes) > 1 and missing.any():
             full = rows[ROUTES].to_numpy()

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import polars as pl
 
-from agent.runtime.keyed.elements.runtime import EVENT_TIME
-
 NEVER = 2**62
 """A time after all others."""
 ROW_BYTES = 1 << 10
@@ -39,12 +37,6 @@ def probe_pause_s(first_s: float, unanswered: int) -> float:
     """The time until an agent is asked how far it is: twice as long after each question without an answer, as it may
     just be slow."""
     return min(LONGEST_S, first_s * (1 << min(unanswered, 10)))
-
-
-def piece_of(rows: pl.DataFrame) -> Piece:
-    """Rows and the lowest of their times."""
-    lowest = rows[EVENT_TIME].min() if rows.height else NEVER
-    return Piece(rows, lowest if isinstance(lowest, int) else NEVER)
 
 
 class RowSession:

@@ -21,6 +21,7 @@ from agent.runtime.keyed.hosting.time.master_times import (
     MasterTimes,
 )
 from agent.runtime.keyed.hosting.time.steps import is_past_step, steps_of
+from agent.runtime.keyed.hosting.time.wrong_clocks import FAR_MS
 from agent.runtime.keyed.logical_nodes import packed
 from agent.runtime.messages.elements import ElementTimeReport, ElementTimes
 from agent.runtime.model.fields import Message
@@ -83,6 +84,9 @@ class EventTime:
         self._told_at = 0.0
         self._is_unsure = False
         self._asked, self._confirmed, self._asked_at = 0, 0, 0.0
+        self._unjudged: ElementTimes | None = None
+        self.lead_ms = 0
+        """The time by which the clock here is ahead of the middle one of the job's agents, where that is far."""
 
     def confirm(self) -> int | None:
         """Has the master confirm the next report, which tells of all that rests here now; returns its number. None:
@@ -125,10 +129,11 @@ class EventTime:
         )
         return True
 
-    def told(self, report: int = 0) -> ElementTimes:
+    def told(self, wall_ms: int, report: int = 0) -> ElementTimes:
         """The times of all, as the master knows them. `report`: in the answer to an agent, that of it."""
-        adding = self._adding
-        return ElementTimes(self._commits.app_id, adding.serial, list(adding.times), adding.is_quiet, report)
+        adding, app_id = self._adding, self._commits.app_id
+        about = report, *adding.clocks(wall_ms)
+        return ElementTimes(app_id, adding.serial, list(adding.times), adding.is_quiet, *about)
 
     def confirmed(self, report: int, sender: Peer) -> bool:
         """Learns that the master has a report of this agent; False if it is another's master."""
@@ -137,7 +142,7 @@ class EventTime:
         self._confirmed = max(self._confirmed, report)
         return True
 
-    def heard(self, message: ElementTimes, wall_ms: int) -> bool:  # noqa: ARG002
+    def heard(self, message: ElementTimes) -> bool:
         """Takes the times of all."""
         if len(message.times) != len(self.times):
             return False
@@ -146,8 +151,19 @@ class EventTime:
         self.times = [max(old, new) for old, new in zip(before, message.times, strict=True)]
         self.is_urgent |= is_past_step(before, self.times, self._steps)
         self.is_quiet |= message.is_quiet
+        self._unjudged = message
         self._host.advance(self.times)
         return True
+
+    def judge_clock(self, wall_ms: int) -> None:
+        """Compares the clock here, as it is now, with what has been heard of the others'. News that were long on their
+        way make it look ahead, which holds back time, and leads nobody astray."""
+        self._adding.judge_clocks(wall_ms)
+        message, self._unjudged = self._unjudged, None
+        if message is not None and message.wall_ms and not self._options.bounded:
+            lead_ms = wall_ms - message.wall_ms
+            self.lead_ms = lead_ms if abs(lead_ms) > FAR_MS else 0
+            self._emitter.wrong_clocks.tell([message.wall_ms + lead_ms for lead_ms in message.behind_ms])
 
     def tick(self, now: float, wall_ms: int, send: Send, ring: Ring) -> None:
         """Reports, and at the master tells all."""
@@ -160,9 +176,9 @@ class EventTime:
         self._report(now, wall_ms, send)
         if self.master == ring.me and (self._has_news(wall_ms) or now >= self._told_at + ALIVE_S):
             self._told_at, self._told_times = now, list(self._adding.times)
-            message = self.told()
+            message = self.told(wall_ms)
             ring.multicast(message, now)
-            self.heard(message, wall_ms)
+            self.heard(message)
 
     def _has_news(self, wall_ms: int) -> bool:
         """Whether all are to be told, at the master."""
@@ -194,6 +210,7 @@ class EventTime:
         events = sum(slot.events + slot.emitted for slot in host.slots.values())
         lowest = self.lowest(wall_ms, now)
         content = (hosted, known, lowest, events, is_idle, self._seen) if self._options.bounded else (hosted, known)
+        content = (*content, self.lead_ms != 0)
         is_new = content != self._last or is_past_step(self._lowest, lowest, self._steps)
         wants_more = self._options.bounded and is_idle and not self.is_quiet
         asks = self.is_to_ask(now)
@@ -213,15 +230,20 @@ class EventTime:
             self._seen,
             known,
             asks,
+            wall_ms,
+            self.lead_ms,
         )
         send(self.master, report, now)
 
     def _source_time(self, place: int, wall_ms: int) -> int:
         """The time before which no more events of a type come here from outside."""
-        known = self._sources.get(place)
-        if known is None or known < NEVER or self._options.bounded:
+        known, grace_ms = self._sources.get(place), self._options.grace_ms
+        if known is None or self._options.bounded:
             return NEVER if known is None else known
-        return wall_ms - self._options.grace_ms  # events that clients send are of now
+        if known >= NEVER:
+            return wall_ms - self.lead_ms - grace_ms  # events that clients send are of now
+        follows_clock = known >= wall_ms - grace_ms - FAR_MS
+        return known - self.lead_ms if follows_clock else known
 
     def lowest(self, wall_ms: int, now: float) -> list[int]:
         """For each type the lowest time of events that may still be sent from here. Those that alone keep a type from

@@ -11,8 +11,9 @@ import numpy as np
 from agent.runtime.keyed.hosting.layout import GraphLayout
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.slot import BEGINNING
+from agent.runtime.keyed.hosting.time.wrong_clocks import FAR_MS
 from agent.runtime.keyed.logical_nodes import NODES, in_any
-from agent.runtime.messages.elements import ElementTimeReport
+from agent.runtime.messages.elements import BEHIND_MAX, ElementTimeReport
 from overlay import Peer
 
 LOOK_S, SOON_S, IDLE_S = 0.02, 0.005, 0.1
@@ -23,16 +24,25 @@ REPORT_S = 0.025
 """Time between reports of one agent of a bounded job, while something changes."""
 ALIVE_S = 1.0
 """Time between reports where nothing changes that elements or windows wait for."""
+LEADS = 3
+"""Reports by which a clock is judged: one that was long on its way makes it look behind."""
 STABLE = 2
 """Reports of each agent, with nothing done in between, after which nothing is under way anywhere."""
 
 
 @dataclass(slots=True)
 class _Heard:
-    """The last report of an agent, and how many in a row told of nothing new."""
+    """The last report of an agent, by how much its clock was ahead of the master's as the last few came, and how many
+    reports in a row told of nothing new."""
 
     report: ElementTimeReport
+    leads_ms: tuple[int, ...]
     quiet: int = 0
+
+    @property
+    def lead_ms(self) -> int:
+        """The time by which its clock is ahead."""
+        return max(self.leads_ms, default=0)
 
 
 class MasterTimes:
@@ -43,6 +53,7 @@ class MasterTimes:
         self._heard: dict[Peer, _Heard] = {}
         self._members: frozenset[Peer] = frozenset()
         self._hosted = np.zeros(NODES, bool)
+        self._unjudged: set[Peer] = set()
         self._cyclic = [one.name in layout.graph.cyclic_types for one in layout.types]
         self.times = [BEGINNING] * len(layout.types)
         self.is_quiet = False
@@ -62,7 +73,35 @@ class MasterTimes:
             return
         is_same = before is not None and before.report.activity == report.activity
         is_quiet = report.is_idle and is_same and before is not None
-        self._heard[peer] = _Heard(report, before.quiet + 1 if is_quiet and before is not None else 0)
+        leads_ms = () if before is None else before.leads_ms
+        self._unjudged.add(peer)
+        self._heard[peer] = _Heard(report, leads_ms, before.quiet + 1 if is_quiet and before is not None else 0)
+
+    def judge_clocks(self, wall_ms: int) -> None:
+        """Compares the clocks in reports that have come with this one."""
+        for peer in self._unjudged & self._heard.keys():
+            heard = self._heard[peer]
+            if heard.report.wall_ms:
+                heard.leads_ms = (*heard.leads_ms[1 - LEADS :], heard.report.wall_ms - wall_ms)
+        self._unjudged.clear()
+
+    def clock_ms(self, wall_ms: int) -> int:
+        """The middle one of the agents' clocks; of two in the middle, that nearer to the master's own."""
+        leads = sorted(heard.lead_ms for peer, heard in self._heard.items() if peer in self._members)
+        middle = leads[(len(leads) - 1) // 2 : len(leads) // 2 + 1]
+        return wall_ms + min(middle, key=abs, default=0)
+
+    def clocks(self, wall_ms: int) -> tuple[int, list[int]]:
+        """The middle one of the agents' clocks, and by how much those that are far behind it are (negative)."""
+        clock_ms = self.clock_ms(wall_ms)
+        leads = sorted({heard.lead_ms + wall_ms - clock_ms for heard in self._heard.values()})
+        return clock_ms, [lead_ms for lead_ms in leads if lead_ms < -FAR_MS][:BEHIND_MAX]
+
+    def _are_clocks_known(self, wall_ms: int) -> bool:
+        """Whether agents whose clocks are wrong know that: those who do not tell times of their clocks' own."""
+        lead_ms = self.clock_ms(wall_ms) - wall_ms
+        heard = [self._heard[peer] for peer in self._members]
+        return all(abs(one.lead_ms - lead_ms) <= FAR_MS or one.report.lead_ms for one in heard)
 
     def lowest_of(self, peer: Peer) -> list[int] | None:
         """The last report of an agent."""
@@ -79,12 +118,14 @@ class MasterTimes:
         is_whole = bool(hosted[self._hosted].all())
         if not is_whole:
             return False  # a node that is nowhere now may still send what it held
+        if not (self._is_bounded or self._are_clocks_known(wall_ms)):
+            return False
         lowest = [min(times) for times in zip(*(report.lowest for report in reports), strict=True)]
         is_stable = all(self._heard[peer].quiet >= STABLE for peer in self._members)
         times = [max(old, new) for old, new in zip(self.times, lowest, strict=True)]
         for place, is_cyclic in enumerate(self._cyclic):
             if is_cyclic:
-                times[place] = max(self.times[place], wall_ms if not self._is_bounded else BEGINNING)
+                times[place] = max(self.times[place], BEGINNING if self._is_bounded else self.clock_ms(wall_ms))
         rest = [time for time, is_cyclic in zip(times, self._cyclic, strict=True) if not is_cyclic]
         if self._is_bounded and is_stable and all(time >= NEVER for time in rest):
             times = [NEVER] * len(times)
