@@ -6,6 +6,7 @@ Emitters know logical nodes only. It is one pure function of the key, the same o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -71,6 +72,7 @@ def node_numbers(keys: pl.DataFrame) -> npt.NDArray[np.uint16]:
     return cbt.key_places(keys, _SEED, _BITS)
 
 
+@lru_cache(maxsize=1 << 14)
 def ring_key(app_id: Id, node: int) -> Id:
     """The place of a logical node in the ring: its root is the agent closest to it."""
     return tree_id(app_id, _FIRST_RING_KEY + node)

@@ -64,6 +64,10 @@ class Emitter:
         self._by_type: list[dict[int, RowSession]] = [{} for _ in layout.types]
         self._waiting: list[list[Piece]] = [[] for _ in layout.types]
         self._look_at: float = NEVER
+        self._changed: dict[RowSession, None] = {}
+        """Sessions in which something may have become due, since the last look at them, in this order."""
+        self._due_at: float = NEVER
+        """The time at which something is due in one of the others, or earlier."""
         self._serial = options.incarnation << SESSION_BITS
         self.null_keys: Ints = np.zeros(len(layout.routes), np.int64)
         """By route, the events that go nowhere on it."""
@@ -93,7 +97,9 @@ class Emitter:
                 self._waiting[type_.place].append(Piece(part, self.wrong_clocks.lowest(part)))
                 self._want(nodes[nodes != NOWHERE], now)
             else:
-                self._session(host, type_, now).add(Piece(part, self.wrong_clocks.lowest(part)), now)
+                session = self._session(host, type_, now)
+                session.add(Piece(part, self.wrong_clocks.lowest(part)), now)
+                self._changed[session] = None
         missing = nodes == NOWHERE
         if len(type_.routes) > 1 and missing.any():
             full = rows[ROUTES].to_numpy()
@@ -202,6 +208,7 @@ class Emitter:
         found.credit(credit.done if found.keeps else credit.received, now)
         found.progress_at, found.unanswered = now, 0
         found.received = max(found.received, credit.received)
+        self._changed[found] = None
         if found.keeps and credit.lost_before > credit.received:
             self._send_lost(found, peer, credit, now)
         return True
@@ -240,11 +247,21 @@ class Emitter:
         """Cuts what is due, and asks hosts that do not answer how far they are."""
         if now >= self._look_at:
             self._look_again(now)
+        if now < self._due_at and not self._changed:
+            return
         for key, session in list(self._sessions.items()):
             if session.sent and now >= self._ask_at(session):
                 self._ask(key, session, now)
         for session in list(self._sessions.values()):
             self._send_due(session, now)
+        self._due_at = min(map(self._due, self._sessions.values()), default=NEVER)
+        self._changed.clear()
+
+    def _due(self, session: RowSession) -> float:
+        """The time of the next batch or question of a session."""
+        cut_at = self._cut_at(session) if len(session.sent) < WINDOW else None
+        ask_at = self._ask_at(session) if session.sent else NEVER
+        return ask_at if cut_at is None else min(ask_at, cut_at)
 
     def _ask_at(self, session: RowSession) -> float:
         """The time to ask a host how far it is."""
@@ -273,12 +290,16 @@ class Emitter:
                 self._cut(session, now)
 
     def flush(self, now: float) -> None:
-        """Sends full batches at once."""
+        """Sends full batches at once. O(sessions that have changed)."""
         if now >= self._look_at:
             self._look_again(now)
-        for session in list(self._sessions.values()):
+        changed, self._changed = self._changed, {}
+        for session in changed:
+            if self._sessions.get((session.host, session.place)) is not session:
+                continue
             if session.buffered >= self._full(session):
                 self._send_due(session, now)
+            self._due_at = min(self._due_at, self._due(session))
 
     def _full(self, session: RowSession) -> int:
         """The rows that are sent at once: more where the host is behind, as each batch has its price for both."""
@@ -308,20 +329,13 @@ class Emitter:
         type_ = self._layout.types[session.place]
         rows = type_.schema.to_frame() if rows is None else rows
         self.sent_rows += rows.height
+        self._due_at = min(self._due_at, self._due(session))
         self._deliver(self.peers[session.host], type_, session, number, before, rows, now)
 
     def next_timer(self) -> float | None:
-        """The time of the next batch, question or repetition."""
-        due: list[float] = []
-        for session in self._sessions.values():
-            if (cut_at := self._cut_at(session)) is not None and len(session.sent) < WINDOW:
-                due.append(cut_at)
-            if session.sent:
-                due.append(self._ask_at(session))
-        due.extend(self._asked.values())
-        if self._look_at < NEVER:
-            due.append(self._look_at)
-        return min(due, default=None)
+        """The time of the next batch, question or repetition. O(sessions that have changed)."""
+        due = min(self._due_at, self._look_at, *map(self._due, self._changed), *self._asked.values())
+        return due if due < NEVER else None
 
     def questions(self, now: float) -> list[int]:
         """The nodes whose hosts are to be asked for now."""

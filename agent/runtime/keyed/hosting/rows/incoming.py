@@ -69,8 +69,11 @@ class RowStream:
 
     def waits_since(self, share: float, now: float) -> bool:
         """Whether its emitter has not been told anything for a while, or another share."""
-        is_new = self.told != (self.received, self.done, share)
-        return is_new and (self.told[2] != share or now >= self.told_at + REMIND_S)
+        return self.told[2] != share or now >= self.told_at + REMIND_S
+
+    def has_news(self, share: float) -> bool:
+        """Whether its emitter asks, or does not know how far it is."""
+        return self.is_asked or self.told != (self.received, self.done, share)
 
     def committed(self, commit: int) -> None:
         """Learns that all commits up to one are safe."""
@@ -83,28 +86,37 @@ class Streams:
 
     def __init__(self) -> None:
         self._all: dict[tuple[Peer, int], RowStream] = {}
+        self._stirred: dict[RowStream, None] = {}
+        """Streams of which something may be untold, in this order."""
+        self._share = 1.0
         self.refused = 0
 
     def of(self, peer: Peer, place: int, session: int) -> RowStream | None:
         """The stream of a batch; None where it is of one that is over, or there are too many."""
         found = self._all.get((peer, place))
-        if found is not None and found.session >= session:
-            return found if found.session == session else None
+        if found is not None and found.session > session:
+            return None
         if found is None and len(self._all) >= SESSIONS_MAX:
             self.refused += 1
             return None
-        found = self._all[peer, place] = RowStream(peer, place, session)
+        if found is None or found.session < session:
+            found = self._all[peer, place] = RowStream(peer, place, session)
+        self._stirred[found] = None
         return found
 
     def committed(self, commit: int) -> None:
         """Learns that all commits up to one are safe."""
         for stream in self._all.values():
-            stream.committed(commit)
+            if stream.waits:
+                stream.committed(commit)
+                self._stirred[stream] = None
 
     def reported(self, report: int) -> None:
         """Learns that the master has a report of event time."""
         for stream in self._all.values():
-            stream.reported(report)
+            if stream.rests:
+                stream.reported(report)
+                self._stirred[stream] = None
 
     def oldest(self, place: int) -> float | None:
         """The time when the oldest rows of a type came that are not safe."""
@@ -113,10 +125,13 @@ class Streams:
     def untold(self, blocked: Container[int], share: float, now: float) -> list[RowStream]:
         """The streams whose emitters do not know how far they are. Those of a type that has no room here are told
         nothing new, so that no more comes, but now and then that they are not forgotten."""
-        open_ = [one for one in self._all.values() if not one.is_over]
-        news = [one for one in open_ if one.place not in blocked and one.told != (one.received, one.done, share)]
-        held = [one for one in open_ if one.place in blocked and one.waits_since(share, now)]
-        return news + held + [one for one in open_ if one.is_asked and one not in news and one not in held]
+        if share != self._share:
+            self._share, self._stirred = share, dict.fromkeys(self._all.values())
+        self._stirred = {one: None for one in self._stirred if self._is_open(one) and one.has_news(share)}
+        return [one for one in self._stirred if one.is_asked or one.place not in blocked or one.waits_since(share, now)]
+
+    def _is_open(self, stream: RowStream) -> bool:
+        return not stream.is_over and self._all.get((stream.peer, stream.place)) is stream
 
     def interrupt(self) -> list[RowStream]:
         """Ends the streams that have rows which are not safe: nodes are gone, and what they took here is no more."""
