@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 from fleet_of_elements import APP, Agent, Fleet, element, graph_of, type_
-from test_flow import check, counting, rows_of
+from test_flow import begun, check, counting, rows_of
 
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog
 from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, message_of
@@ -113,6 +113,33 @@ def test_a_commit_is_released_once_a_standby_that_was_added_meanwhile_has_everyt
     log.held(OTHER, CommitHeld(APP, 1 << 24 | 2, 1), 1.0)
     log.settle(standbys, 1.0)
     assert released == [1, 2]
+
+
+def test_a_host_that_commits_as_it_loses_both_standbys_gives_nothing_that_they_do_not_hold() -> None:
+    fleet, inserted = begun(guaranteed=True)
+    host = max(fleet.agents.values(), key=lambda agent: agent.job._host.owned.sum())
+
+    def more() -> None:
+        rows = rows_of(fleet, 50)
+        fleet.insert(host, "Text", rows)
+        inserted.extend(rows)
+
+    more()
+    while not host.job._membership._cutter.pledges.is_waiting:
+        fleet.run(0.01, 0.01)
+    fleet.cut([host], detected_s=1.0)
+    fleet.run(0.5)
+    assert host.job.pledged, "what its standbys do not hear of"
+    more()
+    for runtime in host.runtimes.values():
+        runtime.is_slow = runtime.stopped = True
+    fleet.run(0.7)  # the others are missed in the middle of a commit
+    for runtime in host.runtimes.values():
+        runtime.stopped = False
+    fleet.run(3)  # they go on without it
+    fleet.heal()
+    fleet.settle()
+    check(fleet, {"Text": inserted})
 
 
 def test_of_two_standbys_that_are_replaced_one_has_the_state_until_the_others_do() -> None:

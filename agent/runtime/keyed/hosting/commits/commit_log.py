@@ -110,7 +110,6 @@ class CommitLog:
         self._pending.append(Pending(record.commit, emitted, waits))
         for peer, mask in owed.items():
             self.owe(peer, mask, record.commit + 1)
-        self.settle(standbys, now)
 
     def _tells_nothing(self, peer: Peer, part: StateRecord) -> bool:
         """Whether a standby has no need of a record, and nothing waits for it."""

@@ -286,6 +286,7 @@ class Cutter:
         whole = {peer: np.flatnonzero(mask & cut.nodes) for peer, mask in cut.whole.items() if peer in masks}
         owed = {peer: due & cut.nodes for peer, due in self.whole_due.items() if (due & cut.nodes).any()}
         self._log.add(record, masks, whole, full, [(name, rows) for _, name, rows in emitted], owed, now)
+        self._log.settle(self.standbys, now)  # those that get all next time count, too
         for peer, mask in cut.moves.items():  # behind the same commit, where the new host stands by
             self._send_move(cut, record, peer, mask & cut.nodes, full, now)
 
