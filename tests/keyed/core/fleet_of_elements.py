@@ -141,6 +141,8 @@ class Fleet:
         self._traps: list[Trap] = []
         self.away: dict[Peer, Agent] = {}
         """Agents that are down, and come back."""
+        self._missed_at = self.now
+        """The time at which all know who is down."""
         self.has_time = False
         self.end_ms = 0
         self.inserted: dict[tuple[Peer, str], list[tuple[str | None, str, int]]] = defaultdict(list)
@@ -212,6 +214,7 @@ class Fleet:
         for other in list(self.agents.values()):
             self.at(detected_s * (0.5 + self.random.random()), lambda other=other: self._failed(other, agent))
         self.at(2 * detected_s, self._members)
+        self._missed_at = max(self._missed_at, self.now + 2 * detected_s)
 
     def _failed(self, other: Agent, agent: Agent) -> None:
         is_back = agent.me in self.agents and self.random.random() < 0.5
@@ -348,11 +351,12 @@ class Fleet:
                 call()
 
     def settle(self, seconds: float = 60.0) -> None:
-        """Lets time pass until nothing is under way."""
+        """Lets time pass until nothing is under way, and nobody is down who comes back."""
         end = self.now + seconds
         while self.now < end:
             self.run(0.5, 0.05)
-            if all(self._is_calm(agent) for agent in self.agents.values()):
+            is_missed = self.now > self._missed_at and not self.away
+            if is_missed and all(self._is_calm(agent) for agent in self.agents.values()):
                 return
         state = {agent.me.address: dict(agent.job.statistics()) for agent in self.agents.values()}
         raise AssertionError(f"seed {self.seed}: still busy after {seconds} s: {state}")
