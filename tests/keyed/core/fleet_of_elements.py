@@ -367,6 +367,7 @@ class Fleet:
         host = job._host
         is_busy = host._parked or host.queued or host.is_dirty or any(host.collected.values())
         is_busy = is_busy or any(slot.lowest < NEVER for slot in host.slots.values())  # time may go on
+        is_busy = is_busy or bool(job._membership._roots._attempts)  # a node with state may be without a host
         return job._emitter.is_empty and job._membership.is_idle and not is_busy
 
     # Input and output.

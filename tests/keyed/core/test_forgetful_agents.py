@@ -38,6 +38,14 @@ def members_of(fleet: Fleet, node: int) -> tuple[Agent, ...]:
     return tuple(fleet.agents[peer] for peer in latest.members)
 
 
+def lacking(fleet: Fleet, node: int) -> list[Peer]:
+    """The agents that are to have a node, and have no state of it."""
+    members = [agent for agent in members_of(fleet, node) if agent.me in fleet.agents]
+    return [
+        one.me for one in members if not one.job._host.owned[node] and not one.job._membership._store.version(node)[0]
+    ]
+
+
 def test_a_member_that_was_started_again_has_no_vote_and_says_so() -> None:
     remembers, forgot = (Configurations(B, start, lambda *_: None) for start in (7, 8))
     asked = Ballot(5, 2, 1 << 40, BEFORE)
@@ -84,9 +92,7 @@ def test_a_standby_that_was_started_again_is_given_the_state_though_nothing_happ
     host, first, second = members_of(fleet, node)
     fleet.restart(first, 0.01)
     fleet.run(8)
-    assert fleet.agents[first.me].job._membership._store.version(node)[0] or first.me not in {
-        one.me for one in members_of(fleet, node)
-    }
+    assert not lacking(fleet, node)
     source = next(iter(fleet.agents.values()))
     for whom in (host, second):
         if whom is not source:
@@ -95,6 +101,18 @@ def test_a_standby_that_was_started_again_is_given_the_state_though_nothing_happ
     fleet.run(12)
     fleet.settle()
     check(fleet, {"Text": inserted})
+
+
+def test_a_standby_that_nobody_has_missed_is_given_the_state_though_nothing_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet, _ = busy_fleet(4, seed=5)
+    monkeypatch.setattr(fleet, "_failed", lambda *_: None)
+    source = next(iter(fleet.agents.values()))
+    nodes = [node for node in range(1024) if source.job._emitter.host(node) is not None]
+    fleet.restart(members_of(fleet, nodes[0])[1], 0.01)
+    fleet.run(8)
+    assert not [node for node in nodes if lacking(fleet, node)]
 
 
 def test_of_three_copies_one_is_enough_where_two_of_its_agents_have_forgotten() -> None:

@@ -89,6 +89,26 @@ def test_agents_that_are_behind_are_told_which_configuration_is_in_force() -> No
     assert [one.value.epoch for one in ballots_of(told) if one.value is not None] == [3]
 
 
+def test_a_commit_waits_for_no_standby_that_was_added_for_other_nodes() -> None:
+    """Nodes begin and move all the time: else no commit would ever be released."""
+    released: list[int] = []
+    log = CommitLog(APP, 1, lambda *_: None, lambda pending, _: released.append(pending.commit))
+    here, added = np.zeros(NODES, bool), np.zeros(NODES, bool)
+    here[NODE] = added[NODE + 1] = True
+    log.add(
+        StateRecord(1, np.array([NODE]), np.array([1]), NO_NODES, [0] * 4, [told()]), {HOST: here}, {}, [], [], {}, 1
+    )
+    log.owe(OTHER, added, 2)
+    log.held(HOST, CommitHeld(APP, 1 << 24 | 1, 1), 1.0)
+    log.settle({HOST: here, OTHER: added}, 1.0)
+    assert released == [1]
+
+
+def told() -> Table:
+    """A change of the node."""
+    return Table("state", 0, "counts", pl.DataFrame({"@node": pl.Series([NODE], dtype=pl.UInt16)}))
+
+
 def test_a_commit_is_released_once_a_standby_that_was_added_meanwhile_has_everything() -> None:
     released: list[int] = []
     sent: list[Peer] = []
@@ -97,7 +117,7 @@ def test_a_commit_is_released_once_a_standby_that_was_added_meanwhile_has_everyt
     here[NODE] = True
 
     def commit(number: int, whole: dict[Peer, np.ndarray]) -> None:
-        state = StateRecord(number, np.array([NODE]), np.array([1]), NO_NODES, [0] * 4, [])
+        state = StateRecord(number, np.array([NODE]), np.array([1]), NO_NODES, [0] * 4, [told()])
         log.add(state, {HOST: here, **({OTHER: here} if whole else {})}, whole, [], [], {}, 1.0)
 
     commit(1, {})
@@ -140,6 +160,31 @@ def test_a_host_that_commits_as_it_loses_both_standbys_gives_nothing_that_they_d
     fleet.heal()
     fleet.settle()
     check(fleet, {"Text": inserted})
+
+
+def test_commits_are_held_soon_though_nodes_begin_and_move_over_slow_links() -> None:
+    """At the start of a job nodes get standbys all the time; after a kill, those that are left get them anew."""
+    fleet = Fleet(counting(guaranteed=True), 5, seed=1)
+    fleet.delay_s = 0.5
+    agents = list(fleet.agents.values())
+    assert 0 < _longest_wait(fleet, 6.0) < 2.0
+    fleet.crash(agents[4], 1.0)
+    assert _longest_wait(fleet, 8.0) < 6.0
+    fleet.settle()
+    check(fleet, {"Text": fleet.inserted[agents[0].me, "Text"]})
+
+
+def _longest_wait(fleet: Fleet, seconds: float) -> float:
+    """The longest time for which a commit waits for its standbys, while events come."""
+    begun: dict[tuple[Peer, int], float] = {}
+    longest, end = 0.0, fleet.now + seconds
+    while fleet.now < end:
+        fleet.insert(next(iter(fleet.agents.values())), "Text", rows_of(fleet, 4))
+        fleet.run(0.1)
+        for agent in fleet.agents.values():
+            for pending in agent.job._membership._log._pending:
+                longest = max(longest, fleet.now - begun.setdefault((agent.me, pending.commit), fleet.now))
+    return longest
 
 
 def test_of_two_standbys_that_are_replaced_one_has_the_state_until_the_others_do() -> None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from agent.runtime.keyed.elements.runtime import SOURCE
 from agent.runtime.keyed.hosting.commits.record_pieces import by_nodes, bytes_of, messages_of
-from agent.runtime.keyed.hosting.commits.records import StateRecord, Table
+from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, nodes_in
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.outgoing import probe_pause_s
 from agent.runtime.keyed.hosting.rows.selection import where
@@ -58,9 +58,11 @@ class _Line:
 
 @dataclass(slots=True)
 class Pending:
-    """A commit that standbys do not hold yet: for each, the number of its record, and the nodes it stands by for."""
+    """A commit that standbys do not hold yet: for each, the number of its record, and the nodes it stands by for.
+    `nodes`: those of which it tells something."""
 
     commit: int
+    nodes: Bools
     emitted: list[tuple[str, pl.DataFrame]]
     waits: dict[Peer, tuple[int, Bools]]
 
@@ -107,7 +109,7 @@ class CommitLog:
             for pending in self._pending:
                 if peer in pending.waits and LATER <= pending.waits[peer][0] <= LATER + record.commit:
                     pending.waits[peer] = (number, pending.waits[peer][1])
-        self._pending.append(Pending(record.commit, emitted, waits))
+        self._pending.append(Pending(record.commit, _told_of(record), emitted, waits))
         for peer, mask in owed.items():
             self.owe(peer, mask, record.commit + 1)
 
@@ -120,10 +122,12 @@ class CommitLog:
         return not is_awaited and line.told == (part.nodes.tobytes(), part.epochs.tobytes())
 
     def owe(self, peer: Peer, nodes: Bools, commit: int) -> None:
-        """Makes commits wait for the record of a later one: an agent stands by for nodes of which it has nothing."""
+        """Makes commits of nodes wait for the record of a later one: an agent stands by for them, and has nothing of
+        them yet. Other commits do not: where nodes begin and move all the time, none would ever be held."""
         for pending in self._pending:
-            before = pending.waits.get(peer)
-            pending.waits[peer] = (LATER + commit, nodes if before is None else before[1] | nodes)
+            if (owed := nodes & pending.nodes).any():
+                before = pending.waits.get(peer)
+                pending.waits[peer] = (LATER + commit, owed if before is None else before[1] | owed)
 
     def send(self, peer: Peer, record: StateRecord, now: float) -> int:
         """Sends one record; returns its number in the line to that agent."""
@@ -222,6 +226,7 @@ class CommitLog:
         for pending in self._pending:
             pending.emitted = [(name, rows) for name, old in pending.emitted if (rows := _without(old, nodes)).height]
             pending.waits = {peer: (number, mask & ~nodes) for peer, (number, mask) in pending.waits.items()}
+            pending.nodes = pending.nodes & ~nodes
 
     def unreleased(self) -> list[tuple[str, pl.DataFrame]]:
         """The events of commits that are not held yet."""
@@ -250,6 +255,14 @@ class CommitLog:
 
 
 _NO_NODES: Ints = np.zeros(0, np.int64)
+
+
+def _told_of(record: StateRecord) -> Bools:
+    """The nodes of which a record tells something."""
+    nodes = np.zeros(NODES, bool)
+    for table in record.tables:
+        nodes[nodes_in(table)] = True
+    return nodes
 
 
 def _without(rows: pl.DataFrame, nodes: Bools) -> pl.DataFrame:

@@ -114,7 +114,9 @@ class Cutter:
         self.moves_due.setdefault(peer, np.zeros(NODES, bool))[nodes] = True
 
     def stay(self, nodes: Ints) -> None:
-        """Nodes that were to move stay here: their standbys get what they have missed."""
+        """Nodes stay here in a new configuration, or as a move has come to nothing: their standbys get what they have
+        missed, and those that were started again are asked what they hold."""
+        self._host.is_dirty = True
         self._move_no_more(nodes)
         sealed = nodes[self._sealed[nodes]]
         self._sealed[sealed] = False

@@ -113,12 +113,14 @@ class Positions:
         return pl.concat([_NONE, *frames])
 
     def put(self, frame: pl.DataFrame) -> None:
-        """Takes positions of nodes that come here."""
+        """Takes positions of nodes that come here; they are changes, so that the next commit is one of these nodes."""
         for number, route in enumerate(self._routes):
             part = frame.filter(pl.col(ROUTE) == number)
             if part.height:
                 lines = route.lines(part[SOURCE].to_numpy())
-                np.maximum.at(route.table, (lines, part[NODE].to_numpy()), part[SEQ].to_numpy())
+                places = (lines, part[NODE].to_numpy())
+                np.maximum.at(route.table, places, part[SEQ].to_numpy())
+                route.changed[places] = True
 
     def drop(self, nodes: Ints) -> None:
         """Forgets nodes."""
