@@ -150,6 +150,7 @@ class Cutter:
         under_way = self._cut.moves.values() if self._cut is not None else ()
         for mask in (*self.moves_due.values(), *under_way, *(move[1] for move in self._moving)):
             mask[nodes] = False
+        self.moves_due = {peer: mask for peer, mask in self.moves_due.items() if mask.any()}
 
     def unreleased(self) -> Events:
         """The events of the cut under way, those that are withheld, and those that the query has not been given."""
