@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
 from agent.runtime.keyed.hosting.placement.places import Places
-from agent.runtime.keyed.hosting.placement.roots import RETRY_S, Roots
+from agent.runtime.keyed.hosting.placement.roots import HOSTING, RETRY_S, Roots
 from overlay import Id, Peer
 from overlay import app_id as app_key
 
@@ -28,19 +28,25 @@ class Ring:
         return (ME, OTHER, HOST)[:count]
 
 
-def accepted_at(copy: tuple[int, int], *, host_forgot: bool = False) -> float | None:
-    """The time after which standbys with such copies are asked to go on without a host that is dead, if they are."""
+def roots_of(value: Configuration) -> tuple[Roots, list[tuple[str, Ballot]], Places]:
+    """The roots at one of three agents that knows where a node is, and what they say."""
     said: list[tuple[str, Ballot]] = []
-    options = KeyedOptions(lost_s=LOST_S, incarnation=1)
     known = Configurations(ME, 1, lambda *_: None)
-    known.learn(NODE, MOVED)
+    known.learn(NODE, value)
+    options = KeyedOptions(lost_s=LOST_S, incarnation=1)
     places = Places(app_key("elements", b"test"), Ring(), options)  # type: ignore[arg-type]
     places.members((HOST, ME, OTHER))
-    places.failed(HOST)
     roots = Roots(
         ME, known, places, options, lambda phase, _peer, ballot: said.append((phase, ballot)),
         majority=True, waits_for_hosts=False,
     )  # fmt: skip
+    return roots, said, places
+
+
+def accepted_at(copy: tuple[int, int], *, host_forgot: bool = False) -> float | None:
+    """The time after which standbys with such copies are asked to go on without a host that is dead, if they are."""
+    roots, said, places = roots_of(MOVED)
+    places.failed(HOST)
     roots.doubt(NODE, 0.0)
     for step in range(1, round(2 * LOST_S / RETRY_S)):
         asked, said[:] = list(said), []
@@ -69,3 +75,19 @@ def test_nobody_is_waited_for_who_has_forgotten() -> None:
     found = accepted_at((0, 0), host_forgot=True)
     assert found is not None
     assert found <= 2 * RETRY_S
+
+
+def test_a_move_whose_host_has_forgotten_it_does_not_keep_the_node_from_its_standbys() -> None:
+    """The host was started again after it had given the state away, and before it voted."""
+    roots, said, _ = roots_of(MOVED)
+    roots._begin(NODE, (ME, 40), 0.0)
+    ballot = said[0][1]._replace(value=None)
+    for peer in (HOST, ME, OTHER):
+        roots.heard("promise", ballot._replace(copy=(2, HOSTING if peer == HOST else 40)), peer, 0.0)
+    assert said[-1][0] == "accept"
+    for peer in (ME, OTHER):
+        roots.heard("accepted", ballot, peer, 0.1)
+    roots.heard("unknown", ballot, HOST, 0.1)
+    said.clear()
+    roots.tick(RETRY_S)
+    assert {phase for phase, _ in said} == {"prepare"}, "another round, that goes on from the copies"

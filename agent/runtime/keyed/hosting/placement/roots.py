@@ -67,6 +67,12 @@ class _Attempt:
         """The time at which it goes on, where nothing has come of it."""
         return self.repeated_at + RETRY_S * (1 + self.repeats)
 
+    @property
+    def mover(self) -> Peer | None:
+        """The host without whose vote nothing comes of a move."""
+        is_move = self.value is not None and self.value.move_number > 0
+        return self.before.host if is_move and self.before is not None else None
+
     def is_hopeless(self, dead: Container[Peer]) -> bool:
         """Whether another round has to begin."""
         is_cut_off = self.value is not None and any(peer in dead for peer in self.voters if peer not in self.votes)
@@ -265,6 +271,7 @@ class Roots:
             return
         if phase == "unknown":
             attempt.unknown.add(sender)
+            attempt.is_refused |= attempt.to is not None and sender == attempt.mover  # it has forgotten what it gave
         elif phase == "promise":
             if ballot.number > attempt.number:
                 attempt.number = ballot.number >> STAMP_BITS << STAMP_BITS  # somebody is ahead: again later, above
@@ -441,8 +448,8 @@ class Roots:
             return
         gone = sum(1 for peer in attempt.voters if self._is_gone(peer, attempt)) if node in self.stuck else 0
         needed = max(0, self._needed(attempt) - gone)
-        mover = attempt.before.host if attempt.value.move_number and attempt.before is not None else None
-        if len(attempt.votes) < needed or (mover is not None and attempt.to and mover not in attempt.votes):
+        is_mover_awaited = attempt.to is not None and attempt.mover is not None and attempt.mover not in attempt.votes
+        if len(attempt.votes) < needed or is_mover_awaited:
             return
         concerned = {*attempt.value.members, *attempt.voters, self._me}
         self.ended(node)
