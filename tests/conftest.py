@@ -35,6 +35,11 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """What was not to be looked at is garbage now, too: else native modules report it as leaked."""
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session")
 def real_logs() -> Path:
     """The folder with real logs; tests that need it skip where it is missing (set ELF_REAL_LOGS to name it)."""

@@ -94,7 +94,13 @@ def test_states_of_a_whole_fleet_that_is_killed_are_named_lost(fleet: AgentFleet
     environment = {"ELF_SOCKET": str(fleet.socket("agent-1")), "ELF_CREATOR": str(fleet.creator)}
     with mock.patch.dict(os.environ, environment):
         assert elf_process.elf("submit", APP).code == 0
-    before = write(logs, OLD, 20)
+    before: Counter[str] = Counter()
+
+    def is_listed() -> bool:
+        before.update(write(logs, OLD, 2))  # what is written before the job's first window is late for its list
+        return latest(fleet) is not None
+
+    until(is_listed, lambda: "no list")
     until(lambda: counts(latest(fleet)) == before, lambda: latest(fleet))
     found = latest(fleet)
     assert found is not None
