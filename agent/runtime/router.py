@@ -54,9 +54,7 @@ class Router:
                 via = _group(message, group)
                 return via is not None and self._call(message, via, now)
             case Delivered(key=key, origin=origin):
-                if key == message.app_id:
-                    return self._call(message, Via.ROUTED, origin, now)
-                return self._call(message, Via.NODE, key, origin, now)  # whoever takes it knows the keys of its nodes
+                return key == message.app_id and self._call(message, Via.ROUTED, origin, now)
             case Requested(key=key):
                 return key == message.app_id and self._call(message, Via.REQUEST, event, now)
             case MessageReceived(sender=sender):

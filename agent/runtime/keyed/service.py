@@ -116,7 +116,7 @@ class KeyedJobs:
         jobs.functions.check_elements = check_elements
 
     def handlers(self) -> Handlers:
-        return dict.fromkeys(_TAKEN, Handler(Via.DIRECT | Via.NODE | Via.JOB, self.take))
+        return dict.fromkeys(_TAKEN, Handler(Via.DIRECT | Via.JOB, self.take))
 
     def statistics(self) -> Mapping[str, int]:
         total = {"refused": self.refused, "jobs": len(self._hosted), "early": len(self._early)}
@@ -250,7 +250,7 @@ class KeyedJobs:
 
     def take(self, message: Message, *about: Any) -> bool:
         """Gives a message to the core of its job; keeps it for a moment where that has not begun. `about`: the sender,
-        or the key and the origin, or nothing where it was multicast; then the time."""
+        or nothing where it was multicast; then the time."""
         *ways, now = about
         hosted = self._hosted.get(message.app_id)
         if hosted is None:
@@ -261,8 +261,6 @@ class KeyedJobs:
                 return self._pass_on(message, now)
             return self._early.hold(message, tuple(ways))
         match ways:
-            case [_, origin]:
-                taken = hosted.core.handle(message, origin, now)
             case [] if isinstance(message, messages.ElementRoster):
                 taken = hosted.local.epoch == message.epoch
                 if taken and message.peers:

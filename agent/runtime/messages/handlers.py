@@ -22,8 +22,6 @@ class Via(Flag):
     """Multicast to the job's own group."""
     DIRECT = auto()
     """Sent by one agent to another: the handler gets the sender."""
-    NODE = auto()
-    """Routed to the root of one of the job's logical nodes: the handler gets the key and the origin."""
 
 
 Handle = Callable[..., bool | None]
@@ -31,8 +29,7 @@ Handle = Callable[..., bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """Handles `(message, now)` for multicasts, `(message, key, origin, now)` for logical nodes, else
-    `(message, source, now)`, and refuses by returning False."""
+    """Handles `(message, now)` for multicasts, else `(message, source, now)`, and refuses by returning False."""
 
     via: Via
     handle: Handle
