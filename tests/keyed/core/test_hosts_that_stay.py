@@ -54,7 +54,7 @@ def test_nobody_chooses_hosts_before_it_knows_who_takes_part() -> None:
     source, *others = fleet.agents.values()
     roster = list(fleet.agents)
     for agent in fleet.agents.values():
-        agent.job._membership._places.roster = ()
+        agent.job._membership._places.members(())
     for agent in others:  # each takes itself for the only one
         agent.unseen |= {one for one in roster if one != agent.me}
     count_all(fleet, source, 1.0)

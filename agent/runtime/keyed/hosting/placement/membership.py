@@ -98,9 +98,7 @@ class NodeMembership:
             waits_for_hosts=self._has_unguaranteed,
         )
         self._store = StandbyStore(len(layout.elements), compact)
-        self._log = CommitLog(
-            app_id, options.incarnation, send, lambda pending, now: self._cutter.release(pending, now)
-        )
+        self._log = CommitLog(app_id, options.incarnation, send, self._release)
         self._cutter = Cutter(layout, options, host, emitter, self._log, self._known.epoch, self._moved)
         self._out: dict[tuple[Peer, str], list[Ballot]] = {}
         self._questions: dict[int, set[Peer]] = {}

@@ -40,9 +40,9 @@ class Places:
     def __init__(self, app_id: Id, ring: Ring, options: KeyedOptions) -> None:
         self._app_id, self._ring, self._options = app_id, ring, options
         self.dead: set[Peer] = set()
-        self.roster: tuple[Peer, ...] = ()
         self.incarnations: dict[Peer, int] = {ring.me: options.incarnation}
         """The latest start of each agent that is known."""
+        self._everybody = KeyOwners(())
         self._members: KeyOwners | None = None
         self._nearest: dict[tuple[Id, int], list[Peer]] = {}
         self._loads: dict[Peer, Load] = {}
@@ -54,6 +54,11 @@ class Places:
     def key(self, node: int, choice: int = 0) -> Id:
         """One of the ring keys of a node."""
         return self._key(node + NODES * choice)
+
+    @property
+    def roster(self) -> tuple[Peer, ...]:
+        """The agents that take part, in the order of the ring."""
+        return self._everybody.peers
 
     def is_root(self, node: int) -> bool:
         """Whether this agent decides on a node."""
@@ -89,9 +94,7 @@ class Places:
 
     def voters(self, node: int) -> tuple[Peer, ...]:
         """The agents that agree on the first configuration of a node: the closest ones on the roster."""
-        key = self.key(node)
-        closest = sorted(self.roster, key=lambda peer: distance(key, peer.node_id))
-        return tuple(closest[: self._options.standbys + 1])
+        return tuple(self._everybody.nearest(self.key(node), self._options.standbys + 1))
 
     def heard(self, peer: Peer, load: Load) -> Load:
         """Learns the load of an agent; returns the one before."""
@@ -163,10 +166,10 @@ class Places:
 
     def members(self, peers: Collection[Peer]) -> bool:
         """Learns who takes part; False if that is known."""
-        before, self.roster = self.roster, tuple(sorted(peers, key=lambda peer: peer.node_id))
-        if self.roster == before:
+        everybody = KeyOwners(peers)
+        if everybody.peers == self.roster:
             return False
-        self._members = None
+        self._everybody, self._members = everybody, None
         return True
 
     def saw(self, peer: Peer) -> bool:
