@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,13 @@ class BegunNodes(NamedTuple):
 
 
 NONE_BEGUN = BegunNodes()
+
+
+def mask_of(nodes: Sequence[int] | npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
+    """For each logical node whether it is one of these."""
+    found = np.zeros(NODES, bool)
+    found[nodes] = True
+    return found
 
 
 def packed(nodes: npt.NDArray[np.bool_]) -> bytes:

@@ -12,7 +12,7 @@ from agent.programs.element_graph import Element, EventType
 from agent.runtime.keyed.elements.outputs import output_fields
 from agent.runtime.keyed.elements.runtime import DTYPES, EVENT_TIME, NODE, Compact, Emitted, Tables
 from agent.runtime.keyed.elements.slots import SEEN, SlotTable, latest_only
-from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.keyed.logical_nodes import NODES, mask_of
 
 STATES, SHOWN = "states", "shown"
 """The tables: the last value of each name, and the time at which each logical node was shown last."""
@@ -103,7 +103,7 @@ class TopRuntime:
         done({STATES: self._table.changes(), SHOWN: self._times(moved)})
 
     def states(self, nodes: Collection[int], done: Callable[[Tables], None]) -> None:
-        known = np.flatnonzero(self._known & np.isin(np.arange(NODES), list(nodes)))
+        known = np.flatnonzero(self._known & mask_of(list(nodes)))
         done({STATES: self._table.frame(self._table.on_nodes(nodes)), SHOWN: self._times(known)})
 
     def put(self, tables: Tables) -> None:

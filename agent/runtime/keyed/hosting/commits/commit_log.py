@@ -11,11 +11,11 @@ import polars as pl
 
 from agent.runtime.keyed.elements.runtime import SOURCE
 from agent.runtime.keyed.hosting.commits.record_pieces import by_nodes, bytes_of, messages_of
-from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, nodes_in
+from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, nodes_in, tables_of
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.outgoing import probe_pause_s
 from agent.runtime.keyed.hosting.rows.selection import where
-from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.keyed.logical_nodes import NODES, mask_of
 from agent.runtime.messages.elements import CommitHeld, CommitProbe, CommitRecord
 from overlay import Id, Peer
 
@@ -272,10 +272,7 @@ def _without(rows: pl.DataFrame, nodes: Bools) -> pl.DataFrame:
 def _part(record: StateRecord, mask: Bools, whole: Ints, full: list[Table]) -> StateRecord:
     """The part of a record for those nodes, with the whole state of some."""
     whole = whole[mask[whole]]
-    is_whole = np.zeros(NODES, bool)
-    is_whole[whole] = True
-    changed = mask & ~is_whole
-    tables = [part for table in full if (part := table.of(is_whole)).rows.height] if len(whole) else []
-    tables += [part for table in record.tables if (part := table.of(changed)).rows.height]
-    chosen = mask[record.nodes]
-    return record._replace(nodes=record.nodes[chosen], epochs=record.epochs[chosen], whole=whole, tables=tables)
+    is_whole = mask_of(whole)
+    tables = tables_of(full, is_whole) if len(whole) else []
+    tables += tables_of(record.tables, mask & ~is_whole)
+    return record.of(mask, tables)._replace(whole=whole)

@@ -12,7 +12,7 @@ from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE, Tables
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending
 from agent.runtime.keyed.hosting.commits.pledges import Events, Pledges
 from agent.runtime.keyed.hosting.commits.record_pieces import by_nodes
-from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, joined, merged
+from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, joined, merged, tables_of
 from agent.runtime.keyed.hosting.commits.standby import Copy
 from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
@@ -21,7 +21,7 @@ from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.hosting.rows.positions import ROUTE, position_rows
 from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.hosting.slot import BEGINNING
-from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.keyed.logical_nodes import NODES, mask_of
 from overlay import Peer
 
 STANDSTILL_S = 1.0
@@ -133,8 +133,7 @@ class Cutter:
         whether their new host gives them to the query."""
         self._move_no_more(nodes)
         self._sealed[nodes] = False
-        gone = np.zeros(NODES, bool)
-        gone[nodes] = True
+        gone = mask_of(nodes)
         unsure = self.pledges.lose(gone, moved)
         self._show_withheld()
         self._log.drop(gone)
@@ -275,7 +274,7 @@ class Cutter:
         watermarks = [cut.watermarks.get(place, BEGINNING) for place in range(len(self._layout.elements))]
         emitted = [(place, name, rows) for place, name, rows in cut.emitted if rows.height]
         tables = [*cut.changes, *(Table("emitted", place, name, rows) for place, name, rows in emitted)]
-        tables = [part for table in joined(tables) if (part := table.of(cut.nodes)).rows.height]
+        tables = tables_of(joined(tables), cut.nodes)
         full = list(cut.full)
         if cut.whole or cut.moves:
             full = joined([*full, *self._all_emitted(emitted)])
@@ -296,17 +295,11 @@ class Cutter:
     def _send_move(
         self, cut: _Cut, record: StateRecord, peer: Peer, mask: Bools, full: list[Table], now: float
     ) -> None:
-        chosen = mask[record.nodes]
-        nodes = record.nodes[chosen]
-        if not len(nodes):
+        if not mask.any():
             return
-        tables = [part for table in full if (part := table.of(mask)).rows.height]
-        moved = record._replace(
-            nodes=nodes, epochs=record.epochs[chosen], whole=nodes, tables=tables, is_move=True, safe_commit=0
-        )
-        for one in by_nodes(moved):
-            mask_of_one: Bools = np.isin(np.arange(NODES), one.nodes)
-            self._moving.append((peer, mask_of_one, self._log.send(peer, one, now), cut.commit))
+        moved = record.of(mask, tables_of(full, mask))._replace(is_move=True, safe_commit=0)
+        for one in by_nodes(moved._replace(whole=moved.nodes)):
+            self._moving.append((peer, mask_of(one.nodes), self._log.send(peer, one, now), cut.commit))
 
     def _all_emitted(self, emitted: list[tuple[int, str, pl.DataFrame]]) -> list[Table]:
         """All events emitted here that are not safe yet, or of which something is not, in their order."""

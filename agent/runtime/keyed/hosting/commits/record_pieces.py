@@ -7,9 +7,16 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, joined, message_of, nodes_in, record_of
-from agent.runtime.keyed.hosting.options import Ints
-from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.keyed.hosting.commits.records import (
+    StateRecord,
+    Table,
+    joined,
+    message_of,
+    nodes_in,
+    record_of,
+    tables_of,
+)
+from agent.runtime.keyed.logical_nodes import NODES, mask_of
 from agent.runtime.messages.elements import CommitRecord
 from overlay import Id
 
@@ -27,14 +34,8 @@ def by_nodes(record: StateRecord) -> list[StateRecord]:
         each = table.rows.estimated_size() / max(1, table.rows.height)
         sizes += each * np.bincount(nodes_in(table), minlength=NODES)
     ends = np.cumsum(sizes[record.nodes]) // PIECE_BYTES
-    return [_of(record, nodes) for nodes in np.split(record.nodes, np.flatnonzero(np.diff(ends)) + 1)]
-
-
-def _of(record: StateRecord, nodes: Ints) -> StateRecord:
-    mask = np.isin(np.arange(NODES), nodes)
-    tables = [part for table in record.tables if (part := table.of(mask)).rows.height]
-    epochs, whole = record.epochs[mask[record.nodes]], record.whole[mask[record.whole]]
-    return record._replace(nodes=nodes, epochs=epochs, whole=whole, tables=tables)
+    masks = map(mask_of, np.split(record.nodes, np.flatnonzero(np.diff(ends)) + 1))
+    return [record.of(mask, tables_of(record.tables, mask)) for mask in masks]
 
 
 def messages_of(app_id: Id, session: int, number: int, record: StateRecord) -> list[CommitRecord]:

@@ -12,7 +12,7 @@ import cbt
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, SEQ, SOURCE
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.selection import where
-from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.keyed.logical_nodes import NODES, mask_of
 from agent.runtime.messages.elements import EPOCH_MAX, CommitRecord, Part
 from overlay import Id
 
@@ -55,6 +55,16 @@ class StateRecord(NamedTuple):
     tables: list[Table]
     safe_commit: int = 0
     is_move: bool = False
+
+    def of(self, mask: Bools, tables: list[Table]) -> StateRecord:
+        """The part of some nodes, with these tables."""
+        chosen, whole = mask[self.nodes], self.whole[mask[self.whole]]
+        return self._replace(nodes=self.nodes[chosen], epochs=self.epochs[chosen], whole=whole, tables=tables)
+
+
+def tables_of(tables: Iterable[Table], mask: Bools) -> list[Table]:
+    """The parts of tables that tell of some nodes."""
+    return [part for table in tables if (part := table.of(mask)).rows.height]
 
 
 class RecordError(Exception):
@@ -99,8 +109,7 @@ def record_of(message: CommitRecord, elements: int) -> StateRecord:
         raise RecordError("a logical node that is none")
     if len(epochs) and not 0 < int(epochs.min()) <= int(epochs.max()) <= EPOCH_MAX:
         raise RecordError("an epoch that is none")
-    known = np.zeros(NODES, bool)
-    known[nodes] = True
+    known = mask_of(nodes)
     tables = [_table(part, known, elements) for part in message.parts]
     return StateRecord(
         message.commit, nodes, epochs, whole, list(message.watermarks), tables, message.safe_commit, message.is_move

@@ -12,7 +12,7 @@ from agent.runtime.keyed.hosting.commits.records import Kind, StateRecord, Table
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.positions import compact_positions
 from agent.runtime.keyed.hosting.rows.selection import where
-from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.keyed.logical_nodes import NODES, mask_of
 
 FRAMES_MAX = 16
 """Frames of one table that are held before they are put into one."""
@@ -71,8 +71,7 @@ class StandbyStore:
 
     def _prune(self, record: StateRecord, nodes: Ints) -> None:
         """Drops events that are safe where they went, and events that are held no longer."""
-        concerned = np.zeros(NODES, bool)
-        concerned[nodes] = True
+        concerned = mask_of(nodes)
         for key, frames in self._tables.items():
             kind, element, name = key
             if kind == "emitted" and record.safe_commit:
@@ -105,8 +104,7 @@ class StandbyStore:
 
     def copy(self, nodes: Ints) -> Copy:
         """The copies of nodes, which are held on."""
-        mask = np.zeros(NODES, bool)
-        mask[nodes] = True
+        mask = mask_of(nodes)
         tables = []
         for (kind, element, name), frames in self._tables.items():
             for frame in frames:

@@ -7,7 +7,7 @@ import polars as pl
 
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
 from agent.runtime.keyed.hosting.options import Bools, Ints
-from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.keyed.logical_nodes import NODES, mask_of
 from cbt.native.library import load
 
 CHANNELS_MAX = 1 << 14
@@ -107,8 +107,7 @@ class Positions:
 
     def of(self, nodes: Ints) -> pl.DataFrame:
         """All positions of some nodes."""
-        own = np.zeros(NODES, bool)
-        own[nodes] = True
+        own = mask_of(nodes)
         frames = [route.frame(number, (route.table >= 0) & own) for number, route in enumerate(self._routes)]
         return pl.concat([_NONE, *frames])
 
