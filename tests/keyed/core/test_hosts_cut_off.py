@@ -91,3 +91,30 @@ def test_a_move_whose_host_has_forgotten_it_does_not_keep_the_node_from_its_stan
     said.clear()
     roots.tick(RETRY_S)
     assert {phase for phase, _ in said} == {"prepare"}, "another round, that goes on from the copies"
+
+
+def test_standbys_that_were_started_again_before_they_voted_do_not_keep_a_ballot_open_for_ever() -> None:
+    """The host has voted already, so the value stands; nobody else will."""
+    roots, said, _ = roots_of(MOVED)
+    roots.doubt(NODE, 0.0)
+    ballot = said[0][1]._replace(value=None)
+    for peer in (HOST, ME, OTHER):
+        roots.heard("promise", ballot._replace(copy=(2, HOSTING if peer == HOST else 40)), peer, 0.0)
+    phase, vote = said[-1]
+    assert phase == "accept"
+    roots.heard("accepted", vote, HOST, 0.1)
+    given = vote._replace(copy=(2, HOSTING), accepted=vote.number)
+    for step in range(1, round(2 * LOST_S / RETRY_S)):
+        now = step * RETRY_S
+        asked, said[:] = list(said), []
+        for phase, ballot in asked:
+            if phase == "chosen":
+                assert now > LOST_S, "before that, two agents of three are needed"
+                assert ballot.value == vote.value
+                return
+            answer = "promise" if phase == "prepare" else "accepted"
+            roots.heard(answer, given._replace(number=ballot.number), HOST, now)
+            for peer in (ME, OTHER):
+                roots.heard("unknown", ballot, peer, now)
+        roots.tick(now)
+    raise AssertionError("the ballot has not ended")

@@ -61,6 +61,8 @@ class _Attempt:
     repeats: int = 0
     repeated_at: float = 0.0
     is_refused: bool = False
+    is_given_up: bool = False
+    """Whether it goes on without those who will never vote."""
 
     @property
     def retry_at(self) -> float:
@@ -242,7 +244,8 @@ class Roots:
         round_ = (attempt.number >> STAMP_BITS) + 1
         attempt.number, attempt.at = round_ << STAMP_BITS | self._stamp, now
         attempt.promises, attempt.unknown, attempt.votes, attempt.value = {}, set(), set(), None
-        attempt.repeats, attempt.repeated_at, attempt.is_refused = 0, now, False
+        attempt.repeats, attempt.repeated_at = 0, now
+        attempt.is_refused = attempt.is_given_up = False
         attempt.asks = Counter(attempt.asked)
         for peer in sorted(attempt.asked, key=lambda peer: peer.node_id):
             self._say("prepare", peer, Ballot(node, attempt.epoch, attempt.number, attempt.before))
@@ -272,6 +275,7 @@ class Roots:
         if phase == "unknown":
             attempt.unknown.add(sender)
             attempt.is_refused |= attempt.to is not None and sender == attempt.mover  # it has forgotten what it gave
+            attempt.is_refused |= attempt.value is not None and self._is_out_of_reach(attempt)
         elif phase == "promise":
             if ballot.number > attempt.number:
                 attempt.number = ballot.number >> STAMP_BITS << STAMP_BITS  # somebody is ahead: again later, above
@@ -303,9 +307,8 @@ class Roots:
         if is_host_awaited and now < attempt.since + self._options.lost_s:
             return
         is_enough = len(promised) >= self._needed(attempt) and not self._lacks_state(attempt)
-        if not is_enough and self._is_given_up(attempt, now):
-            is_enough = True
-        if not is_enough:
+        attempt.is_given_up = not is_enough and self._is_given_up(attempt, now)
+        if not is_enough and not attempt.is_given_up:
             if now - attempt.since > 1.0:
                 self.stuck.add(node)
             return
@@ -358,6 +361,11 @@ class Roots:
         if now - attempt.since < self._options.lost_s:
             return False
         return all(peer in attempt.promises or self._is_gone(peer, attempt) for peer in attempt.voters)
+
+    def _is_out_of_reach(self, attempt: _Attempt) -> bool:
+        """Whether too many have forgotten what they agreed to for enough votes to come."""
+        left = sum(1 for peer in attempt.voters if peer not in attempt.unknown)
+        return not attempt.is_given_up and left < self._needed(attempt)
 
     def _is_gone(self, peer: Peer, attempt: _Attempt) -> bool:
         """Whether an agent will never vote: it is dead, or was started again and has forgotten what it agreed to."""
@@ -446,7 +454,7 @@ class Roots:
     def _count(self, node: int, attempt: _Attempt) -> None:
         if attempt.value is None:
             return
-        gone = sum(1 for peer in attempt.voters if self._is_gone(peer, attempt)) if node in self.stuck else 0
+        gone = sum(1 for peer in attempt.voters if self._is_gone(peer, attempt)) if attempt.is_given_up else 0
         needed = max(0, self._needed(attempt) - gone)
         is_mover_awaited = attempt.to is not None and attempt.mover is not None and attempt.mover not in attempt.votes
         if len(attempt.votes) < needed or is_mover_awaited:
