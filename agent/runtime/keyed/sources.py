@@ -28,6 +28,9 @@ from overlay import Id
 EMISSIONS = 1 << 20
 """Numbers that each event of a log has for what is emitted of it."""
 
+BEHIND_ROWS = 1 << 10
+"""Events of one block from which on a log is taken to have more at hand, until it is known to be at its end."""
+
 _NUMBER = "pane"
 """The column of an event's number: stages of plans keep it, as they keep panes."""
 
@@ -38,6 +41,7 @@ class RowsTaker(Protocol):
     def channel(self, type_: str) -> int: ...
     def acknowledged(self, source: int) -> int: ...
     def insert(self, type_: str, rows: pl.DataFrame, now: float) -> None: ...
+    def expect(self, type_: str, *, more: bool) -> None: ...
     def source_time(self, type_: str, watermark_ms: int) -> None: ...
     def end_of_source(self, type_: str) -> None: ...
     @property
@@ -206,6 +210,7 @@ class KeyedSources:
                     self._taker.insert(source.type, rows, self._ingest.now)
                     self._on_rows(source.type, rows)
             if not self._bounded:
+                self._taker.expect(source.type, more=count >= BEHIND_ROWS)
                 source.watermark.saw(key, come_to(parsed.watermark_ms, newest, self._ingest.clock.limit_ms))
                 self._tell_time(source)
         if place is not None and not place.is_inside and not self._bounded:
@@ -234,6 +239,7 @@ class KeyedSources:
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """Notes that a feed is at its end for now: its time is the wall clock's."""
         for source in self._of(key):
+            self._taker.expect(source.type, more=False)
             source.watermark.caught_up(key, wall_ms)
             self._tell_time(source)
 
@@ -251,6 +257,7 @@ class KeyedSources:
     def _end(self, source: _Source) -> None:
         if not source.has_ended:
             source.has_ended = True
+            self._taker.expect(source.type, more=False)
             self._taker.end_of_source(source.type)
 
     def lacks(self, key: FeedKey, some: bool) -> None:

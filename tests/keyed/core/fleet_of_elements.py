@@ -144,6 +144,8 @@ class Fleet:
         self._missed_at = self.now
         """The time at which all know who is down."""
         self.has_time = False
+        self.is_behind = False
+        """Whether logs are taken to have more at hand."""
         self.end_ms = 0
         self.inserted: dict[tuple[Peer, str], list[tuple[str | None, str, int]]] = defaultdict(list)
         self._kept: dict[tuple[Peer, str], int] = {}
@@ -394,6 +396,7 @@ class Fleet:
             "v": [row[2] for row in rows],
         }
         agent.job.insert(name, pl.DataFrame(columns, schema_overrides={"a": pl.String}), self.now)
+        agent.job.expect(name, more=self.is_behind)
         if self.has_time:
             agent.job.source_time(name, self.end_ms or FIRST_MS + (first + len(rows)) * 10)
 

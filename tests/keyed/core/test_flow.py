@@ -153,6 +153,53 @@ def test_what_is_lost_last_is_found_by_asking() -> None:
     assert wire.probes
 
 
+@pytest.mark.parametrize("guaranteed", [False, True])
+def test_rows_of_a_log_that_is_behind_wait_for_full_batches_until_it_is_at_its_end(guaranteed: bool) -> None:
+    graph = graph_of([type_("S", guaranteed=guaranteed)], [element("Count", ("S", ["a"]))], ["S"])
+    fleet = Fleet(graph, 4)
+    first = next(iter(fleet.agents.values()))
+    inserted = [(f"w{number}", "g", number) for number in range(50)]
+    fleet.insert(first, "S", inserted)
+    fleet.settle()
+    wire = Wire(fleet)
+    sent = lambda: [name for name in wire.counts if name[2] is not None]  # noqa: E731
+    fleet.is_behind = True
+    for _ in range(20):
+        rows = rows_of(fleet, 40)
+        inserted += rows
+        fleet.insert(first, "S", rows)
+        fleet.run(0.02)
+    assert not sent()
+    first.job.expect("S", more=False)
+    fleet.run(0.04)
+    assert 0 < len(sent()) == len({name[:3] for name in sent()})  # one for each host
+    fleet.insert(first, "S", inserted[:50])
+    wire.counts.clear()
+    fleet.run(0.6)  # it is not heard of any more
+    assert sent()
+    fleet.settle()
+    check(fleet, {"S": [*inserted, *inserted[:50]]})
+
+
+def test_a_log_that_is_behind_fills_no_queue() -> None:
+    """Where rows for many hosts wait, they go as they do else."""
+    graph = graph_of([type_("S", guaranteed=False)], [element("Count", ("S", ["a"]))], ["S"])
+    fleet = Fleet(graph, 4, pending_rows_max=120)
+    first = next(iter(fleet.agents.values()))
+    rows = rows_of(fleet, 50)
+    fleet.insert(first, "S", rows)
+    fleet.settle()
+    fleet.is_behind = True
+    for _ in range(20):
+        read = rows_of(fleet, 40)
+        rows += read
+        fleet.insert(first, "S", read)
+        fleet.run(0.1)
+        assert first.job.has_room
+    fleet.settle()
+    check(fleet, {"S": rows})
+
+
 def test_rows_that_are_read_twice_at_once_count_once_behind_chains_of_elements_without_keys() -> None:
     """What a slow element makes of both is numbered alike, though it is given them in one call."""
     chain = [element("First", ("S", None), emits=["T"]), element("Second", ("T", None), emits=["U"])]

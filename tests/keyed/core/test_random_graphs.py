@@ -108,6 +108,7 @@ class Faults:
 def live(seed: int, *, guaranteed: bool) -> Fleet:
     pick = random.Random(seed)
     fleet = Fleet(random_graph(pick, guaranteed=guaranteed), pick.randint(4, 6), seed, slow=pick.random() < 0.3)
+    fleet.is_behind = seed % 3 == 1
     sources = list(fleet.agents.values())[:2]
     faults = Faults(fleet, pick, sources)
     for _ in range(pick.randint(2, 4)):

@@ -117,6 +117,10 @@ class KeyedJob:
             self._emitter.emit(found, plain, now)
             self._settle(now)
 
+    def expect(self, type_: str, *, more: bool) -> None:
+        """Learns whether a source of this type has more to insert at once, as it is behind."""
+        self._emitter.expect(self._layout.by_name[type_].place, more=more)
+
     def source_time(self, type_: str, watermark_ms: int) -> None:
         """Learns that rows of a source that come here later are not before this time."""
         self._host.is_stirred = True

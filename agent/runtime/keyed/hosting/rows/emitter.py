@@ -27,7 +27,8 @@ LOOK_S = 0.01
 ASK_AGAIN_S = 0.5
 """Time after which the host of a node is asked for again."""
 SLOW_MAX = 25
-"""Times that a batch waits longer for more rows at most, where earlier ones have not come: fewer, with more in each."""
+"""Times that a batch waits longer for more rows at most, where earlier ones have not come, or its source is behind:
+fewer, with more in each."""
 HURRIED_MAX = 3
 """Batches that have not come with which none is sent earlier than it is due."""
 DOUBTED = 2
@@ -68,6 +69,8 @@ class Emitter:
         """Sessions in which something may have become due, since the last look at them, in this order."""
         self._due_at: float = NEVER
         """The time at which something is due in one of the others, or earlier."""
+        self._has_more = [False for _ in layout.types]
+        """By type, whether its source has more at hand."""
         self._serial = options.incarnation << SESSION_BITS
         self.null_keys: Ints = np.zeros(len(layout.routes), np.int64)
         """By route, the events that go nowhere on it."""
@@ -283,8 +286,18 @@ class Emitter:
         for node in np.flatnonzero(self.host_of == host).tolist():
             self._asked.setdefault(node, now)
 
+    def expect(self, place: int, *, more: bool) -> None:
+        """Learns whether the source of a type is behind, so that more comes at once: then its rows wait for full
+        batches, unless many do."""
+        more = more and 2 * self.pending(place)[0] < self._options.pending_rows_max
+        if more != self._has_more[place]:
+            self._has_more[place] = more
+            self._changed |= dict.fromkeys(self._by_type[place].values())
+
     def hurry(self, place: int, now: float) -> None:
-        """Sends what waits of a type, however little."""
+        """Sends what waits of a type, however little, if its source is not behind."""
+        if self._has_more[place]:
+            return
         for session in self._by_type[place].values():
             if session.buffered and session.unreceived <= HURRIED_MAX and len(session.sent) < WINDOW:
                 self._cut(session, now)
@@ -315,7 +328,8 @@ class Emitter:
         """The time at which what waits is sent, however little it is."""
         if session.since is None:
             return None
-        return session.since + self._options.cut_s * min(SLOW_MAX, max(1, session.unreceived))
+        times = SLOW_MAX if self._has_more[session.place] else min(SLOW_MAX, max(1, session.unreceived))
+        return session.since + self._options.cut_s * times
 
     def _send_due(self, session: RowSession, now: float) -> None:
         while session.buffered and len(session.sent) < WINDOW:
