@@ -1,4 +1,4 @@
-"""A host that alone has the state of a node is waited for."""
+"""What has the state of a node is waited for, and stays until others have it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent.runtime.keyed.hosting.placement.roots import HOSTING, RETRY_S, Roots
 from overlay import Id, Peer
 from overlay import app_id as app_key
 
-HOST, ME, OTHER = (Peer(Id(number), f"10.0.0.{number}:1") for number in (1, 2, 3))
+HOST, ME, OTHER, NEW = (Peer(Id(number), f"10.0.0.{number}:1") for number in (1, 2, 3, 4))
 LOST_S = 5.0
 NODE = 7
 MOVED = Configuration(2, (HOST, ME, OTHER), move_number=30, incarnations=(1, 1, 1))
@@ -28,14 +28,14 @@ class Ring:
         return (ME, OTHER, HOST)[:count]
 
 
-def roots_of(value: Configuration) -> tuple[Roots, list[tuple[str, Ballot]], Places]:
-    """The roots at one of three agents that knows where a node is, and what they say."""
+def roots_of(value: Configuration, *others: Peer) -> tuple[Roots, list[tuple[str, Ballot]], Places]:
+    """The roots at one of three agents or more that knows where a node is, and what they say."""
     said: list[tuple[str, Ballot]] = []
     known = Configurations(ME, 1, lambda *_: None)
     known.learn(NODE, value)
     options = KeyedOptions(lost_s=LOST_S, incarnation=1)
     places = Places(app_key("elements", b"test"), Ring(), options)  # type: ignore[arg-type]
-    places.members((HOST, ME, OTHER))
+    places.members((HOST, ME, OTHER, *others))
     roots = Roots(
         ME, known, places, options, lambda phase, _peer, ballot: said.append((phase, ballot)),
         majority=True, waits_for_hosts=False,
@@ -118,3 +118,23 @@ def test_standbys_that_were_started_again_before_they_voted_do_not_keep_a_ballot
                 roots.heard("unknown", ballot, peer, now)
         roots.tick(now)
     raise AssertionError("the ballot has not ended")
+
+
+def test_standbys_stay_until_those_that_come_instead_have_the_state() -> None:
+    """Or two agents that fail at once might be all that have it."""
+    _, _, places = roots_of(MOVED, NEW)
+    staying, coming = places.standbys(NODE, HOST)
+    going = next(peer for peer in (ME, OTHER, NEW) if peer not in (staying, coming))
+    has_nothing, has_all = (0, 0), (2, 7)
+    three, four = (HOST, staying, going), (HOST, staying, coming, going)
+    for members, copy_of_coming, expected in ((three, has_nothing, four), (four, has_all, four[:3])):
+        roots, said, _ = roots_of(Configuration(2, members, incarnations=(1,) * len(members)), NEW)
+        roots.doubt(NODE, 0.0)
+        ballot = said[0][1]._replace(value=None)
+        copies = {HOST: (2, HOSTING), staying: has_all, going: has_all, coming: copy_of_coming}
+        for peer, copy in copies.items():
+            roots.heard("promise", ballot._replace(copy=copy), peer, 0.0)
+        phase, vote = said[-1]
+        assert phase == "accept"
+        assert vote.value is not None
+        assert vote.value.members == expected

@@ -423,8 +423,8 @@ class Roots:
         return self._majority and 2 * sum(peer in attempt.promises for peer in attempt.voters) > len(attempt.voters)
 
     def _standbys(self, node: int, host: Peer, attempt: _Attempt) -> tuple[Peer, ...]:
-        """The agents that are to stand by for a node; one is of those who have its state already, so that it is not
-        at its host alone until the others have it."""
+        """The agents that are to stand by for a node. While one of them lacks its state, those who have it stay as well:
+        there are no fewer copies on the way from one to the other."""
         chosen = self._places.standbys(node, host)
         before = attempt.before.standbys if attempt.before is not None and self._majority else ()
         epochs = {
@@ -434,9 +434,9 @@ class Roots:
         }
         last = max(epochs.values(), default=0)
         holding = [peer for peer, epoch in epochs.items() if epoch == last > 0]
-        if not chosen or not holding or any(peer in holding for peer in chosen):
+        if set(holding).issuperset(chosen):
             return chosen
-        return (holding[0], *chosen[: max(1, self._options.standbys - 1)])  # where it is few, one more for a while
+        return (*chosen, *[peer for peer in holding if peer not in chosen][: self._options.standbys])
 
     @staticmethod
     def _may_be_chosen(promise: Ballot, attempt: _Attempt) -> bool:
