@@ -100,9 +100,9 @@ class BallotEntry(msgspec.Struct, frozen=True, array_like=True):
 
     The members are the value of the ballot, a configuration of `value_epoch`; `is_anew`: the state is lost, the host
     begins without; `move_number`: number of the copy that it begins with, 0 for any; `incarnations`: the starts of the
-    members that are meant; `is_lost`: there may have been a state. In promises `accepted` is the ballot in which they
-    were accepted, the copy is that of the sender, and `incarnation` its start, as in `unknown`; `has_forgotten`: it
-    knew the node before that start.
+    members that are meant; `is_lost`: there may have been a state, or more of it. In promises `accepted` is the ballot
+    in which they were accepted, the copy is that of the sender, and `incarnation` its start, as in `unknown`;
+    `has_forgotten`: it knew the node before that start.
     """
 
     node: LogicalNode

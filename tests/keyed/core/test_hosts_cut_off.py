@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
 from agent.runtime.keyed.hosting.placement.places import Places
@@ -138,3 +140,23 @@ def test_standbys_stay_until_those_that_come_instead_have_the_state() -> None:
         assert phase == "accept"
         assert vote.value is not None
         assert vote.value.members == expected
+
+
+@pytest.mark.parametrize(("epoch_of_copy", "is_lost"), [(2, False), (1, True)])
+def test_a_state_that_is_left_alone_and_may_be_an_old_one_is_named_lost(epoch_of_copy: int, is_lost: bool) -> None:
+    roots, said, places = roots_of(MOVED)
+    places.failed(HOST)
+    places.members((ME, OTHER))
+    roots.doubt(NODE, 0.0)
+    for step in range(1, round(2 * LOST_S / RETRY_S)):
+        asked, said[:] = list(said), []
+        for phase, ballot in asked:
+            if phase == "accept":
+                assert step * RETRY_S > LOST_S
+                assert ballot.value is not None
+                assert (ballot.value.host, ballot.value.is_anew, ballot.value.is_lost) == (ME, False, is_lost)
+                return
+            roots.heard("promise", ballot._replace(value=None, copy=(epoch_of_copy, 9)), ME, step * RETRY_S)
+            roots.heard("unknown", ballot, OTHER, step * RETRY_S)
+        roots.tick(step * RETRY_S)
+    raise AssertionError("the state that is left is not used")

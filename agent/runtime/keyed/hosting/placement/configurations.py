@@ -17,7 +17,7 @@ class Configuration(NamedTuple):
     """The agents that have a logical node in an epoch: its host, then standbys. `is_anew`: without the state it had;
     `move_number`: number of the copy that its host was given by the one before, 0 for none. `incarnations`: which start
     of each member is meant; one that was started again has forgotten what it held and agreed to, and is none any more.
-    `is_lost`: there may have been a state."""
+    `is_lost`: there may have been a state, or more of it."""
 
     epoch: int
     members: tuple[Peer, ...]

@@ -501,6 +501,7 @@ class NodeMembership:
         if self._has_unguaranteed:
             moved = {node for node in nodes.tolist() if self._store.is_move(node) and values[node].move_number}
             self.lost |= set(nodes.tolist()) - moved
+        self.lost |= {node for node in nodes.tolist() if values[node].is_lost}
         self._cutter.put(self._store.copy(nodes), nodes)
         self._store.drop(nodes)
 

@@ -408,6 +408,8 @@ class Roots:
             self._calm_at = now + CALM_S
         was_begun = before is None or (before.is_anew and self._has_majority(attempt))
         is_lost = is_anew and (attempt.heard > 0 or not was_begun)
+        if attempt.is_given_up and before is not None and host in promises and not is_anew:
+            is_lost = promises[host].copy[0] < before.epoch  # those who are gone may have held more
         members = (host, *standbys)
         starts = tuple(self._incarnation(peer, before) for peer in members)
         move_number = attempt.to[1] if attempt.to else 0
@@ -423,7 +425,7 @@ class Roots:
         return self._majority and 2 * sum(peer in attempt.promises for peer in attempt.voters) > len(attempt.voters)
 
     def _standbys(self, node: int, host: Peer, attempt: _Attempt) -> tuple[Peer, ...]:
-        """The agents that are to stand by for a node. While one of them lacks its state, those who have it stay as well:
+        """The agents that are to stand by for a node. While one of them lacks its state, those who have it stay, too:
         there are no fewer copies on the way from one to the other."""
         chosen = self._places.standbys(node, host)
         before = attempt.before.standbys if attempt.before is not None and self._majority else ()
