@@ -38,11 +38,13 @@ def canonical_json(series: pl.Series) -> pl.Series:
 
 
 def _quoted(series: pl.Series) -> pl.Series:
-    if series.str.contains(_NEEDS_ESCAPE).any():
-        series = series.str.replace_many(_ESCAPES)
-    return series.to_frame("text").select(pl.concat_str(pl.lit('"'), "text", pl.lit('"')).alias(series.name))[
-        series.name
-    ]
+    """One look at the texts tells whether any needs escapes, and quotes them as they are."""
+    text = pl.first()
+    quoted = pl.concat_str(pl.lit('"'), text, pl.lit('"')).alias("quoted")
+    found = series.to_frame().select(quoted, text.str.contains(_NEEDS_ESCAPE).any().alias("needs"))
+    if len(found) and found["needs"][0]:
+        found = series.str.replace_many(_ESCAPES).to_frame().select(quoted)
+    return found["quoted"].rename(series.name)
 
 
 def _numbers(series: pl.Series) -> pl.Series:

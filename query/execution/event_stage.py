@@ -107,11 +107,12 @@ class EventStage:
     """WHERE, keys and arguments (or the columns and order of a rows plan) over frames of events.
 
     Expressions are compiled once for each combination of column dtypes; applying them is linear in the frame's rows.
+    `ordered`: rows are to be put in order, so they get the columns for it.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, ordered: bool = True) -> None:
         self._plan = plan
-        self._order = row_order(plan)
+        self._order = row_order(plan) if ordered else ()
         self._calculated = _calculated_with(plan)
         self._compiled: dict[tuple[_Physical, ...], _Compiled] = {}
 

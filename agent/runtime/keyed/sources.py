@@ -63,19 +63,20 @@ class _Source:
         self.channel = channel
         """The channel of this agent's rows of it, where its input is bounded; others are derived from it."""
         self._fields = graph.types[source.type].fields
-        self._stage = query.EventStage(source.plan)
+        self._stage = query.EventStage(source.plan, ordered=False)
 
     def rows(self, feed: Feed, events: pl.DataFrame, channel: int) -> pl.DataFrame | None:
         """The rows of a frame of events, with their numbers in a channel. None: they lack columns."""
         mine = as_named(feed, self.columns, events)
         if mine is None:
             return None
-        selected = self._stage.apply(mine.with_columns(events[_NUMBER]))
-        numbered = [
+        numbered = mine if _NUMBER in mine.columns else mine.hstack([events[_NUMBER]])
+        selected = self._stage.apply(numbered)
+        numbers = [
             pl.Series(SOURCE, [channel], pl.Int64).new_from_index(0, selected.height),
             (selected[_NUMBER] * EMISSIONS).rename(SEQ),
         ]
-        return field_columns(selected, self._fields).hstack(numbered)
+        return field_columns(selected, self._fields).hstack(numbers)
 
 
 class KeyedSources:
@@ -223,7 +224,7 @@ class KeyedSources:
         read, malformed = [], parsed.malformed
         for frame in parsed.frames:
             numbers = pl.int_range(first, first + frame.height, dtype=pl.Int64, eager=True)
-            read.append(believed(frame.with_columns(numbers.alias(_NUMBER)), latest_ms))
+            read.append(believed(frame.hstack([numbers.alias(_NUMBER)]), latest_ms))
             malformed += frame.height - read[-1][0].height
             first += frame.height
         coerced = sum(int(events[COERCED].sum()) for events, _ in read if COERCED in events.columns)
