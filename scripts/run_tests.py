@@ -63,8 +63,9 @@ Phase = Sequence[Lane]
 """Lanes that run side by side."""
 TESTS = Path(__file__).parents[1] / "tests"
 SPREAD = ("-n", "2", "--dist", "worksteal")
-FLEETS = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-v")
-"""Tests of one file share a fleet of processes. They wait most of the time, so there are more of them than cores."""
+FLEETS = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-v")
+"""Tests of one file share a fleet of processes. They wait most of the time: two at a time last nearly as long as the
+fast ones, and leave them what they do not use."""
 LONGEST = {
     "test_real_agents.py",
     "test_demo_command.py",

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 collect_ignore_glob = ["*conftest.py"]  # they hold no doctests, and two modules of one name confuse the search
-
+GARBAGE = 20_000
+"""Objects that are made before Python looks for garbage among them: tests end before much of it has come together."""
 REAL_LOGS = Path(os.environ.get("ELF_REAL_LOGS", Path(__file__).parents[2] / "shared" / "data"))
 
 settings.register_profile("quick", max_examples=10, deadline=None, print_blob=True, derandomize=True)
@@ -32,6 +33,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(GARBAGE)
         gc.enable()
 
 
