@@ -65,13 +65,17 @@ class Windows:
         self.ids: Counter[int] = Counter()
         self.late = 0
         self.incomplete = 0
-        """Windows that name an agent as missing or partial."""
+        """Windows that name an agent as missing or partial, or one that they have leaped over."""
+        self.told: list[str] = []
+        """What each window says of its agents."""
 
     def add(self, window: Any) -> None:
         for row in window.rows:
             self.ids[int(row["id"])] += int(row["n"])
         self.late += window.late
-        self.incomplete += bool(window.missing or window.partial)
+        self.incomplete += bool(window.missing or window.partial or window.leaped)
+        who = f"{window.contributors} of {window.expected}, missing {window.missing}, partial {window.partial}"
+        self.told.append(f"{window.window_start}: {who}, leaped {window.leaped_over}, late {window.late}")
 
     def counted(self) -> int:
         """The number of lines that are in windows, late, or written before the job's first window."""

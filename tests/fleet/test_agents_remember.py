@@ -108,7 +108,7 @@ def lived(
 def test_what_was_written_while_an_agent_was_killed_is_in_its_windows(tmp_path: Path) -> None:
     writer, windows = lived(tmp_path, [("SIGKILL", rename)], LONG)
     check(writer, windows)
-    assert windows.late == 0 or windows.incomplete
+    assert windows.late == 0 or windows.incomplete, "\n".join(windows.told)
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", pytest.param("SIGTERM", marks=pytest.mark.slow)])
@@ -136,4 +136,4 @@ def test_what_truncation_has_taken_is_said(tmp_path: Path, how: str) -> None:
     lost = set(range(min(windows.ids), writer.written)) - set(windows.ids)
     assert max(windows.ids.values()) == 1, "nobody counts twice"
     assert len(lost) >= windows.late
-    assert windows.incomplete, "and windows name the agent"
+    assert windows.incomplete, "and windows name the agent:\n" + "\n".join(windows.told)
