@@ -108,8 +108,7 @@ class GrowingLogs:
         folder.mkdir(parents=True, exist_ok=True)
         self.paths = [folder / f"lines-{number}.json" for number in range(1, agents + 1)]
         self.counts: Counter[str] = Counter()
-        self.total = 0
-        """The words written so far."""
+        self._lock = threading.Lock()
         self._asked: list[str] = []
         self._chance = chance
         self._is_over = threading.Event()
@@ -125,15 +124,20 @@ class GrowingLogs:
                     words = self._chance.choices(WORDS, weights=range(len(WORDS), 0, -1), k=3)
                     words += [self._asked.pop()] if self._asked else []
                     now = datetime.now(UTC).isoformat()
-                    file.write(json.dumps({"time": now, "text": " ".join(words)}) + "\n")
-                    self.counts.update(words)
-                    self.total += len(words)
+                    with self._lock:
+                        file.write(json.dumps({"time": now, "text": " ".join(words)}) + "\n")
+                        self.counts.update(words)
         for file in files:
             file.close()
 
     def grow(self) -> None:
         """Lines are written from now on."""
         self._writer.start()
+
+    def written(self) -> Counter[str]:
+        """How often each word is in them now."""
+        with self._lock:
+            return self.counts.copy()
 
     def write(self, word: str) -> None:
         """Writes this word once, too."""
@@ -160,6 +164,8 @@ class CountedLogs:
         self.fleet = AgentFleet(folder / "agents", specs)
         self.stopped: set[str] = set()
         """Agents that stand still."""
+        self.refusal = ""
+        """Why the last question for a state that was not answered was not."""
 
     @contextmanager
     def running(self) -> Iterator[CountedLogs]:
@@ -171,7 +177,7 @@ class CountedLogs:
             assert submitted.code == 0, submitted.err
             self.logs.grow()
             try:
-                self.until_counted(1)
+                self.until(lambda: self.counted() > 0, lambda: f"nothing is counted: {self.refusal}")
                 yield self
             finally:
                 self.logs.stop()
@@ -222,7 +228,8 @@ class CountedLogs:
         """The states of one element; none where no agent has it now, or agents are too busy to say."""
         try:
             return self.client().elements(self.app, key=(key,), element=element).states
-        except (ClientError, OSError):
+        except (ClientError, OSError) as error:
+            self.refusal = f"{element} {key}: {error}"
             return []
 
     def state(self, element: str, key: object) -> Any:
@@ -248,25 +255,42 @@ class CountedLogs:
             assert time.monotonic() < deadline, what()
             time.sleep(0.1)
 
-    def until_counted(self, total: int) -> None:
-        """Waits until so many words have been counted by all stages."""
-        self.until(lambda: self.counted() >= total, lambda: f"{self.counted()} of {total} words counted")
+    def lacking(self, written: Counter[str]) -> dict[str, tuple[int, int]]:
+        """What the last stages have not counted yet: how much of it they have, and how much has been written."""
+        if (counted := self.counted()) < written.total():
+            return {"all words": (counted, written.total())}
+        checked: dict[str, int] = {}
+        for group in sorted({word[0] for word in written}):
+            found = self.states("Check", group)
+            checked |= max(found, key=lambda one: one.epoch).state["last"] if found else {}
+        return {word: (checked.get(word, 0), n) for word, n in written.items() if checked.get(word, 0) < n}
+
+    def _told(self, written: Counter[str]) -> str:
+        """What is not as it should be, and what agents say of it."""
+        try:
+            lost = {one.agent: one.lost for one in self.client().elements(self.app).elements}
+        except (ClientError, OSError) as error:
+            lost = {str(error): 0}
+        return f"counted, and written: {self.lacking(written)}; lost nodes: {lost}; last refusal: {self.refusal}"
 
     def until_caught_up(self) -> None:
-        """Waits until all stages have counted what is in the logs now."""
-        self.until_counted(self.logs.total)
+        """Waits until each word that is in the logs now has been counted by all stages. Then once more: words that have
+        come since show that the last stage goes on, by when its standbys have what it had counted."""
+        for _ in range(2):
+            written = self.logs.written()
+            self.until(lambda: not self.lacking(written), lambda: self._told(written))  # noqa: B023
 
     def assert_exact(self) -> None:
         """All that is in the logs, which grow no more, has been counted once by every stage, and every update came once
         and in order."""
         self.logs.stop()
         self.until_caught_up()
-        words = sorted(self.logs.counts)
-        counts = {word: self.state("Count", word)["n"] for word in words}
-        differing = {word: (n, self.logs.counts[word]) for word, n in counts.items() if n != self.logs.counts[word]}
-        assert not differing, f"counted, and in the logs: {differing}; of all: {self.counted()}, {self.logs.total}"
-        checks = {group: self.state("Check", group) for group in sorted({word[0] for word in words})}
+        written = self.logs.written()
+        counts = {word: self.state("Count", word)["n"] for word in sorted(written)}
+        differing = {word: (n, written[word]) for word, n in counts.items() if n != written[word]}
+        assert not differing, f"counted, and in the logs: {differing}; {self._told(written)}"
+        checks = {group: self.state("Check", group) for group in sorted({word[0] for word in written})}
         wrong = {group: check["wrong"] for group, check in checks.items() if check["wrong"]}
         assert not wrong, f"updates out of order: {wrong}"
         assert {word: n for check in checks.values() for word, n in check["last"].items()} == counts
-        assert self.counted() == self.logs.total, (self.counted(), self.logs.total)
+        assert self.counted() == written.total(), (self.counted(), written.total())
