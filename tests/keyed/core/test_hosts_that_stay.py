@@ -10,8 +10,8 @@ from seeds import seeds
 KEYS = [f"k{number}" for number in range(300)]
 
 
-def counting_fleet(seed: int, delay_s: float) -> Fleet:
-    graph = graph_of([type_("S", guaranteed=False)], [element("Count", ("S", ["a"]))], ["S"])
+def counting_fleet(seed: int, delay_s: float, *, guaranteed: bool = False) -> Fleet:
+    graph = graph_of([type_("S", guaranteed=guaranteed)], [element("Count", ("S", ["a"]))], ["S"])
     fleet = Fleet(graph, 4, seed)
     fleet.delay_s = delay_s
     return fleet
@@ -47,6 +47,18 @@ def test_agents_that_answer_slowly_keep_their_nodes_when_another_is_killed(seed:
     states = [state for agent in fleet.agents.values() for state in agent.runtimes["Count"].state.values()]
     assert {count for node, count, _ in states if node not in had} == {7}, seed
     assert all(count < 7 for node, count, _ in states if node in had), seed
+
+
+@pytest.mark.parametrize("guaranteed", [False, True])
+def test_an_agent_that_is_slow_as_a_job_begins_costs_no_node_its_state(guaranteed: bool) -> None:
+    """Nobody has heard yet which start of it is meant: nodes that began there would begin anew at once."""
+    fleet = counting_fleet(0, delay_s=0.01, guaranteed=guaranteed)
+    source, slow, *_ = fleet.agents.values()
+    fleet.silence(slow, 2.0, detected_s=60.0)
+    count_all(fleet, source, 4.0)
+    fleet.settle()
+    assert not lost(fleet)
+    assert {count for count, _ in fleet.states("Count").values()} == {1}
 
 
 def test_nobody_chooses_hosts_before_it_knows_who_takes_part() -> None:

@@ -141,14 +141,16 @@ class Places:
         return min(known or candidates, key=lambda peer: self.load(peer).share)
 
     def first_host(self, node: int) -> Peer:
-        """The agent that a node begins at: no agent has told its load yet, so all roots place all nodes alike."""
+        """The agent that a node begins at: no agent has told its load yet, so all roots place all nodes alike, but for
+        those of agents that have not said yet which start of theirs it is, and would take themselves for no members."""
         weights = {peer: load.weight if (load := self._told(peer)).takes else 0.0 for peer in self.roster}
         if not weights:
             return self.host(node)
         if weights != self._even[0]:
             self._even = weights, placed_evenly(self.key, weights)
         host = self._even[1][node]
-        return host if host not in self.dead and self.load(host).takes else self.host(node)
+        is_there = host in self.incarnations and host not in self.dead
+        return host if is_there and self.load(host).takes else self.host(node)
 
     def standbys(self, node: int, host: Peer) -> tuple[Peer, ...]:
         """The agents that are to hold the commits of a node: its root, and those closest to its ring key."""
