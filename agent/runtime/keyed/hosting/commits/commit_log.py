@@ -189,6 +189,10 @@ class CommitLog:
         is_asking = answer.begin or answer.lost_before > answer.upto
         return is_asking and line is not None and line.session == answer.session and answer.upto < line.held
 
+    def last(self, peer: Peer) -> int:
+        """The number of the last record for an agent."""
+        return self._lines[peer].next - 1 if peer in self._lines else -1
+
     def is_held(self, peer: Peer, number: int) -> bool:
         """Whether an agent holds a record."""
         line = self._lines.get(peer)

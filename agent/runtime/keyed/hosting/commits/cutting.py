@@ -36,12 +36,14 @@ SAFE_S = 1.0
 
 @dataclass(slots=True)
 class _Cut:
-    """A cut under way. `left`: answers that elements still owe."""
+    """A cut under way. `moves`: nodes whose whole state goes to where they are to be hosted; `passed`: those of which
+    that agent has all but the changes, as their standby. `left`: answers that elements still owe."""
 
     commit: int
     nodes: Bools
     whole: dict[Peer, Bools]
     moves: dict[Peer, Bools]
+    passed: dict[Peer, Bools]
     left: int = 0
     watermarks: dict[int, int] = field(default_factory=dict)
     changes: list[Table] = field(default_factory=list)
@@ -52,7 +54,7 @@ class _Cut:
 class Cutter:
     """Takes cuts, at most one at a time, and hands them to standbys and to new hosts.
 
-    `moved` learns which nodes an agent holds now, with the number of the copy.
+    `moved` learns which nodes are where they are to be hosted, with the number of the copy.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class Cutter:
         emitter: Emitter,
         log: CommitLog,
         epoch_of: Callable[[int], int],
-        moved: Callable[[Peer, Bools, int], None],
+        moved: Callable[[Bools, int], None],
     ) -> None:
         self._layout, self._options, self._host, self._emitter, self._log = layout, options, host, emitter, log
         self._epoch_of, self._moved = epoch_of, moved
@@ -146,7 +148,8 @@ class Cutter:
         return unsure
 
     def _move_no_more(self, nodes: Ints) -> None:
-        under_way = self._cut.moves.values() if self._cut is not None else ()
+        cut = self._cut
+        under_way = (*cut.moves.values(), *cut.passed.values()) if cut is not None else ()
         for mask in (*self.moves_due.values(), *under_way, *(move[1] for move in self._moving)):
             mask[nodes] = False
         self.moves_due = {peer: mask for peer, mask in self.moves_due.items() if mask.any()}
@@ -163,8 +166,10 @@ class Cutter:
 
     def _pause_s(self, now: float) -> float:
         """The time between the last cut and the next one."""
+        if any((mask & self._stood_by(peer)).any() for peer, mask in self._ready(self.moves_due).items()):
+            return min(HURRY_S, self._options.commit_s)  # these nodes stand still until they have moved
         may_hurry = self._hurried < HURRIED_MAX or now >= self._hurry_at + 1
-        if may_hurry and now < self._host.passing_until and self._log.is_empty and not self.moves_due:
+        if may_hurry and now < self._host.passing_until and self._log.is_empty:
             return min(HURRY_S, self._options.commit_s)
         return self._options.commit_s * min(SLOW_MAX, max(1, self._log.pending_count))
 
@@ -184,8 +189,8 @@ class Cutter:
         self._log.settle(self.standbys, now)
         arrived = [move for move in self._moving if self._log.is_held(move[0], move[2])]
         self._moving = [move for move in self._moving if not self._log.is_held(move[0], move[2])]
-        for peer, mask, _, commit in arrived:
-            self._moved(peer, mask, commit)
+        for _, mask, _, commit in arrived:
+            self._moved(mask, commit)
         is_due = now >= self._last + self._pause_s(now)
         if self._cut is None and is_due and self._is_wanted and (host.collects or self.moves_due):
             self._begin(now)
@@ -210,13 +215,15 @@ class Cutter:
         self._last = now
         host.is_dirty = False
         whole_now, moves = self._ready(self.whole_due), self._ready(self.moves_due)
-        cut = _Cut(host.next_commit, host.owned & ~self._sealed, whole_now, moves)
-        for mask in cut.moves.values():
+        nodes = host.owned & ~self._sealed
+        for mask in moves.values():
             self._sealed |= mask
-        host.next_commit += 1
         self.whole_due = {peer: mask for peer, mask in self.whole_due.items() if peer not in whole_now}
         self.moves_due = {peer: mask for peer, mask in self.moves_due.items() if peer not in moves}
-        self._cut = cut
+        passed = {peer: mask & self._stood_by(peer) for peer, mask in moves.items()}
+        moves = {peer: mask & ~passed[peer] for peer, mask in moves.items()}
+        cut = self._cut = _Cut(host.next_commit, nodes, whole_now, moves, passed)
+        host.next_commit += 1
         cut.changes.append(Table("positions", 0, ROUTE, host.positions.take_changes()))
         for place, hold in host.holds.items():
             cut.changes.extend(hold.take_added())
@@ -237,6 +244,13 @@ class Cutter:
             self._ask(cut, place, whole, now)
         self._answered(cut, now)
 
+    def _stood_by(self, peer: Peer) -> Bools:
+        """The nodes whose state an agent holds up to the commit before this one: all of it, where nothing in the job is
+        not guaranteed."""
+        is_all = len(self._layout.guaranteed) == len(self._layout.keyed)
+        none: Bools = np.zeros(NODES, bool)
+        return self.standbys.get(peer, none) & ~self.whole_due.get(peer, none) if is_all else none
+
     def _ask(self, cut: _Cut, place: int, whole: Ints, now: float) -> None:
         host, slot = self._host, self._host.slots[place]
 
@@ -250,12 +264,12 @@ class Cutter:
                 self._told_seq[place] = slot.next_seq.copy()
                 cut.changes.append(_counters(place, slot.next_seq, different))
             cut.full.append(_counters(place, slot.next_seq, whole))
+            for mask in (*cut.moves.values(), *cut.passed.values()):
+                slot.sealed |= mask & host.owned
             self._answered(cut, now)
 
         def taken(tables: Tables) -> None:
             cut.full.extend(Table("state", place, name, rows) for name, rows in tables.items())
-            for mask in cut.moves.values():
-                slot.sealed |= mask & host.owned
             self._answered(cut, now)
 
         slot.cut(changed)
@@ -291,6 +305,9 @@ class Cutter:
         self._log.settle(self.standbys, now)  # those that get all next time count, too
         for peer, mask in cut.moves.items():  # behind the same commit, where the new host stands by
             self._send_move(cut, record, peer, mask & cut.nodes, full, now)
+        for peer, mask in cut.passed.items():
+            if (held := mask & masks.get(peer, np.zeros(NODES, bool))).any():
+                self._moving.append((peer, held, self._log.last(peer), cut.commit))
 
     def _send_move(
         self, cut: _Cut, record: StateRecord, peer: Peer, mask: Bools, full: list[Table], now: float

@@ -42,7 +42,8 @@ from overlay import Id, Peer
 
 Send = Callable[[Peer, Message, float], None]
 FROZEN_S = 8.0
-"""Time after which a node that was to move takes rows again, where its new host holds no more of what goes there."""
+"""Time after which a node that was to move takes rows again, where its new host holds no more of what goes there, or
+nothing has come of what it holds."""
 TELL_S = 5.0
 """Time after which roots are told again of the nodes here."""
 DENY_S = 1.0
@@ -130,7 +131,7 @@ class NodeMembership:
                 if any(place >= len(peers) for _, _, place in hosts):
                     self.refused += 1
                     return False
-                self._emitter.learn({node: (epoch, peers[place]) for node, epoch, place in hosts}, now)
+                self._learn({node: (epoch, peers[place]) for node, epoch, place in hosts}, now)
             case CommitRecord():
                 self._record(message, sender, now)
             case CommitProbe():
@@ -234,9 +235,11 @@ class NodeMembership:
         """Asks the roots of nodes for hosts that emitters here need."""
         grouped: dict[Peer, list[int]] = {}
         for node in self._emitter.questions(now):
+            if node in self._frozen:
+                continue  # it takes rows again where it is to be
             if (known := self._known[node]) is not None and known.epoch > self._emitter.denied[node]:
-                self._emitter.learn({node: (known.epoch, known.host)}, now)
-                if self._emitter.host(node) is not None and known.host not in self._places.dead:
+                self._learn({node: (known.epoch, known.host)}, now)
+                if self._emitter.host(node) is not None:
                     continue
             grouped.setdefault(self._places.root(node), []).append(node)
         for peer, nodes in grouped.items():
@@ -245,6 +248,14 @@ class NodeMembership:
                 self.find(message, now)
             else:
                 self._send(peer, message, now)
+
+    def _learn(self, hosts: Mapping[int, tuple[int, Peer]], now: float) -> None:
+        """Lets the emitter here know hosts of nodes. Of those that are dead some agents learn late: they are none, and
+        are asked for still."""
+        alive = {node: one for node, one in hosts.items() if one[1] not in self._places.dead}
+        gone = [node for node, (epoch, _) in hosts.items() if node not in alive and epoch > self._emitter.epochs[node]]
+        self._emitter.forget(gone, now)
+        self._emitter.learn(alive, now)
 
     def _question(self, asker: Peer, nodes: list[int]) -> FindHosts:
         denied, known = self._emitter.denied[nodes].tolist(), self._emitter.epochs[nodes].tolist()
@@ -264,7 +275,7 @@ class NodeMembership:
                 if found is None:
                     self._roots.want(node, now, heard)
                 elif found.epoch <= denied or found.host in self._places.dead:
-                    self._roots.doubt(node, now)
+                    self._roots.doubt(node, now, is_sure=message.asker == found.host)
             elif (root := self._places.nearer_root(node)) is not None:
                 others.setdefault(root, []).append((node, denied, heard))
         for root, asked in others.items():
@@ -388,32 +399,38 @@ class NodeMembership:
     # Moves.
 
     def _freeze(self, nodes: list[int], epochs: list[int], to: Peer, root: Peer, now: float) -> None:
-        moving = [
-            node
-            for node, epoch in zip(nodes, epochs, strict=False)
-            if self._host.open[node] and self._known.epoch(node) == epoch and to != self._me
-        ]
+        asked = [node for node, epoch in zip(nodes, epochs, strict=False) if self._known.epoch(node) == epoch]
+        moving = [node for node in asked if self._host.open[node] and to != self._me]
+        again = [node for node in asked if node in self._given and self._movers[node] == (root, to)]
         for node in moving:
             self._frozen[node] = now
             self._movers[node] = root, to
         self._host.open[moving] = False
         if moving:
             self._cutter.move(to, np.array(moving))
+        self._tell_moved(again, now)
 
-    def _moved(self, to: Peer, mask: Bools, commit: int) -> None:
-        by_root: dict[Peer, list[int]] = {}
-        for node in np.flatnonzero(mask).tolist():
-            if node in self._frozen:
-                self._given[node] = commit
-                by_root.setdefault(self._movers[node][0], []).append(node)
-        for root, nodes in by_root.items():
-            epochs = [self._known.epoch(node) for node in nodes]
-            self._send(root, NodesMoved(self.app_id, nodes, epochs, to, commit), self._host.now)
+    def _moved(self, mask: Bools, commit: int) -> None:
+        """The agents that are to host nodes hold the copy in a commit."""
+        moved = [node for node in np.flatnonzero(mask).tolist() if node in self._frozen]
+        for node in moved:
+            self._given[node], self._frozen[node] = commit, self._host.now
+        self._tell_moved(moved, self._host.now)
+
+    def _tell_moved(self, nodes: list[int], now: float) -> None:
+        """Tells roots which copies are where the nodes are to be hosted."""
+        grouped: dict[tuple[Peer, Peer, int], list[int]] = {}
+        for node in nodes:
+            grouped.setdefault((*self._movers[node], self._given[node]), []).append(node)
+        for (root, to, commit), some in grouped.items():
+            epochs = [self._known.epoch(node) for node in some]
+            self._send(root, NodesMoved(self.app_id, some, epochs, to, commit), now)
 
     def _thaw(self, now: float) -> None:
         for node, since in list(self._frozen.items()):
             to = self._movers[node][1]
-            is_over = now >= max(since, self._log.progress_at(to)) + FROZEN_S or to in self._places.dead
+            progress_at = since if node in self._given else max(since, self._log.progress_at(to))
+            is_over = now >= progress_at + FROZEN_S or to in self._places.dead
             if not self._host.owned[node]:
                 self._melt(node)
             elif is_over and not self._known.has_voted(node):
@@ -485,7 +502,7 @@ class NodeMembership:
             self._resume(np.array(puts), latest)
         if lost:
             self._store.drop(np.array(lost))
-        self._emitter.learn({node: (value.epoch, value.host) for node, value in latest.items()}, now)
+        self._learn({node: (value.epoch, value.host) for node, value in latest.items()}, now)
         self._answer_questions(latest, now)
 
     def _begin_anew(self, node: int, value: Configuration) -> None:

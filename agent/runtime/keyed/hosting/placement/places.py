@@ -109,6 +109,11 @@ class Places:
         load = self._told(peer)
         return load._replace(hosted=max(0, load.hosted + self._expected[peer]))
 
+    @property
+    def is_emptying(self) -> bool:
+        """Whether an agent that leaves still hosts nodes, as far as this one has heard."""
+        return any(load.is_leaving and load.hosted for load in self._loads.values())
+
     def place(self, peer: Peer, nodes: int, now: float) -> None:
         """Counts nodes that an agent is about to take, or to give, until it says so itself."""
         self._placed.append((now + EXPECTED_S, peer, nodes))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
-from agent.runtime.keyed.hosting.placement.places import Places
+from agent.runtime.keyed.hosting.placement.places import Load, Places
 from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import EPOCH_MAX
 from overlay import Peer
@@ -32,7 +32,9 @@ MOVE_S = 6.0
 REVIEW_S, REVIEW_MAX_S = 1.0, 8.0
 """Time after which placement is reviewed again; twice as long each time, up to the longest, where nothing is found."""
 CALM_S = 2.0
-"""Time after nodes have begun for which loads are not evened out: agents have not told of them yet."""
+"""Time after nodes have begun for which none moves to a better place: agents have not told of them yet."""
+TAKEN_OVER_S = 10.0
+"""Time after nodes have been taken over from a dead host for which none moves either: rows come to them again first."""
 UNEVEN = 1.5
 """A node moves from a host that has so many times the load of the least loaded one, and four nodes more."""
 
@@ -77,7 +79,8 @@ class _Attempt:
 
     def is_hopeless(self, dead: Container[Peer]) -> bool:
         """Whether another round has to begin."""
-        is_cut_off = self.value is not None and any(peer in dead for peer in self.voters if peer not in self.votes)
+        waits = [peer in dead for peer in self.voters if peer not in self.votes] if self.value is not None else []
+        is_cut_off = any(waits) and (all(waits) or self.repeats > 0)  # votes of others may be on their way
         return self.is_refused or self.repeats >= REPEATS_MAX or is_cut_off
 
 
@@ -131,9 +134,11 @@ class Roots:
         if (attempt := self._attempts.get(node)) is not None:
             attempt.heard = max(attempt.heard, heard if heard < HEARD_MAX else 0)
 
-    def doubt(self, node: int, now: float) -> None:
-        """The host of a node is said to be none: agrees on another, if that is so. Such a host moves nothing either."""
-        if node not in self._attempts and self._known[node] is not None:
+    def doubt(self, node: int, now: float, *, is_sure: bool = True) -> None:
+        """The host of a node is said to be none, by itself (`is_sure`) or where it takes no rows, as while the node
+        moves: agrees on another, if that is so. Such a host moves nothing either."""
+        is_moving = node in self._moves and not is_sure
+        if node not in self._attempts and self._known[node] is not None and not is_moving:
             self._moves.pop(node, None)
             self._begin(node, None, now)
 
@@ -180,35 +185,48 @@ class Roots:
         dead = places.dead
         if host in dead:
             self._begin(node, None, now)
-        elif len(self._moves) < MOVES_MAX and (to := self._better(node, host, now)) is not None:
+        elif len(self._moves) < MOVES_MAX and (to := self._better(node, known, now)) is not None:
             self._moves[node] = _Move(to, known.epoch, now)
             places.place(to, 1, now)
             places.place(host, -1, now)
             yield node, known, to
         elif set(known.standbys) != set(places.standbys(node, host)):
-            self._begin(node, None, now)
+            is_first = any(peer in dead for peer in known.standbys) or not self._moves
+            if is_first or not places.is_emptying:  # what moves stands still until it has
+                self._begin(node, None, now)
 
-    def _better(self, node: int, host: Peer, now: float) -> Peer | None:
+    def _better(self, node: int, known: Configuration, now: float) -> Peer | None:
         """The agent that should host a node instead of its host."""
-        places = self._places
+        places, host = self._places, known.host
         best, load = places.host(node), places.load(host)
         if best == host or not places.load(best).takes:
             return None
         if not load.takes:
-            return best
-        if self._options.bounded:
-            return None  # it ends before a better place pays
+            return self._heir(node, known, best)
+        if self._options.bounded or now < self._calm_at:
+            return None  # it ends before a better place pays, or is not the time for it
         if host not in places.candidates(node):
             return best
-        other = places.load(best)
-        is_uneven = load.hosted / load.weight > UNEVEN * (other.hosted + 4) / other.weight
+        is_uneven = self._has_more(load, places.load(best))
         self._is_uneven |= is_uneven
         return best if is_uneven and self._is_its_turn(best, host, now) else None
 
+    @staticmethod
+    def _has_more(load: Load, other: Load) -> bool:
+        return load.hosted / load.weight > UNEVEN * (other.hosted + 4) / other.weight
+
+    def _heir(self, node: int, known: Configuration, best: Peer) -> Peer:
+        """The agent that should host a node of one that leaves: a standby, which has most of the state, if it has not
+        much more than others."""
+        places = self._places
+        if not self._majority or self._waits_for_hosts:
+            return best
+        near = [peer for peer in places.standbys(node, known.host) if peer in known.standbys]
+        takers = [peer for peer in near if places.load(peer).takes and peer in places.incarnations]
+        return next((peer for peer in takers if not self._has_more(places.load(peer), places.load(best))), best)
+
     def _is_its_turn(self, to: Peer, host: Peer, now: float) -> bool:
         """Whether this root may now move one more node to an agent, to even out loads."""
-        if now < self._calm_at:
-            return False
         left = self._turns.get(to)
         if left is None:
             left = self._places.turns(to, host, now)
@@ -303,8 +321,9 @@ class Roots:
         waits = [peer for peer in attempt.asked if peer not in dead and peer not in heard]
         if waits and now < attempt.at + SETTLE_S:
             return
-        is_host_awaited = self._waits_for_hosts and attempt.before is not None and attempt.before.host in waits
-        if is_host_awaited and now < attempt.since + self._options.lost_s:
+        is_host_awaited = attempt.before is not None and attempt.before.host in waits
+        is_host_needed = self._waits_for_hosts or attempt.to is not None
+        if is_host_awaited and is_host_needed and now < attempt.since + self._options.lost_s:
             return
         is_enough = len(promised) >= self._needed(attempt) and not self._lacks_state(attempt)
         attempt.is_given_up = not is_enough and self._is_given_up(attempt, now)
@@ -405,7 +424,9 @@ class Roots:
         standbys = self._standbys(node, host, attempt)
         if before is None or is_anew:
             places.place(host, 1, now)
-            self._calm_at = now + CALM_S
+            self._calm_at = max(self._calm_at, now + CALM_S)
+        elif host != before.host and not attempt.to:
+            self._calm_at = now + TAKEN_OVER_S
         was_begun = before is None or (before.is_anew and self._has_majority(attempt))
         is_lost = is_anew and (attempt.heard > 0 or not was_begun)
         if attempt.is_given_up and before is not None and host in promises and not is_anew:

@@ -175,7 +175,7 @@ class Emitter:
         self._look_at = NEVER
         for type_ in self._layout.types:
             waiting, self._waiting[type_.place] = self._waiting[type_.place], []
-            self._again(type_, [piece.rows for piece in waiting], now)
+            self._again(type_, [piece.rows for piece in waiting], now, is_late=True)
 
     def failed(self, peer: Peer, now: float) -> None:
         """Takes the nodes of a dead host for unknown. Rows under way to it that nobody keeps are lost."""
@@ -197,9 +197,10 @@ class Emitter:
             frames = session.take_buffer()
         self._again(type_, frames, now)
 
-    def _again(self, type_: TypeLayout, frames: list[pl.DataFrame], now: float) -> None:
+    def _again(self, type_: TypeLayout, frames: list[pl.DataFrame], now: float, *, is_late: bool = False) -> None:
+        """Sends rows by today's hosts; guaranteed ones that are late do not wait for more."""
         if frames:
-            self._dispatch(type_, pl.concat(frames), now)
+            self._dispatch(type_, pl.concat(frames), now - self._options.cut_s if is_late and type_.guaranteed else now)
 
     # Answers.
 

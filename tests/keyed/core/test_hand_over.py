@@ -1,0 +1,128 @@
+"""Nodes move while events come all the time: those of an agent that leaves, and of a fleet that has lost one."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_of_elements import FIRST_MS, LATER_MS, Agent, Fleet
+from seeds import seeds
+from test_flow import check, counting, rows_of
+from test_forgetful_agents import busy_fleet
+
+from agent.runtime.messages.elements import CommitRecord, NodeHosts
+from agent.runtime.messages.jobs import CODEC
+from overlay import Peer
+
+WORDS = [(f"w{n}", f"g{n % 5}", 2) for n in range(12)]
+
+
+class Pauses:
+    """Counts words, each of which comes every 20 ms, and notes how long each was not counted at longest."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.longest: dict[str, float] = {}
+        self._last: dict[str, float] = {}
+        self._fleet = fleet
+        for agent in fleet.agents.values():
+            self._watch(agent)
+
+    def _watch(self, agent: Agent) -> None:
+        runtime = agent.runtimes["Count"]
+        process = runtime.process
+
+        def watched(type_, rows, done) -> None:
+            for word in rows["a"].unique().to_list():
+                pause = self._fleet.now - self._last.get(word, self._fleet.now)
+                self.longest[word] = max(pause, self.longest.get(word, 0.0))
+                self._last[word] = self._fleet.now
+            process(type_, rows, done)
+
+        runtime.process = watched
+
+
+def feed(fleet: Fleet, agents: list[Agent], inserted: list, seconds: float) -> None:
+    end = fleet.now + seconds
+    while fleet.now < end:
+        for agent in agents:
+            inserted += WORDS
+            fleet.insert(agent, "Text", WORDS)
+        fleet.run(0.02, 0.004)
+
+
+@pytest.mark.parametrize(
+    ("agents", "guaranteed", "most_s"), seeds((3, True, 0.06), slow=[(3, False, 0.08), (5, True, 0.1)])
+)
+def test_an_agent_leaves_though_events_come_all_the_time_and_its_elements_pause_shortly(
+    agents: int, guaranteed: bool, most_s: float
+) -> None:
+    fleet = Fleet(counting(guaranteed=guaranteed), agents, 1)
+    fleet.delay_s = 0.002
+    *others, leaver = fleet.agents.values()
+    inserted: list[tuple[str, str, int]] = []
+    feed(fleet, others[:1], inserted, 1)
+    moves = moves_of(fleet)
+    pauses = Pauses(fleet)
+    leaver.job.leave(fleet.now)
+    feed(fleet, others[:1], inserted, 1.5)
+    assert leaver.job.has_left
+    assert max(pauses.longest.values()) < most_s
+    assert len(moves) == 0 or not (guaranteed and agents == 3), "standbys have the state but for the last changes"
+    assert fleet.remove_left() == [leaver]
+    fleet.run(1)
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+
+
+def moves_of(fleet: Fleet) -> list[CommitRecord]:
+    """The records from now on with all the state of nodes, for their new hosts."""
+    found: list[CommitRecord] = []
+    carry = fleet.carry
+
+    def carried(sender: Agent, to: Peer, data: bytes, *args, **options) -> None:
+        message = CODEC.decode(data)
+        if isinstance(message, CommitRecord) and message.is_move:
+            found.append(message)
+        carry(sender, to, data, *args, **options)
+
+    fleet.carry = carried
+    return found
+
+
+@pytest.mark.parametrize("seed", seeds(1, slow=[2, 3, 4]))
+def test_event_time_goes_on_within_seconds_after_a_kill_though_links_are_slow(seed: int) -> None:
+    fleet = Fleet(counting(guaranteed=True), 5, seed)
+    fleet.delay_s, fleet.has_time = 0.5, True
+    agents = list(fleet.agents.values())
+    for agent in agents[1:]:
+        agent.job.source_time("Text", LATER_MS)
+    inserted: list[tuple[str, str, int]] = []
+
+    def pass_time(seconds: float) -> float:
+        """Returns how far event time is behind, in seconds."""
+        end = fleet.now + seconds
+        while fleet.now < end:
+            rows = rows_of(fleet, 10)
+            inserted.extend(rows)
+            fleet.insert(agents[0], "Text", rows)
+            fleet.run(0.1, 0.05)
+        return (FIRST_MS + 10 * len(inserted) - agents[1].job.watermark("Updated")) / 1000
+
+    assert pass_time(9) < 7
+    fleet.crash(agents[4], 1.0)
+    pass_time(7)
+    assert min(pass_time(0.5) for _ in range(4)) < 7, seed
+    fleet.settle()
+    fleet.run(2)
+    check(fleet, {"Text": inserted})
+
+
+def test_late_news_of_a_host_that_is_dead_is_not_believed() -> None:
+    """Events for it would wait until it has not answered several times."""
+    fleet, _ = busy_fleet(4)
+    source, *_, victim = fleet.agents.values()
+    node = next(node for node in range(1024) if source.job.host_of(node) == victim.me)
+    message = NodeHosts(source.job.app_id, [victim.me], [(node, source.job.epoch_of(node), 0)])
+    sender = next(peer for peer in fleet.agents if peer not in (source.me, victim.me))
+    fleet.crash(victim)
+    source.job.failed(victim.me, fleet.now)
+    source.job.handle(message, sender, fleet.now)
+    assert source.job.host_of(node) is None
