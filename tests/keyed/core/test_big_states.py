@@ -88,6 +88,7 @@ def test_states_that_go_slowly_are_handed_over_once(
     piece = pick.choice((size // 2, size * 3, size * 10, size * 40))
     monkeypatch.setattr(record_pieces, "PIECE_BYTES", piece)
     monkeypatch.setattr(commit_log, "WINDOW_BYTES", piece * pick.choice((4, 16)))
+    monkeypatch.setattr(commit_log, "SHARED_BYTES", 0)
     fleet = Fleet(counting_texts(guaranteed=guaranteed), pick.choice((1, 1, 2, 3)), seed, slow=pick.random() < 0.3)
     fleet.delay_s = pick.choice((0.005, 0.01, 0.05, 0.15))
     hand_over(fleet, size, pick.choice((20, 72)))

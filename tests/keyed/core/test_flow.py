@@ -10,7 +10,7 @@ import pytest
 from fleet_of_elements import Agent, Fleet, element, graph_of, model, type_
 from seeds import seeds
 
-from agent.runtime.messages.elements import CommitProbe, CommitRecord, ElementProbe, ElementRows
+from agent.runtime.messages.elements import CommitProbe, CommitRecord, ElementCredit, ElementProbe, ElementRows
 from agent.runtime.messages.jobs import CODEC
 from agent.runtime.model.fields import Message
 from overlay import Peer
@@ -72,7 +72,7 @@ class Wire:
     def __init__(self, fleet: Fleet, loses: Callable[[Message], bool] = lambda _: False) -> None:
         self.counts: Counter[tuple] = Counter()
         self.sessions: defaultdict[tuple, set[int]] = defaultdict(set)
-        self.probes = 0
+        self.probes = self.credits = 0
         self.lost: set[tuple] = set()
         self._carry, self._loses = fleet.carry, loses
         fleet.carry = self.carry  # type: ignore[method-assign]
@@ -80,6 +80,7 @@ class Wire:
     def carry(self, sender: Agent, to: Peer, data: bytes, *args, **options) -> None:
         message = CODEC.decode(data)
         self.probes += isinstance(message, ElementProbe | CommitProbe)
+        self.credits += isinstance(message, ElementCredit)
         if isinstance(message, ElementRows | CommitRecord):
             stream = (sender.me, to, message.place if isinstance(message, ElementRows) else None)
             name = (*stream, message.session, message.number)
@@ -125,6 +126,22 @@ def test_a_host_that_answers_late_gets_nothing_twice(guaranteed: bool) -> None:
     assert not wire.again
     assert 0 < wire.probes < 60  # later each time
     assert not any(agent.job.statistics()["lost_rows"] for agent in fleet.agents.values())
+
+
+@pytest.mark.parametrize("guaranteed", [False, True])
+def test_hosts_say_seldom_how_far_they_are_while_nothing_waits_for_it(guaranteed: bool) -> None:
+    fleet, inserted = begun(guaranteed)
+    wire = Wire(fleet)
+    for _ in range(30):
+        rows = rows_of(fleet, 20)
+        inserted += rows
+        fleet.insert(next(iter(fleet.agents.values())), "Text", rows)
+        fleet.run(0.1)
+    batches = sum(len(name) == 5 and name[2] is not None for name in wire.counts)
+    assert batches > 100
+    assert wire.credits < (1.1 if guaranteed else 0.6) * batches
+    fleet.settle()
+    check(fleet, {"Text": inserted})
 
 
 @pytest.mark.parametrize("kind", [ElementRows, CommitRecord])

@@ -6,15 +6,17 @@ from itertools import pairwise
 
 import numpy as np
 import polars as pl
+import pytest
 from fleet_of_elements import APP, Agent, Fleet, element, graph_of, type_
 from test_flow import begun, check, counting, rows_of
 
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog
-from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, message_of
+from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, message_of, record_of
+from agent.runtime.keyed.hosting.commits.standby import StandbyStore
 from agent.runtime.keyed.hosting.placement.ballots_wire import ballots_of, messages_of
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration
-from agent.runtime.keyed.logical_nodes import NODES
-from agent.runtime.messages.elements import CommitHeld, ElementRows, NodeBallots
+from agent.runtime.keyed.logical_nodes import NODES, mask_of
+from agent.runtime.messages.elements import CommitHeld, CommitRecord, ElementRows, NodeBallots
 from overlay import Peer
 
 NODE = 5
@@ -107,6 +109,42 @@ def test_a_commit_waits_for_no_standby_that_was_added_for_other_nodes() -> None:
 def told() -> Table:
     """A change of the node."""
     return Table("state", 0, "counts", pl.DataFrame({"@node": pl.Series([NODE], dtype=pl.UInt16)}))
+
+
+def changes(nodes: list[int]) -> Table:
+    """A change of each node."""
+    columns = [pl.Series("@node", nodes, pl.UInt16), pl.Series("n", nodes, pl.Int64)]
+    return Table("state", 0, "counts", pl.DataFrame(columns))
+
+
+@pytest.mark.parametrize(("rows", "are_shared"), [(1, True), (100_000, False)])
+def test_small_records_are_the_same_bytes_for_all_standbys_who_hold_their_own_nodes(
+    rows: int, are_shared: bool
+) -> None:
+    sent: dict[Peer, CommitRecord] = {}
+    log = CommitLog(APP, 1, lambda peer, message, _: sent.update({peer: message}), lambda *_: None)
+    nodes = {HOST: NODE, OTHER: NODE + 1}
+    masks = {peer: mask_of(np.array([node])) for peer, node in nodes.items()}
+    both = np.array([*nodes.values()])
+    state = StateRecord(1, both, np.array([1, 1]), NO_NODES, [0] * 4, [changes([*nodes.values()] * rows)])
+    log.add(state, masks, {}, [], [], {}, 1.0)
+    assert (sent[HOST].parts == sent[OTHER].parts) == are_shared
+    for peer, node in nodes.items():
+        record, store = record_of(sent[peer], 4), StandbyStore(4, {})
+        store.take(record, masks[peer])
+        (held,) = store.copy(both).tables
+        assert (record.nodes.tolist(), set(held.rows["n"])) == ([node], {node})
+
+
+def test_a_standby_of_nodes_that_have_not_changed_is_told_of_a_commit_once() -> None:
+    sent: list[Peer] = []
+    log = CommitLog(APP, 1, lambda peer, *_: sent.append(peer), lambda *_: None)
+    masks = {HOST: mask_of(np.array([NODE])), OTHER: mask_of(np.array([NODE + 1]))}
+    for number in range(3):
+        both = np.array([NODE, NODE + 1])
+        state = StateRecord(1 + number, both, np.array([1, 1]), NO_NODES, [0] * 4, [changes([NODE])])
+        log.add(state, masks, {}, [], [], {}, 1.0)
+    assert (sent.count(HOST), sent.count(OTHER)) == (3, 1)
 
 
 def test_a_commit_is_released_once_a_standby_that_was_added_meanwhile_has_everything() -> None:

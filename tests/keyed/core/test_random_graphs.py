@@ -167,6 +167,7 @@ def check_guaranteed(seed: int) -> None:
 def test_records_in_many_pieces_lose_and_double_nothing_either(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_pieces, "PIECE_BYTES", 200)
     monkeypatch.setattr(commit_log, "WINDOW_BYTES", 2_000)
+    monkeypatch.setattr(commit_log, "SHARED_BYTES", 0)
     check_guaranteed(seed)
 
 

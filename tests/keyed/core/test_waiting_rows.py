@@ -1,7 +1,10 @@
-"""Elements that answer at once take rows together under load, and at once where little comes; rows at an agent that is
-not the host of their node wait or go on."""
+"""Elements that answer at once take rows together under load, and at once where little comes; programs take together
+what comes within a moment; rows at an agent that is not the host of their node wait or go on."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import polars as pl
 from fleet_of_elements import APP, Fleet, graph_of, type_
@@ -12,7 +15,7 @@ from agent.programs.element_graph import Element, ElementInput, EventType
 from agent.runtime.keyed.elements import declared
 from agent.runtime.keyed.elements.runtime import Emitted
 from agent.runtime.keyed.hosting.host import PARKED_S
-from agent.runtime.keyed.hosting.slot import MERGED_ROWS_MAX, REST_S, ElementSlot
+from agent.runtime.keyed.hosting.slot import MERGED_ROWS_MAX, PROGRAM_REST_S, REST_S, ElementSlot
 from agent.runtime.messages.elements import ElementRows
 from query import Schema, analyze, parse
 
@@ -72,6 +75,55 @@ def test_a_cut_waits_for_nothing() -> None:
     slot.cut(cuts.append)
     slot.run(0.0)
     assert (sizes, len(cuts)) == ([ROWS, ROWS], 1)
+
+
+class Program:
+    """A runtime that answers when it is told to. `calls`: the rows of each call, or the time."""
+
+    def __init__(self) -> None:
+        self.calls: list[int | str] = []
+        self._answers: list[Callable[[list[Emitted]], None]] = []
+
+    def process(self, _type: str, rows: pl.DataFrame, done: Callable[[list[Emitted]], None]) -> None:
+        self.calls.append(rows.height)
+        self._answers.append(done)
+
+    def advance(self, watermark_ms: int, done: Callable[[list[Emitted]], None]) -> None:
+        self.calls.append(f"time {watermark_ms}")
+        self._answers.append(done)
+
+    def answer(self) -> None:
+        while self._answers:
+            self._answers.pop(0)([])
+
+
+def test_batches_that_come_within_a_moment_are_one_call_of_a_program() -> None:
+    program: Any = Program()
+    slot = ElementSlot(0, program, lambda: True, lambda *_: None)
+    for number in range(8):
+        slot.rows("Hit", hits(10))
+        slot.run(number / 1000)
+        program.answer()
+    assert program.calls == [10]
+    due = slot.rests_until
+    assert due == PROGRAM_REST_S
+    slot.run(due)
+    assert program.calls == [10, 70]
+    program.answer()
+    slot.run(1.0)
+    assert slot.is_idle
+
+
+def test_rows_for_a_program_do_not_wait_where_time_comes_after_them() -> None:
+    program: Any = Program()
+    slot = ElementSlot(0, program, lambda: True, lambda *_: None)
+    for _ in range(3):
+        slot.rows("Hit", hits(10))
+        slot.run(0.0)
+        program.answer()
+    slot.advance(1000)
+    slot.run(0.0)
+    assert program.calls == [10, 20, "time 1000"]
 
 
 def test_rows_at_an_agent_that_is_not_the_host_go_on_one_by_one_and_those_that_nobody_takes_are_named() -> None:

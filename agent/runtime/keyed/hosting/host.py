@@ -40,7 +40,7 @@ class Host:
 
     `owned`: nodes that are here; `open`: those of them that take rows, as they do not while they move; `touched`: those
     that have taken some, or come with their state. `is_stirred`: something has happened that may move event time.
-    `passing_until`: for so long, results may wait for what is committed.
+    `passing_until`: for so long, results may wait for what is committed; `is_calm`: at other times, nothing does.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class Host:
         self.next_commit = 1
         self.is_dirty = self.is_stirred = False
         self.passing_until = 0.0
+        self.is_calm = False
         self._parked: list[_Parked] = []
         self.lost_nodes: set[int] = set()
         """Nodes some of whose rows are lost, as nobody took them."""

@@ -354,13 +354,22 @@ class KeyedJob:
             self._taken_share.look(events, self._host.queued, now)
         blocked, share = self._blocked, self._share
         for stream in self._host.streams.untold(blocked, share, now):
+            if self._tell_at(stream, share) > now:
+                continue
             received, done, _ = stream.told if stream.place in blocked else (stream.received, stream.done, share)
             self._tell(stream, received, done, now)
+
+    def _tell_at(self, stream: RowStream, share: float) -> float:
+        """The time to tell an emitter how far its rows are. What is guaranteed counts only once it is safe."""
+        is_kept = self._layout.types[stream.place].guaranteed
+        is_awaited = stream.done > stream.told[1] if is_kept else self._now < self._host.passing_until
+        return stream.tell_at(share, is_awaited=is_awaited)
 
     def _tell(self, stream: RowStream, received: int, done: int, now: float, lost_before: int = 0) -> None:
         """Tells an emitter how far its rows are."""
         share = self._share
         stream.told, stream.told_at, stream.is_asked = (received, done, share), now, False
+        stream.told_rows = stream.rows
         message = ElementCredit(self.app_id, stream.place, stream.session, received, done, share, lost_before)
         self.send(stream.peer, message, now)
 
@@ -381,8 +390,10 @@ class KeyedJob:
             return self._now
         due = [self._emitter.next_timer(), self._membership.next_timer(), self._time.next_timer()]
         due += [self._pressure.next_timer(), self._host.next_timer(), self._relay.next_timer()]
-        if self._host.streams.untold(self._blocked, self._share, self._now):
-            due.append(self._credit_at + CREDIT_S)
+        share = self._share
+        if untold := self._host.streams.untold(self._blocked, share, self._now):
+            tell_at = min(self._tell_at(stream, share) for stream in untold)
+            due.append(max(tell_at, self._credit_at + CREDIT_S))
         if self._taken_share is not None:
             due.append(self._taken_share.next_timer(self._host.queued))
         return min((at for at in due if at is not None), default=None)

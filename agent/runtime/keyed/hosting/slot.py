@@ -20,9 +20,9 @@ CALLS_MAX = 4
 """Calls of one runtime that may be under way."""
 MERGED_ROWS_MAX = 1 << 16
 """Rows that are given to a runtime in one call, where several batches wait."""
-REST_S, REST_ROWS = 0.02, 1 << 10
-"""Time after a call of so many rows in which others wait for more, where a runtime answers at once: each call on
-columns has its price."""
+REST_S, REST_ROWS, PROGRAM_REST_S = 0.02, 1 << 10, 0.01
+"""Time after a call of so many rows in which others wait for more, where a runtime answers at once, and of one of fewer
+where it does not: each call has its price. Rows do not wait where something else comes after them, as time does."""
 BEGINNING = -(2**62)
 """A time before all others."""
 
@@ -60,7 +60,7 @@ class ElementSlot:
         self._queue: deque[_Call] = deque()
         self._under_way: deque[int] = deque()
         self._is_running = self._is_touched = False
-        self._cuts = 0
+        self._cuts = self._acts = 0
         self._rests = rests
         self._now = self._rests_until = 0.0
 
@@ -76,7 +76,7 @@ class ElementSlot:
         if watermark_ms > self.asked:
             self.asked = watermark_ms
             self._is_touched = True
-            self._queue.append(_Call(lambda: self.runtime.advance(watermark_ms, self._advanced(watermark_ms))))
+            self._then(_Call(lambda: self.runtime.advance(watermark_ms, self._advanced(watermark_ms))))
 
     def cut(self, done: Callable[[Tables], None]) -> None:
         """Takes what has changed, at this place in the order of calls."""
@@ -85,7 +85,7 @@ class ElementSlot:
             return
         self._is_touched = False
         self._cuts += 1
-        self._queue.append(_Call(lambda: self._take_changes(done)))
+        self._then(_Call(lambda: self._take_changes(done)))
 
     def _take_changes(self, done: Callable[[Tables], None]) -> None:
         self._cuts -= 1
@@ -93,12 +93,16 @@ class ElementSlot:
 
     def states(self, nodes: list[int], done: Callable[[Tables], None]) -> None:
         """Takes whole states, at this place in the order of calls."""
-        self._queue.append(_Call(lambda: self.runtime.states(nodes, self._answered(done))))
+        self._then(_Call(lambda: self.runtime.states(nodes, self._answered(done))))
 
     def then(self, act: Callable[[], None]) -> None:
         """Does something that needs no answer, at this place in the order of calls."""
         self._is_touched = True
-        self._queue.append(_Call(act, has_answer=False))
+        self._then(_Call(act, has_answer=False))
+
+    def _then(self, call: _Call) -> None:
+        self._acts += 1
+        self._queue.append(call)
 
     def evict(self, bytes_max: int) -> None:
         """Makes room."""
@@ -132,13 +136,14 @@ class ElementSlot:
     @property
     def rests_until(self) -> float | None:
         """The time until which rows wait for more, if they do."""
-        if self._now >= self._rests_until or not self._queue or self._queue[0].rows is None or self._cuts:
+        if self._now >= self._rests_until or not self._queue or self._acts:
             return None
         return self._rests_until if self.queued < MERGED_ROWS_MAX else None
 
     def _start(self) -> None:
         call = self._queue.popleft()
         if call.rows is None or call.type is None:
+            self._acts -= 1
             if call.has_answer:
                 self._under_way.append(NEVER)
             call.start()
@@ -153,8 +158,8 @@ class ElementSlot:
         self.events += count
         self._under_way.append(lowest)
         self.runtime.process(call.type, rows, self._processed(call.type))
-        if self._rests and count >= REST_ROWS and not self._under_way:
-            self._rests_until = self._now + REST_S
+        if self._rests and bool(self._under_way) == (count < REST_ROWS):
+            self._rests_until = self._now + (PROGRAM_REST_S if self._under_way else REST_S)
 
     def forget(self, gone: Bools) -> None:
         """Drops waiting rows of nodes that are elsewhere now."""

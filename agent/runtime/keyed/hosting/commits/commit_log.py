@@ -11,12 +11,19 @@ import polars as pl
 
 from agent.runtime.keyed.elements.runtime import SOURCE
 from agent.runtime.keyed.hosting.commits.record_pieces import by_nodes, bytes_of, messages_of
-from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, nodes_in, tables_of
+from agent.runtime.keyed.hosting.commits.records import (
+    StateRecord,
+    Table,
+    message_of,
+    nodes_in,
+    parts_of,
+    tables_of,
+)
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.outgoing import probe_pause_s
 from agent.runtime.keyed.hosting.rows.selection import where
 from agent.runtime.keyed.logical_nodes import NODES, mask_of
-from agent.runtime.messages.elements import CommitHeld, CommitProbe, CommitRecord
+from agent.runtime.messages.elements import CommitHeld, CommitProbe, CommitRecord, Part
 from overlay import Id, Peer
 
 LATER = 2**62
@@ -24,6 +31,9 @@ LATER = 2**62
 PROBE_S = 1.0
 """Time without news of a standby after which it is asked how many records it holds, at first."""
 
+SHARED_BYTES = 1 << 19
+"""Bytes up to which all standbys get one frame of a table, of which each takes what it stands by for: small frames have
+their price, whatever is in them."""
 WINDOW_BYTES = 16 << 20
 """Bytes of records that are sent to a standby before it holds them; a message may be more."""
 
@@ -100,16 +110,22 @@ class CommitLog:
         """Sends a commit to all standbys. `whole`: nodes of which one has nothing yet; their state is in `full`.
         `owed`: nodes of which one gets all with the next commit only."""
         waits: dict[Peer, tuple[int, Bools]] = {}
+        told = _told_of(record)
+        shared = _shared(record, len(standbys))
         for peer, mask in standbys.items():
-            part = _part(record, mask, whole.get(peer, _NO_NODES), full)
-            if self._tells_nothing(peer, part):
+            if shared is None or peer in whole:
+                parts, own = None, by_nodes(_part(record, mask, whole.get(peer, _NO_NODES), full))
+            else:
+                some = bool((told & mask).any())
+                parts, own = shared if some else None, [record.of(mask, record.tables if some else [])]
+            if self._tells_nothing(peer, own[0]):
                 continue
-            number = max(self.send(peer, one, now) for one in by_nodes(part))
+            number = max(self.send(peer, one, now, parts) for one in own)
             waits[peer] = (number, mask)
             for pending in self._pending:
                 if peer in pending.waits and LATER <= pending.waits[peer][0] <= LATER + record.commit:
                     pending.waits[peer] = (number, pending.waits[peer][1])
-        self._pending.append(Pending(record.commit, _told_of(record), emitted, waits))
+        self._pending.append(Pending(record.commit, told, emitted, waits))
         for peer, mask in owed.items():
             self.owe(peer, mask, record.commit + 1)
 
@@ -129,13 +145,17 @@ class CommitLog:
                 before = pending.waits.get(peer)
                 pending.waits[peer] = (LATER + commit, owed if before is None else before[1] | owed)
 
-    def send(self, peer: Peer, record: StateRecord, now: float) -> int:
-        """Sends one record; returns its number in the line to that agent."""
+    def send(self, peer: Peer, record: StateRecord, now: float, parts: list[Part] | None = None) -> int:
+        """Sends one record; returns its number in the line to that agent. `parts`: its tables as they travel, if they
+        are known."""
         line = self._lines.get(peer)
         if line is None:
             self._serial += 1
             line = self._lines[peer] = _Line(self._serial)
-        messages = messages_of(self._app_id, line.session, line.next, record)
+        if parts is None:
+            messages = messages_of(self._app_id, line.session, line.next, record)
+        else:
+            messages = [message_of(self._app_id, line.session, line.next, record, parts)]
         line.next += len(messages)
         if not record.is_move:
             line.told = (record.nodes.tobytes(), record.epochs.tobytes())
@@ -259,6 +279,12 @@ class CommitLog:
 
 
 _NO_NODES: Ints = np.zeros(0, np.int64)
+
+
+def _shared(record: StateRecord, standbys: int) -> list[Part] | None:
+    """The tables of a record as all standbys get them, None if each gets its own."""
+    size = sum(table.rows.estimated_size() for table in record.tables)
+    return parts_of(record.tables) if standbys and size * standbys <= SHARED_BYTES else None
 
 
 def _told_of(record: StateRecord) -> Bools:

@@ -26,8 +26,11 @@ from overlay import Peer
 
 STANDSTILL_S = 1.0
 """Time without a look at commits after which nothing is committed at once."""
-HURRY_S, HURRIED_MAX = 0.01, 5
-"""Time between cuts where windows and elements wait for what is committed, and their number in a second."""
+HURRY_S, HURRIED_MAX, HURRIED_S = 0.01, 6, 0.9
+"""Time between cuts where windows and elements wait for what is committed, and their number in so much time: less than
+a second, as each second may end with some."""
+CALM_TIMES = 2
+"""Times that the time between cuts is longer where nothing waits for one: each has its price for all standbys."""
 SLOW_MAX = 10
 """Times that the time between cuts is longer at most where standbys do not keep up: fewer cuts, with more in each."""
 SAFE_S = 1.0
@@ -168,10 +171,12 @@ class Cutter:
         """The time between the last cut and the next one."""
         if any((mask & self._stood_by(peer)).any() for peer, mask in self._ready(self.moves_due).items()):
             return min(HURRY_S, self._options.commit_s)  # these nodes stand still until they have moved
-        may_hurry = self._hurried < HURRIED_MAX or now >= self._hurry_at + 1
+        may_hurry = self._hurried < HURRIED_MAX or now >= self._hurry_at + HURRIED_S
         if may_hurry and now < self._host.passing_until and self._log.is_empty:
             return min(HURRY_S, self._options.commit_s)
-        return self._options.commit_s * min(SLOW_MAX, max(1, self._log.pending_count))
+        is_calm = self._host.is_calm and now >= self._host.passing_until and not (self.moves_due or self.whole_due)
+        least = CALM_TIMES if is_calm else 1
+        return self._options.commit_s * min(SLOW_MAX, max(least, self._log.pending_count))
 
     # Cuts.
 
@@ -209,7 +214,7 @@ class Cutter:
     def _begin(self, now: float) -> None:
         host = self._host
         if now < self._last + self._options.commit_s:
-            if now >= self._hurry_at + 1:
+            if now >= self._hurry_at + HURRIED_S:
                 self._hurry_at, self._hurried = now, 0
             self._hurried += 1
         self._last = now

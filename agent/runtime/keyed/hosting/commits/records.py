@@ -12,7 +12,7 @@ import cbt
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, SEQ, SOURCE
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.selection import where
-from agent.runtime.keyed.logical_nodes import NODES, mask_of
+from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import EPOCH_MAX, CommitRecord, Part
 from overlay import Id
 
@@ -45,7 +45,8 @@ class Table(NamedTuple):
 
 class StateRecord(NamedTuple):
     """The changes of a commit in `nodes`, of these epochs; those in `whole` are there with all they have.
-    `safe_commit`: events emitted in commits up to it are safe where they went, unless they are here again."""
+    Tables may tell of other nodes, too, which do not count. `safe_commit`: events emitted in commits up to it are safe
+    where they went, unless they are here again."""
 
     commit: int
     nodes: Ints
@@ -78,8 +79,15 @@ def nodes_in(table: Table) -> Ints:
     return table.rows[NODE].to_numpy().astype(np.int64)
 
 
-def message_of(app_id: Id, session: int, number: int, record: StateRecord) -> CommitRecord:
-    """A record as a message."""
+def parts_of(tables: Iterable[Table]) -> list[Part]:
+    """The tables of a record as they travel."""
+    return [_part(table) for table in tables if table.rows.height]
+
+
+def message_of(
+    app_id: Id, session: int, number: int, record: StateRecord, parts: list[Part] | None = None
+) -> CommitRecord:
+    """A record as a message. `parts`: those of its tables, if they are known."""
     return CommitRecord(
         app_id,
         session,
@@ -89,7 +97,7 @@ def message_of(app_id: Id, session: int, number: int, record: StateRecord) -> Co
         record.epochs.astype("<i8").tobytes(),
         record.whole.astype("<u2").tobytes(),
         record.watermarks,
-        [_part(table) for table in record.tables if table.rows.height],
+        parts_of(record.tables) if parts is None else parts,
         record.safe_commit,
         record.is_move,
     )
@@ -109,8 +117,7 @@ def record_of(message: CommitRecord, elements: int) -> StateRecord:
         raise RecordError("a logical node that is none")
     if len(epochs) and not 0 < int(epochs.min()) <= int(epochs.max()) <= EPOCH_MAX:
         raise RecordError("an epoch that is none")
-    known = mask_of(nodes)
-    tables = [_table(part, known, elements) for part in message.parts]
+    tables = [_table(part, elements) for part in message.parts]
     return StateRecord(
         message.commit, nodes, epochs, whole, list(message.watermarks), tables, message.safe_commit, message.is_move
     )
@@ -140,7 +147,7 @@ def _arrived(column: pl.Series, dtype: pl.DataType) -> pl.Series:
     return column if dtype == column.dtype else column.cast(dtype)
 
 
-def _table(part: Part, known: Bools, elements: int) -> Table:
+def _table(part: Part, elements: int) -> Table:
     kind, element, name, columns, data = part
     if element >= elements or len(dict(columns)) != len(columns) or any(dtype not in _NAMED for _, dtype in columns):
         raise RecordError(f"table {name!r} has columns of no known type")
@@ -159,8 +166,8 @@ def _table(part: Part, known: Bools, elements: int) -> Table:
         nodes = nodes_in(table)
     except (cbt.FrameError, pl.exceptions.PolarsError, ValueError, TypeError) as error:
         raise RecordError(f"table {name!r}: {error}") from None
-    if rows.height and (nodes.min() < 0 or nodes.max() >= NODES or not known[nodes].all()):
-        raise RecordError(f"table {name!r} has rows of other nodes")
+    if rows.height and (nodes.min() < 0 or nodes.max() >= NODES):
+        raise RecordError(f"table {name!r} has rows of nodes that are none")
     return table
 
 

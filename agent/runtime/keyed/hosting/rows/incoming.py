@@ -13,6 +13,8 @@ from overlay import Peer
 SESSIONS_MAX = 1 << 14
 """Streams that one agent takes at once; others are refused."""
 
+LAZY_S, LAZY_BATCHES, LAZY_ROWS = 0.25, 3, 512
+"""Time between news of a stream for which nothing waits, and the batches and rows that make some."""
 REMIND_S = 0.5
 """Time after which an emitter whose rows have no room is told that they are not forgotten."""
 
@@ -29,7 +31,7 @@ class RowStream:
     def __init__(self, peer: Peer, place: int, session: int) -> None:
         self.peer, self.place, self.session = peer, place, session
         self.arrivals: Arrivals[pl.DataFrame] = Arrivals()
-        self.rows = self.done = 0
+        self.rows = self.done = self.told_rows = 0
         self.is_over = self.is_asked = False
         self.told = (0, 0, 1.0)
         self.told_at = 0.0
@@ -66,6 +68,12 @@ class RowStream:
             self.waits.append((self.next, commit or 0, now))
         self.arrivals.took()
         self.rows += rows
+
+    def tell_at(self, share: float, *, is_awaited: bool) -> float:
+        """The time at which its emitter is to be told what is new. `is_awaited`: event time waits for it."""
+        is_much = self.received >= self.told[0] + LAZY_BATCHES or self.rows >= self.told_rows + LAZY_ROWS
+        is_due = is_awaited or is_much or self.is_asked or self.told[2] != share
+        return self.told_at if is_due else self.told_at + LAZY_S
 
     def waits_since(self, share: float, now: float) -> bool:
         """Whether its emitter has not been told anything for a while, or another share."""

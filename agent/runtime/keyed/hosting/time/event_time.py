@@ -27,6 +27,8 @@ from agent.runtime.messages.elements import ElementTimeReport, ElementTimes
 from agent.runtime.model.fields import Message
 from overlay import Id, Peer
 
+CALM_STEP_MS = 1000
+"""Steps from which on little waits for what is committed, but while one is passed."""
 ASK_AGAIN_S = 1.0
 """Time after which the master is asked again whether it has a report."""
 SERIAL_BITS = 24
@@ -74,6 +76,7 @@ class EventTime:
         self._serial, self._seen = options.incarnation << SERIAL_BITS, 0
         self._at = self._looked_at = -ALIVE_S
         self._steps = steps_of(layout, options)
+        host.is_calm = options.needs_time and not options.bounded and min(self._steps) >= CALM_STEP_MS
         self._last: tuple[object, ...] = ()
         self._lowest = [BEGINNING] * len(layout.types)
         self._told_times = [BEGINNING] * len(layout.types)
@@ -187,11 +190,17 @@ class EventTime:
 
     def _is_due(self, now: float) -> bool:
         if self.is_urgent and not self._options.bounded:
-            self.is_urgent, self._host.passing_until = False, now + PASSING_S
+            self.is_urgent, self._host.passing_until = False, 0.0 if self._is_past else now + PASSING_S
             return True
         if self.is_to_ask(now):
             return True
         return now >= self._looked_at + self._look_s
+
+    @property
+    def _is_past(self) -> bool:
+        """Whether all types have passed the steps that any source has."""
+        newest = max(time for time in (BEGINNING, *self.times, *self._sources.values()) if time < NEVER)
+        return all(time // step >= newest // step for time, step in zip(self.times, self._steps, strict=True))
 
     @property
     def _look_s(self) -> float:
