@@ -40,7 +40,8 @@ class Host:
 
     `owned`: nodes that are here; `open`: those of them that take rows, as they do not while they move; `touched`: those
     that have taken some, or come with their state. `is_stirred`: something has happened that may move event time.
-    `passing_until`: for so long, results may wait for what is committed; `is_calm`: at other times, nothing does.
+    `passing_until`: for so long, results may wait for what is committed, and from `hurry_from` on what they wait for is
+    here; `is_calm`: at other times, nothing waits.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Host:
         self.collects = False
         self.next_commit = 1
         self.is_dirty = self.is_stirred = False
-        self.passing_until = 0.0
+        self.passing_until = self.hurry_from = 0.0
         self.is_calm = False
         self._parked: list[_Parked] = []
         self.lost_nodes: set[int] = set()

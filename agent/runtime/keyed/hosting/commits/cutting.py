@@ -165,18 +165,21 @@ class Cutter:
     def next_timer(self) -> float | None:
         """The time of the next cut."""
         is_due = self._cut is None and self._is_wanted
-        return self._last + self._pause_s(self._host.now) if is_due else None
+        return self._due_at(self._host.now) if is_due else None
 
-    def _pause_s(self, now: float) -> float:
-        """The time between the last cut and the next one."""
+    def _due_at(self, now: float) -> float:
+        """The time of the next cut."""
+        host, commit_s = self._host, self._options.commit_s
+        is_awaited = host.hurry_from <= now < host.passing_until or bool(self.moves_due or self.whole_due)
+        least = CALM_TIMES if host.is_calm and not is_awaited else 1
+        due = self._last + commit_s * min(SLOW_MAX, max(least, self._log.pending_count))
+        soon = self._last + min(HURRY_S, commit_s)
         if any((mask & self._stood_by(peer)).any() for peer, mask in self._ready(self.moves_due).items()):
-            return min(HURRY_S, self._options.commit_s)  # these nodes stand still until they have moved
+            return soon  # these nodes stand still until they have moved
         may_hurry = self._hurried < HURRIED_MAX or now >= self._hurry_at + HURRIED_S
-        if may_hurry and now < self._host.passing_until and self._log.is_empty:
-            return min(HURRY_S, self._options.commit_s)
-        is_calm = self._host.is_calm and now >= self._host.passing_until and not (self.moves_due or self.whole_due)
-        least = CALM_TIMES if is_calm else 1
-        return self._options.commit_s * min(SLOW_MAX, max(least, self._log.pending_count))
+        if may_hurry and now < host.passing_until and self._log.is_empty:
+            return min(due, max(host.hurry_from, soon))
+        return due
 
     # Cuts.
 
@@ -196,7 +199,7 @@ class Cutter:
         self._moving = [move for move in self._moving if not self._log.is_held(move[0], move[2])]
         for _, mask, _, commit in arrived:
             self._moved(mask, commit)
-        is_due = now >= self._last + self._pause_s(now)
+        is_due = now >= self._due_at(now)
         if self._cut is None and is_due and self._is_wanted and (host.collects or self.moves_due):
             self._begin(now)
 

@@ -27,6 +27,8 @@ from agent.runtime.messages.elements import ElementTimeReport, ElementTimes
 from agent.runtime.model.fields import Message
 from overlay import Id, Peer
 
+GATHER_S = 0.015
+"""Time from the end of a step at all sources until most of its events are at their hosts."""
 CALM_STEP_MS = 1000
 """Steps from which on little waits for what is committed, but while one is passed."""
 ASK_AGAIN_S = 1.0
@@ -110,7 +112,8 @@ class EventTime:
         """The watermark of a source here."""
         known = self._sources[place]
         self._sources[place] = new = watermark_ms if known == NEVER else max(known, watermark_ms)
-        self.is_urgent |= known // self._steps[place] != new // self._steps[place]
+        if known // self._steps[place] != new // self._steps[place]:
+            self.is_urgent, self._host.hurry_from = True, NEVER
 
     def end(self, place: int) -> None:
         """A source here has ended; of a live job: it is not read here now."""
@@ -153,6 +156,8 @@ class EventTime:
         before = self.times
         self.times = [max(old, new) for old, new in zip(before, message.times, strict=True)]
         self.is_urgent |= is_past_step(before, self.times, self._steps)
+        if any(before[one] // self._steps[one] != self.times[one] // self._steps[one] for one in self._sources):
+            self._host.hurry_from = self._host.now + GATHER_S
         self.is_quiet |= message.is_quiet
         self._unjudged = message
         self._host.advance(self.times)
