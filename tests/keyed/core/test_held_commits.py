@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -11,6 +12,7 @@ from fleet_of_elements import APP, Agent, Fleet, element, graph_of, type_
 from test_flow import begun, check, counting, rows_of
 
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog
+from agent.runtime.keyed.hosting.commits.record_pieces import Pieces
 from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, message_of, record_of
 from agent.runtime.keyed.hosting.commits.standby import StandbyStore
 from agent.runtime.keyed.hosting.placement.ballots_wire import ballots_of, messages_of
@@ -134,6 +136,33 @@ def test_small_records_are_the_same_bytes_for_all_standbys_who_hold_their_own_no
         store.take(record, masks[peer])
         (held,) = store.copy(both).tables
         assert (record.nodes.tolist(), set(held.rows["n"])) == ([node], {node})
+
+
+def usual(number: int, n: int):
+    """A record that sets the value of the node, as it comes to a standby."""
+    columns = [pl.Series("@node", [NODE], pl.UInt16), pl.Series("n", [n], pl.Int64)]
+    return record(number, is_whole=number == 0, rows=pl.DataFrame(columns))
+
+
+def test_what_a_standby_has_not_read_is_in_its_copy_in_order() -> None:
+    lazy, eager = StandbyStore(4, {}), StandbyStore(4, {})
+    for number in range(100):
+        message = usual(number, number)
+        lazy.take(Pieces().record(message, 4), mask_of(np.array([NODE])))
+        eager.take(record_of(message, 4), mask_of(np.array([NODE])))
+    values = [pl.concat(table.rows for table in one.copy(np.array([NODE])).tables)["n"] for one in (lazy, eager)]
+    assert values[0].to_list() == values[1].to_list() == [*range(100)]
+    assert lazy.version(NODE) == eager.version(NODE) == (1, 100)
+
+
+def test_a_standby_that_cannot_read_a_record_has_no_copy() -> None:
+    store, message = StandbyStore(4, {}), usual(1, 7)
+    broken = msgspec.structs.replace(message, parts=[(*part[:-1], part[-1][:-1]) for part in message.parts])
+    for one in (usual(0, 1), broken, usual(2, 8)):
+        store.take(Pieces().record(one, 4), mask_of(np.array([NODE])))
+    assert (store.version(NODE), store.refused) == ((1, 3), 0)
+    assert not store.copy(np.array([NODE])).tables
+    assert (store.version(NODE), store.refused) == ((0, 0), 1)
 
 
 def test_a_standby_of_nodes_that_have_not_changed_is_told_of_a_commit_once() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from agent.runtime.keyed.hosting.commits.records import (
     StateRecord,
     Table,
+    head_of,
     joined,
     message_of,
     nodes_in,
@@ -79,7 +80,10 @@ class Pieces:
         self.bytes += bytes_of(message)
 
     def record(self, last: CommitRecord, elements: int) -> StateRecord:
-        """The record that ends with this message, which is read once. Raises RecordError."""
+        """The record that ends with this message, which is read once; the tables of a usual one are not. Raises
+        RecordError."""
+        if not (self._messages or last.whole or last.is_move):
+            return head_of(last, elements)._replace(unread=last.parts)
         if self._record is None or self._record[0] != last.number:
             parts = [part for one in (*self._messages, last) for part in one.parts]
             found = record_of(msgspec.structs.replace(last, parts=parts), elements)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -46,7 +46,7 @@ class Table(NamedTuple):
 class StateRecord(NamedTuple):
     """The changes of a commit in `nodes`, of these epochs; those in `whole` are there with all they have.
     Tables may tell of other nodes, too, which do not count. `safe_commit`: events emitted in commits up to it are safe
-    where they went, unless they are here again."""
+    where they went, unless they are here again. `unread`: tables as they have come."""
 
     commit: int
     nodes: Ints
@@ -56,6 +56,7 @@ class StateRecord(NamedTuple):
     tables: list[Table]
     safe_commit: int = 0
     is_move: bool = False
+    unread: Sequence[Part] = ()
 
     def of(self, mask: Bools, tables: list[Table]) -> StateRecord:
         """The part of some nodes, with these tables."""
@@ -105,6 +106,16 @@ def message_of(
 
 def record_of(message: CommitRecord, elements: int) -> StateRecord:
     """The record in a message that may hold anything. Raises RecordError."""
+    return head_of(message, elements)._replace(tables=tables_in(message.parts, elements))
+
+
+def tables_in(parts: Iterable[Part], elements: int) -> list[Table]:
+    """The tables in parts that may hold anything. Raises RecordError."""
+    return [_table(part, elements) for part in parts]
+
+
+def head_of(message: CommitRecord, elements: int) -> StateRecord:
+    """The record in a message that may hold anything, without its tables. Raises RecordError."""
     try:
         nodes = np.frombuffer(message.nodes, "<u2").astype(np.int64)
         epochs = np.frombuffer(message.epochs, "<i8").astype(np.int64)
@@ -117,9 +128,8 @@ def record_of(message: CommitRecord, elements: int) -> StateRecord:
         raise RecordError("a logical node that is none")
     if len(epochs) and not 0 < int(epochs.min()) <= int(epochs.max()) <= EPOCH_MAX:
         raise RecordError("an epoch that is none")
-    tables = [_table(part, elements) for part in message.parts]
     return StateRecord(
-        message.commit, nodes, epochs, whole, list(message.watermarks), tables, message.safe_commit, message.is_move
+        message.commit, nodes, epochs, whole, list(message.watermarks), [], message.safe_commit, message.is_move
     )
 
 

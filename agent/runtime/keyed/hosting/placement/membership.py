@@ -49,6 +49,8 @@ TELL_S = 5.0
 DENY_S = 1.0
 """Time between messages that say that this agent is not the host that it should be."""
 LOAD_S = 0.5
+READ_RECORDS = 4
+"""Records that are read at a time, while no step of event time is passed: commits wait for their standbys then."""
 GONE_S = 0.3
 """Time after the last node has gone for which this agent passes on what still comes, before it leaves."""
 ANEW_SEQ_BITS = 28
@@ -116,7 +118,7 @@ class NodeMembership:
         self._tell_at = self._deny_at = 0.0
         self._voted: set[tuple[int, int]] = set()
         self.lost: set[int] = set()
-        self.refused = 0
+        self._refused = 0
 
     # Messages.
 
@@ -129,7 +131,7 @@ class NodeMembership:
                 self.find(message, now)
             case NodeHosts(peers=peers, hosts=hosts):
                 if any(place >= len(peers) for _, _, place in hosts):
-                    self.refused += 1
+                    self._refused += 1
                     return False
                 self._learn({node: (epoch, peers[place]) for node, epoch, place in hosts}, now)
             case CommitRecord():
@@ -158,6 +160,11 @@ class NodeMembership:
             self._roots.review_soon()
         elif before != load:
             self._roots.changed(now)
+
+    @property
+    def refused(self) -> int:
+        """Messages and records that were not sound."""
+        return self._refused + self._store.refused
 
     def alive(self, peer: Peer) -> None:
         """An agent has said something."""
@@ -350,7 +357,7 @@ class NodeMembership:
                 return self._take_piece(message, sender, line, now)
             record = line.pieces.record(message, len(self._layout.elements))
         except RecordError:
-            self.refused += 1
+            self._refused += 1
             line.arrivals.drop()
             return False
         accepted = np.zeros(NODES, bool)
@@ -588,6 +595,8 @@ class NodeMembership:
     def tick(self, now: float) -> None:
         """Does what is due."""
         self._thaw(now)
+        if now >= self._host.passing_until:
+            self._store.read(READ_RECORDS)
         load = Load(int(self._host.owned.sum()), self._options.weight, self._is_leaving)
         if self._places.heard(self._me, load) != load:
             self._roots.changed(now)
