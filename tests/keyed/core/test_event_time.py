@@ -71,3 +71,15 @@ def test_the_watermark_waits_for_rows_under_way() -> None:
     assert all(agent.job.watermark("Updated") >= 1_000_190 for agent in agents)
     assert all(agent.job.watermark("Done") >= 1_000_180 for agent in agents)
     assert all(runtime.advanced for agent in agents for name, runtime in agent.runtimes.items() if name == "Sort")
+
+
+def test_time_that_has_passed_at_the_sources_passes_all_types_of_a_chain_soon() -> None:
+    """Also where all elements are beside each other, and everything goes from an agent to itself."""
+    fleet = Fleet(counting(guaranteed=False), 1)
+    (agent,) = fleet.agents.values()
+    for second in range(1_001, 1_005):
+        fleet.insert(agent, "Text", rows_of(fleet, 20))
+        agent.job.source_time("Text", second * 1000)
+        fleet.run(0.15, 0.01)
+        assert [agent.job.watermark(one) for one in fleet.graph.types] == [second * 1000] * 4
+        fleet.run(0.85)

@@ -68,7 +68,7 @@ class Host:
         for place, element in enumerate(layout.elements):
             emits = [layout.by_name[name].place for name in layout.graph.emits(element)]
             runtime, room = runtimes[element.name], self._room(emits)
-            rests = not options.bounded
+            rests = place in keyed and not options.bounded
             self.slots[place] = ElementSlot(
                 place, runtime, room, self._emitted, rests=rests, clocks=emitter.wrong_clocks
             )

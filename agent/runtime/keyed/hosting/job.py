@@ -334,6 +334,7 @@ class KeyedJob:
             self._host.run()
             self._emitter.flush(now)
             while self._inbox:
+                self._host.is_stirred = True
                 while self._inbox:
                     self._inbox.popleft()(now)
                 self._host.run()
