@@ -165,6 +165,22 @@ def test_a_standby_that_cannot_read_a_record_has_no_copy() -> None:
     assert (store.version(NODE), store.refused) == ((0, 0), 1)
 
 
+def test_nobody_votes_with_a_copy_that_cannot_be_read() -> None:
+    """The node would begin with nothing where another standby has its state."""
+    standby, broken = Standby(), usual(1, 7)
+    broken = msgspec.structs.replace(broken, parts=[(*part[:-1], part[-1][:-1]) for part in broken.parts])
+    standby.learn(1, HOST)
+    copies = []
+    for message in (usual(0, 1), broken):
+        standby.take(message, HOST)
+        before = Configuration(1, (HOST, standby.agent.me), incarnations=(1, 1))
+        (asked,) = messages_of(APP, "prepare", [Ballot(NODE, 2, 1 + len(copies), before)])
+        (answer,) = [one for one in standby.take(asked, OTHER) if isinstance(one, NodeBallots)]
+        assert answer.phase == "promise"
+        copies += [ballot.copy for ballot in ballots_of(answer)]
+    assert copies == [(1, 1), (0, 0)]
+
+
 def test_a_standby_of_nodes_that_have_not_changed_is_told_of_a_commit_once() -> None:
     sent: list[Peer] = []
     log = CommitLog(APP, 1, lambda peer, *_: sent.append(peer), lambda *_: None)

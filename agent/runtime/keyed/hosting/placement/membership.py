@@ -173,6 +173,8 @@ class NodeMembership:
 
     def _ballots(self, message: NodeBallots, sender: Peer, now: float) -> None:
         phase = message.phase
+        if phase in ("prepare", "accept"):
+            self._store.read()  # what is not sound is no copy to vote with
         for ballot in ballots_of(message):
             node = ballot.node
             if phase == "prepare":
