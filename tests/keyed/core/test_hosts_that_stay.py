@@ -61,6 +61,29 @@ def test_an_agent_that_is_slow_as_a_job_begins_costs_no_node_its_state(guarantee
     assert {count for count, _ in fleet.states("Count").values()} == {1}
 
 
+def test_agents_that_come_just_after_a_host_was_killed_find_its_nodes_another() -> None:
+    """They are roots of some of them, and nobody tells them of an agent that they have never met."""
+    fleet = counting_fleet(0, delay_s=0.01, guaranteed=True)
+    source, killed, *_ = fleet.agents.values()
+    count_all(fleet, source, 2.0)
+    fleet.crash(killed)
+    came = [fleet.join() for _ in range(3)]
+    fleet.run(0.02)
+    met_nobody = [agent for agent in came if not agent.job._membership._places.dead]
+    assert met_nobody == came
+    count_all(fleet, source, 4.0)
+    fleet.settle()
+    states = [state for agent in fleet.agents.values() for state in agent.runtimes["Count"].state.values()]
+    assert {count for _, count, _ in states} == {2}
+    assert not lost(fleet)
+    fleet.run(20, 0.05)  # nobody has events for some
+    for agent in came:
+        membership = agent.job._membership
+        own = [known for node, known in membership._known.all() if membership._places.is_root(node)]
+        assert own
+        assert not any(known.host == killed.me for known in own)
+
+
 def test_nobody_chooses_hosts_before_it_knows_who_takes_part() -> None:
     fleet = counting_fleet(0, delay_s=0.01)
     source, *others = fleet.agents.values()

@@ -136,9 +136,11 @@ class Roots:
 
     def doubt(self, node: int, now: float, *, is_sure: bool = True) -> None:
         """The host of a node is said to be none, by itself (`is_sure`) or where it takes no rows, as while the node
-        moves: agrees on another, if that is so. Such a host moves nothing either."""
-        is_moving = node in self._moves and not is_sure
-        if node not in self._attempts and self._known[node] is not None and not is_moving:
+        moves: agrees on another, if that is so. Such a host moves nothing either, nor one that is off the roster."""
+        known = self._known[node]
+        if known is None or node in self._attempts:
+            return
+        if is_sure or node not in self._moves or known.host not in self._places.roster:
             self._moves.pop(node, None)
             self._begin(node, None, now)
 
@@ -157,7 +159,7 @@ class Roots:
                 self._go_on(node, attempt, now)
             elif attempt.value is None:
                 self._decide(node, attempt, now)
-        self._moves = {node: move for node, move in self._moves.items() if self._goes_on(node, move, now)}
+        self._end_moves(now)
         self._places.settle(now)
         if now < self._review_at:
             return []
@@ -172,6 +174,16 @@ class Roots:
             self._pause_s = REVIEW_S
         self._review_at, self._pause_s = now + self._pause_s, min(2 * self._pause_s, REVIEW_MAX_S)
         return found
+
+    def _end_moves(self, now: float) -> None:
+        """Ends moves that come to nothing. A host that is off the roster and gives nothing away is dead, though this
+        agent, which came later, has not heard of it."""
+        for node, move in list(self._moves.items()):
+            if not self._goes_on(node, move, now):
+                del self._moves[node]
+                known = self._known[node]
+                if known is not None and known.epoch == move.epoch and known.host not in self._places.roster:
+                    self._begin(node, None, now)
 
     def _goes_on(self, node: int, move: _Move, now: float) -> bool:
         """Whether a move may still come to something: the node is where it was, both agents are alive, and it is not
