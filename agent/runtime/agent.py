@@ -287,9 +287,9 @@ class Agent:
 
     @property
     def is_idle(self) -> bool:
-        """Whether this agent is in the fleet, and nothing happens to any job here. O(1)."""
+        """Whether this agent is in the fleet, and nothing happens to any job here. O(jobs with elements)."""
         is_active = self.jobs.is_active or self.masters.is_active or self._is_asking or self.drain.has_begun
-        return self.node.is_active and not is_active
+        return self.node.is_active and not is_active and not self.keyed.is_active
 
     def handle_timer(self, now: float, wall_ms: int) -> None:
         """Does what is due."""

@@ -42,6 +42,24 @@ def test_events_of_a_key_meet_from_logs_of_all_agents(size, guaranteed):
     assert {row["word"]: row["total"] for row in rows} == {"a": 2 * size, "b": size}
 
 
+@pytest.mark.parametrize("guaranteed", [True, False])
+def test_agents_whose_elements_are_waited_for_are_not_idle(guaranteed):
+    """Timers of idle agents may be a fifth of a second late: an event would stand still that long at each element."""
+    fleet = Fleet(2, streams=STREAMS)
+    app = submitted(fleet, keyed_job(counting(guaranteed=guaranteed), bounded=False))
+    fleet.wait_long(20.0)
+    fleet.wait(0.05)
+    assert all(agent.is_idle for agent in fleet.agents)
+    insert(fleet, 0, words("a", "b", "c", at_ms=fleet.wall_ms))
+    waiting = []
+    for _ in range(100):
+        fleet.wait(0.005)
+        busy = [agent for agent in fleet.agents if agent.keyed.get(app).statistics()["unacknowledged"]]
+        waiting += [agent.is_idle for agent in busy]
+    assert waiting
+    assert not any(waiting)
+
+
 def totals(fleet):
     rows = [row for result in fleet.results for row in result.rows]
     return {word: max(row["total"] for row in rows if row["word"] == word) for word in {row["word"] for row in rows}}

@@ -202,6 +202,11 @@ class HostedJob:
         """Takes an answer of the job's program; False if it was not asked for."""
         return any(code.answered(act) for code in self._code)
 
+    @property
+    def is_active(self) -> bool:
+        """Whether somebody waits for what is due here."""
+        return self._rows_at is not None or self._program.has_acts or not self.core.is_at_rest
+
     def next_timer(self) -> float | None:
         """The time at which `tick` wants to be called."""
         timers = (self.core.next_timer(), self._rows_at, self._ingest.now if self._program.has_acts else None)

@@ -328,6 +328,11 @@ class KeyedJobs:
 
     # Time.
 
+    @property
+    def is_active(self) -> bool:
+        """Whether anything is under way in any job."""
+        return any(hosted.is_active for hosted in self._hosted.values())
+
     def next_timer(self) -> float | None:
         """The time at which `step` wants to be called."""
         timers = [due for hosted in self._hosted.values() if (due := hosted.next_timer()) is not None]

@@ -385,6 +385,16 @@ class KeyedJob:
         """The share that this host takes of what may be shed."""
         return 1.0 if self._taken_share is None else self._taken_share.told
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is under way here: nobody waits for what is due, which may be late."""
+        host = self._host
+        is_stirred = host.is_stirred and self.options.needs_time
+        if is_stirred or self._now < host.passing_until or self._inbox:
+            return False
+        is_done = self._emitter.is_empty and self._membership.is_idle and host.is_idle and self._relay.is_empty
+        return is_done and not host.streams.untold(self._blocked, self._share, self._now)
+
     def next_timer(self) -> float | None:
         """The time of the next thing that is due, None for nothing."""
         if self._inbox:
