@@ -25,8 +25,9 @@ Action = Callable[[float], object]
 BUSY_GRID_S, IDLE_GRID_S = 0.01, 0.2
 """Grid on the wall clock at which timers are handled, busy and idle. Timers close to each other cost one wake-up, and
 idle agents probe each other at the same moments: a few wake-ups a second, not a dozen."""
-STUCK_TIMER_S = 0.05
-"""Shortest interval between two wake-ups for a timer that is always due."""
+STUCK_TIMER_S, STUCK_TIMES = 0.05, 5
+"""Shortest interval between two wake-ups for a timer that is always due: so many times in a row, it was due again at
+once."""
 SUSPENDED_S = 3.0
 """Gain of the wall clock on the clock of timers from which the machine was suspended, or its clock set: the node then
 asks its neighbours what it has missed, which costs little if it missed nothing."""
@@ -175,11 +176,13 @@ class CoreDriver:
     async def run_timers(self) -> None:
         """Calls the core when it asked to be called."""
         self._set_timer()
+        times = 0
         while True:
             with trio.CancelScope(deadline=self._timer_at) as self._timer:
                 await trio.sleep_forever()
             self.do(self._handle_timers)
-            if self._timer_at <= trio.current_time():
+            times = times + 1 if self._timer_at <= trio.current_time() else 0
+            if times >= STUCK_TIMES:
                 await trio.sleep(STUCK_TIMER_S)
 
     async def run_work(self) -> None:
