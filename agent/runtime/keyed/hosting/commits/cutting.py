@@ -26,7 +26,7 @@ from overlay import Peer
 
 STANDSTILL_S = 1.0
 """Time without a look at commits after which nothing is committed at once."""
-HURRY_S, HURRIED_MAX, HURRIED_S = 0.01, 6, 0.9
+HURRY_S, HURRIED_MAX, HURRIED_S = 0.01, 20, 0.9
 """Time between cuts where windows and elements wait for what is committed, and their number in so much time: less than
 a second, as each second may end with some."""
 CALM_TIMES = 2
