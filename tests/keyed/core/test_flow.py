@@ -170,6 +170,18 @@ def test_what_is_lost_last_is_found_by_asking() -> None:
     assert wire.probes
 
 
+def read_behind(fleet: Fleet, agent: Agent, pause_s: float) -> list[tuple[str, str, int]]:
+    """Rows of a log that is behind, of which an agent reads more again and again: there is room for them each time."""
+    fleet.is_behind, read = True, []
+    for _ in range(20):
+        rows = rows_of(fleet, 40)
+        read += rows
+        fleet.insert(agent, "S", rows)
+        fleet.run(pause_s)
+        assert agent.job.has_room
+    return read
+
+
 @pytest.mark.parametrize("guaranteed", [False, True])
 def test_rows_of_a_log_that_is_behind_wait_for_full_batches_until_it_is_at_its_end(guaranteed: bool) -> None:
     graph = graph_of([type_("S", guaranteed=guaranteed)], [element("Count", ("S", ["a"]))], ["S"])
@@ -180,12 +192,7 @@ def test_rows_of_a_log_that_is_behind_wait_for_full_batches_until_it_is_at_its_e
     fleet.settle()
     wire = Wire(fleet)
     sent = lambda: [name for name in wire.counts if name[2] is not None]  # noqa: E731
-    fleet.is_behind = True
-    for _ in range(20):
-        rows = rows_of(fleet, 40)
-        inserted += rows
-        fleet.insert(first, "S", rows)
-        fleet.run(0.02)
+    inserted += read_behind(fleet, first, pause_s=0.02)
     assert not sent()
     first.job.expect("S", more=False)
     fleet.run(0.04)
@@ -206,13 +213,7 @@ def test_a_log_that_is_behind_fills_no_queue() -> None:
     rows = rows_of(fleet, 50)
     fleet.insert(first, "S", rows)
     fleet.settle()
-    fleet.is_behind = True
-    for _ in range(20):
-        read = rows_of(fleet, 40)
-        rows += read
-        fleet.insert(first, "S", read)
-        fleet.run(0.1)
-        assert first.job.has_room
+    rows += read_behind(fleet, first, pause_s=0.1)
     fleet.settle()
     check(fleet, {"S": rows})
 
