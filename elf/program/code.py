@@ -157,12 +157,24 @@ def one_line(error: BaseException) -> str:
     >>> one_line(KeyError("a"))
     "KeyError: 'a'"
     """
-    lines = str(error).splitlines()
+    lines = shown(error).splitlines()
     what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     places = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
     if isinstance(error, SyntaxError) and error.lineno is not None:
         what, places = f"SyntaxError: {error.msg}", [error.lineno]
     return f"{what[:500]} ({FILE}:{places[-1]})" if places else what[:500]
+
+
+def shown(value: object) -> str:
+    """A value as text, where its own code may fail: it says so then.
+
+    >>> shown(5), shown(10**5000)
+    ('5', '<int that cannot be shown>')
+    """
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__} that cannot be shown>"
 
 
 def trace(error: BaseException) -> str:

@@ -88,6 +88,6 @@ def packed(values: list[Any], kind: FieldType) -> PackedColumn:
 
 
 def column_bytes(column: PackedColumn) -> int:
-    """The size of a column, encoded, at most: texts that are not ASCII may have 4 bytes a character."""
-    texts = len(column.texts) if column.texts.isascii() else 4 * len(column.texts)
+    """The size of a column, encoded. Raises ValueError or TypeError for what cannot be."""
+    texts = len(column.texts) if column.texts.isascii() else len(column.texts.encode())
     return len(column.numbers) + texts + (len(msgspec.msgpack.encode(column.values)) if column.values else 0)

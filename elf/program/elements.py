@@ -98,7 +98,12 @@ class _RunningElement:
         self.time_ms = 0
         self.log = log
         self._kind, self._element, self._act = kind, element, act
-        self._prototype = Prototype(kind, element)
+        try:
+            self._prototype = Prototype(kind, element)
+        except (ElementError, MemoryError):
+            raise
+        except BaseException as error:
+            raise ElementFailedError(kind.__name__) from error
         self._events = events
         self._classes: dict[tuple[str, ...], type] = {}
         self._emissions = EmittedEvents(kind.__name__, element.options.get("emits", []))

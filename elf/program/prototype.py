@@ -16,6 +16,7 @@ from agent.programs.calls import SEPARATOR, PackedColumn, States
 from agent.programs.element_graph import Element
 from elf.elements.element import PE, StateAttribute, is_json
 from elf.elements.event import ElementError
+from elf.program.code import shown
 from elf.program.element_columns import column_bytes, packed, raw_texts, unpacked
 
 STATE_BYTES_MAX = 1 << 20
@@ -25,6 +26,8 @@ STATES_PACKED_MAX = 1 << 13
 _BASE_BYTES, _ATTRIBUTE_BYTES = 300, 16
 """Approximate memory of an element without the values of its attributes, and of each attribute."""
 _SAMPLE = 8
+_NESTED_MAX = 4
+"""Levels of lists and dicts within a state whose memory is looked at."""
 _SEEN = attrgetter("_elf_seen")
 _NAN = float("nan")
 
@@ -233,7 +236,12 @@ class Prototype:
         """Packs states, in halves as long as they are too large."""
         columns = {one.name: self._packed(one, clones) for one in self.states}
         keys = self._key_columns([clone._elf_key for clone in clones])
-        size = sum(map(column_bytes, (*columns.values(), *keys)))
+        try:
+            size = sum(map(column_bytes, (*columns.values(), *keys)))
+        except ValueError as error:  # half of a pair of UTF-16, say
+            if len(clones) == 1:
+                raise StateError(f"its state cannot be kept: {error}", clones[0]) from None
+            size = STATE_BYTES_MAX + 1
         if size > STATE_BYTES_MAX and len(clones) > 1:
             yield from self._bounded(clones[: len(clones) // 2])
             yield from self._bounded(clones[len(clones) // 2 :])
@@ -270,7 +278,7 @@ class Prototype:
             allowed = _ALLOWED[state.kind]
             for value, clone in zip(values, clones, strict=True):
                 if type(value) not in allowed or (type(value) is int and not -(2**63) <= value < 2**63):
-                    raise StateError(f"its {name} is {str(value)[:80]!r}, and annotated as {state.kind}", clone)
+                    raise StateError(f"its {name} is {shown(value)[:80]!r}, and annotated as {state.kind}", clone)
         return column
 
 
@@ -290,19 +298,20 @@ def _packed_json(state: StateAttribute, values: list[Any], clones: Sequence[PE])
     except (TypeError, ValueError, OverflowError, RecursionError):
         pass
     wrong = next((clone for value, clone in zip(values, clones, strict=True) if not is_json(value)), clones[0])
-    value = str(getattr(wrong, state.name))[:80]
+    value = shown(getattr(wrong, state.name))[:80]
     raise StateError(f"its {state.name} is {value}, which JSON does not hold as it is", wrong)
 
 
 _JSON_TYPES = {dict, list, int, str, bool, float, type(None)}
 
 
-def _size(value: Any) -> int:
-    """About the memory of a value of a state: a few of many parts are measured."""
+def _size(value: Any, levels: int = _NESTED_MAX) -> int:
+    """About the memory of a value of a state: a few of many parts are measured, and those within them for so many
+    levels, as it may be within itself."""
     size = _ATTRIBUTE_BYTES + sys.getsizeof(value)
-    if isinstance(value, dict | list) and value:
+    if levels and isinstance(value, dict | list) and value:
         parts = [*value.items()][:_SAMPLE] if isinstance(value, dict) else [(None, one) for one in value[:_SAMPLE]]
-        size += len(value) * sum(_size(key) + _size(one) for key, one in parts) // len(parts)
+        size += len(value) * sum(_size(key) + _size(one, levels - 1) for key, one in parts) // len(parts)
     return size
 
 
@@ -314,7 +323,9 @@ def _cloning(
     for state in states:
         value = getattr(prototype, state.name)
         if not is_json(value):
-            raise ElementError(f"{kind.__name__}.{state.name}: starts with what JSON cannot hold: {str(value)[:80]!r}")
+            raise ElementError(
+                f"{kind.__name__}.{state.name}: starts with what JSON cannot hold: {shown(value)[:80]!r}"
+            )
         if isinstance(value, list | dict):
             parts.append((state.name, (type(value) if not value else partial(copy.deepcopy, value))))
         else:

@@ -64,7 +64,8 @@ def read_job(path: Path) -> JobFile:
     try:
         described = about(load_code(source).kind)
     except CodeError as error:
-        raise JobFileError(f"{printable(str(path))}: {printable(str(error))}", error.text) from None
+        trace = error.text if error.text != str(error) else ""
+        raise JobFileError(f"{printable(str(path))}: {printable(str(error))}", trace) from None
     if len(described.queries) >= FUNCTIONS_MAX or FIRST in described.queries:
         raise JobFileError(
             f"{printable(str(path))}: queries has at most {FUNCTIONS_MAX - 1} names, none of them {FIRST}"
