@@ -142,6 +142,11 @@ class CheckedGraph:
         return frozenset(name for name in self.types if name in self._reached_from(name))
 
     @cached_property
+    def from_circles(self) -> frozenset[str]:
+        """The types of circles, and those whose events may come from one."""
+        return self.cyclic_types.union(*map(self._reached_from, self.cyclic_types)) & self.types.keys()
+
+    @cached_property
     def order(self) -> tuple[str, ...]:
         """All types, each after those that events of it may come from; those of circles come last."""
         cyclic = self.cyclic_types

@@ -49,7 +49,7 @@ def _by_node(fleet: Fleet):
     return dict(sorted(found.items()))
 
 
-def test_a_cycle_of_bounded_input_ends() -> None:
+def test_bounded_input_of_elements_without_keys_ends() -> None:
     graph = graph_of(
         [type_("Text"), type_("Word")],
         [element("Split", ("Text", None), emits=["Word"]), element("Again", ("Word", None), emits=[])],

@@ -72,7 +72,8 @@ class Host:
             self.slots[place] = ElementSlot(
                 place, runtime, room, self._emitted, rests=rests, clocks=emitter.wrong_clocks
             )
-            if place in keyed and (options.bounded or element.ordered):
+            is_held = not self._is_from_circle(place) if options.bounded else element.ordered
+            if place in keyed and is_held:
                 self.holds[place] = Hold(place, element, is_bounded=options.bounded)
         self.keyed = keyed
         self.collected: dict[int, list[tuple[str, pl.DataFrame]]] = {place: [] for place in layout.guaranteed}
@@ -87,6 +88,10 @@ class Host:
         self._aside: list[tuple[int, TypeLayout, pl.DataFrame]] = []
         self.lost = self.emitted_rows = 0
         self.now = 0.0
+
+    def _is_from_circle(self, place: int) -> bool:
+        """Whether an element reads what comes from a circle: what goes round cannot wait for its end."""
+        return not self._layout.graph.from_circles.isdisjoint(self._layout.inputs(place))
 
     def _room(self, emits: list[int]) -> Callable[[], bool]:
         return lambda: all(self._emitter.has_room(place) for place in emits)

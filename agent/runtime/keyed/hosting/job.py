@@ -314,7 +314,7 @@ class KeyedJob:
         self._emitter.tick(now)
         self._membership.tick(now)
         self._settle(now)
-        self.failure = self.failure or self._pressure.tick(now)
+        self.failure = self.failure or self._pressure.tick(now, self._time.times)
         if (lost := len(self.lost_nodes())) != self._lost_told:
             self._lost_told = lost
             self.on_lost(now)

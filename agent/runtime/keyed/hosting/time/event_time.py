@@ -272,7 +272,7 @@ class EventTime:
                 if at in self._host.keyed:
                     times.append(self._host.lowest(at))
                 else:
-                    times.extend(made.get(one, NEVER) for one in self._layout.inputs(at))
+                    times.extend(made.get(one, self._time_of(one)) for one in self._layout.inputs(at))
                     times.append(self._host.slots[at].lowest)
             made[name] = min(times)
         found, uncommitted, sent = [], self._commits.lowest(), self._emitter.lowest()
@@ -282,6 +282,9 @@ class EventTime:
                 self._emitter.hurry(one.place, now)
             found.append(max(BEGINNING, min(others, sent[one.place])))
         return found
+
+    def _time_of(self, name: str) -> int:
+        return self.times[self._layout.by_name[name].place]
 
     def next_timer(self) -> float | None:
         """The time of the next report."""

@@ -55,6 +55,7 @@ class MasterTimes:
         self._hosted = np.zeros(NODES, bool)
         self._unjudged: set[Peer] = set()
         self._cyclic = [one.name in layout.graph.cyclic_types for one in layout.types]
+        self._from_circles = [one.name in layout.graph.from_circles for one in layout.types]
         self.times = [BEGINNING] * len(layout.types)
         self.is_quiet = False
         self.serial = 0
@@ -126,9 +127,9 @@ class MasterTimes:
         for place, is_cyclic in enumerate(self._cyclic):
             if is_cyclic:
                 times[place] = max(self.times[place], BEGINNING if self._is_bounded else self.clock_ms(wall_ms))
-        rest = [time for time, is_cyclic in zip(times, self._cyclic, strict=True) if not is_cyclic]
-        if self._is_bounded and is_stable and all(time >= NEVER for time in rest):
-            times = [NEVER] * len(times)
+        before = [time for time, is_from in zip(times, self._from_circles, strict=True) if not is_from]
+        if self._is_bounded and is_stable and all(time >= NEVER for time in before):
+            times = [NEVER if is_one else time for time, is_one in zip(times, self._cyclic, strict=True)]
         is_quiet = is_stable and all(time >= NEVER for time in self.times)
         is_quiet = is_quiet and all(report.seen >= self.serial for report in reports)
         is_new = times != self.times or is_quiet != self.is_quiet
