@@ -52,7 +52,7 @@ def read_tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, File
     return found
 
 
-STUCK = "the elements of the job wait for each other: events go round in a circle of full queues"
+STUCK = "the elements of the job do not go on, though events wait for them"
 FILE_BITS = 32
 """Bits for the number of an event in its file."""
 KEYED_FILES_MAX = 2_000
@@ -202,6 +202,14 @@ class LocalRun:
             self._disk_warnings.add(what)
             self.warnings.append(f"{what} ({why})")
 
+    def _warn_of_null_keys(self, counts: Mapping[str, int]) -> None:
+        if not self._windows:
+            self.warnings += [
+                f"{element} does not get {count:,} events: there is NULL in their key"
+                for element, count in counts.items()
+                if count
+            ]
+
     def _results(self, area: SpillArea | None, progress: Progress | None) -> Iterator[WindowResult]:
         options = self._options
         fleet = EmbeddedFleet(
@@ -221,6 +229,7 @@ class LocalRun:
         reasons: dict[str, str] = {}
         try:
             for result in fleet.end_of_input():
+                self._warn_of_null_keys(fleet.null_keys)
                 self._windows += 1
                 reasons |= result.reasons
                 yield result

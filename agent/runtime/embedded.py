@@ -5,6 +5,7 @@ The same cores as in production; only the network is a queue and the clock stand
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -50,7 +51,7 @@ WALL_MS = 0
 
 
 class ElementsStuckError(Exception):
-    """The elements of a job wait for each other."""
+    """No element of a job goes on, though events wait."""
 
 
 class EmbeddedFleet:
@@ -72,6 +73,8 @@ class EmbeddedFleet:
         self._now = 0.0
         self._agents: list[Agent] = []
         self._results: list[WindowResult] = []
+        self.null_keys: Counter[str] = Counter()
+        """Events with NULL in their key, which no element gets, by element."""
         options = dict.fromkeys(streams, StreamOptions())
         for number in range(size):
             name = f"agent-{number}"
@@ -169,8 +172,11 @@ class EmbeddedFleet:
             if steps >= QUIET_STEPS_MAX:
                 raise ElementsStuckError
         for agent in self._agents:
+            agent.keyed.check_states(self._network.now)
             agent.keyed.step(self._network.now)
             agent.element_losses.tick(self._network.now)
+            for element in [element for core in agent.keyed for element in core.describe()]:
+                self.null_keys[element["element"]] += element["null_keys"]
         self._settle()
 
     def _held_back(self, master: JobState) -> Iterator[WindowResult]:

@@ -26,13 +26,17 @@ class _Here:
 
 
 def code_here(source: bytes, app: str, log: Callable[[str], None]) -> Callable[[bytes], list[bytes]]:
-    """Loads a job's file; returns what carries out a call of its agent, and yields what the code says meanwhile. `log`
-    gets the lines that it writes to the job's log.
+    """Loads a job's file; returns what carries out a call of its agent, and yields what the code says meanwhile: that
+    it has failed, where it could not be loaded. `log` gets the lines that it writes to the job's log.
     """
     wire = _Here()
     runner = Runner(wire)
 
+    failure: list[bytes] = []
+
     def run(payload: bytes) -> list[bytes]:
+        if failure:
+            return failure
         runner(payload)
         said, wire.said = wire.said, []
         if len(said) > 1:
@@ -42,5 +46,6 @@ def code_here(source: bytes, app: str, log: Callable[[str], None]) -> Callable[[
                     log(act.text)
         return said
 
-    run(calls.encode(calls.LoadCode(ALONE, app, "local", "", source)))
+    loaded = run(calls.encode(calls.LoadCode(ALONE, app, "local", "", source)))
+    failure += [one for one in loaded if isinstance(calls.read_act(one), calls.CallbackFailed)]
     return run

@@ -37,6 +37,11 @@ class ElementProgram(Protocol):
         """Hands out these answers."""
         ...
 
+    @property
+    def failure(self) -> str | None:
+        """The reason why the code cannot go on, as one line, which nobody else tells."""
+        ...
+
 
 @runtime_checkable
 class CodeElements(ElementRuntime, Protocol):
@@ -64,18 +69,12 @@ class ContainedProgram:
         return ALONE if program is None else self._programs.place(program)
 
     has_acts = False
+    failure = None
+    """Its agent's host of programs tells the master of one."""
 
     def take_acts(self) -> list[ElementAct]:
         """None: they come as they are."""
         return []
-
-
-class CodeHereError(Exception):
-    """Code in this process has raised: one line, and the traceback."""
-
-    def __init__(self, reason: str, text: str) -> None:
-        super().__init__(reason)
-        self.text = text
 
 
 RunHere = Callable[[bytes], list[bytes]]
@@ -83,21 +82,22 @@ RunHere = Callable[[bytes], list[bytes]]
 
 
 class ProgramHere:
-    """Code that runs in this process, with its rights. Raises CodeHereError where the code raises."""
+    """Code that runs in this process, with its rights."""
 
     def __init__(self, run: RunHere) -> None:
         self._run = run
         self._acts: deque[ElementAct] = deque()
+        self.failure: str | None = None
 
     def call(self, call: calls.ProgramCall) -> bool:
-        """Runs one call, and keeps the answers."""
+        """Runs one call, and keeps the answers. False: the code has failed."""
         for frame in self._run(calls.encode(call)):
             act = calls.read_act(frame)
             if isinstance(act, calls.CallbackFailed):
-                raise CodeHereError(act.reason, act.text)
-            if isinstance(act, ElementAct):
+                self.failure = act.reason
+            elif isinstance(act, ElementAct):
                 self._acts.append(act)
-        return True
+        return self.failure is None
 
     def place(self) -> calls.ProgramPosition:
         """A place that means nothing."""

@@ -214,10 +214,16 @@ class HostedJob:
 
     def take_failure(self) -> str | None:
         """The reason why the job cannot go on, once."""
-        if self._has_failed or self.core.failure is None:
+        failure = self._program.failure or self.core.failure
+        if self._has_failed or failure is None:
             return None
         self._has_failed = True
-        return self.core.failure
+        return failure
+
+    def check_states(self) -> None:
+        """Has code tell what has changed in its states, as for a commit: what cannot be kept is a failure."""
+        for code in self._code:
+            code.take_changes(lambda _tables: None)
 
     def note_members(self, members: tuple[Peer, ...], now: float) -> bool:
         """Tells the core who takes part, and who leads the job; returns whether that is new."""
