@@ -99,6 +99,7 @@ class NodeMembership:
             self._say,
             majority=bool(layout.guaranteed),
             waits_for_hosts=self._has_unguaranteed,
+            begun=lambda: int(np.count_nonzero(emitter.epochs)),
         )
         self._store = StandbyStore(len(layout.elements), compact)
         self._log = CommitLog(app_id, options.incarnation, send, self._release)

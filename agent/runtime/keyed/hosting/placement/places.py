@@ -15,6 +15,9 @@ from overlay import Id, Peer, distance
 EXPECTED_S = 1.0
 """Time after which a node that was placed at an agent is in what that agent tells of its load."""
 
+HEARD_SHARE = 0.9
+"""Share of the nodes that have begun of which agents must have told before loads are compared."""
+
 
 class Load(NamedTuple):
     """The nodes that an agent hosts, and its weight."""
@@ -113,6 +116,10 @@ class Places:
     def is_emptying(self) -> bool:
         """Whether an agent that leaves still hosts nodes, as far as this one has heard."""
         return any(load.is_leaving and load.hosted for load in self._loads.values())
+
+    def has_heard_of(self, begun: int) -> bool:
+        """Whether so many nodes are in what agents have told of their loads, or nearly: else it is old."""
+        return sum(self._told(peer).hosted for peer in self.roster) >= HEARD_SHARE * begun
 
     def place(self, peer: Peer, nodes: int, now: float) -> None:
         """Counts nodes that an agent is about to take, or to give, until it says so itself."""

@@ -31,8 +31,9 @@ MOVES_MAX = 64
 MOVE_S = 6.0
 REVIEW_S, REVIEW_MAX_S = 1.0, 8.0
 """Time after which placement is reviewed again; twice as long each time, up to the longest, where nothing is found."""
-CALM_S = 2.0
-"""Time after nodes have begun for which none moves to a better place: agents have not told of them yet."""
+CALM_S, CALM_BALLOTS = 2.0, 4
+"""Time after nodes have begun for which none moves to a better place, and how often the time that was taken to agree on
+them comes on top: agents have not told of them yet."""
 TAKEN_OVER_S = 10.0
 """Time after nodes have been taken over from a dead host for which none moves either: rows come to them again first."""
 UNEVEN = 1.5
@@ -98,7 +99,8 @@ Say = Callable[[str, Peer, Ballot], None]
 
 class Roots:
     """The decisions of one agent. `majority`: whether more than half must agree, as where state is guaranteed;
-    `waits_for_hosts`: nothing is decided without a host that is alive, as it alone has some of the state."""
+    `waits_for_hosts`: nothing is decided without a host that is alive, as it alone has some of the state; `begun`: the
+    number of nodes that are known to have begun."""
 
     def __init__(
         self,
@@ -110,7 +112,9 @@ class Roots:
         *,
         majority: bool,
         waits_for_hosts: bool,
+        begun: Callable[[], int] = lambda: 0,
     ) -> None:
+        self._begun = begun
         self._me, self._known, self._places, self._options, self._say = me, configurations, places, options, say
         self._majority, self._waits_for_hosts = majority, waits_for_hosts
         start = f"{me.node_id:032x} {options.incarnation}".encode()
@@ -120,7 +124,7 @@ class Roots:
         self._turns: dict[Peer, int] = {}
         self._review_at = self._turns_at = self._calm_at = 0.0
         self._pause_s = REVIEW_S
-        self._is_uneven = False
+        self._is_uneven = self._is_calm = False
         self.stuck: set[int] = set()
         """Nodes that wait for a majority."""
 
@@ -167,10 +171,11 @@ class Roots:
             self._turns, self._turns_at = {}, now + REVIEW_S
         found: list[tuple[int, Configuration, Peer]] = []
         self._is_uneven = False
+        self._is_calm = now >= self._calm_at and self._places.has_heard_of(self._begun())
         for node, known in self._known.all():
             if node not in self._attempts and node not in self._moves and self._places.is_root(node):
                 found.extend(self._review(node, known, now))
-        if self._attempts or self._moves or self._is_uneven:
+        if self._attempts or self._moves or self._is_uneven or not self._is_calm:
             self._pause_s = REVIEW_S
         self._review_at, self._pause_s = now + self._pause_s, min(2 * self._pause_s, REVIEW_MAX_S)
         return found
@@ -215,7 +220,7 @@ class Roots:
             return None
         if not load.takes:
             return self._heir(node, known, best)
-        if self._options.bounded or now < self._calm_at:
+        if self._options.bounded or not self._is_calm:
             return None  # it ends before a better place pays, or is not the time for it
         if host not in places.candidates(node):
             return best
@@ -436,7 +441,7 @@ class Roots:
         standbys = self._standbys(node, host, attempt)
         if before is None or is_anew:
             places.place(host, 1, now)
-            self._calm_at = max(self._calm_at, now + CALM_S)
+            self._calm_at = max(self._calm_at, now + CALM_S + CALM_BALLOTS * (now - attempt.since))
         elif host != before.host and not attempt.to:
             self._calm_at = now + TAKEN_OVER_S
         was_begun = before is None or (before.is_anew and self._has_majority(attempt))
