@@ -10,6 +10,8 @@ import pytest
 from fleet_of_elements import Agent, Fleet, element, graph_of, model, type_
 from seeds import seeds
 
+from agent.runtime.keyed.hosting.commits import cutting
+from agent.runtime.keyed.hosting.commits.records import record_of
 from agent.runtime.messages.elements import CommitProbe, CommitRecord, ElementCredit, ElementProbe, ElementRows
 from agent.runtime.messages.jobs import CODEC
 from agent.runtime.model.fields import Message
@@ -228,3 +230,56 @@ def test_rows_that_are_read_twice_at_once_count_once_behind_chains_of_elements_w
     fleet.tell_times()
     fleet.settle()
     check(fleet, {"S": inserted})
+
+
+def _named(fleet: Fleet) -> Counter[str]:
+    """Counts the rows in records, by kind."""
+    named: Counter[str] = Counter()
+    carry = fleet.carry
+
+    def carried(sender: Agent, to: Peer, data: bytes, **options) -> None:
+        message = CODEC.decode(data)
+        if isinstance(message, CommitRecord):
+            for table in record_of(message, len(fleet.graph.graph.elements)).tables:
+                named[table.kind] += table.rows.height
+        carry(sender, to, data, **options)
+
+    fleet.carry = carried  # type: ignore[method-assign]
+    return named
+
+
+def test_what_standbys_do_not_hold_yet_is_bounded() -> None:
+    fleet = Fleet(counting(guaranteed=True), 3, pending_rows_max=800, lost_s=60.0)
+    agents = list(fleet.agents.values())
+    inserted, waiting = [], 0
+    for step in range(200):
+        if step == 50:
+            fleet.silence(agents[1], 5.0, detected_s=30.0)
+        for agent in agents:
+            if agent.job.has_room and not agent.silent:
+                rows = rows_of(fleet, 50)
+                inserted += rows
+                fleet.insert(agent, "Text", rows)
+        fleet.run(0.05, 0.05)
+        waiting = max([waiting, *(agent.job._host.uncommitted for agent in fleet.agents.values())])
+    fleet.settle(120.0)
+    check(fleet, {"Text": inserted})
+    assert waiting < 800 / 4 + 2 * 800
+
+
+def test_events_that_are_long_under_way_are_not_named_to_standbys_again_and_again(monkeypatch) -> None:
+    """All of them were named each second, the more the slower all was: so it became slower."""
+    monkeypatch.setattr(cutting, "SAFE_ROWS", 16)
+    fleet = Fleet(counting(guaranteed=True), 3, lost_s=60.0)
+    fleet.run(1.0)
+    fleet.delay_s = 2.0
+    first = next(iter(fleet.agents.values()))
+    named, inserted = _named(fleet), []
+    for _ in range(400):
+        inserted += rows_of(fleet, 10)
+        fleet.insert(first, "Text", inserted[-10:])
+        fleet.run(0.05, 0.05)
+    fleet.settle(120.0)
+    check(fleet, {"Text": inserted})
+    emitted = sum(len(fleet.shown[name]) for name in ("Updated", "Done"))
+    assert named["emitted"] < 2 * 2 * emitted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from itertools import pairwise
 
 import msgspec
@@ -163,6 +165,49 @@ def test_a_standby_that_cannot_read_a_record_has_no_copy() -> None:
     assert (store.version(NODE), store.refused) == ((1, 3), 0)
     assert not store.copy(np.array([NODE])).tables
     assert (store.version(NODE), store.refused) == ((0, 0), 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_copy_has_the_events_that_are_not_safe_yet_and_those_that_are_held(seed: int) -> None:
+    """They are left out in heaps, not with each record, of which each would copy all that is there."""
+    pick = random.Random(seed)
+    store, held, emitted = StandbyStore(2, {}), Counter(), Counter()
+    nodes = [3, 4, 5]
+    sure = 0
+    for commit in range(1, 120):
+        safe = sure if pick.random() < 0.3 else 0
+        watermark = max(0, commit - 2) * 1000 if pick.random() < 0.3 else 0
+        own = [node for node in nodes if pick.random() < 0.8] or nodes
+        whole = [node for node in own if pick.random() < 0.02]
+        rows = {kind: [(pick.choice(own), commit * 1000 + n) for n in range(pick.choice([0, 3, 300]))] for kind in "eh"}
+        record = _passing(commit, own, whole, rows["e"], rows["h"])
+        store.take(record._replace(safe_commit=safe, watermarks=[0, watermark]), mask_of(np.array(nodes)))
+        for model, least in ((emitted, (safe + 1) * 1000), (held, watermark)):
+            for node, at in list(model):
+                if node in whole or (node in own and at < least):
+                    del model[node, at]
+        emitted.update(rows["e"])
+        held.update(rows["h"])
+        sure = max(sure, pick.randrange(commit))
+        if pick.random() < 0.1:
+            copy = store.copy(np.array(nodes))
+            found = {kind: Counter(_events(copy.tables, kind)) for kind in ("emitted", "held")}
+            assert found == {"emitted": Counter(dict.fromkeys(emitted, 1)), "held": held}, commit
+
+
+def _passing(commit: int, own: list[int], whole: list[int], emitted: list, held: list) -> StateRecord:
+    """A record with events (node, time), of which those that were emitted are numbered by it."""
+    channels = {"@source": [node for node, _ in emitted], "@seq": [at for _, at in emitted]}
+    columns = [pl.Series("@node", [node for node, _ in held], pl.UInt16), pl.Series("@time", [at for _, at in held])]
+    tables = [Table("emitted", 0, "E", pl.DataFrame(channels)), Table("held", 1, "H", pl.DataFrame(columns))]
+    epochs = np.ones(len(own), np.int64)
+    filled = [table for table in tables if table.rows.height]
+    return StateRecord(commit, np.array(own), epochs, np.array(whole, np.int64), [0, 0], filled)
+
+
+def _events(tables: list[Table], kind: str) -> list[tuple[int, int]]:
+    columns = ("@source", "@seq") if kind == "emitted" else ("@node", "@time")
+    return [row for table in tables if table.kind == kind for row in table.rows.select(columns).iter_rows()]
 
 
 def test_nobody_votes_with_a_copy_that_cannot_be_read() -> None:

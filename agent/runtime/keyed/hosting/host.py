@@ -25,6 +25,10 @@ from agent.runtime.keyed.logical_nodes import NODES
 PARKED_S = 30.0
 """Time for which rows wait for the host of their node to be known, before they are lost."""
 
+UNCOMMITTED_SHARE = 4
+"""Share of the rows that may be under way for events that wait for standbys: what takes long to commit takes longer the
+more there is of it."""
+
 
 class _Parked(NamedTuple):
     """Rows that came for nodes that are not here, or take none while they move."""
@@ -67,7 +71,7 @@ class Host:
         keyed = set(layout.keyed)
         for place, element in enumerate(layout.elements):
             emits = [layout.by_name[name].place for name in layout.graph.emits(element)]
-            runtime, room = runtimes[element.name], self._room(emits)
+            runtime, room = runtimes[element.name], self._room(emits, place)
             rests = place in keyed and not options.bounded
             self.slots[place] = ElementSlot(
                 place, runtime, room, self._emitted, rests=rests, clocks=emitter.wrong_clocks
@@ -77,6 +81,8 @@ class Host:
                 self.holds[place] = Hold(place, element, is_bounded=options.bounded)
         self.keyed = keyed
         self.collected: dict[int, list[tuple[str, pl.DataFrame]]] = {place: [] for place in layout.guaranteed}
+        self.uncommitted = 0
+        """Events of guaranteed elements in commits that standbys do not hold yet, or are not given to the query yet."""
         self.collects = False
         self.next_commit = 1
         self.is_dirty = self.is_stirred = False
@@ -93,8 +99,15 @@ class Host:
         """Whether an element reads what comes from a circle: what goes round cannot wait for its end."""
         return not self._layout.graph.from_circles.isdisjoint(self._layout.inputs(place))
 
-    def _room(self, emits: list[int]) -> Callable[[], bool]:
-        return lambda: all(self._emitter.has_room(place) for place in emits)
+    def _room(self, emits: list[int], place: int) -> Callable[[], bool]:
+        return lambda: all(self._emitter.has_room(one) for one in emits) and self._may_emit(place)
+
+    def _may_emit(self, place: int) -> bool:
+        """Whether not so much of what elements have emitted waits for standbys that more of it is to wait, too."""
+        if place not in self.collected:
+            return True
+        waiting = self.uncommitted + sum(rows.height for _, rows in self.collected[place])
+        return waiting < self._options.pending_rows_max // UNCOMMITTED_SHARE
 
     # Rows in.
 

@@ -33,8 +33,11 @@ CALM_TIMES = 2
 """Times that the time between cuts is longer where nothing waits for one: each has its price for all standbys."""
 SLOW_MAX = 10
 """Times that the time between cuts is longer at most where standbys do not keep up: fewer cuts, with more in each."""
-SAFE_S = 1.0
-"""Time after which standbys are told again which emitted events are safe."""
+SAFE_S, SAFE_TIMES = 1.0, 2
+"""Time after which standbys are told again which emitted events are safe, and how many times as many as those that are
+not, and are named again, they must hold by then: it is to free more than it costs."""
+SAFE_ROWS = 1 << 12
+"""Events that are named again in any case."""
 
 
 @dataclass(slots=True)
@@ -82,7 +85,9 @@ class Cutter:
         self._withheld: list[tuple[str, pl.DataFrame]] = []
         self._last = self._safe_at = self._ticked_at = self._hurry_at = 0.0
         self._hurried = 0
-        self._safe_commit = 0
+        self._safe_commit = self._held_rows = 0
+        elements = [layout.elements[place] for place in sorted(layout.guaranteed)]
+        self._emits = [*dict.fromkeys(name for element in elements for name in layout.graph.emits(element))]
         self._told_seq: dict[int, Ints] = {place: np.zeros(NODES, np.int64) for place in layout.keyed}
 
     @property
@@ -200,6 +205,7 @@ class Cutter:
         for _, mask, _, commit in arrived:
             self._moved(mask, commit)
         is_due = now >= self._due_at(now)
+        self._count_uncommitted()
         if self._cut is None and is_due and self._is_wanted and (host.collects or self.moves_due):
             self._begin(now)
 
@@ -300,6 +306,7 @@ class Cutter:
         full = list(cut.full)
         if cut.whole or cut.moves:
             full = joined([*full, *self._all_emitted(emitted)])
+        self._held_rows += sum(rows.height for _, _, rows in emitted)
         safe = self._safe(now, tables) if not (cut.whole or cut.moves) else 0
         record = StateRecord(cut.commit, nodes, epochs, _NONE, watermarks, tables, safe)
         masks = {}
@@ -311,6 +318,7 @@ class Cutter:
         owed = {peer: due & cut.nodes for peer, due in self.whole_due.items() if (due & cut.nodes).any()}
         self._log.add(record, masks, whole, full, [(name, rows) for _, name, rows in emitted], owed, now)
         self._log.settle(self.standbys, now)  # those that get all next time count, too
+        self._count_uncommitted()
         for peer, mask in cut.moves.items():  # behind the same commit, where the new host stands by
             self._send_move(cut, record, peer, mask & cut.nodes, full, now)
         for peer, mask in cut.passed.items():
@@ -329,15 +337,14 @@ class Cutter:
     def _all_emitted(self, emitted: list[tuple[int, str, pl.DataFrame]]) -> list[Table]:
         """All events emitted here that are not safe yet, or of which something is not, in their order."""
         found = [Table("emitted", place, name, rows) for place, name, rows in emitted]
-        for name, rows in [*self._withheld, *self._log.unreleased()]:
-            found.extend(self._by_element(name, rows))
-        for type_ in self._layout.types:
-            if type_.guaranteed:
-                for rows in self._emitter.kept(type_.place):
-                    found.extend(self._by_element(type_.name, type_.plain(rows)))
-        for name, rows in self._host.parents():
-            found.extend(self._by_element(name, rows))
+        for name, rows in self._unsafe():
+            found.extend(self._by_element(name, self._layout.by_name[name].plain(rows)))
         return [table._replace(rows=table.rows.sort(SOURCE, SEQ)) for table in found]
+
+    def _unsafe(self) -> Events:
+        """Events emitted here before that are not safe where they went, or of which something is not."""
+        kept = [(name, rows) for name in self._emits for rows in self._emitter.kept(self._layout.by_name[name].place)]
+        return [*self._withheld, *self._log.unreleased(), *kept, *self._host.parents()]
 
     def _by_element(self, name: str, rows: pl.DataFrame) -> list[Table]:
         elements = rows[SOURCE].to_numpy() // NODES
@@ -348,8 +355,12 @@ class Cutter:
         """The commit up to which all that was emitted is safe; what is not is named again, in this commit."""
         if now < self._safe_at + SAFE_S or self._log.released == self._safe_commit:
             return 0
-        self._safe_at, self._safe_commit = now, self._log.released
-        if not any(self._layout.graph.emits(self._layout.elements[place]) for place in self._layout.guaranteed):
+        self._safe_at = now
+        unsafe = sum(rows.height for _, rows in self._unsafe())
+        if self._held_rows < SAFE_TIMES * unsafe and unsafe > SAFE_ROWS:
+            return 0
+        self._safe_commit, self._held_rows = self._log.released, unsafe
+        if not self._emits:
             return 0
         parts = (table.of(self._host.owned) for table in self._all_emitted([]))
         tables.extend(part for part in parts if part.rows.height)
@@ -368,6 +379,10 @@ class Cutter:
             self._publish(name, rows)
         self.pledges.held(pending.commit)
         self._host.streams.committed(pending.commit)
+        self._count_uncommitted()
+
+    def _count_uncommitted(self) -> None:
+        self._host.uncommitted = sum(rows.height for _, rows in [*self._log.unreleased(), *self.unreleased()])
 
     def _publish(self, name: str, rows: pl.DataFrame) -> None:
         if rows.height:

@@ -17,9 +17,13 @@ from agent.runtime.keyed.logical_nodes import NODES, mask_of
 
 FRAMES_MAX = 16
 """Frames of one table that are held before they are put into one."""
+ROWS_MIN = 4096
+"""Events of one table that are added before those that have gone are left out."""
 UNREAD_MAX, UNREAD_BYTES_MAX = 64, 4 << 20
 """Records, and their bytes, that are held as they have come: a host waits for that, not until they are read."""
 COMMIT = "@commit"
+NEVER = np.iinfo(np.int64).min
+"""Below all commits and times."""
 NONE = (0, 0)
 
 
@@ -41,6 +45,7 @@ class StandbyStore:
         self._is_move: Bools = np.zeros(NODES, bool)
         self._watermarks: Ints = np.zeros((elements, NODES), np.int64)
         self._tables: dict[tuple[Kind, int, str], list[pl.DataFrame]] = {}
+        self._passing: dict[tuple[Kind, int, str], _Passing] = {}
         self._unread: deque[tuple[StateRecord, Bools]] = deque()
         self._unread_bytes = self.refused = 0
 
@@ -103,41 +108,34 @@ class StandbyStore:
                 self._add(part, record.commit)
 
     def _prune(self, record: StateRecord, nodes: Ints) -> None:
-        """Drops events that are safe where they went, and events that are held no longer."""
-        concerned = mask_of(nodes)
-        for key, frames in self._tables.items():
-            kind, element, name = key
-            if kind == "emitted" and record.safe_commit:
-                column, least = COMMIT, record.safe_commit + 1
-            elif kind == "held":
-                column, least = EVENT_TIME, record.watermarks[element]
-            else:
+        """Marks events as gone that are safe where they went, or are held no longer."""
+        for (kind, element, _), passing in self._passing.items():
+            if kind == "emitted" and not record.safe_commit:
                 continue
-            kept = []
-            for frame in frames:
-                own = concerned[nodes_in(Table(kind, element, name, frame))]
-                if (rest := where(frame, ~own | (frame[column].to_numpy() >= least))).height:
-                    kept.append(rest)
-            self._tables[key] = kept
+            least = record.safe_commit + 1 if kind == "emitted" else record.watermarks[element]
+            passing.least[nodes] = np.maximum(passing.least[nodes], least)
 
     def _add(self, table: Table, commit: int) -> None:
-        rows = table.rows
-        if table.kind == "emitted":
-            rows = rows.hstack([pl.Series(COMMIT, np.full(rows.height, commit, np.int64))])
-        frames = self._tables.setdefault((table.kind, table.element, table.name), [])
+        key, rows = (table.kind, table.element, table.name), table.rows
+        frames = self._tables.setdefault(key, [])
+        if table.kind in ("emitted", "held"):
+            if table.kind == "emitted":
+                rows = rows.hstack([pl.Series(COMMIT, np.full(rows.height, commit, np.int64))])
+            self._passing.setdefault(key, _Passing(table, frames)).add(rows)
+            return
         frames.append(rows)
         if len(frames) < FRAMES_MAX:
             return
         if table.kind == "positions":
             frames[:] = [compact_positions(frames)]
-        elif table.kind != "state":
-            frames[:] = [pl.concat(frames)]
         elif (compact := self._compact.get(table.element)) is not None:
             frames[:] = [compact(table.name, frames)]
 
     def copy(self, nodes: Ints) -> Copy:
         """The copies of nodes, which are held on."""
         self.read()
+        for passing in self._passing.values():
+            passing.sweep()
         mask = mask_of(nodes)
         tables = []
         for (kind, element, name), frames in self._tables.items():
@@ -166,6 +164,9 @@ class StandbyStore:
             return
         mask = np.ones(NODES, bool)
         mask[nodes] = False
+        for passing in self._passing.values():
+            passing.sweep()
+            passing.least[nodes] = NEVER
         for (kind, element, name), frames in self._tables.items():
             parts = [Table(kind, element, name, frame).of(mask).rows for frame in frames]
             frames[:] = [part for part in parts if part.height]
@@ -175,6 +176,46 @@ class StandbyStore:
         """The memory that copies take."""
         read = sum(int(frame.estimated_size()) for frames in self._tables.values() for frame in frames)
         return read + self._unread_bytes
+
+
+class _Passing:
+    """Events of one table, which go soon: those of a node with a commit or time below its `least` have gone. They are
+    left out when there are twice as many as the last time, so that each is copied a few times in all."""
+
+    def __init__(self, table: Table, frames: list[pl.DataFrame]) -> None:
+        self._table, self._frames = table, frames
+        self._column = COMMIT if table.kind == "emitted" else EVENT_TIME
+        self._added = self._kept = 0
+        self.least: Ints = np.full(NODES, NEVER)
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Adds events, which have not gone, whatever those before them did."""
+        if not self._stays(rows).all():
+            self.sweep()
+            self.least[:] = NEVER
+        self._frames.append(rows)
+        self._added += rows.height
+        if len(self._frames) >= FRAMES_MAX:
+            self._join()
+        if self._added > max(self._kept, ROWS_MIN):
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Leaves out those that have gone. O(events)."""
+        self._frames[:] = [rest for rows in self._frames if (rest := where(rows, self._stays(rows))).height]
+        self._added, self._kept = 0, sum(rows.height for rows in self._frames)
+
+    def _stays(self, rows: pl.DataFrame) -> Bools:
+        return rows[self._column].to_numpy() >= self.least[nodes_in(self._table._replace(rows=rows))]
+
+    def _join(self) -> None:
+        """Puts the last frames into one, and with them each before that is not twice as large."""
+        last = [self._frames.pop()]
+        height = last[0].height
+        while self._frames and (len(last) < FRAMES_MAX // 2 or self._frames[-1].height <= 2 * height):
+            last.append(self._frames.pop())
+            height += last[-1].height
+        self._frames.append(pl.concat(last[::-1]))
 
 
 def _bytes_of(record: StateRecord) -> int:
