@@ -35,6 +35,9 @@ OUTPUTS_MAX = 100_000
 BOUNDARIES_MAX = 100
 """Upper bound on the last boundaries of `every_s` at which output is called, where time has leapt."""
 
+SPARE_BYTES = 4 << 20
+"""Memory set aside for the end of a program that has used all it may: without any, Python goes round for ever in looking
+for who handles the exception."""
 OVER_MS = 1 << 61
 """Event time from which on no event comes any more: output is called once more, at the next boundary."""
 
@@ -122,6 +125,7 @@ class _RunningElement:
         self._json_keys: set[str] = set()
         self._room = room
         self._failures = Failures(log)
+        self._spare = bytearray(SPARE_BYTES)
 
     def key_of(self, element: PE) -> Any:
         key, names = element._elf_key, self._element.inputs[0].key
@@ -134,32 +138,43 @@ class _RunningElement:
         )
 
     def call(self, call: calls.ElementCall) -> None:
-        prototype = self._prototype
         try:
-            match call:
-                case calls.ProcessElements():
-                    self._process(call)
-                case calls.AdvanceElements():
-                    self._advance(call)
-                case calls.TakeStates():
-                    self._take(call.ticket, call.nodes)
-                case calls.PutStates():
-                    names = self._element.inputs[0].key or []
-                    self._json_keys.update(
-                        name for name, one in zip(names, call.states.keys, strict=False) if one.kind == "j"
-                    )
-                    prototype.put(call.states)
-                    self._soonest = 0
-                    self._note_fresh()
-                    self._answer(call.ticket, [])
-                case calls.DropStates():
-                    prototype.drop(call.nodes)
-                    self._answer(call.ticket, [])
-                case calls.EvictStates():
-                    prototype.evict(call.bytes_max, call.watermark_ms)
-                    self._answer(call.ticket, [])
+            self._carry_out(call)
+        except MemoryError:
+            self._make_room()
+            raise
         except StateError as error:
             raise ElementFailedError(f"{self._name(error.clone)}: {error}") from None
+
+    def _make_room(self) -> None:
+        """Frees memory to end in."""
+        self._emitted.clear()
+        self._spare.clear()
+
+    def _carry_out(self, call: calls.ElementCall) -> None:
+        prototype = self._prototype
+        match call:
+            case calls.ProcessElements():
+                self._process(call)
+            case calls.AdvanceElements():
+                self._advance(call)
+            case calls.TakeStates():
+                self._take(call.ticket, call.nodes)
+            case calls.PutStates():
+                names = self._element.inputs[0].key or []
+                self._json_keys.update(
+                    name for name, one in zip(names, call.states.keys, strict=False) if one.kind == "j"
+                )
+                prototype.put(call.states)
+                self._soonest = 0
+                self._note_fresh()
+                self._answer(call.ticket, [])
+            case calls.DropStates():
+                prototype.drop(call.nodes)
+                self._answer(call.ticket, [])
+            case calls.EvictStates():
+                prototype.evict(call.bytes_max, call.watermark_ms)
+                self._answer(call.ticket, [])
 
     # Events.
 
@@ -201,6 +216,7 @@ class _RunningElement:
             try:
                 run(given)
             except MemoryError:
+                self._make_room()
                 raise
             except BaseException as error:
                 went_well = sum(one is END for one in islice(emitted, known, None))
@@ -410,6 +426,7 @@ class _RunningElement:
             try:
                 element.output()
             except MemoryError:
+                self._make_room()
                 raise
             except Exception as error:
                 self._pass_over(element, "a call of output", error)
