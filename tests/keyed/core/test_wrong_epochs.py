@@ -127,6 +127,24 @@ def test_epochs_beyond_all_reason_are_no_messages(message: msgspec.Struct) -> No
         CODEC.decode(CODEC.encode(message))
 
 
+@pytest.mark.parametrize("epoch", [50, EPOCH_MAX // 2 - 1, EPOCH_MAX])
+@pytest.mark.parametrize("is_there", [True, False], ids=["an agent", "nobody"])
+def test_hosts_that_are_made_up_hold_up_an_emitter_for_some_seconds_only(epoch: int, is_there: bool) -> None:
+    """Of epochs that no root comes to soon, at an agent that hosts none of them, or at none at all."""
+    fleet, inserted = Fleet(counting(guaranteed=True), 4), []
+    insert(fleet, inserted)
+    fleet.settle()
+    emitter, other, *_ = fleet.agents.values()
+    begun = [node for agent in fleet.agents.values() for node in hosted(agent)]
+    told = NodeHosts(APP, [other.me if is_there else AWAY], [(node, epoch, 0) for node in begun])
+    emitter.job.handle(told, AWAY, fleet.now)
+    insert(fleet, inserted)
+    fleet.run(30)
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+    assert not any(agent.job.lost_nodes() for agent in fleet.agents.values())
+
+
 @pytest.mark.parametrize("epoch", [-1, 0, EPOCH_MAX + 1, 2**62])
 def test_commits_of_such_epochs_are_refused_and_counted(epoch: int) -> None:
     fleet, inserted = Fleet(counting(guaranteed=True), 3), []

@@ -20,6 +20,7 @@ from agent.runtime.keyed.hosting.layout import GraphLayout
 from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions, Ring
 from agent.runtime.keyed.hosting.placement.ballots_wire import ballots_of, messages_of
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
+from agent.runtime.keyed.hosting.placement.older_news import OlderNews
 from agent.runtime.keyed.hosting.placement.places import Load, Places
 from agent.runtime.keyed.hosting.placement.roots import HOSTING, Roots
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
@@ -118,6 +119,7 @@ class NodeMembership:
         self._load_at = -LOAD_S
         self._tell_at = self._deny_at = 0.0
         self._voted: set[tuple[int, int]] = set()
+        self._older = OlderNews()
         self.lost: set[int] = set()
         self._refused = 0
 
@@ -265,6 +267,9 @@ class NodeMembership:
         alive = {node: one for node, one in hosts.items() if one[1] not in self._places.dead}
         gone = [node for node, (epoch, _) in hosts.items() if node not in alive and epoch > self._emitter.epochs[node]]
         self._emitter.forget(gone, now)
+        for node, (epoch, _) in alive.items():
+            if epoch < self._emitter.epochs[node] and self._older.is_believed(node, now):
+                self._emitter.epochs[node] = self._emitter.denied[node] = epoch - 1
         self._emitter.learn(alive, now)
 
     def _question(self, asker: Peer, nodes: list[int]) -> FindHosts:
