@@ -23,7 +23,8 @@ beside.process("One", "Word", [(at, "to", 10**7) for at in range(1000)], "word")
 STORMS = {
     "events": "def process_event(self, event):\n    for n in range(event.n): self.emit(Sum('', n))",
     "state": "all: list = []\ndef process_event(self, event):\n    for n in range(event.n): self.all.append([n])",
-    "output": "every_s = 1\ndef process_event(self, event): pass\ndef output(self):\n    while True: self.emit(Sum('', 1))",
+    "output": "every_s = 1\ndef process_event(self, event): pass\ndef output(self):\n"
+    "    while True: self.emit(Sum('', 1))",
 }
 
 
