@@ -36,8 +36,8 @@ BOUNDARIES_MAX = 100
 """Upper bound on the last boundaries of `every_s` at which output is called, where time has leapt."""
 
 SPARE_BYTES = 4 << 20
-"""Memory set aside for the end of a program that has used all it may: without any, Python looks for ever for who handles
-the exception."""
+"""Memory set aside for the end of a program that has used all it may: without any, Python looks for ever for who
+handles the exception."""
 OVER_MS = 1 << 61
 """Event time from which on no event comes any more: output is called once more, at the next boundary."""
 
