@@ -12,6 +12,11 @@ from agent.runtime.keyed.hosting.options import Bools
 from agent.runtime.keyed.logical_nodes import NODES
 from overlay import Peer
 
+AGAIN, APART_S = 4, 0.25
+"""Times that a host is told again, so far apart, until it is believed."""
+SINCE_S, FORGOTTEN_S = 3.0, 10.0
+"""Least time between the first and the last of them, and the longest between two."""
+
 
 class Configuration(NamedTuple):
     """The agents that have a logical node in an epoch: its host, then standbys. `is_anew`: without the state it had;
@@ -179,3 +184,24 @@ class Configurations:
 
 def _rank(configuration: Configuration) -> tuple[int, list[int]]:
     return configuration.epoch, [peer.node_id for peer in configuration.members]
+
+
+class OlderNews:
+    """Counts how often the host of a node is told with an older epoch than that which is known. Roots tell it when they
+    are asked, so one that is told for seconds is the latest that there is."""
+
+    def __init__(self) -> None:
+        self._heard: dict[int, tuple[float, float, int]] = {}
+
+    def is_believed(self, node: int, now: float) -> bool:
+        """Takes such news; returns whether the host that is told is the right one after all."""
+        since, at, times = self._heard.get(node, (now, -FORGOTTEN_S, 0))
+        if now > at + FORGOTTEN_S:
+            since, times = now, 0
+        if now >= at + APART_S:
+            at, times = now, times + 1
+        if times >= AGAIN and now >= since + SINCE_S:
+            del self._heard[node]
+            return True
+        self._heard[node] = since, at, times
+        return False

@@ -19,8 +19,12 @@ from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
 from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions, Ring
 from agent.runtime.keyed.hosting.placement.ballots_wire import ballots_of, messages_of
-from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
-from agent.runtime.keyed.hosting.placement.older_news import OlderNews
+from agent.runtime.keyed.hosting.placement.configurations import (
+    Ballot,
+    Configuration,
+    Configurations,
+    OlderNews,
+)
 from agent.runtime.keyed.hosting.placement.places import Load, Places
 from agent.runtime.keyed.hosting.placement.roots import HOSTING, Roots
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
