@@ -3,7 +3,7 @@ epoch)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -193,8 +193,11 @@ class OlderNews:
     def __init__(self) -> None:
         self._heard: dict[int, tuple[float, float, int]] = {}
 
-    def is_believed(self, node: int, now: float) -> bool:
-        """Takes such news; returns whether the host that is told is the right one after all."""
+    def believed(self, nodes: Iterable[int], now: float) -> list[int]:
+        """Takes such news; returns the nodes whose host is the one that is told after all."""
+        return [node for node in nodes if self._is_believed(node, now)]
+
+    def _is_believed(self, node: int, now: float) -> bool:
         since, at, times = self._heard.get(node, (now, -FORGOTTEN_S, 0))
         if now > at + FORGOTTEN_S:
             since, times = now, 0

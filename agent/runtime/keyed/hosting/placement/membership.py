@@ -19,12 +19,7 @@ from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
 from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions, Ring
 from agent.runtime.keyed.hosting.placement.ballots_wire import ballots_of, messages_of
-from agent.runtime.keyed.hosting.placement.configurations import (
-    Ballot,
-    Configuration,
-    Configurations,
-    OlderNews,
-)
+from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations, OlderNews
 from agent.runtime.keyed.hosting.placement.places import Load, Places
 from agent.runtime.keyed.hosting.placement.roots import HOSTING, Roots
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
@@ -271,9 +266,9 @@ class NodeMembership:
         alive = {node: one for node, one in hosts.items() if one[1] not in self._places.dead}
         gone = [node for node, (epoch, _) in hosts.items() if node not in alive and epoch > self._emitter.epochs[node]]
         self._emitter.forget(gone, now)
-        for node, (epoch, _) in alive.items():
-            if epoch < self._emitter.epochs[node] and self._older.is_believed(node, now):
-                self._emitter.epochs[node] = self._emitter.denied[node] = epoch - 1
+        told = {node: epoch for node, (epoch, _) in alive.items() if epoch < self._emitter.epochs[node]}
+        for node in self._older.believed(told, now):
+            self._emitter.epochs[node] = self._emitter.denied[node] = told[node] - 1
         self._emitter.learn(alive, now)
 
     def _question(self, asker: Peer, nodes: list[int]) -> FindHosts:
