@@ -217,14 +217,14 @@ def counts(tree: CompressedBufferTree, pane: int | None = None) -> dict[int, int
 
 def test_a_deep_tree() -> None:
     tree = counting(buffer_rows=32, fanout=2, leaf_rows=16)
-    for start in range(0, 2000, 50):
+    for start in range(0, 1400, 50):
         tree.insert(keys(start, start + 100))
     statistics = tree.statistics()
     assert statistics.levels > 4
     assert statistics.leaves > 100
-    assert statistics.stored_rows + statistics.buffered_rows >= 2050
+    assert statistics.stored_rows + statistics.buffered_rows >= 1450
     tree.check()
-    assert counts(tree) == {k: 1 if k < 50 or k >= 2000 else 2 for k in range(2050)}
+    assert counts(tree) == {k: 1 if k < 50 or k >= 1400 else 2 for k in range(1450)}
 
 
 def test_keys_that_repeat_take_no_more_room() -> None:
