@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from agent.runtime.keyed.hosting.arrivals import Arrivals
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending
 from agent.runtime.keyed.hosting.commits.cutting import Cutter
 from agent.runtime.keyed.hosting.commits.pledges import Events
-from agent.runtime.keyed.hosting.commits.record_pieces import Pieces, bytes_of
-from agent.runtime.keyed.hosting.commits.records import RecordError
 from agent.runtime.keyed.hosting.commits.standby import StandbyStore
 from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
@@ -22,6 +18,7 @@ from agent.runtime.keyed.hosting.placement.ballots_wire import ballots_of, messa
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations, OlderNews
 from agent.runtime.keyed.hosting.placement.places import Load, Places
 from agent.runtime.keyed.hosting.placement.roots import HOSTING, Roots
+from agent.runtime.keyed.hosting.placement.standby_records import StandbyRecords
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.logical_nodes import NODES, BegunNodes
@@ -55,15 +52,6 @@ GONE_S = 0.3
 """Time after the last node has gone for which this agent passes on what still comes, before it leaves."""
 ANEW_SEQ_BITS = 28
 """Low bits of the numbers of events that a node emits in the epoch in which it was begun anew."""
-
-
-class _Line(NamedTuple):
-    """The records of one host, some of which may wait for a decision. `nodes`: those in them, with their epochs."""
-
-    session: int
-    arrivals: Arrivals[CommitRecord]
-    nodes: dict[int, int]
-    pieces: Pieces
 
 
 class NodeMembership:
@@ -111,7 +99,9 @@ class NodeMembership:
         """The root that has asked for it, and the agent to go to, of nodes that are frozen."""
         self._given: dict[int, int] = {}
         """The number of the copy that the new host of a node that is frozen holds."""
-        self._records: dict[Peer, _Line] = {}
+        self._records = StandbyRecords(
+            app_id, layout, options, self._known, self._store, host, send, self._say, self._flush
+        )
         self._is_leaving = False
         self._gone_at = -GONE_S
         self._told_load: tuple[int, bool] | None = None
@@ -137,9 +127,9 @@ class NodeMembership:
                     return False
                 self._learn({node: (epoch, peers[place]) for node, epoch, place in hosts}, now)
             case CommitRecord():
-                self._record(message, sender, now)
+                self._records.record(message, sender, now)
             case CommitProbe():
-                self._probed(message, sender, now)
+                self._records.probed(message, sender, now)
             case CommitHeld():
                 self._held(message, sender, now)
             case MoveNodes(nodes=nodes, epochs=epochs, to=to):
@@ -166,7 +156,7 @@ class NodeMembership:
     @property
     def refused(self) -> int:
         """Messages and records that were not sound."""
-        return self._refused + self._store.refused
+        return self._refused + self._records.refused + self._store.refused
 
     def alive(self, peer: Peer) -> None:
         """An agent has said something."""
@@ -313,97 +303,6 @@ class NodeMembership:
     def _release(self, pending: Pending, now: float) -> None:
         self._cutter.release(pending, now)
 
-    def _record(self, message: CommitRecord, sender: Peer, now: float) -> None:
-        if (line := self._line(sender, message.session)) is None:
-            return
-        if message.number < line.arrivals.next:
-            self._tell_held(sender, line, now)
-            return
-        line.arrivals.put(message.number, message)
-        self._take_records(sender, line, now)
-        if (first := line.arrivals.first) is not None:
-            self._ask_about(first, sender, now)
-        if end := line.arrivals.lost_before(now):
-            self._send(sender, CommitHeld(self.app_id, line.session, line.arrivals.next, lost_before=end), now)
-
-    def _line(self, sender: Peer, session: int) -> _Line | None:
-        """The records of a session of a host; None if it is over."""
-        known = self._records.get(sender)
-        if known is None or known.session < session:
-            known = self._records[sender] = _Line(session, Arrivals(), {}, Pieces())
-        return known if known.session == session else None
-
-    def _ask_about(self, message: CommitRecord, sender: Peer, now: float) -> None:
-        """Asks a host for the decisions by which it commits, as far as they are not known here."""
-        for node, epoch in _nodes_of(message):
-            if (known := self._known.epoch(node)) < epoch:
-                self._say("chosen", sender, Ballot(node, known, 0, self._known[node]))
-        self._flush(now)
-
-    def _probed(self, probe: CommitProbe, sender: Peer, now: float) -> None:
-        """A host asks how many of its records are held."""
-        if (line := self._line(sender, probe.session)) is not None:
-            if (first := line.arrivals.first) is not None:
-                self._ask_about(first, sender, now)
-            self._tell_held(sender, line, now, probe.number)
-
-    def _tell_held(self, sender: Peer, line: _Line, now: float, sent: int = 0) -> None:
-        """Tells a host how many of its records are held, and which are lost if it has sent so many."""
-        self._correct_host(line.nodes.items(), sender, now)
-        end = line.arrivals.lost_before(now, sent)
-        self._send(sender, CommitHeld(self.app_id, line.session, line.arrivals.next, lost_before=end), now)
-
-    def _take_records(self, sender: Peer, line: _Line, now: float) -> None:
-        while (first := line.arrivals.first) is not None and self._take_record(first, sender, line, now):
-            pass
-
-    def _take_record(self, message: CommitRecord, sender: Peer, line: _Line, now: float) -> bool:
-        """Holds a record; False if it has to wait until a decision is known."""
-        try:
-            if message.has_more:
-                return self._take_piece(message, sender, line, now)
-            record = line.pieces.record(message, len(self._layout.elements))
-        except RecordError:
-            self._refused += 1
-            line.arrivals.drop()
-            return False
-        accepted = np.zeros(NODES, bool)
-        for node, epoch in zip(record.nodes.tolist(), record.epochs.tolist(), strict=True):
-            if epoch > self._known.epoch(node) or self._known.fence(node, sender) > epoch:
-                return False
-            is_old = self._store.version(node)[0] > epoch or self._host.owned[node]
-            accepted[node] = self._known.is_host(node, sender, epoch) and not is_old
-        line.nodes.update(_nodes_of(message))
-        self._correct_host(_nodes_of(message), sender, now)
-        if self._store.lacks(record, accepted):
-            line.arrivals.drop()
-            line.pieces.clear()
-            self._send(sender, CommitHeld(self.app_id, line.session, 0, True), now)
-            return False
-        self._store.take(record, accepted)
-        line.pieces.clear()
-        line.arrivals.took()
-        self._send(sender, CommitHeld(self.app_id, line.session, line.arrivals.next), now)
-        return True
-
-    def _take_piece(self, message: CommitRecord, sender: Peer, line: _Line, now: float) -> bool:
-        """Keeps a part of a record until all has come. Raises RecordError for more than a job may have in memory."""
-        kept = sum(one.pieces.bytes for one in self._records.values())
-        if kept + bytes_of(message) > self._options.memory_bytes:
-            raise RecordError("a state of more than the memory of the job")
-        line.pieces.add(message)
-        line.arrivals.took()
-        self._send(sender, CommitHeld(self.app_id, line.session, line.arrivals.next), now)
-        return True
-
-    def _correct_host(self, nodes: Iterable[tuple[int, int]], sender: Peer, now: float) -> None:
-        """Tells an agent that commits nodes, in these epochs, of which it is not the host any more, before it learns
-        that its record is held: what it has committed of them does not count."""
-        for node, epoch in nodes:
-            if self._known.epoch(node) >= epoch and not self._known.is_host(node, sender, epoch):
-                self._say("chosen", sender, Ballot(node, self._known.epoch(node), 0, self._known[node]))
-        self._flush(now)
-
     def _held(self, answer: CommitHeld, sender: Peer, now: float) -> None:
         if self._log.has_forgotten(sender, answer):
             self._cutter.again(sender)
@@ -467,8 +366,7 @@ class NodeMembership:
         while self._changes:
             changes, self._changes = self._changes, []
             self._carry_out(changes, now)
-        for sender, line in list(self._records.items()):
-            self._take_records(sender, line, now)
+        self._records.take_all(now)
         self._cutter.tick(now)
         self._host.unpark(lambda node: self._emitter.host(node) == self._me)
         self._flush(now)
@@ -574,7 +472,7 @@ class NodeMembership:
         self._emitter.failed(peer, now)
         self._host.streams.failed(peer)
         self._cutter.again(peer)
-        self._records.pop(peer, None)
+        self._records.forget(peer)
         self.neighbours_changed(now)
 
     def neighbours_changed(self, now: float) -> None:
@@ -689,10 +587,3 @@ class NodeMembership:
     def stuck(self) -> set[int]:
         """Nodes that wait for a majority."""
         return self._roots.stuck
-
-
-def _nodes_of(message: CommitRecord) -> list[tuple[int, int]]:
-    """The nodes of a record, with their epochs."""
-    nodes = np.frombuffer(message.nodes[: len(message.nodes) // 2 * 2], "<u2") % NODES
-    epochs = np.frombuffer(message.epochs[: len(message.epochs) // 8 * 8], "<i8")
-    return list(zip(nodes.tolist(), epochs.tolist(), strict=False))
