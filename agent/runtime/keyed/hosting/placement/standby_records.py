@@ -1,4 +1,4 @@
-"""What hosts commit, as it comes to those who stand by: records are held in order, once their hosts are known."""
+"""Takes records of commits where an agent stands by: in order, and once it is known who the hosts are."""
 
 from __future__ import annotations
 
