@@ -22,7 +22,12 @@ class KeyOwners:
 
     def of(self, key: Id) -> Peer:
         """The agent closest to a key, of at least one. O(log agents)."""
-        return self.nearest(key, 1)[0]
+        after = bisect(self._ids, key)
+        one, other = self.peers[after - 1], self.peers[after % len(self.peers)]
+        if one is other:
+            return one
+        near, far = distance(key, one.node_id), distance(key, other.node_id)
+        return one if (near, one.node_id) <= (far, other.node_id) else other
 
     def nearest(self, key: Id, count: int) -> list[Peer]:
         """The agents closest to a key, the closest first. O(log agents + count)."""
@@ -35,6 +40,8 @@ class KeyOwners:
 def placed_evenly(key: Callable[[int, int], Id], weights: Mapping[Peer, float]) -> list[Peer]:
     """The host of each node: one after the other goes to the least loaded of the owners of its ring keys, by weight.
     `key`: a ring key of a node, by its number. O(nodes · log agents)."""
+    if len(weights) == 1:
+        return list(weights) * NODES
     owners, takers = KeyOwners(weights), [peer for peer, weight in weights.items() if weight > 0]
     loads = dict.fromkeys(weights, 0)
     hosts = []
