@@ -405,6 +405,19 @@ def test_a_storm_of_events_comes_in_parts_and_in_order() -> None:
     assert [row[0] for row in rows_of(emitted, "Sum")] == [at for at in range(100) for _ in range(3000)]
 
 
+def test_events_that_lead_to_many_others_come_few_at_a_time() -> None:
+    beside = Beside(one("def process_event(self, event):\n    for n in range(event.n): self.emit(Sum('', n))"))
+    beside.process("One", "Word", [(0, "to", 10_000)], "word")
+    frame = beside.frame("Word", [(at, "to", 1 if at >= 100 else 10_000) for at in range(2_000)], "word")
+    emitted: list[Emitted] = []
+    beside.runtimes["One"].process("Word", frame, emitted.extend)
+    calls_made = 0
+    while beside.step():
+        calls_made += 1
+    assert sum(one.rows.height for one in emitted) == 100 * 10_000 + 1_900
+    assert 100 // 14 < calls_made < 40, "13 events of 10,000 others, then all the rest"
+
+
 def test_few_calls_are_under_way_and_small_batches_go_together() -> None:
     beside = Beside(COUNT)
     done: list[int] = []

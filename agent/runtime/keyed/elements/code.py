@@ -37,6 +37,8 @@ CALLS_MAX = 4
 CALL_ROWS_MAX = 8192
 CALL_BYTES_MAX = 1 << 20
 """Approximate upper bounds on one call; a single event may be larger."""
+CALL_EMITTED_MAX = 1 << 17
+"""Number of events that a call is to emit at most, as far as the one before it tells."""
 TAKEN_NODES_MAX = 64
 """Upper bound on the logical nodes whose states are asked for at once."""
 _FIELD_TYPES: dict[str, FieldType] = {
@@ -87,6 +89,7 @@ class _Sent:
     pieces: list[tuple[int, _Work]]
     columns: Mapping[str, npt.NDArray[Any]]
     rows: int = 0
+    emitted: int = 0
 
 
 class CodeRuntime:
@@ -118,6 +121,7 @@ class CodeRuntime:
         self._sent: deque[_Sent] = deque()
         self._nodes: npt.NDArray[np.bool_] = np.zeros(NODES, np.bool_)
         self._is_evicting = False
+        self._rows_max = CALL_ROWS_MAX
         self._told = 0
         self.elements = self.memory_bytes = self.evicted = self.failed = self.coerced = 0
         """Figures of the program as of its last answer, and values of emitted events that became NULL."""
@@ -209,6 +213,8 @@ class CodeRuntime:
                 head.call = self._advance(call.watermark_ms)  # more boundaries than fit one call
                 self._give(head.call)
                 return
+        if head.rows:
+            self._rows_max = max(1, min(CALL_ROWS_MAX, CALL_EMITTED_MAX * head.rows // max(1, head.emitted)))
         self._sent.popleft()
         self._done(head)
         while self._sent and self._sent[0].call is None:
@@ -243,6 +249,7 @@ class CodeRuntime:
 
     def _take_of_rows(self, head: _Sent, emission: Emission, type_: EventType) -> None:
         """Takes events that were emitted for rows; each row's go to whom it came from."""
+        head.emitted += emission.rows
         origins = self._origins(head, emission)
         frame = self._frame(emission, type_, {name: values[origins] for name, values in head.columns.items()})
         if len(head.pieces) == 1:
@@ -317,7 +324,7 @@ class CodeRuntime:
         """Gives the program the next events, of several calls of the agent if they are of one type."""
         first = self._queue[0]
         assert isinstance(first, _Rows)
-        room = _rows_of_call(first.rows)
+        room = min(_rows_of_call(first.rows), self._rows_max)
         frames: list[pl.DataFrame] = []
         pieces: list[tuple[int, _Work]] = []
         total = 0
