@@ -11,6 +11,9 @@ from dataclasses import astuple, dataclass, replace
 
 MIB = 1 << 20
 ELEMENTS_CALL_S = 60.0
+ELEMENTS_NICE = 2
+"""Niceness of a program in which elements are hosted: what the agent does waits for it, and its `cores` bound it. With
+that of other programs it would get nothing where agents are busy."""
 ELEMENTS_FRAME_BYTES, ELEMENTS_UNSENT_BYTES = 32 * MIB, 512 * MIB
 
 
@@ -105,6 +108,7 @@ class ProgramLimits:
             self,
             memory_bytes=memory_bytes,
             cores=cores,
+            nice=ELEMENTS_NICE,
             call_s=ELEMENTS_CALL_S,
             unsent_bytes=ELEMENTS_UNSENT_BYTES,
             frame_bytes=ELEMENTS_FRAME_BYTES,

@@ -22,8 +22,9 @@ from agent.runtime.keyed.hosting.slot import BEGINNING, ElementSlot
 from agent.runtime.keyed.hosting.time.hold import Hold
 from agent.runtime.keyed.logical_nodes import NODES
 
-PARKED_S = 30.0
-"""Time for which rows wait for the host of their node to be known, before they are lost."""
+PARKED_S, UNPARK_S = 30.0, 0.05
+"""Time for which rows wait for the host of their node to be known, before they are lost, and between looks at them
+while no node comes here."""
 
 UNCOMMITTED_SHARE = 4
 """Share of the rows that may be under way for events that wait for standbys: what takes long to commit takes longer the
@@ -89,6 +90,7 @@ class Host:
         self.passing_until = self.hurry_from = 0.0
         self.is_calm = False
         self._parked: list[_Parked] = []
+        self._unpark_at, self._has_gained = 0.0, False
         self.lost_nodes: set[int] = set()
         """Nodes some of whose rows are lost, as nobody took them."""
         self._aside: list[tuple[int, TypeLayout, pl.DataFrame]] = []
@@ -164,22 +166,26 @@ class Host:
 
     def unpark(self, is_taken_for_host: Callable[[int], bool]) -> None:
         """Takes rows whose nodes are here now, and sends on those whose nodes are not to come here."""
+        if not self._parked or (self.now < self._unpark_at and not self._has_gained):
+            return
+        self._unpark_at, self._has_gained = self.now + UNPARK_S, False
         parked, self._parked = self._parked, []
         for one in parked:
-            stays = [node for node in one.nodes.tolist() if self.owned[node] or is_taken_for_host(node)]
             if self.open[one.nodes].any():
                 self.take(one.type, one.rows)
-            elif not stays:
-                self._emitter.emit(one.type, one.rows, self.now)
-            else:
+                continue
+            stays = [node for node in one.nodes.tolist() if self.owned[node] or is_taken_for_host(node)]
+            if stays:
                 self._park_on(one, stays)
+            else:
+                self._emitter.emit(one.type, one.rows, self.now)
 
     def _park_on(self, parked: _Parked, stays: list[int]) -> None:
         """Lets rows of nodes that may come here wait, but not for ever, and sends on the others."""
-        nodes = parked.type.nodes(parked.rows)
-        staying = np.isin(nodes, stays)
         if len(stays) < len(parked.nodes):
-            rows, others = parked.rows, (nodes != NOWHERE) & ~staying
+            rows, nodes = parked.rows, parked.type.nodes(parked.rows)
+            staying = np.isin(nodes, stays)
+            others = (nodes != NOWHERE) & ~staying
             self._emitter.emit(parked.type, self._on_routes(parked.type, rows, others), self.now)
             parked = parked._replace(rows=self._on_routes(parked.type, rows, staying), nodes=np.array(stays))
         if self.now < parked.since + PARKED_S:
@@ -281,8 +287,9 @@ class Host:
             slot.run(self.now)
 
     def next_timer(self) -> float | None:
-        """The time at which the first element has rested."""
-        return min((at for slot in self.slots.values() if (at := slot.rests_until) is not None), default=None)
+        """The time at which the first element has rested, or to look at rows that wait for their node."""
+        due = [at for slot in self.slots.values() if (at := slot.rests_until) is not None]
+        return min([*due, self._unpark_at] if self._parked else due, default=None)
 
     def lowest(self, place: int) -> int:
         """The lowest time that an element may emit here, from now on."""
@@ -296,11 +303,16 @@ class Host:
 
     def gain(self, nodes: Ints, first_seq: Ints | None = None) -> None:
         """Nodes are here now; those begun anew number what they emit from `first_seq` on."""
-        self.owned[nodes] = self.open[nodes] = True
+        self.owned[nodes] = True
+        self.reopen(nodes)
         self.touched[nodes] = first_seq is not None
         if first_seq is not None:
             for place in self.keyed:
                 self.slots[place].next_seq[nodes] = first_seq
+
+    def reopen(self, nodes: Ints | list[int]) -> None:
+        """Nodes take rows, those that have waited for them first."""
+        self.open[nodes] = self._has_gained = True
 
     def lose(self, nodes: Ints) -> None:
         """Nodes are elsewhere now."""

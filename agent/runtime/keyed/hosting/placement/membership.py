@@ -352,7 +352,7 @@ class NodeMembership:
     def _stay(self, nodes: list[int]) -> None:
         for node in nodes:
             self._melt(node)
-        self._host.open[nodes] = True
+        self._host.reopen(nodes)
         self._cutter.stay(np.array(nodes))
 
     def _melt(self, node: int) -> None:
