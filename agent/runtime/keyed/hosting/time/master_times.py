@@ -99,9 +99,12 @@ class MasterTimes:
         return clock_ms, [lead_ms for lead_ms in leads if lead_ms < -FAR_MS][:BEHIND_MAX]
 
     def _are_clocks_known(self, wall_ms: int) -> bool:
-        """Whether agents whose clocks are wrong know that: those who do not tell times of their clocks' own."""
+        """Whether all clocks have been judged, and agents whose clocks are wrong know that: those who do not tell times
+        of their clocks' own."""
         lead_ms = self.clock_ms(wall_ms) - wall_ms
         heard = [self._heard[peer] for peer in self._members]
+        if not all(one.leads_ms for one in heard):
+            return False
         return all(abs(one.lead_ms - lead_ms) <= FAR_MS or one.report.lead_ms for one in heard)
 
     def lowest_of(self, peer: Peer) -> list[int] | None:
