@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from agent.programs.commands import ProgramLimits
+from agent.programs.commands import ELEMENTS_NICE
 from benchmarks.environment import check_java, use_two_cores
 from benchmarks.local.cases import own_python
 from benchmarks.race import BenchmarkError, Contender, Outcome, race
@@ -30,7 +30,7 @@ def run(kind: str, agents: int, events: int, rounds: int, with_targets: bool) ->
     """ELF's elements of one kind beside as many processes of Bytewax, which have the niceness of programs where these
     run the elements."""
     use_two_cores()
-    nice = ProgramLimits().nice if kind == CODE else 0
+    nice = ELEMENTS_NICE if kind == CODE else 0
     rivals = [
         Contender(f"Bytewax {form}", "benchmarks.rivals.bytewax_count", arguments=(form,), nice=nice)
         for form in BYTEWAX
