@@ -23,8 +23,9 @@ QUICK = [*(seed for seed in range(30) if seed not in COSTLY), 31]
 END_MS = FIRST_MS + 10_000
 WORDS = 8
 """Different keys: few, as each is a logical node, and has to be moved."""
-ALONE_S = 3.0
-"""Time after an agent was killed for which no other is, but now and then."""
+ALONE_S, REPAIR_S = 3.0, 8.0
+"""Time after an agent was killed for which no other is, but now and then; time after two such for which none is: there
+are three copies, and what lacks a majority is repaired once `lost_s` has passed."""
 KEYS = (["a"], ["b"], ["a", "b"], "constant")
 
 
@@ -54,7 +55,7 @@ class Faults:
 
     def __init__(self, fleet: Fleet, pick: random.Random, sources: list[Agent]) -> None:
         self._fleet, self._pick, self._sources = fleet, pick, {agent.me for agent in sources}
-        self._killed_at = 0.0
+        self._killed_at, self._both_at = 0.0, -REPAIR_S
 
     def _others(self) -> list[Agent]:
         return [one for one in self._fleet.agents.values() if one.me not in self._sources and not one.silent]
@@ -95,10 +96,12 @@ class Faults:
 
     def _kill(self, whom: Agent) -> None:
         fleet, pick, others = self._fleet, self._pick, self._others()
-        is_alone = fleet.now > self._killed_at + ALONE_S or pick.random() < 0.15
-        if whom.crashed or whom.silent or not is_alone or len(fleet.agents) < 3:
+        is_near = fleet.now <= self._killed_at + ALONE_S
+        is_kept = is_near and pick.random() >= 0.15
+        if whom.crashed or whom.silent or is_kept or len(fleet.agents) < 3 or fleet.now < self._both_at + REPAIR_S:
             return
         self._killed_at = fleet.now
+        self._both_at = fleet.now if is_near else self._both_at
         if whom.me in self._sources or len(others) < 4 or pick.random() < 0.6:
             fleet.restart(whom, pick.choice((0.02, 0.3, 1.0, 2.5)) * pick.uniform(0.5, 1.5))
         else:

@@ -174,8 +174,8 @@ class EventTime:
             self._emitter.wrong_clocks.tell([message.wall_ms + lead_ms for lead_ms in message.behind_ms])
 
     def tick(self, now: float, wall_ms: int, send: Send, ring: Ring) -> None:
-        """Reports, and at the master tells all."""
-        if self.master is None or not self._options.needs_time:
+        """Reports, and at the master tells all, once the clock here is known (not 0)."""
+        if self.master is None or not self._options.needs_time or not wall_ms:
             return
         if not self._is_due(now):
             return
