@@ -190,13 +190,14 @@ class NodesMoved(Message, frozen=True, tag=True):
 
 class ElementLoad(Message, frozen=True, tag=True):
     """Agent → all of the job: the number of nodes hosted here, and the weight of this agent; it may be leaving.
-    `incarnation`: which start of it says so."""
+    `incarnation`: which start of it says so. `asks`: to one agent, which is to say the same of itself."""
 
     peer: Peer
     hosted: Count
     weight: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
     is_leaving: bool = False
     incarnation: Count = 0
+    asks: bool = False
 
 
 class ElementTimeReport(Message, frozen=True, tag=True):

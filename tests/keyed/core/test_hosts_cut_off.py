@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from fleet_of_elements import Fleet
+from test_flow import check, counting, rows_of
 
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration, Configurations
+from agent.runtime.keyed.hosting.placement.membership import TELL_S
 from agent.runtime.keyed.hosting.placement.places import Places
 from agent.runtime.keyed.hosting.placement.roots import HOSTING, RETRY_S, Roots
 from overlay import Id, Peer
@@ -160,3 +163,20 @@ def test_a_state_that_is_left_alone_and_may_be_an_old_one_is_named_lost(epoch_of
             roots.heard("unknown", ballot, OTHER, step * RETRY_S)
         roots.tick(step * RETRY_S)
     raise AssertionError("the state that is left is not used")
+
+
+def test_agents_that_were_cut_off_from_each_other_are_alive_again_though_they_have_nothing_to_say() -> None:
+    """Rows for the other one would wait for ever."""
+    fleet = Fleet(counting(guaranteed=True), 4)
+    fleet.run(1.0)
+    agents = list(fleet.agents.values())
+    fleet.cut(agents[2:3])
+    fleet.run(3.0)
+    assert any(agent.job._membership._places.dead for agent in agents)
+    fleet.heal()
+    fleet.run(TELL_S + 1.0, 0.05)
+    assert not any(agent.job._membership._places.dead for agent in agents)
+    inserted = rows_of(fleet, 100)
+    fleet.insert(agents[2], "Text", inserted)
+    fleet.settle()
+    check(fleet, {"Text": inserted})

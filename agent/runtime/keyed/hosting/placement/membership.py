@@ -141,6 +141,8 @@ class NodeMembership:
                 self._places.began(peer, message.incarnation)
                 if peer != self._me:
                     self._load_of(peer, Load(hosted, weight, is_leaving), now)
+                if message.asks and sender == peer:
+                    self._send(peer, self._load_here(), now)
             case _:
                 return False
         return True
@@ -502,13 +504,12 @@ class NodeMembership:
         self._thaw(now)
         if now >= self._host.passing_until:
             self._store.read(READ_RECORDS)
-        load = Load(int(self._host.owned.sum()), self._options.weight, self._is_leaving)
+        load = self._load
         if self._places.heard(self._me, load) != load:
             self._roots.changed(now)
         if now >= self._load_at + LOAD_S and self._told_load != (load.hosted, load.is_leaving):
             self._load_at, self._told_load = now, (load.hosted, load.is_leaving)
-            told = ElementLoad(self.app_id, self._me, *load, incarnation=self._options.incarnation)
-            self._ring.multicast(told, now)
+            self._ring.multicast(self._load_here(), now)
         self.ask(now)
         grouped: dict[tuple[Peer, Peer], list[tuple[int, int]]] = {}
         for node, known, to in self._roots.tick(now):
@@ -519,6 +520,7 @@ class NodeMembership:
         if now >= self._tell_at:
             self._tell_at = now + TELL_S
             self._tell_roots()
+            self._ask_the_dead(now)
         if now >= self._deny_at:
             self._deny_at = now + DENY_S
             self._deny(now)
@@ -537,6 +539,20 @@ class NodeMembership:
         for root, nodes in denied.items():
             message = FindHosts(self.app_id, self._me, [node for node, _ in nodes], [epoch for _, epoch in nodes])
             self._send(root, message, now)
+
+    @property
+    def _load(self) -> Load:
+        return Load(int(self._host.owned.sum()), self._options.weight, self._is_leaving)
+
+    def _load_here(self, *, asks: bool = False) -> ElementLoad:
+        return ElementLoad(self.app_id, self._me, *self._load, incarnation=self._options.incarnation, asks=asks)
+
+    def _ask_the_dead(self, now: float) -> None:
+        """Asks agents that are taken for dead, and still take part: those who had been cut off from each other would
+        have nothing to say to each other."""
+        for peer in self._places.roster:
+            if peer in self._places.dead:
+                self._send(peer, self._load_here(asks=True), now)
 
     def _tell_roots(self) -> None:
         """Tells roots of the nodes here; their other members, too, which may have been started again and forgotten."""
