@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ limit = pages * resource.getpagesize() + {ROOM_BYTES}
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 beside.process("One", "Word", [(at, "to", 10**7) for at in range(1000)], "word")
 """
+QUIET = {"_RJEM_MALLOC_CONF": "background_thread:false"}
+"""Has the allocator of Polars begin no thread, which it would complain of behind all else."""
 STORMS = {
     "events": "def process_event(self, event):\n    for n in range(event.n): self.emit(Sum('', n))",
     "state": "all: list = []\ndef process_event(self, event):\n    for n in range(event.n): self.all.append([n])",
@@ -35,6 +38,7 @@ def test_a_storm_of_events_or_of_state_that_fills_the_memory_ends_the_program(st
     ended = subprocess.run(
         [sys.executable, "-c", script],
         cwd=Path(__file__).parent, capture_output=True, timeout=PATIENCE_S, check=False, text=True,
+        env=os.environ | QUIET,
     )  # fmt: skip
     assert ended.returncode == 1
     assert ended.stderr.endswith("MemoryError\n")
