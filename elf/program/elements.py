@@ -64,8 +64,9 @@ class RunningElements:
         code = [one for one in graph.elements if one.kind == "code"]
         room = memory_max() * ROOM / max(1, len(code))
         classes = {kind.__name__: kind for kind in kinds if isinstance(kind, type) and issubclass(kind, PE)}
+        spare = bytearray(SPARE_BYTES)
         self._running = {
-            one.name: _RunningElement(classes[one.name], one, events, act, log, room, is_random=is_random)
+            one.name: _RunningElement(classes[one.name], one, events, act, log, room, spare, is_random=is_random)
             for one in code
         }
 
@@ -95,6 +96,7 @@ class _RunningElement:
         act: Act,
         log: Callable[[str], None],
         room: float,
+        spare: bytearray,
         *,
         is_random: bool,
     ) -> None:
@@ -125,7 +127,7 @@ class _RunningElement:
         self._json_keys: set[str] = set()
         self._room = room
         self._failures = Failures(log)
-        self._spare = bytearray(SPARE_BYTES)
+        self._spare = spare
 
     def key_of(self, element: PE) -> Any:
         key, names = element._elf_key, self._element.inputs[0].key
