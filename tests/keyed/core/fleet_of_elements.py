@@ -7,6 +7,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import polars as pl
 from counted_elements import compact, element, graph_of, model, runtime_of, type_
@@ -30,6 +31,7 @@ LATER_MS = 2**61
 KEEP_S = 0.5
 """Time between two looks at how far what a source has read is safe."""
 LEAVES = 2
+M = TypeVar("M")
 
 
 @dataclass(eq=False)
@@ -139,6 +141,7 @@ class Fleet:
         self._link: dict[tuple[Peer, Peer], float] = {}
         self._cuts: dict[tuple[Peer, Peer], int] = Counter()
         self._traps: list[Trap] = []
+        self._noted: list[tuple[type, list]] = []
         self.away: dict[Peer, Agent] = {}
         """Agents that are down, and come back."""
         self._missed_at = self.now
@@ -289,6 +292,12 @@ class Fleet:
         """Does something when a message of a kind is sent, or has been taken, for the so manyth time from now on."""
         self._traps.append(Trap(kind, number, act, arrived))
 
+    def sent(self, kind: type[M]) -> list[M]:
+        """The messages of a kind that are sent from now on."""
+        found: list[M] = []
+        self._noted.append((kind, found))
+        return found
+
     def _spring(self, message: object, sender: Agent, to: Peer, *, arrived: bool) -> None:
         for trap in [one for one in self._traps if type(message) is one.kind and one.arrived == arrived]:
             trap.number -= 1
@@ -303,6 +312,11 @@ class Fleet:
         heapq.heappush(self._queue, (self.now + delay, self._count, call))
 
     def carry(self, sender: Agent, to: Peer, data: bytes, *, multicast: bool = False) -> None:
+        if self._noted:
+            message = CODEC.decode(data)
+            for kind, found in self._noted:
+                if isinstance(message, kind):
+                    found.append(message)
         link = (sender.me, to)
         at = max(self._link.get(link, 0.0) + 1e-6, self.now + 0.001 + self.random.random() * self.delay_s)
         self._link[link] = at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import pytest
 from fleet_of_elements import APP, Agent, Fleet, element, graph_of, type_
@@ -13,7 +12,6 @@ from agent.runtime.keyed.hosting.placement.even import placed_evenly
 from agent.runtime.keyed.hosting.placement.roots import REVIEW_S
 from agent.runtime.keyed.logical_nodes import NODES, ring_key
 from agent.runtime.messages.elements import MoveNodes
-from agent.runtime.messages.jobs import CODEC
 from overlay import Id, Peer
 
 
@@ -79,27 +77,13 @@ def test_nodes_stay_where_they_begin_though_agents_hear_late_of_each_others_load
     for agent in list(fleet.agents.values()):
         inserted += rows_of(fleet, 60, words=300)
         fleet.insert(agent, "Text", inserted[-60:])
-    moves = []
-    fleet.carry = _watched(fleet, moves)  # type: ignore[method-assign]
+    moves = fleet.sent(MoveNodes)
     fleet.run(30.0, 0.05)
     assert len(_hosts(fleet)) > 150
     assert not moves
     fleet.delay_s = 0.01
     fleet.settle(120.0)
     check(fleet, {"Text": inserted})
-
-
-def _watched(fleet: Fleet, moves: list[MoveNodes]) -> Callable[..., None]:
-    """The network, with the moves that roots ask for."""
-    carry = fleet.carry
-
-    def carried(sender: Agent, to: Peer, data: bytes, **options) -> None:
-        message = CODEC.decode(data)
-        if isinstance(message, MoveNodes):
-            moves.append(message)
-        carry(sender, to, data, **options)
-
-    return carried
 
 
 def test_roots_look_at_their_nodes_rarely_while_nothing_changes_and_soon_when_something_does() -> None:
