@@ -379,7 +379,6 @@ class Cutter:
             self._publish(name, rows)
         self.pledges.held(pending.commit)
         self._host.streams.committed(pending.commit)
-        self._count_uncommitted()
 
     def _count_uncommitted(self) -> None:
         self._host.uncommitted = sum(rows.height for _, rows in [*self._log.unreleased(), *self.unreleased()])
