@@ -566,6 +566,7 @@ class ElementEntry(msgspec.Struct, frozen=True, kw_only=True):
     lag_s: float | None
     failed: int = 0
     missed: int = 0
+    under_replicated: int = 0
 
 
 class ElementState(msgspec.Struct, frozen=True, kw_only=True):

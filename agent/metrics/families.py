@@ -56,6 +56,12 @@ PLAIN = (
     ),
     _Named("elf_element_events_shed_total", "keyed", "shed", "Events left out at the entry of keyed jobs."),
     _Named("elf_element_nodes_lost_total", "keyed", "lost", "Logical nodes begun anew here without their state."),
+    _Named(
+        "elf_element_nodes_under_replicated",
+        "keyed",
+        "under_replicated",
+        "Logical nodes whose standbys do not all hold their state, or that have no host.",
+    ),
     _Named("elf_element_null_keys_total", "keyed", "null_keys", "Events that no element gets: NULL in the key."),
     _Named("elf_programs", "programs", "running", "Programs of jobs that run now."),
     _Named("elf_program_starts_total", "programs", "started", "Programs of jobs started."),

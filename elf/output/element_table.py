@@ -12,8 +12,9 @@ from elf.output.listing import Cell, Listing
 from elf.terminal.terminal import printable
 
 TITLES = ("APP", "ELEMENT", "HOSTS", "NODES", "ELEMENTS", "RATE", "EVENTS", "QUEUE", "EMITTED", "EVICTED", "SHED",
-          "LOST", "NULL KEYS", "FAILED", "MISSED", "LAG", "MEMORY")  # fmt: skip
-OPTIONAL = ("QUEUE", "EVICTED", "SHED", "LOST", "NULL KEYS", "FAILED", "MISSED", "LAG")
+          "LOST", "UNDER-REPLICATED", "NULL KEYS", "FAILED", "MISSED", "LAG", "MEMORY")  # fmt: skip
+OPTIONAL = ("QUEUE", "EVICTED", "SHED", "LOST", "UNDER-REPLICATED", "NULL KEYS", "FAILED", "MISSED", "LAG")
+COUNTS = ("events", "queue", "emitted", "evicted", "shed", "lost", "under_replicated", "null_keys", "failed", "missed")
 HOST_TITLES = ("APP", "ELEMENT", "HOST", *TITLES[3:])
 NOTHING = "no job of the fleet has keyed elements, as far as its agents have answered"
 STATE_CHARACTERS = 20_000
@@ -61,8 +62,7 @@ def _figures(entries: Sequence[ElementEntry]) -> list[Cell]:
     return [
         sum(one.elements for one in entries),
         round(sum(one.events_per_s for one in entries), 1),
-        *(sum(getattr(one, name) for one in entries)
-          for name in ("events", "queue", "emitted", "evicted", "shed", "lost", "null_keys", "failed", "missed")),
+        *(sum(getattr(one, name) for one in entries) for name in COUNTS),
         f"{1000 * max(lags):,.0f} ms" if lags else None,
         f"{sum(one.memory_bytes for one in entries) / 2**20:,.1f} MiB",
     ]  # fmt: skip

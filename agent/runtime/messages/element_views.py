@@ -28,7 +28,8 @@ class HostedElement(msgspec.Struct, frozen=True, kw_only=True):
     `nodes`: logical nodes hosted here. `elements`: the processing elements in them, one for each value of the key.
     `queue`: events that wait for them. `lost`: logical nodes begun anew without their state. `lag_s`: age of the oldest
     input that is not committed, None where there is none. `failed`: calls that have raised. `missed`: events that were
-    late, or beyond a bound.
+    late, or beyond a bound. `under_replicated`: logical nodes whose standbys do not all hold their state,
+    and those decided on here that have no host.
     """
 
     job: Id
@@ -48,6 +49,7 @@ class HostedElement(msgspec.Struct, frozen=True, kw_only=True):
     lag_s: Seconds | None = None
     failed: Count = 0
     missed: Count = 0
+    under_replicated: Count = 0
 
 
 class KeyedState(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
 from fleet_of_elements import Agent, Fleet, element, graph_of, type_
 from test_flow import counting, rows_of
 
+from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import ElementRows
 from overlay import Peer
 
@@ -88,3 +92,40 @@ def test_events_that_wait_for_their_element_are_its_queue() -> None:
     fleet.settle()
     assert figures(agent, "queue") == {"Count": 0}
     assert figures(agent, "events") == {"Count": 100}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_nothing_is_under_replicated_all_who_are_to_have_the_state_of_a_node_have_it(seed: int) -> None:
+    fleet = Fleet(counting(guaranteed=True), 5, seed=seed)
+    restarts, looks = (100, 250), {True: [], False: []}
+    noticed_at = fleet.now
+    for number in range(600):
+        first = first_of(fleet)
+        if number % 5 == 0:
+            fleet.insert(first, "Text", rows_of(fleet, 5))
+        if number in restarts:
+            fleet.restart(fleet.random.choice([one for one in fleet.agents.values() if one is not first]), 0.5)
+            noticed_at = fleet.now + 1.5
+        fleet.run(0.02)
+        lacking = [agent.job.statistics()["under_replicated"] for agent in fleet.agents.values()]
+        looks[any(lacking)].append(number)
+        if not any(lacking) and fleet.now > noticed_at:
+            assert copies(fleet).issuperset(begun(fleet)), (seed, number)
+    for first, end in zip(restarts, (250, 600), strict=True):
+        assert min(one for one in looks[True] if one > first) < max(one for one in looks[False] if one < end), looks
+
+
+def begun(fleet: Fleet) -> set[int]:
+    """The nodes that have taken anything."""
+    return {node for agent in fleet.agents.values() for node in range(NODES) if agent.job._host.touched[node]}
+
+
+def copies(fleet: Fleet) -> set[int]:
+    """The nodes that two members of their latest configuration have a copy of, in that life of theirs."""
+    held: Counter[int] = Counter()
+    for node in begun(fleet):
+        known = [value for agent in fleet.agents.values() if (value := agent.job._membership._known[node]) is not None]
+        latest = max(known, key=lambda value: value.epoch)
+        members = [agent for agent in fleet.agents.values() if latest.has(agent.me, agent.incarnation)]
+        held[node] = sum(agent.job._membership._store.version(node)[0] > 0 for agent in members)
+    return {node for node, count in held.items() if count >= 2}

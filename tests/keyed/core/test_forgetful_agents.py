@@ -52,8 +52,8 @@ def test_a_member_that_was_started_again_has_no_vote_and_says_so() -> None:
     assert remembers.prepare(asked, (1, 3)) == ("promise", Ballot(5, 2, 1 << 40, copy=(1, 3), incarnation=7))
     assert forgot.prepare(asked, (0, 0))[0] == "unknown"
     value = Configuration(2, (B, C), incarnations=(8, 7))
-    assert forgot.accept(Ballot(5, 2, 1 << 40, value), (0, 0), may_move=True)[0] == "unknown"
-    assert remembers.accept(Ballot(5, 2, 1 << 40, value), (1, 3), may_move=True)[0] == "accepted"
+    assert forgot.accept(Ballot(5, 2, 1 << 40, value), is_late=False)[0] == "unknown"
+    assert remembers.accept(Ballot(5, 2, 1 << 40, value), is_late=False)[0] == "accepted"
     assert not forgot.is_in(BEFORE)
     assert forgot.is_host_of(value)
 

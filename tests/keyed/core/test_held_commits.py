@@ -226,6 +226,25 @@ def test_nobody_votes_with_a_copy_that_cannot_be_read() -> None:
     assert copies == [(1, 1), (0, 0)]
 
 
+def test_a_standby_that_holds_a_commit_since_its_promise_votes_for_no_node_without_state() -> None:
+    """Else events of a host that is slow to answer, which have been released, would be emitted once more."""
+    standby = Standby()
+    standby.learn(1, HOST)
+    before = Configuration(1, (HOST, standby.agent.me), incarnations=(1, 1))
+    (asked,) = messages_of(APP, "prepare", [Ballot(NODE, 2, 1, before)])
+    (promise,) = ballots_of(standby.take(asked, OTHER)[0])
+    assert promise.copy == (0, 0)
+    (held,) = standby.take(usual(0, 1), HOST)
+    assert held.upto == 1
+    anew = Configuration(2, (OTHER, standby.agent.me), is_anew=True, incarnations=(1, 1))
+    (vote,) = messages_of(APP, "accept", [Ballot(NODE, 2, 1, anew)])
+    (answer,) = standby.take(vote, OTHER)
+    assert answer.phase == "promise", "the root is to ask again, and hears of the copy"
+    (again,) = messages_of(APP, "prepare", [Ballot(NODE, 2, 2, before)])
+    (promise,) = ballots_of(standby.take(again, OTHER)[0])
+    assert promise.copy == (1, 1)
+
+
 def test_a_standby_of_nodes_that_have_not_changed_is_told_of_a_commit_once() -> None:
     sent: list[Peer] = []
     log = CommitLog(APP, 1, lambda peer, *_: sent.append(peer), lambda *_: None)

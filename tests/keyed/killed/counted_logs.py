@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -271,14 +271,45 @@ class CountedLogs:
             lost = {one.agent: one.lost for one in self.client().elements(self.app).elements}
         except (ClientError, OSError) as error:
             lost = {str(error): 0}
-        return f"counted, and written: {self.lacking(written)}; lost nodes: {lost}; last refusal: {self.refusal}"
+        stages = {
+            "Count": self._differing(written, self._counts(written)),
+            "Check": self._differing(written, self._last()),
+        }
+        told = f"by Total, and written: {self.counted(), written.total()}; by word: {stages}"
+        return f"counted {told}; lost nodes: {lost}; last refusal: {self.refusal}"
+
+    @staticmethod
+    def _differing(written: Counter[str], found: dict[str, int]) -> dict[str, tuple[int, int]]:
+        return {word: (found.get(word, 0), n) for word, n in written.items() if found.get(word, 0) != n}
+
+    def _newest(self, element: str, key: str) -> Any:
+        """The state of one element as it is known at this moment; None where it is not."""
+        found = self.states(element, key)
+        return max(found, key=lambda one: one.epoch).state if found else None
+
+    def _counts(self, written: Counter[str]) -> dict[str, int]:
+        found = {word: self._newest("Count", word) for word in written}
+        return {word: state["n"] for word, state in found.items() if state}
+
+    def _last(self) -> dict[str, int]:
+        """The last update of each word that has been checked."""
+        found = [self._newest("Check", group) for group in sorted({word[0] for word in WORDS})]
+        return {word: n for state in found if state for word, n in state["last"].items()}
 
     def until_caught_up(self) -> None:
-        """Waits until each word that is in the logs now has been counted by all stages. Then once more: words that have
-        come since show that the last stage goes on, by when its standbys have what it had counted."""
-        for _ in range(2):
-            written = self.logs.written()
-            self.until(lambda: not self.lacking(written), lambda: self._told(written))  # noqa: B023
+        """Waits until each word that is in the logs now has been counted by all stages, and all that is counted has its
+        standbys again, so that the next agent may die."""
+        written = self.logs.written()
+        self.until(lambda: not self.lacking(written), lambda: self._told(written))
+        self.until(lambda: not self.under_replicated(), self.under_replicated)
+
+    def under_replicated(self) -> dict[str, int]:
+        """The nodes of each agent that lack standbys; -1 of an agent that has not answered."""
+        told = dict.fromkeys(self.fleet.names, -1)
+        with suppress(ClientError, OSError):
+            for one in self.client().elements(self.app).elements:
+                told[one.agent] = max(told[one.agent], one.under_replicated)
+        return {name: nodes for name, nodes in told.items() if nodes}
 
     def assert_exact(self) -> None:
         """All that is in the logs, which grow no more, has been counted once by every stage, and every update came once

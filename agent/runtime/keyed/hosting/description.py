@@ -53,6 +53,7 @@ class Description:
             "unacknowledged": sum(emitter.pending(type_.place)[0] for type_ in self._layout.types),
             "queued": host.queued,
             "stuck": len(self._membership.stuck),
+            "under_replicated": len(self._membership.under_replicated),
         }
 
     def _total(self, name: str) -> int:
@@ -62,7 +63,10 @@ class Description:
     def elements(self, now: float) -> list[dict[str, Any]]:
         """A row per element. What happened to events before they came to elements is told of all that read their type
         here: they were `shed`, had `null_keys`, or were `refused`."""
-        return [self._element(place, slot, now) for place, slot in self._host.slots.items()]
+        under_replicated = len(self._membership.under_replicated)
+        elements = [(place, self._element(place, slot, now)) for place, slot in self._host.slots.items()]
+        guaranteed = self._layout.guaranteed
+        return [one | {"under_replicated": under_replicated if place in guaranteed else 0} for place, one in elements]
 
     def _element(self, place: int, slot: ElementSlot, now: float) -> dict[str, Any]:
         element, host = self._layout.elements[place], self._host

@@ -80,6 +80,8 @@ class Cutter:
         self.whole_due: dict[Peer, Bools] = {}
         self.moves_due: dict[Peer, Bools] = {}
         self._moving: list[tuple[Peer, Bools, int, int]] = []
+        self._filling: list[tuple[Peer, Bools, int]] = []
+        """Whole states on their way to standbys: of which nodes, up to which record."""
         self._cut: _Cut | None = None
         self._sealed: Bools = np.zeros(NODES, bool)
         self._withheld: list[tuple[str, pl.DataFrame]] = []
@@ -116,6 +118,7 @@ class Cutter:
         """Sends everything to a standby anew, as records to it may be lost; moves to it come to nothing."""
         self._log.begin_anew(peer)
         self._moving = [move for move in self._moving if move[0] != peer]
+        self._filling = [one for one in self._filling if one[0] != peer]
         if peer in self.standbys:
             self.whole_due[peer] = self.standbys[peer].copy()
 
@@ -161,6 +164,18 @@ class Cutter:
         for mask in (*self.moves_due.values(), *under_way, *(move[1] for move in self._moving)):
             mask[nodes] = False
         self.moves_due = {peer: mask for peer, mask in self.moves_due.items() if mask.any()}
+
+    def held_by(self, peer: Peer) -> Bools:
+        """The nodes of which an agent that stands by has the state, as of some commit."""
+        self._filling = [one for one in self._filling if not self._log.is_held(one[0], one[2])]
+        none: Bools = np.zeros(NODES, bool)
+        held = self.standbys.get(peer, none) & ~self.whole_due.get(peer, none)
+        cut = self._cut
+        lacking = [mask for one, mask, _ in self._filling if one == peer]
+        lacking += [cut.whole[peer]] if cut is not None and peer in cut.whole else []
+        for mask in lacking:
+            held &= ~mask
+        return held
 
     def unreleased(self) -> Events:
         """The events of the cut under way, those that are withheld, and those that the query has not been given."""
@@ -317,6 +332,7 @@ class Cutter:
         whole = {peer: np.flatnonzero(mask & cut.nodes) for peer, mask in cut.whole.items() if peer in masks}
         owed = {peer: due & cut.nodes for peer, due in self.whole_due.items() if (due & cut.nodes).any()}
         self._log.add(record, masks, whole, full, [(name, rows) for _, name, rows in emitted], owed, now)
+        self._filling += [(peer, mask_of(filled), self._log.last(peer)) for peer, filled in whole.items()]
         self._log.settle(self.standbys, now)  # those that get all next time count, too
         self._count_uncommitted()
         for peer, mask in cut.moves.items():  # behind the same commit, where the new host stands by

@@ -149,9 +149,8 @@ class Configurations:
             vote = self._votes[node] = vote._replace(promised=asked.number)
         return "promise", Ballot(node, epoch, vote.promised, vote.value, vote.accepted, copy, self.incarnation)
 
-    def accept(self, asked: Ballot, copy: tuple[int, int], *, may_move: bool) -> tuple[str, Ballot]:
-        """A proposer asks for a vote on a configuration. A move counts only where nothing was committed after it:
-        `may_move` says so of the host, the copy of its standbys."""
+    def accept(self, asked: Ballot, *, is_late: bool) -> tuple[str, Ballot]:
+        """A proposer asks for a vote on a configuration. `is_late`: something that it leaves out has been committed."""
         node, epoch = asked.node, asked.epoch
         if (known := self._known[node]) is not None and known.epoch >= epoch:
             return "chosen", Ballot(node, known.epoch, 0, known)
@@ -159,8 +158,6 @@ class Configurations:
         if not self._may_vote(node, epoch, is_first=is_first):
             return "unknown", asked._replace(value=None, incarnation=self.incarnation)
         vote = self._vote(node, epoch)
-        is_late = not may_move or copy > (epoch - 1, asked.value.move_number if asked.value else 0)
-        is_late = is_late and asked.value is not None and asked.value.move_number > 0
         if asked.number < vote.promised or is_late:
             answer = Ballot(node, epoch, vote.promised, vote.value, vote.accepted, incarnation=self.incarnation)
             return "promise", answer

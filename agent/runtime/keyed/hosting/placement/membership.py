@@ -176,11 +176,7 @@ class NodeMembership:
                 phase_back, answer = self._known.prepare(ballot, self._copy(node))
                 self._say(phase_back, sender, answer._replace(has_forgotten=self._has_forgotten(node)))
             elif phase == "accept":
-                owned = bool(self._host.owned[node])
-                copy = (0, 0) if owned else self._store.version(node)
-                number = 0 if ballot.value is None else ballot.value.move_number
-                may_move = not owned or self._given.get(node) == number
-                self._say(*self._answer(self._known.accept(ballot, copy, may_move=may_move), sender))
+                self._say(*self._answer(self._known.accept(ballot, is_late=self._is_late(ballot)), sender))
             elif phase == "chosen":
                 if not self._known.learn(node, ballot.value):
                     self._roots.settled(node)
@@ -216,6 +212,20 @@ class NodeMembership:
             is_known = version[0] or self._known[node] is not None
             return version if is_known else (0, int(max(self._emitter.epochs[node], self._before[node])))
         return self._known.epoch(node), HOSTING if self._host.touched[node] else 0
+
+    def _is_late(self, ballot: Ballot) -> bool:
+        """Whether something has been committed here since this agent's promise that a configuration leaves out: after
+        the copy of a move, or at all, where the node begins anew as nobody was known to have anything."""
+        node, value = ballot.node, ballot.value
+        if value is None:
+            return False
+        if self._host.owned[node]:
+            is_given = self._given.get(node) == value.move_number
+            return not is_given if value.move_number else value.is_anew and bool(self._host.touched[node])
+        copy = self._store.version(node)
+        if value.move_number:
+            return copy > (ballot.epoch - 1, value.move_number)
+        return value.is_anew and copy[0] == ballot.epoch - 1 > 0
 
     def _has_forgotten(self, node: int) -> bool:
         """Whether the process before knew a node of which this one knows nothing."""
@@ -594,6 +604,24 @@ class NodeMembership:
     def known(self) -> Bools:
         """The nodes that have been begun, as far as this agent knows."""
         return self._known.is_known
+
+    @property
+    def under_replicated(self) -> set[int]:
+        """The nodes here that fewer agents stand by for, with their state, than there are to be; and those decided on
+        here that have no host that is alive. O(known nodes)."""
+        if not self._layout.guaranteed:
+            return set()
+        places, found = self._places, set()
+        wanted = min(self._options.standbys, sum(peer not in places.dead for peer in places.roster) - 1)
+        held = {peer: self._cutter.held_by(peer) for peer in self._cutter.standbys}
+        for node, known in self._known.all():
+            if self._host.owned[node]:
+                standbys = [peer for peer in known.standbys if peer in held and places.is_in(peer, known)]
+                if sum(bool(held[peer][node]) for peer in standbys) < wanted:
+                    found.add(node)
+            elif places.is_root(node) and not places.is_in(known.host, known):
+                found.add(node)
+        return found
 
     def epoch(self, node: int) -> int:
         """The epoch of a node, as far as this agent knows."""

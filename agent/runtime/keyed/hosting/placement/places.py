@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
+from agent.runtime.keyed.hosting.placement.configurations import Configuration
 from agent.runtime.keyed.hosting.placement.even import CHOICES, KeyOwners, placed_evenly
 from agent.runtime.keyed.logical_nodes import NODES, ring_key
 from overlay import Id, Peer, distance
@@ -169,6 +170,11 @@ class Places:
         near = [one for one in self.nearest(node, self._options.standbys + 6) if one != host]
         staying = [one for one in near if not self.load(one).is_leaving]
         return tuple(staying[: self._options.standbys])
+
+    def is_in(self, peer: Peer, value: Configuration) -> bool:
+        """Whether a member of a configuration is alive, and has not been started again, as far as is known."""
+        incarnation = self.incarnations.get(peer)
+        return peer not in self.dead and (incarnation is None or value.has(peer, incarnation))
 
     def is_gone(self, peer: Peer) -> bool:
         """Whether an agent is dead, and not on the roster any more."""

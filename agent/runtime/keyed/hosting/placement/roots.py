@@ -320,8 +320,8 @@ class Roots:
                 return  # what it has voted for since is not in it
             attempt.promises[sender] = ballot
             attempt.asks[sender] -= 1
-            is_move = attempt.value is not None and attempt.value.move_number > 0
-            attempt.is_refused |= is_move and attempt.asks[sender] < 0  # it answers what was to be voted on
+            # One more than it was asked for answers what was to be voted on.
+            attempt.is_refused |= attempt.value is not None and attempt.asks[sender] < 0
         elif phase == "accepted" and ballot.number == attempt.number and sender in attempt.voters:
             attempt.votes.add(sender)
             self._count(ballot.node, attempt)
