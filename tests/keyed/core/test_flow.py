@@ -100,9 +100,9 @@ class Wire:
         return {name for name, count in self.counts.items() if count > 1}
 
 
-def begun(guaranteed: bool) -> tuple[Fleet, list[tuple[str, str, int]]]:
+def begun(guaranteed: bool, seed: int = 0) -> tuple[Fleet, list[tuple[str, str, int]]]:
     """A fleet in which all hosts are known."""
-    fleet = Fleet(counting(guaranteed=guaranteed), 4)
+    fleet = Fleet(counting(guaranteed=guaranteed), 4, seed=seed)
     inserted = [(f"w{number}", f"g{number % 5}", number) for number in range(50)]
     fleet.insert(next(iter(fleet.agents.values())), "Text", inserted)
     fleet.settle()

@@ -309,6 +309,35 @@ def test_a_host_that_commits_as_it_loses_both_standbys_gives_nothing_that_they_d
     check(fleet, {"Text": inserted})
 
 
+@pytest.mark.parametrize("seed", [0, 1, 3, 4])
+def test_a_host_that_loses_nodes_in_the_middle_of_a_commit_emits_nothing_of_them_any_more(seed: int) -> None:
+    """Their next host emits it, in its order: what overtakes that hides events, or is there twice."""
+    fleet, inserted = begun(guaranteed=True, seed=seed)
+    host = next(agent for agent in fleet.agents.values() if agent.runtimes["All"].elements)
+    cutter = host.job._membership._cutter
+    others = [agent for agent in fleet.agents.values() if agent is not host]
+
+    def more(rows: list[tuple[str, str, int]]) -> None:
+        fleet.insert(others[0], "Text", rows)
+        inserted.extend(rows)
+
+    host.runtimes["All"].is_slow = host.runtimes["All"].stopped = True
+    more(rows_of(fleet, 50))
+    for _ in range(100):
+        if cutter._cut is not None and cutter._cut.emitted:
+            break
+        fleet.run(0.01, 0.005)
+    assert cutter._cut is not None
+    assert cutter._cut.emitted, "what it has emitted is neither held nor forgotten"
+    fleet.silence(host, 4.0)
+    fleet.run(5)
+    assert cutter._cut is not None
+    host.runtimes["All"].stopped = False
+    more(rows_of(fleet, 50))
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+
+
 def test_commits_are_held_soon_though_nodes_begin_and_move_over_slow_links() -> None:
     """At the start of a job nodes get standbys all the time; after a kill, those that are left get them anew."""
     fleet = Fleet(counting(guaranteed=True), 5, seed=1)

@@ -17,7 +17,7 @@ from agent.runtime.keyed.hosting.rows.numbering import number_keyed, number_keyl
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.rows.parents import Parents
 from agent.runtime.keyed.hosting.rows.positions import Positions
-from agent.runtime.keyed.hosting.rows.selection import where
+from agent.runtime.keyed.hosting.rows.selection import of_nodes, where
 from agent.runtime.keyed.hosting.slot import BEGINNING, ElementSlot
 from agent.runtime.keyed.hosting.time.hold import Hold
 from agent.runtime.keyed.logical_nodes import NODES
@@ -243,6 +243,15 @@ class Host:
         elif rows.height:
             self.publish(type_, rows)
 
+    def take_collected(self, place: int, nodes: Bools) -> list[tuple[str, pl.DataFrame]]:
+        """Takes what an element has emitted in some nodes; what it has in others stays."""
+        taken, self.collected[place] = self._collected_of(place, nodes), self._collected_of(place, ~nodes)
+        return taken
+
+    def _collected_of(self, place: int, nodes: Bools) -> list[tuple[str, pl.DataFrame]]:
+        found = ((name, of_nodes(rows, nodes)) for name, rows in self.collected[place])
+        return [(name, rows) for name, rows in found if rows.height]
+
     def unseal(self, nodes: Ints) -> None:
         """Nodes stay here after all."""
         for slot in self.slots.values():
@@ -330,10 +339,9 @@ class Host:
             slot.then(lambda slot=slot: slot.runtime.drop(gone))  # type: ignore[misc]
             if place in self.holds:
                 self.holds[place].drop(self.owned)
-        self._aside = [(place, type_, _of(rows, self.owned)) for place, type_, rows in self._aside]
-        for place, emitted in self.collected.items():
-            kept = [(name, _of(rows, self.owned)) for name, rows in emitted]
-            self.collected[place] = [(name, rows) for name, rows in kept if rows.height]
+        self._aside = [(place, type_, of_nodes(rows, self.owned)) for place, type_, rows in self._aside]
+        for place in self.collected:
+            self.collected[place] = self._collected_of(place, self.owned)
 
     @property
     def blocked(self) -> frozenset[int]:
@@ -370,7 +378,3 @@ class Host:
         aside = [rows for _, type_, rows in self._aside if type_.name == name]
         rest = [self._emitter.wrong_clocks.lowest(rows) for rows in [*collected, *parked, *aside]]
         return min(rest, default=NEVER)
-
-
-def _of(rows: pl.DataFrame, kept: Bools) -> pl.DataFrame:
-    return where(rows, kept[rows[SOURCE].to_numpy() % NODES])

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from agent.runtime.keyed.elements.runtime import SOURCE
 from agent.runtime.keyed.hosting.commits.record_pieces import by_nodes, bytes_of, messages_of
 from agent.runtime.keyed.hosting.commits.records import (
     StateRecord,
@@ -21,7 +20,7 @@ from agent.runtime.keyed.hosting.commits.records import (
 )
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.outgoing import probe_pause_s
-from agent.runtime.keyed.hosting.rows.selection import where
+from agent.runtime.keyed.hosting.rows.selection import of_nodes
 from agent.runtime.keyed.logical_nodes import NODES, mask_of
 from agent.runtime.messages.elements import CommitHeld, CommitProbe, CommitRecord, Part
 from overlay import Id, Peer
@@ -248,7 +247,7 @@ class CommitLog:
     def drop(self, nodes: Bools) -> None:
         """Forgets what nodes have emitted that are elsewhere now."""
         for pending in self._pending:
-            pending.emitted = [(name, rows) for name, old in pending.emitted if (rows := _without(old, nodes)).height]
+            pending.emitted = [(name, rows) for name, old in pending.emitted if (rows := of_nodes(old, ~nodes)).height]
             pending.waits = {peer: (number, mask & ~nodes) for peer, (number, mask) in pending.waits.items()}
             pending.nodes = pending.nodes & ~nodes
 
@@ -293,10 +292,6 @@ def _told_of(record: StateRecord) -> Bools:
     for table in record.tables:
         nodes[nodes_in(table)] = True
     return nodes
-
-
-def _without(rows: pl.DataFrame, nodes: Bools) -> pl.DataFrame:
-    return where(rows, ~nodes[rows[SOURCE].to_numpy() % NODES])
 
 
 def _part(record: StateRecord, mask: Bools, whole: Ints, full: list[Table]) -> StateRecord:

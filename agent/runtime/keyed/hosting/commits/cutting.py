@@ -19,7 +19,7 @@ from agent.runtime.keyed.hosting.layout import GraphLayout
 from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.hosting.rows.positions import ROUTE, position_rows
-from agent.runtime.keyed.hosting.rows.selection import where
+from agent.runtime.keyed.hosting.rows.selection import of_nodes, where
 from agent.runtime.keyed.hosting.slot import BEGINNING
 from agent.runtime.keyed.logical_nodes import NODES, mask_of
 from overlay import Peer
@@ -154,8 +154,9 @@ class Cutter:
             mask &= ~gone
         for told in self._told_seq.values():
             told[nodes] = 0
-        if self._cut is not None:
-            self._cut.nodes &= ~gone
+        if (cut := self._cut) is not None:
+            cut.nodes &= ~gone
+            cut.emitted = [(place, name, of_nodes(rows, ~gone)) for place, name, rows in cut.emitted]
         return unsure
 
     def _move_no_more(self, nodes: Ints) -> None:
@@ -287,8 +288,8 @@ class Cutter:
             cut.watermarks.setdefault(place, slot.applied)
             if place in self._layout.guaranteed:
                 cut.changes.extend(Table("state", place, name, rows) for name, rows in tables.items())
-                cut.emitted.extend((place, name, rows) for name, rows in self._host.collected[place])
-                self._host.collected[place] = []
+                emitted = self._host.take_collected(place, cut.nodes)
+                cut.emitted.extend((place, name, rows) for name, rows in emitted)
                 different = np.flatnonzero(slot.next_seq != self._told_seq[place])
                 self._told_seq[place] = slot.next_seq.copy()
                 cut.changes.append(_counters(place, slot.next_seq, different))

@@ -7,6 +7,7 @@ import polars as pl
 
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
 from agent.runtime.keyed.hosting.options import Bools
+from agent.runtime.keyed.logical_nodes import NODES
 
 
 def where(rows: pl.DataFrame, chosen: Bools) -> pl.DataFrame:
@@ -15,6 +16,11 @@ def where(rows: pl.DataFrame, chosen: Bools) -> pl.DataFrame:
         return rows
     places = np.flatnonzero(chosen)
     return rows[places] if len(places) else rows.clear()
+
+
+def of_nodes(emitted: pl.DataFrame, nodes: Bools) -> pl.DataFrame:
+    """The rows that elements of some logical nodes have emitted: a row's channel has its node. O(rows)."""
+    return where(emitted, nodes[emitted[SOURCE].to_numpy() % NODES])
 
 
 def together(frames: list[pl.DataFrame]) -> pl.DataFrame:
