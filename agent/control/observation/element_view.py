@@ -51,9 +51,14 @@ def _fault(
     waiting = f"; {silent} agents have not answered" if silent else ""
     if not answers and silent:
         return control.Refused("unavailable", f"none of {silent} agents has answered: ask again in a moment")
+    if not keyed and silent:
+        text = (
+            f"no agent that has answered runs the elements of {request.app}; {silent} have not: ask again in a moment"
+        )
+        return control.Refused("unavailable", text)
     if not keyed:
         text = f"{request.app} has no keyed elements: elf jobs lists the jobs, docs/elements.md tells which have some"
-        return control.Refused("usage", text + waiting)
+        return control.Refused("usage", text)
     if request.key is None or states:
         return None
     if all(one.fault for one in keyed):

@@ -131,7 +131,7 @@ class StreamDiscovery:
         now: float,
     ) -> None:
         if len(self._open) >= OPEN_MAX:
-            reply({}, 0)
+            reply({}, 1)  # nobody is asked, this agent neither
             return
         self._numbers += 1
         message = question(self._numbers)
@@ -187,10 +187,11 @@ class StreamDiscovery:
             self._end(number, question)
 
     def _end(self, number: int, question: _Question) -> None:
+        """Gives the answers. Where it is not known yet who has the question, one at least may not have answered."""
         del self._open[number]
         everyone = (question.received or frozenset()) | question.missing
         silent = len(everyone - question.answers.keys())
-        question.reply(question.answers, silent)
+        question.reply(question.answers, max(silent, int(question.received is None)))
 
     def statistics(self) -> Mapping[str, int]:
         return {"open": len(self._open)}

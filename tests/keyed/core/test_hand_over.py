@@ -8,7 +8,8 @@ from seeds import seeds
 from test_flow import check, counting, rows_of
 from test_forgetful_agents import busy_fleet
 
-from agent.runtime.messages.elements import CommitRecord, NodeHosts
+from agent.runtime.messages.elements import CommitRecord, MoveNodes, NodeHosts
+from overlay import Peer
 
 WORDS = [(f"w{n}", f"g{n % 5}", 2) for n in range(12)]
 
@@ -20,10 +21,16 @@ class Pauses:
         self.longest: dict[str, float] = {}
         self._last: dict[str, float] = {}
         self._fleet = fleet
-        for agent in fleet.agents.values():
-            self._watch(agent)
+        self._watched: list[Agent] = []
+        self.watch_new()
+
+    @property
+    def worst(self) -> float:
+        """The longest time for which any word was not counted, until now."""
+        return max(*self.longest.values(), *(self._fleet.now - at for at in self._last.values()))
 
     def _watch(self, agent: Agent) -> None:
+        self._watched.append(agent)
         runtime = agent.runtimes["Count"]
         process = runtime.process
 
@@ -36,14 +43,20 @@ class Pauses:
 
         runtime.process = watched
 
+    def watch_new(self) -> None:
+        """Looks at agents that have begun since, too."""
+        for agent in self._fleet.agents.values():
+            if agent not in self._watched:
+                self._watch(agent)
 
-def feed(fleet: Fleet, agents: list[Agent], inserted: list, seconds: float) -> None:
+
+def feed(fleet: Fleet, agents: list[Agent], inserted: list, seconds: float, each_s: float = 0.02) -> None:
     end = fleet.now + seconds
     while fleet.now < end:
         for agent in agents:
             inserted += WORDS
             fleet.insert(agent, "Text", WORDS)
-        fleet.run(0.02, 0.004)
+        fleet.run(each_s, each_s / 5)
 
 
 @pytest.mark.parametrize(
@@ -110,3 +123,28 @@ def test_late_news_of_a_host_that_is_dead_is_not_believed() -> None:
     source.job.failed(victim.me, fleet.now)
     source.job.handle(message, sender, fleet.now)
     assert source.job.host_of(node) is None
+
+
+@pytest.mark.parametrize("seed", seeds(3, slow=range(5, 12)))
+def test_a_node_takes_events_again_soon_when_the_agent_it_was_to_move_to_is_started_again(seed: int) -> None:
+    fleet = Fleet(counting(guaranteed=True), 5, seed=seed)
+    first = next(iter(fleet.agents.values()))
+    inserted: list[tuple[str, str, int]] = []
+    feed(fleet, [first], inserted, 2.0, 0.05)
+    pauses = Pauses(fleet)
+    restarted: list[Peer] = []
+
+    def restart(_root: Agent, host: Peer) -> None:
+        _, to = next(iter(fleet.agents[host].job._membership._movers.values()))
+        restarted.append(to)
+        fleet.restart(fleet.agents[to], 0.02)
+
+    fleet.on_message(MoveNodes, 1, restart, arrived=True)
+    fleet.lend(max(fleet.agents.values(), key=lambda agent: (agent is not first, agent.job._host.owned.sum())))
+    for _ in range(16):
+        feed(fleet, [first], inserted, 0.5, 0.05)
+        pauses.watch_new()
+    assert restarted
+    assert pauses.worst < 3.0
+    fleet.settle()
+    check(fleet, {"Text": inserted})

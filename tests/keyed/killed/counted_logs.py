@@ -164,6 +164,9 @@ class CountedLogs:
         self.fleet = AgentFleet(folder / "agents", specs)
         self.stopped: set[str] = set()
         """Agents that stand still."""
+        self._total = 0
+        self._checked: dict[str, int] = {}
+        """The most that has been seen: agents are too busy to answer now and then."""
         self.refusal = ""
         """Why the last question for a state that was not answered was not."""
 
@@ -257,12 +260,17 @@ class CountedLogs:
 
     def lacking(self, written: Counter[str]) -> dict[str, tuple[int, int]]:
         """What the last stages have not counted yet: how much of it they have, and how much has been written."""
-        if (counted := self.counted()) < written.total():
-            return {"all words": (counted, written.total())}
-        checked: dict[str, int] = {}
-        for group in sorted({word[0] for word in written}):
-            found = self.states("Check", group)
-            checked |= max(found, key=lambda one: one.epoch).state["last"] if found else {}
+        if self._total < written.total():
+            self._total = self.counted()
+        if self._total < written.total():
+            return {"all words": (self._total, written.total())}
+        lacking = self._unchecked(written)
+        for group in sorted({word[0] for word in lacking}):
+            self._checked |= (self._newest("Check", group) or {"last": {}})["last"]
+        return self._unchecked(written)
+
+    def _unchecked(self, written: Counter[str]) -> dict[str, tuple[int, int]]:
+        checked = self._checked
         return {word: (checked.get(word, 0), n) for word, n in written.items() if checked.get(word, 0) < n}
 
     def _told(self, written: Counter[str]) -> str:

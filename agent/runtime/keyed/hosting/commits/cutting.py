@@ -159,10 +159,20 @@ class Cutter:
             cut.emitted = [(place, name, of_nodes(rows, ~gone)) for place, name, rows in cut.emitted]
         return unsure
 
-    def _move_no_more(self, nodes: Ints) -> None:
+    @property
+    def moving(self) -> Bools:
+        """The nodes whose state is on its way to where they are to be hosted, or is to go there: it is not where that
+        agent was started again meanwhile."""
+        found: Bools = np.logical_or.reduce([np.zeros(NODES, bool), *self._moves_under_way()])
+        return found
+
+    def _moves_under_way(self) -> list[Bools]:
         cut = self._cut
         under_way = (*cut.moves.values(), *cut.passed.values()) if cut is not None else ()
-        for mask in (*self.moves_due.values(), *under_way, *(move[1] for move in self._moving)):
+        return [*self.moves_due.values(), *under_way, *(move[1] for move in self._moving)]
+
+    def _move_no_more(self, nodes: Ints) -> None:
+        for mask in self._moves_under_way():
             mask[nodes] = False
         self.moves_due = {peer: mask for peer, mask in self.moves_due.items() if mask.any()}
 

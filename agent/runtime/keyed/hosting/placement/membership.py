@@ -352,14 +352,22 @@ class NodeMembership:
             self._send(root, NodesMoved(self.app_id, some, epochs, to, commit), now)
 
     def _thaw(self, now: float) -> None:
+        """Lets nodes take rows again whose move has come to nothing, and tells the root at once where their state is
+        not on its way any more: emitters learn nothing of their host until it knows."""
+        moving = self._cutter.moving if self._frozen else ()
+        ended: dict[Peer, list[tuple[int, int]]] = {}
         for node, since in list(self._frozen.items()):
-            to = self._movers[node][1]
-            progress_at = since if node in self._given else max(since, self._log.progress_at(to))
-            is_over = now >= progress_at + FROZEN_S or to in self._places.dead
+            (root, to), is_given = self._movers[node], node in self._given
+            progress_at = since if is_given else max(since, self._log.progress_at(to))
+            has_ended = not (is_given or moving[node])
+            is_over = has_ended or now >= progress_at + FROZEN_S or to in self._places.dead
             if not self._host.owned[node]:
                 self._melt(node)
             elif is_over and not self._known.has_voted(node):
                 self._stay([node])
+                if has_ended:
+                    ended.setdefault(root, []).append((node, self._known.epoch(node)))
+        self._tell_doubts(ended, now)
 
     def _stay(self, nodes: list[int]) -> None:
         for node in nodes:
@@ -546,9 +554,16 @@ class NodeMembership:
             is_forgotten = self._me in known.members and not self._known.is_in(known)
             if is_waiting or is_forgotten or (known.host == self._me and not self._host.owned[node]):
                 denied.setdefault(self._places.root(node), []).append((node, known.epoch))
-        for root, nodes in denied.items():
+        self._tell_doubts(denied, now)
+
+    def _tell_doubts(self, doubted: Mapping[Peer, list[tuple[int, int]]], now: float) -> None:
+        """Has roots agree on the hosts of nodes anew, unless they know newer ones than those of these epochs."""
+        for root, nodes in doubted.items():
             message = FindHosts(self.app_id, self._me, [node for node, _ in nodes], [epoch for _, epoch in nodes])
-            self._send(root, message, now)
+            if root == self._me:
+                self.find(message, now)
+            else:
+                self._send(root, message, now)
 
     @property
     def _load(self) -> Load:

@@ -86,11 +86,12 @@ class _Attempt:
 
 
 class _Move(NamedTuple):
-    """A node that its host, in an epoch, has been asked to give to another agent."""
+    """A node that its host, in an epoch, has been asked to give to another agent, which began with this start."""
 
     to: Peer
     epoch: int
     since: float
+    incarnation: int | None
 
 
 Say = Callable[[str, Peer, Ballot], None]
@@ -191,26 +192,25 @@ class Roots:
                     self._begin(node, None, now)
 
     def _goes_on(self, node: int, move: _Move, now: float) -> bool:
-        """Whether a move may still come to something: the node is where it was, both agents are alive, and it is not
-        long ago."""
+        """Whether a move may still come to something: the node is where it was, both agents are alive and remember it,
+        and it is not long ago."""
         known, dead = self._known[node], self._places.dead
         is_where_it_was = known is not None and known.epoch == move.epoch and known.host not in dead
-        return is_where_it_was and move.to not in dead and now < move.since + MOVE_S
+        remembers = move.incarnation in (None, self._places.incarnations.get(move.to))
+        return is_where_it_was and remembers and move.to not in dead and now < move.since + MOVE_S
 
     def _review(self, node: int, known: Configuration, now: float) -> Iterable[tuple[int, Configuration, Peer]]:
         places, host = self._places, known.host
         dead = places.dead
-        if host in dead:
-            self._begin(node, None, now)
+        if host in dead or not all(places.is_in(peer, known) for peer in known.standbys):
+            self._begin(node, None, now)  # before it moves: until it has, there would be fewer copies
         elif len(self._moves) < MOVES_MAX and (to := self._better(node, known, now)) is not None:
-            self._moves[node] = _Move(to, known.epoch, now)
+            self._moves[node] = _Move(to, known.epoch, now, places.incarnations.get(to))
             places.place(to, 1, now)
             places.place(host, -1, now)
             yield node, known, to
-        elif set(known.standbys) != set(places.standbys(node, host)):
-            is_first = any(peer in dead for peer in known.standbys) or not self._moves
-            if is_first or not places.is_emptying:  # what moves stands still until it has
-                self._begin(node, None, now)
+        elif set(known.standbys) != set(places.standbys(node, host)) and not (self._moves and places.is_emptying):
+            self._begin(node, None, now)  # what moves stands still until it has
 
     def _better(self, node: int, known: Configuration, now: float) -> Peer | None:
         """The agent that should host a node instead of its host."""
