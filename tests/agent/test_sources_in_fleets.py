@@ -15,7 +15,7 @@ from agent.parsing import Parsed
 from agent.runtime.messages.descriptions import DescribedColumn, StreamDescription
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.requests.events import StreamAsked, StreamSurveyed
-from agent.runtime.requests.stream_survey import DEADLINE_S
+from agent.runtime.requests.stream_survey import DEADLINE_S, OPEN_MAX
 
 STREAMS = {"web-a": StreamOptions(), "web-b": StreamOptions(), "api": StreamOptions()}
 
@@ -117,3 +117,18 @@ def test_all_agents_say_what_a_stream_holds() -> None:
 def test_who_does_not_answer_is_counted() -> None:
     found = survey(Fleet(5), silent=2)
     assert (len(found.answers), found.silent) == (3, 2)
+
+
+def test_a_fleet_of_which_nobody_knows_who_was_asked_is_not_taken_for_one_that_has_answered() -> None:
+    fleet = Fleet(5)
+    fleet.agents[0].discovery.acknowledged = lambda _event: None  # type: ignore[method-assign] # it comes too late
+    found = survey(fleet, silent=4)
+    assert (len(found.answers), found.silent) == (1, 1)
+
+
+def test_questions_beyond_the_limit_are_answered_by_nobody() -> None:
+    agent = Fleet(2).agents[0]
+    told: list[StreamSurveyed] = []
+    for _ in range(OPEN_MAX + 1):
+        agent.discovery.ask("web", told.append, 0.0)
+    assert [(len(one.answers), one.silent) for one in told] == [(0, 1)]

@@ -102,7 +102,7 @@ class BallotEntry(msgspec.Struct, frozen=True, array_like=True):
     begins without; `move_number`: number of the copy that it begins with, 0 for any; `incarnations`: the starts of the
     members that are meant; `is_lost`: there may have been a state, or more of it. In promises `accepted` is the ballot
     in which they were accepted, the copy is that of the sender, and `incarnation` its start, as in `unknown`;
-    `has_forgotten`: it knew the node before that start.
+    `has_forgotten`: it knew the node before that start. In `accept`, `accepted` tells that a voter has accepted them.
     """
 
     node: LogicalNode

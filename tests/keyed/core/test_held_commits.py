@@ -243,6 +243,9 @@ def test_a_standby_that_holds_a_commit_since_its_promise_votes_for_no_node_witho
     (again,) = messages_of(APP, "prepare", [Ballot(NODE, 2, 2, before)])
     (promise,) = ballots_of(standby.take(again, OTHER)[0])
     assert promise.copy == (1, 1)
+    (vote,) = messages_of(APP, "accept", [Ballot(NODE, 2, 2, anew, accepted=1)])
+    (answer,) = standby.take(vote, OTHER)
+    assert answer.phase == "accepted", "a voter that holds nothing has accepted it, and it may be in force"
 
 
 def test_a_standby_of_nodes_that_have_not_changed_is_told_of_a_commit_once() -> None:

@@ -215,17 +215,16 @@ class NodeMembership:
 
     def _is_late(self, ballot: Ballot) -> bool:
         """Whether something has been committed here since this agent's promise that a configuration leaves out: after
-        the copy of a move, or at all, where the node begins anew as nobody was known to have anything."""
-        node, value = ballot.node, ballot.value
-        if value is None:
+        the copy of a move, or at all, where the node begins anew as nobody was known to have anything. Where a voter
+        has accepted that before, it holds nothing, so nothing has been released."""
+        node, value, copy = ballot.node, ballot.value, self._store.version(ballot.node)
+        is_host = bool(self._host.owned[node])
+        if value is not None and value.move_number:
+            given = self._given.get(node)
+            return given != value.move_number if is_host else copy > (ballot.epoch - 1, value.move_number)
+        if value is None or not value.is_anew or ballot.accepted:
             return False
-        if self._host.owned[node]:
-            is_given = self._given.get(node) == value.move_number
-            return not is_given if value.move_number else value.is_anew and bool(self._host.touched[node])
-        copy = self._store.version(node)
-        if value.move_number:
-            return copy > (ballot.epoch - 1, value.move_number)
-        return value.is_anew and copy[0] == ballot.epoch - 1 > 0
+        return bool(self._host.touched[node]) if is_host else copy[0] == ballot.epoch - 1 > 0
 
     def _has_forgotten(self, node: int) -> bool:
         """Whether the process before knew a node of which this one knows nothing."""

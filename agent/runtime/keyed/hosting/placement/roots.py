@@ -58,7 +58,8 @@ class _Attempt:
     unknown: set[Peer] = field(default_factory=set)
     votes: set[Peer] = field(default_factory=set)
     value: Configuration | None = None
-
+    accepted: int = 0
+    """The ballot in which a voter has accepted the value before, which may be in force, then; 0 for none."""
     heard: int = 0
     """The epoch in which the node is known to have been, where none of its members is."""
     repeats: int = 0
@@ -278,7 +279,7 @@ class Roots:
             self._moves.pop(node, None)
         round_ = (attempt.number >> STAMP_BITS) + 1
         attempt.number, attempt.at = round_ << STAMP_BITS | self._stamp, now
-        attempt.promises, attempt.unknown, attempt.votes, attempt.value = {}, set(), set(), None
+        attempt.promises, attempt.unknown, attempt.votes, attempt.value, attempt.accepted = {}, set(), set(), None, 0
         attempt.repeats, attempt.repeated_at = 0, now
         attempt.is_refused = attempt.is_given_up = False
         attempt.asks = Counter(attempt.asked)
@@ -298,7 +299,7 @@ class Roots:
         phase, asked = ("prepare", attempt.asked) if attempt.value is None else ("accept", attempt.voters)
         for peer in sorted(set(asked) - answered, key=lambda peer: peer.node_id):
             attempt.asks[peer] += phase == "prepare"
-            self._say(phase, peer, Ballot(node, attempt.epoch, attempt.number, value))
+            self._say(phase, peer, Ballot(node, attempt.epoch, attempt.number, value, attempt.accepted))
 
     def heard(self, phase: str, ballot: Ballot, sender: Peer, now: float) -> None:
         """Takes the answer of a voter."""
@@ -354,7 +355,7 @@ class Roots:
             self._moves.pop(node, None)
             return
         for peer in attempt.voters:
-            self._say("accept", peer, Ballot(node, attempt.epoch, attempt.number, attempt.value))
+            self._say("accept", peer, Ballot(node, attempt.epoch, attempt.number, attempt.value, attempt.accepted))
         if not promised:
             self._count(node, attempt)
 
@@ -413,6 +414,7 @@ class Roots:
         accepted = max(
             (one for one in promises.values() if self._may_be_chosen(one, attempt)), key=_accepted, default=None
         )
+        attempt.accepted = 0 if accepted is None else accepted.accepted
         if accepted is not None:
             return accepted.value
         before = attempt.before
