@@ -19,9 +19,10 @@ HOSTING = 2**62
 """Number of the copy of an agent that is the host."""
 STAMP_BITS = 40
 """Low bits of the number of a ballot: which start of which agent holds it. Those above are its rounds."""
-RETRY_S, REPEATS_MAX = 0.7, 4
+RETRY_S, REPEATS_MAX = 0.7, 10
 """Time after which a ballot asks those again who have not answered, longer each time; after so many times, or where
-somebody else is ahead, another round begins. Answers that take long count all the same."""
+somebody else is ahead, another round begins. Answers that take long count all the same: those of agents that are too
+busy may take ten seconds."""
 SETTLE_S = 0.2
 """Time for which a ballot waits for those that are alive, beyond a majority."""
 HEARD_MAX = EPOCH_MAX // 2

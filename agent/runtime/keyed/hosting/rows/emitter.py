@@ -17,6 +17,9 @@ from overlay import Peer
 
 WINDOW = 32
 """Batches of one session that may be under way."""
+UNRECEIVED_MAX = 5
+"""Batches of one session that may be under way and not have come, as far as is known: more would only wait on the way,
+and other news behind them."""
 ROWS_MAX = 1 << 16
 """Rows of a batch at most: for this agent's own elements, which does not travel, and of what waits for others."""
 ROWS_BYTES_MAX = 8 << 20
@@ -261,9 +264,14 @@ class Emitter:
         self._due_at = min(map(self._due, self._sessions.values()), default=NEVER)
         self._changed.clear()
 
+    @staticmethod
+    def _may_send(session: RowSession) -> bool:
+        """Whether another batch may be under way."""
+        return len(session.sent) < WINDOW and session.unreceived < UNRECEIVED_MAX
+
     def _due(self, session: RowSession) -> float:
         """The time of the next batch or question of a session."""
-        cut_at = self._cut_at(session) if len(session.sent) < WINDOW else None
+        cut_at = self._cut_at(session) if self._may_send(session) else None
         ask_at = self._ask_at(session) if session.sent else NEVER
         return ask_at if cut_at is None else min(ask_at, cut_at)
 
@@ -300,7 +308,7 @@ class Emitter:
         if self._has_more[place]:
             return
         for session in self._by_type[place].values():
-            if session.buffered and session.unreceived <= HURRIED_MAX and len(session.sent) < WINDOW:
+            if session.buffered and session.unreceived <= HURRIED_MAX and self._may_send(session):
                 self._cut(session, now)
 
     def flush(self, now: float) -> None:
@@ -333,7 +341,7 @@ class Emitter:
         return session.since + self._options.cut_s * times
 
     def _send_due(self, session: RowSession, now: float) -> None:
-        while session.buffered and len(session.sent) < WINDOW:
+        while session.buffered and self._may_send(session):
             is_due = (cut_at := self._cut_at(session)) is not None and now >= cut_at
             if session.buffered < self._full(session) and not is_due:
                 return
