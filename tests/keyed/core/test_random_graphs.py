@@ -71,8 +71,18 @@ class Faults:
         for agent in self._fleet.agents.values():
             for node, known in agent.job._membership._known.all():
                 self._members[node] |= {*known.members}
-        gone = {peer for since, peer in self._gone if self._fleet.now < since + REPAIR_S}
+        gone = self._gone_lately
         self.in_doubt |= {node for node, members in self._members.items() if len(members & gone) > 1}
+
+    @property
+    def _gone_lately(self) -> set[Peer]:
+        """The agents that were out of reach, or forgot, and may not be repaired yet."""
+        return {peer for since, peer in self._gone if self._fleet.now < since + REPAIR_S}
+
+    def _is_third(self, agent: Agent) -> bool:
+        """Whether a node has had two other agents that are gone: more than two at once are promised to nobody."""
+        gone = self._gone_lately - {agent.me}
+        return any(agent.me in members and len(members & gone) > 1 for members in self._members.values())
 
     def _goes(self, agent: Agent) -> Agent:
         self._gone.append((self._fleet.now, agent.me))
@@ -116,7 +126,9 @@ class Faults:
         fleet, pick, others = self._fleet, self._pick, self._others()
         is_near = fleet.now <= self._killed_at + ALONE_S
         is_kept = is_near and pick.random() >= 0.15
-        if whom.crashed or whom.silent or is_kept or len(fleet.agents) < 3 or fleet.now < self._both_at + REPAIR_S:
+        self.look()
+        is_kept = is_kept or self._is_third(whom) or fleet.now < self._both_at + REPAIR_S
+        if whom.crashed or whom.silent or is_kept or len(fleet.agents) < 3:
             return
         self._killed_at = fleet.now
         self._goes(whom)
