@@ -372,10 +372,19 @@ class Fleet:
         while self.now < end:
             self.run(0.5, 0.05)
             is_missed = self.now > self._missed_at and not self.away
-            if is_missed and all(self._is_calm(agent) for agent in self.agents.values()):
+            if is_missed and all(self._is_calm(agent) for agent in self.agents.values()) and self._are_placed():
                 return
         state = {agent.me.address: dict(agent.job.statistics()) for agent in self.agents.values()}
         raise AssertionError(f"seed {self.seed}: still busy after {seconds} s: {state}")
+
+    def _are_placed(self) -> bool:
+        """Whether no node is on its way from one host to another, which hears of it in a moment."""
+        hosts: dict[int, tuple[int, Peer]] = {}
+        for agent in self.agents.values():
+            for node, known in agent.job._membership._known.all():
+                hosts[node] = max(hosts.get(node, (0, known.host)), (known.epoch, known.host), key=lambda one: one[0])
+        alive = ((node, self.agents[host]) for node, (_, host) in hosts.items() if host in self.agents)
+        return all(agent.job._host.owned[node] for node, agent in alive)
 
     @staticmethod
     def _is_calm(agent: Agent) -> bool:
