@@ -216,3 +216,20 @@ def test_a_whole_fleet_that_is_started_again_names_what_it_had_and_goes_on_at_on
     lost = {one for agent in fleet.agents.values() for one in agent.job.lost_nodes()}
     assert had & found
     assert lost == had & found, "others begin for the first time"
+
+
+def test_a_node_goes_on_where_its_root_was_started_again_and_never_knew_its_dead_host() -> None:
+    fleet, inserted = busy_fleet(5, seed=3)
+    jobs = {agent.me: agent.job for agent in fleet.agents.values()}
+    first = next(iter(fleet.agents))
+    host, root = next(
+        (known.host, root)
+        for job in jobs.values()
+        for node, known in job._membership._known.all()
+        if (root := job._membership._places.root(node)) in known.standbys and first not in (root, known.host)
+    )
+    fleet.crash(fleet.agents[host])
+    fleet.run(0.3)
+    fleet.restart(fleet.agents[root], 0.02)
+    fleet.settle()
+    check(fleet, {"Text": inserted})

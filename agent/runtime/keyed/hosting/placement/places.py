@@ -177,8 +177,9 @@ class Places:
         return peer not in self.dead and (incarnation is None or value.has(peer, incarnation))
 
     def is_gone(self, peer: Peer) -> bool:
-        """Whether an agent is dead, and not on the roster any more."""
-        return peer in self.dead and peer not in self.roster
+        """Whether an agent is dead, and not on the roster any more. One that had died before this process began is
+        not known here: it has said nothing, and is not on the roster either."""
+        return peer not in self.roster and (peer in self.dead or peer not in self.incarnations)
 
     def began(self, peer: Peer, incarnation: int) -> None:
         """Learns of a start of an agent, which may be an older one."""
