@@ -6,6 +6,7 @@ then combines for them. What each log holds is known to the event.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, pairwise
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.live
 AGENTS = 20
 NAMES = [f"agent-{number}" for number in range(1, AGENTS + 1)]
 QUERY = "SELECT agent, COUNT(*) AS events, SUM(n) AS total FROM web GROUP BY agent WINDOWING 1 SECOND GRACE 1 SECOND"
+PLACES_S = 30.0
+"""Upper bound on the time until agents have their places in a tree."""
 DIGIT = 1 << 124
 """Ids with the same first digit (of 4 bits) lie in a range this long."""
 
@@ -81,7 +84,15 @@ def part_of(stage: Stage, name: str, app: str) -> JobStatus:
 
 
 def roles(stage: Stage, app: str) -> dict[str, str]:
-    """One agent of each kind: the master, one that combines for others on the way, and one that does neither."""
+    """One agent of each kind: the master, one that combines for others on the way, and one that does neither. Agents
+    that start on a busy machine find their places in the tree a moment later."""
+    deadline = time.monotonic() + PLACES_S
+    while len(found := _roles_now(stage, app)) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+def _roles_now(stage: Stage, app: str) -> dict[str, str]:
     parts = {name: part_of(stage, name, app) for name in NAMES}
     found: dict[str, str] = {}
     for name, part in parts.items():
