@@ -17,7 +17,7 @@ from agent.runtime.keyed.hosting.rows.numbering import number_keyed, number_keyl
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.rows.parents import Parents
 from agent.runtime.keyed.hosting.rows.positions import Positions
-from agent.runtime.keyed.hosting.rows.selection import of_nodes, where
+from agent.runtime.keyed.hosting.rows.selection import Events, events_of, of_nodes, where
 from agent.runtime.keyed.hosting.slot import BEGINNING, ElementSlot
 from agent.runtime.keyed.hosting.time.hold import Hold
 from agent.runtime.keyed.logical_nodes import NODES
@@ -243,14 +243,11 @@ class Host:
         elif rows.height:
             self.publish(type_, rows)
 
-    def take_collected(self, place: int, nodes: Bools) -> list[tuple[str, pl.DataFrame]]:
+    def take_collected(self, place: int, nodes: Bools) -> Events:
         """Takes what an element has emitted in some nodes; what it has in others stays."""
-        taken, self.collected[place] = self._collected_of(place, nodes), self._collected_of(place, ~nodes)
-        return taken
-
-    def _collected_of(self, place: int, nodes: Bools) -> list[tuple[str, pl.DataFrame]]:
-        found = ((name, of_nodes(rows, nodes)) for name, rows in self.collected[place])
-        return [(name, rows) for name, rows in found if rows.height]
+        collected = self.collected[place]
+        self.collected[place] = events_of(collected, ~nodes)
+        return events_of(collected, nodes)
 
     def unseal(self, nodes: Ints) -> None:
         """Nodes stay here after all."""
@@ -341,7 +338,7 @@ class Host:
                 self.holds[place].drop(self.owned)
         self._aside = [(place, type_, of_nodes(rows, self.owned)) for place, type_, rows in self._aside]
         for place in self.collected:
-            self.collected[place] = self._collected_of(place, self.owned)
+            self.collected[place] = events_of(self.collected[place], self.owned)
 
     @property
     def blocked(self) -> frozenset[int]:

@@ -20,7 +20,7 @@ from agent.runtime.keyed.hosting.commits.records import (
 )
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.outgoing import probe_pause_s
-from agent.runtime.keyed.hosting.rows.selection import of_nodes
+from agent.runtime.keyed.hosting.rows.selection import events_of
 from agent.runtime.keyed.logical_nodes import NODES, mask_of
 from agent.runtime.messages.elements import CommitHeld, CommitProbe, CommitRecord, Part
 from overlay import Id, Peer
@@ -247,7 +247,7 @@ class CommitLog:
     def drop(self, nodes: Bools) -> None:
         """Forgets what nodes have emitted that are elsewhere now."""
         for pending in self._pending:
-            pending.emitted = [(name, rows) for name, old in pending.emitted if (rows := of_nodes(old, ~nodes)).height]
+            pending.emitted = events_of(pending.emitted, ~nodes)
             pending.waits = {peer: (number, mask & ~nodes) for peer, (number, mask) in pending.waits.items()}
             pending.nodes = pending.nodes & ~nodes
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE, Tables
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending
-from agent.runtime.keyed.hosting.commits.pledges import Events, Pledges
+from agent.runtime.keyed.hosting.commits.pledges import Pledges
 from agent.runtime.keyed.hosting.commits.record_pieces import by_nodes
 from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, joined, merged, tables_of
 from agent.runtime.keyed.hosting.commits.standby import Copy
@@ -19,7 +19,7 @@ from agent.runtime.keyed.hosting.layout import GraphLayout
 from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.hosting.rows.positions import ROUTE, position_rows
-from agent.runtime.keyed.hosting.rows.selection import of_nodes, where
+from agent.runtime.keyed.hosting.rows.selection import Events, of_nodes, where
 from agent.runtime.keyed.hosting.slot import BEGINNING
 from agent.runtime.keyed.logical_nodes import NODES, mask_of
 from overlay import Peer
@@ -178,11 +178,10 @@ class Cutter:
 
     def held_by(self, peer: Peer) -> Bools:
         """The nodes of which an agent that stands by has the state, as of some commit."""
-        self._filling = [one for one in self._filling if not self._log.is_held(one[0], one[2])]
         none: Bools = np.zeros(NODES, bool)
         held = self.standbys.get(peer, none) & ~self.whole_due.get(peer, none)
         cut = self._cut
-        lacking = [mask for one, mask, _ in self._filling if one == peer]
+        lacking = [mask for one, mask, last in self._filling if one == peer and not self._log.is_held(peer, last)]
         lacking += [cut.whole[peer]] if cut is not None and peer in cut.whole else []
         for mask in lacking:
             held &= ~mask
@@ -343,6 +342,7 @@ class Cutter:
         whole = {peer: np.flatnonzero(mask & cut.nodes) for peer, mask in cut.whole.items() if peer in masks}
         owed = {peer: due & cut.nodes for peer, due in self.whole_due.items() if (due & cut.nodes).any()}
         self._log.add(record, masks, whole, full, [(name, rows) for _, name, rows in emitted], owed, now)
+        self._filling = [one for one in self._filling if not self._log.is_held(one[0], one[2])]
         self._filling += [(peer, mask_of(filled), self._log.last(peer)) for peer, filled in whole.items()]
         self._log.settle(self.standbys, now)  # those that get all next time count, too
         self._count_uncommitted()

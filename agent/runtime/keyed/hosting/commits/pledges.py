@@ -16,12 +16,11 @@ from agent.runtime.keyed.hosting.commits.records import Table
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.numbering import NODE_BITS
 from agent.runtime.keyed.hosting.rows.positions import ROUTE, position_rows
-from agent.runtime.keyed.hosting.rows.selection import where
+from agent.runtime.keyed.hosting.rows.selection import Events, events_of, where
 from agent.runtime.keyed.logical_nodes import NODES
 
 FIRST_ROUTE = -1_000
 """Positions of what is given travel as those of a route for each element, from this one down."""
-Events = list[tuple[str, pl.DataFrame]]
 
 
 class Pledges:
@@ -88,10 +87,10 @@ class Pledges:
     def lose(self, gone: Bools, moved: Bools) -> Events:
         """Forgets events of nodes that are elsewhere now: their new host gives them. Whether it gives those that have
         been pledged is not known, unless the node was `moved`; returns these."""
-        self._waiting = _without(self._waiting, gone)
+        self._waiting = events_of(self._waiting, ~gone)
         unsure = gone & ~moved
-        found = [one for _, events in self._pledged for one in _without(events, ~unsure)]
-        self._pledged = deque((commit, _without(events, unsure)) for commit, events in self._pledged)
+        found = [one for _, events in self._pledged for one in events_of(events, unsure)]
+        self._pledged = deque((commit, events_of(events, ~unsure)) for commit, events in self._pledged)
         for place in self._upto:
             self._upto[place][gone] = self._told[place][gone] = 0
         return found
@@ -114,11 +113,6 @@ class Pledges:
 
 def _nodes(rows: pl.DataFrame) -> Ints:
     return rows[SOURCE].to_numpy() % NODES
-
-
-def _without(events: Events, nodes: Bools) -> Events:
-    kept = ((name, where(rows, ~nodes[_nodes(rows)])) for name, rows in events)
-    return [(name, rows) for name, rows in kept if rows.height]
 
 
 def _table(place: int, upto: Ints, nodes: Ints) -> Table:

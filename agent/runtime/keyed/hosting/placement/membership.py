@@ -9,7 +9,6 @@ import polars as pl
 
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending
 from agent.runtime.keyed.hosting.commits.cutting import Cutter
-from agent.runtime.keyed.hosting.commits.pledges import Events
 from agent.runtime.keyed.hosting.commits.standby import StandbyStore
 from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
@@ -21,6 +20,7 @@ from agent.runtime.keyed.hosting.placement.roots import HOSTING, Roots
 from agent.runtime.keyed.hosting.placement.standby_records import StandbyRecords
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
+from agent.runtime.keyed.hosting.rows.selection import Events
 from agent.runtime.keyed.logical_nodes import NODES, BegunNodes
 from agent.runtime.messages.elements import (
     CommitHeld,

@@ -9,6 +9,9 @@ from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
 from agent.runtime.keyed.hosting.options import Bools
 from agent.runtime.keyed.logical_nodes import NODES
 
+Events = list[tuple[str, pl.DataFrame]]
+"""Rows that elements have emitted, with the names of their types."""
+
 
 def where(rows: pl.DataFrame, chosen: Bools) -> pl.DataFrame:
     """The rows for which this is true; the same frame where it is so for all. O(rows)."""
@@ -21,6 +24,11 @@ def where(rows: pl.DataFrame, chosen: Bools) -> pl.DataFrame:
 def of_nodes(emitted: pl.DataFrame, nodes: Bools) -> pl.DataFrame:
     """The rows that elements of some logical nodes have emitted: a row's channel has its node. O(rows)."""
     return where(emitted, nodes[emitted[SOURCE].to_numpy() % NODES])
+
+
+def events_of(events: Events, nodes: Bools) -> Events:
+    """The events of some logical nodes, by type; types that have none are left out."""
+    return [(name, rows) for name, emitted in events if (rows := of_nodes(emitted, nodes)).height]
 
 
 def together(frames: list[pl.DataFrame]) -> pl.DataFrame:
