@@ -225,6 +225,11 @@ class HostedJob:
         for code in self._code:
             code.take_changes(lambda _tables: None)
 
+    @property
+    def members(self) -> tuple[Peer, ...]:
+        """The agents that take part, as the last master told; none where none has."""
+        return () if self._members is None else self._members[0]
+
     def note_members(self, members: tuple[Peer, ...], now: float) -> bool:
         """Tells the core who takes part, and who leads the job; returns whether that is new."""
         master = self.local.master_peer

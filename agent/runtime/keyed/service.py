@@ -391,10 +391,8 @@ class KeyedJobs:
         master = self._masters.get(hosted.app_id)
         if master is None or master.ended is not None or (hosted.is_bounded and master.may_grow(now)):
             return
-        found = master.state.roster.peers(master.taking_part)
-        peers = tuple(peer for peer in found if peer is not None)
-        is_whole = bool(peers) and len(peers) == len(found)  # a new master's agents enrol within a moment
-        if is_whole and hosted.is_to_tell(peers, now):
+        peers = master.members(hosted.members, now)
+        if peers and hosted.is_to_tell(peers, now):
             self._sender.multicast(
                 local.app_id, messages.ElementRoster(local.app_id, master.state.epoch, list(peers)), now
             )

@@ -486,5 +486,6 @@ class Failover:
         self.search.forget(app_id)
         known = self._directory.get(app_id)
         last = max(known.epoch, held.replica.epoch) if known else held.replica.epoch
-        dead = frozenset({*self._failed, *((last.master,) if is_orphaned else ())} - {own})
+        gone = filter(self._is_dead, self._failed)  # of the others some are back
+        dead = frozenset({*gone, *((last.master,) if is_orphaned else ())} - {own})
         return Takeover(held.replica, held.log, last.next(own), held.restored, held.lines, dead)

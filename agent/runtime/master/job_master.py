@@ -7,9 +7,9 @@ master would otherwise publish windows again, or not know which agents are missi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import compress, takewhile
 
 import msgspec
 
@@ -505,11 +505,20 @@ class JobMaster:
         state.written_off = self._holdback.written_off
         return self._waits_for_copies(missing, stragglers, stragglers | dead, now) or waits
 
-    @property
-    def taking_part(self) -> int:
-        """Bitmap of the agents on the roster that are not known to be dead, or have enrolled since."""
-        roster = self.state.roster
-        return roster.present() & ~((self._holdback.written_off | self._holdback.dead) & ~roster.back)
+    def members(self, before: Collection[Peer], now: float) -> tuple[Peer, ...]:
+        """The agents that take part; none while that is not known. `before`: those who did under the master before.
+
+        Those that are dead, or that no pane waits for, take no part until they enrol. With a new master all enrol
+        within a moment: until then, those who took part before do still, unless they are dead.
+        """
+        roster, dead = self.state.roster, self._holdback.dead
+        found = roster.peers(roster.present() & ~((self._holdback.written_off | dead) & ~roster.back))
+        enrolled = tuple(peer for peer in found if peer is not None)
+        if now - self._began_at < NEW_EPOCH_S and before:
+            awaited = roster.present() & ~(dead & ~roster.back)
+            is_awaited = (not roster.has_met(one) and roster.numbers_of(one.node_id) & awaited for one in before)
+            return (*enrolled, *compress(before, is_awaited))
+        return enrolled if len(enrolled) == len(found) else ()
 
     def may_grow(self, now: float) -> bool:
         """Whether agents may still enrol that were there when the job began."""

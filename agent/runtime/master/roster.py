@@ -68,6 +68,10 @@ class Roster:
         while len(self._peers) > MEMBERS_MAX:
             del self._peers[next(iter(self._peers))]
 
+    def has_met(self, peer: Peer) -> bool:
+        """Whether an agent has enrolled with this master."""
+        return peer.node_id in self._peers
+
     def peers(self, numbers: int) -> list[Peer | None]:
         """The agents with these numbers; None for each that has not enrolled with this master yet."""
         found = (self._members.get(number) for number in contributors.members(numbers))

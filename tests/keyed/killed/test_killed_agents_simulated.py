@@ -10,7 +10,8 @@ from keyed_jobs import counting, keyed_job
 from recording_client import client_of
 from restarting_fleet import RestartingFleet
 
-from agent import StreamOptions
+from agent import Agent, StreamOptions
+from overlay import distance
 
 WORDS = [f"word-{number}" for number in range(40)]
 ROUNDS = 900
@@ -47,9 +48,23 @@ class CountedWords:
         self.fleet.catch_up()
         self.fleet.wait(seconds)
 
-    def kill(self, down_s: float, agents: int = 1) -> None:
-        """Kills agents at once, which are back after a while."""
-        victims = self.chance.sample(self.fleet.agents, agents)
+    @property
+    def master(self) -> Agent:
+        """The agent where the job's master is."""
+        return next(agent for agent in self.fleet.agents if agent.masters.leads(self.app))
+
+    def by_distance(self) -> list[Agent]:
+        """The agents, those that would lead the job first."""
+        return sorted(self.fleet.agents, key=lambda agent: distance(agent.node.peer.node_id, self.app))
+
+    def members(self) -> list[int]:
+        """The number of agents that each takes for those who take part, where it knows any."""
+        cores = filter(None, (agent.keyed.get(self.app) for agent in self.fleet.agents))
+        return [len(roster) for core in cores if (roster := core._membership._places.roster)]
+
+    def kill(self, down_s: float, *victims: Agent, agents: int = 1) -> None:
+        """Kills agents at once, which are back after a while: these, or so many others."""
+        victims = victims or tuple(self.chance.sample(self.fleet.agents, agents))
         for victim in victims:
             self.fleet.kill(victim)
         self.write(down_s)
@@ -85,6 +100,33 @@ def test_an_agent_that_dies_before_it_has_stored_a_place_counts_its_log_once() -
     world.write(0.3)
     world.kill(down_s=0.2)
     world.write(1.0)
+    world.assert_exact()
+
+
+def test_a_new_master_takes_those_for_members_who_took_part_before_and_are_back() -> None:
+    """Else it would have nodes decided on as if it were alone, and there would be one copy of each."""
+    world = CountedWords(seed=3)
+    world.write(1.0)
+    before = world.master
+    others = [agent.name for agent in world.by_distance() if agent is not before]
+    for name in others:
+        world.kill(4.0, *(agent for agent in world.fleet.agents if agent.name == name))
+        world.write(5.0)
+    assert world.members() == [4] * 4
+    world.fleet.kill(before)
+    successor, *slow = world.by_distance()
+    while before.node.peer.node_id not in successor.failover._failed:
+        world.write(0.05)
+    for agent in slow:
+        world.fleet.pause(agent)  # they enrol late
+    world.write(1.5)
+    assert world.master is successor
+    assert world.members() == [3]
+    for agent in slow:
+        world.fleet.resume(agent)
+    world.write(2.0)
+    assert world.members() == [3] * 3
+    world.fleet.restart(before.name)
     world.assert_exact()
 
 
