@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from fleet_of_elements import APP, Agent, Fleet, element, graph_of, type_
+from seeds import seeds
 from test_flow import begun, check, counting, rows_of
 
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog
@@ -20,7 +21,7 @@ from agent.runtime.keyed.hosting.commits.standby import StandbyStore
 from agent.runtime.keyed.hosting.placement.ballots_wire import ballots_of, messages_of
 from agent.runtime.keyed.hosting.placement.configurations import Ballot, Configuration
 from agent.runtime.keyed.logical_nodes import NODES, mask_of
-from agent.runtime.messages.elements import CommitHeld, CommitRecord, ElementRows, NodeBallots
+from agent.runtime.messages.elements import CommitHeld, CommitRecord, ElementRows, MoveNodes, NodeBallots
 from overlay import Peer
 
 NODE = 5
@@ -337,6 +338,97 @@ def test_a_host_that_loses_nodes_in_the_middle_of_a_commit_emits_nothing_of_them
     assert cutter._cut is not None
     host.runtimes["All"].stopped = False
     more(rows_of(fleet, 50))
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+
+
+def test_answers_of_before_a_node_went_and_came_back_count_for_nothing() -> None:
+    """The hosts between have done it again: its numbers now are those of other events."""
+    fleet, inserted = begun(guaranteed=True)
+    host = max(fleet.agents.values(), key=lambda agent: agent.job._host.owned.sum())
+    others = [agent for agent in fleet.agents.values() if agent is not host]
+
+    def more() -> None:
+        rows = rows_of(fleet, 50)
+        fleet.insert(others[0], "Text", rows)
+        inserted.extend(rows)
+
+    def counting_here() -> set[int]:
+        """The nodes here of words."""
+        states = [state for agent in fleet.agents.values() for state in agent.runtimes["Count"].state.values()]
+        return {node for node, *_ in states if host.job._host.owned[node]}
+
+    host.runtimes["Count"].is_slow = host.runtimes["Count"].stopped = True
+    more()
+    fleet.run(0.3)
+    before = counting_here()
+    assert host.runtimes["Count"].waiting, "it is to answer of rows of nodes that it will have lost"
+    fleet.silence(host, 4.0)
+    lost: set[int] = set()
+    for _ in range(60):
+        fleet.run(1)
+        lost |= before - counting_here()
+        if lost & counting_here():
+            break
+        for other in others if lost else []:
+            fleet.lend(other)
+    assert lost & counting_here(), "some nodes went, and are back"
+    more()
+    host.runtimes["Count"].stopped = False
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+
+
+def test_a_standby_that_begins_anew_as_a_node_moves_counts_once_it_has_the_state_of_that_one_too() -> None:
+    """Records of other nodes come meanwhile, which are not that state."""
+    fleet, inserted = begun(guaranteed=True)
+    host = max(fleet.agents.values(), key=lambda agent: agent.job._host.owned.sum())
+    cutter, known = host.job._membership._cutter, host.job._membership._known
+    node = int(np.flatnonzero(host.job._host.owned)[0])
+    members = [agent for agent in fleet.agents.values() if agent.me in known[node].members]
+    (to,) = (agent for agent in fleet.agents.values() if agent not in members)
+    standby = next(agent for agent in members if agent is not host)
+
+    def more() -> None:
+        rows = rows_of(fleet, 20)
+        fleet.insert(host, "Text", rows)
+        inserted.extend(rows)
+
+    to.silent = True  # the move comes to nothing
+    host.job.handle(MoveNodes(APP, [node], [known.epoch(node)], to.me), standby.me, fleet.now)
+    while not cutter._sealed[node]:
+        fleet.run(0.01, 0.01)
+    standby.job._membership._store.drop(np.array([node]))
+    cutter.again(standby.me)
+    for _ in range(20):
+        more()
+        fleet.run(0.05)
+        has_state = standby.job._membership._store.version(node)[0] > 0
+        assert has_state or not cutter.held_by(standby.me)[node]
+    to.silent = False
+    fleet.settle()
+    check(fleet, {"Text": inserted})
+
+
+@pytest.mark.parametrize("seed", seeds(1, slow=[0, 2, 3, 4, 5]))
+def test_what_waits_for_a_commit_as_the_last_standby_goes_is_emitted_before_what_comes_later(seed: int) -> None:
+    fleet = Fleet(counting(guaranteed=True), 2, seed)
+    host, other = fleet.agents.values()
+    inserted: list[tuple[str, str, int]] = []
+
+    def more(times: int) -> None:
+        for _ in range(times):
+            rows = rows_of(fleet, 5)
+            fleet.insert(host, "Text", rows)
+            inserted.extend(rows)
+            fleet.run(0.02, 0.01)
+
+    more(100)
+    fleet.settle()
+    more(20)
+    fleet.crash(other)
+    more(360)  # until it is given up
+    assert not host.job._host.collects, "nothing is to be committed"
     fleet.settle()
     check(fleet, {"Text": inserted})
 

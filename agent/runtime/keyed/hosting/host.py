@@ -216,7 +216,7 @@ class Host:
             if type_ is None:
                 slot.refused += rows.height
                 continue
-            if slot.place in self.keyed and not (own := self.owned[rows[NODE].to_numpy()]).all():
+            if slot.place in self.keyed and not (own := self._own(slot)[rows[NODE].to_numpy()]).all():
                 rows = where(rows, own)
             if not rows.height:
                 continue
@@ -227,6 +227,11 @@ class Host:
             else:
                 numbered = type_.plain(number_keyless(slot.place, self._layout.by_name[taken].place, type_.place, rows))
             self._out(slot.place, type_, numbered)
+
+    def _own(self, slot: ElementSlot) -> Bools:
+        """The nodes of which an element's answers count: those that are here, and have been since they were asked."""
+        own: Bools = self.owned & (slot.left_over == 0)
+        return own
 
     def _without_sealed(self, slot: ElementSlot, type_: TypeLayout, rows: pl.DataFrame) -> pl.DataFrame:
         """Puts aside events of nodes whose new host emits them, too, and the more if it comes to nothing."""
@@ -242,6 +247,15 @@ class Host:
             self.collected[place].append((type_.name, rows))
         elif rows.height:
             self.publish(type_, rows)
+
+    def publish_collected(self) -> None:
+        """Lets events be seen that have waited for a commit, as there is none: later ones would overtake them, and
+        those who get both would take the earlier ones for repeated."""
+        for place, collected in self.collected.items():
+            self.collected[place] = []
+            for name, rows in collected:
+                self.publish(self._layout.by_name[name], rows)
+        self.streams.committed(self.next_commit)
 
     def take_collected(self, place: int, nodes: Bools) -> Events:
         """Takes what an element has emitted in some nodes; what it has in others stays."""
@@ -327,13 +341,8 @@ class Host:
             return
         self.owned[nodes] = self.open[nodes] = False
         self.positions.drop(nodes)
-        gone = nodes.tolist()
         for place in self.keyed:
-            slot = self.slots[place]
-            slot.next_seq[nodes] = 0
-            slot.forget(~self.owned)
-            slot.sealed[nodes] = False
-            slot.then(lambda slot=slot: slot.runtime.drop(gone))  # type: ignore[misc]
+            self.slots[place].lose(nodes)
             if place in self.holds:
                 self.holds[place].drop(self.owned)
         self._aside = [(place, type_, of_nodes(rows, self.owned)) for place, type_, rows in self._aside]

@@ -14,7 +14,7 @@ from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
 from agent.runtime.keyed.hosting.rows.selection import together, where
 from agent.runtime.keyed.hosting.time.wrong_clocks import WrongClocks
-from agent.runtime.keyed.logical_nodes import NODES
+from agent.runtime.keyed.logical_nodes import NODES, mask_of
 
 CALLS_MAX = 4
 """Calls of one runtime that may be under way."""
@@ -39,7 +39,8 @@ class _Call(NamedTuple):
 
 class ElementSlot:
     """A runtime with its queue. `may_run`: whether what it emits has room; `on_emitted` takes that, with the type of
-    the events for which it was emitted, "" for time. `sealed`: nodes of which a new host has the state."""
+    the events for which it was emitted, "" for time. `sealed`: nodes of which a new host has the state; `left_over`:
+    how often nodes have been lost of which answers may still come, to what they were asked before."""
 
     def __init__(
         self,
@@ -56,6 +57,10 @@ class ElementSlot:
         self.applied = self.asked = BEGINNING
         self.next_seq: Ints = np.zeros(NODES, np.int64)
         self.sealed: Bools = np.zeros(NODES, bool)
+        self.left_over: Ints = np.zeros(NODES, np.int64)
+        self._drops: deque[tuple[int, Ints]] = deque()
+        """Nodes that have been dropped, by the number of the last call that was begun before."""
+        self._ended = 0
         self.may_run, self._on_emitted = may_run, on_emitted
         self._queue: deque[_Call] = deque()
         self._under_way: deque[int] = deque()
@@ -161,19 +166,31 @@ class ElementSlot:
         if self._rests and bool(self._under_way) == (count < REST_ROWS):
             self._rests_until = self._now + (PROGRAM_REST_S if self._under_way else REST_S)
 
-    def forget(self, gone: Bools) -> None:
-        """Drops waiting rows of nodes that are elsewhere now."""
+    def lose(self, nodes: Ints) -> None:
+        """Drops the state and the waiting rows of nodes that are elsewhere now."""
+        stays = ~mask_of(nodes)
         for place, call in enumerate(self._queue):
             if call.rows is not None:
-                kept = where(call.rows, ~gone[call.rows[NODE].to_numpy()])
-                self._queue[place] = call._replace(rows=kept)
+                self._queue[place] = call._replace(rows=where(call.rows, stays[call.rows[NODE].to_numpy()]))
+        self.next_seq[nodes], self.sealed[nodes] = 0, False
+        self.left_over[nodes] += 1
+        self.then(lambda: self._drop(nodes))
+
+    def _drop(self, nodes: Ints) -> None:
+        self.runtime.drop(nodes.tolist())
+        self._drops.append((self._ended + len(self._under_way), nodes))
+        self._forget_drops()
+
+    def _forget_drops(self) -> None:
+        while self._drops and self._drops[0][0] <= self._ended:
+            self.left_over[self._drops.popleft()[1]] -= 1
 
     # Answers.
 
     def _processed(self, type_: str) -> Callable[[list[Emitted]], None]:
         def done(emitted: list[Emitted]) -> None:
             self._on_emitted(self, emitted, type_)
-            self._under_way.popleft()
+            self._has_ended()
             self._run()
 
         return done
@@ -182,18 +199,24 @@ class ElementSlot:
         def done(emitted: list[Emitted]) -> None:
             self._on_emitted(self, emitted, "")
             self.applied = watermark_ms
-            self._under_way.popleft()
+            self._has_ended()
             self._run()
 
         return done
 
     def _answered(self, done: Callable[[Tables], None]) -> Callable[[Tables], None]:
         def answered(tables: Tables) -> None:
-            self._under_way.popleft()
+            self._has_ended()
             done(tables)
             self._run()
 
         return answered
+
+    def _has_ended(self) -> None:
+        """The first of the calls under way has its answer."""
+        self._under_way.popleft()
+        self._ended += 1
+        self._forget_drops()
 
     # Views.
 

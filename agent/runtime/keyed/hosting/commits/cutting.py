@@ -220,10 +220,12 @@ class Cutter:
             self._last = now  # this agent stood still: it first hears what has been decided meanwhile
         self._ticked_at = now
         self._log.tick(now)
+        had_standbys = host.collects
         host.collects = bool(self.standbys) or self._cut is not None or not self._log.is_empty
         host.is_dirty &= host.collects  # without standbys, nothing is to be told
-        if not host.collects:
+        if had_standbys and not host.collects:
             self.pledges.give_all()
+            host.publish_collected()
         self._log.settle(self.standbys, now)
         arrived = [move for move in self._moving if self._log.is_held(move[0], move[2])]
         self._moving = [move for move in self._moving if not self._log.is_held(move[0], move[2])]
@@ -237,13 +239,24 @@ class Cutter:
     @property
     def _is_wanted(self) -> bool:
         host = self._host
-        is_due = host.is_dirty or bool(self._ready(self.whole_due)) or self.pledges.is_waiting
+        is_due = host.is_dirty or bool(self._whole_ready) or self.pledges.is_waiting
         is_due = is_due or any(host.collected.values())
         return is_due or any(mask.any() for mask in self._ready(self.moves_due).values())
 
     def _ready(self, due: dict[Peer, Bools]) -> dict[Peer, Bools]:
         """The whole states that may be sent: what cannot be under way yet is not made."""
         return {peer: mask for peer, mask in due.items() if self._log.has_room(peer)}
+
+    @property
+    def _cuttable(self) -> Bools:
+        """The nodes that a cut is of: those here but for what moves, of which a new host has the state."""
+        return self._host.owned & ~self._sealed
+
+    @property
+    def _whole_ready(self) -> dict[Peer, Bools]:
+        """The whole states that standbys may be sent now; those of nodes that move wait until they are to stay."""
+        ready = {peer: mask & self._cuttable for peer, mask in self._ready(self.whole_due).items()}
+        return {peer: mask for peer, mask in ready.items() if mask.any()}
 
     def _begin(self, now: float) -> None:
         host = self._host
@@ -253,11 +266,13 @@ class Cutter:
             self._hurried += 1
         self._last = now
         host.is_dirty = False
-        whole_now, moves = self._ready(self.whole_due), self._ready(self.moves_due)
-        nodes = host.owned & ~self._sealed
+        nodes = self._cuttable
+        whole_now, moves = self._whole_ready, self._ready(self.moves_due)
         for mask in moves.values():
             self._sealed |= mask
-        self.whole_due = {peer: mask for peer, mask in self.whole_due.items() if peer not in whole_now}
+        for peer, mask in whole_now.items():
+            self.whole_due[peer] = self.whole_due[peer] & ~mask
+        self.whole_due = {peer: mask for peer, mask in self.whole_due.items() if mask.any()}
         self.moves_due = {peer: mask for peer, mask in self.moves_due.items() if peer not in moves}
         passed = {peer: mask & self._stood_by(peer) for peer, mask in moves.items()}
         moves = {peer: mask & ~passed[peer] for peer, mask in moves.items()}
@@ -340,8 +355,7 @@ class Cutter:
             if known.any():
                 masks[peer] = known
         whole = {peer: np.flatnonzero(mask & cut.nodes) for peer, mask in cut.whole.items() if peer in masks}
-        owed = {peer: due & cut.nodes for peer, due in self.whole_due.items() if (due & cut.nodes).any()}
-        self._log.add(record, masks, whole, full, [(name, rows) for _, name, rows in emitted], owed, now)
+        self._log.add(record, masks, whole, full, [(name, rows) for _, name, rows in emitted], self.whole_due, now)
         self._filling = [one for one in self._filling if not self._log.is_held(one[0], one[2])]
         self._filling += [(peer, mask_of(filled), self._log.last(peer)) for peer, filled in whole.items()]
         self._log.settle(self.standbys, now)  # those that get all next time count, too
