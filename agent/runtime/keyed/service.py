@@ -389,7 +389,7 @@ class KeyedJobs:
             names = {one.plan.stream for one in hosted.graph.sources}
             hosted.sources.read({name: how for stream in names for name, how in self._jobs.streams_of(stream).items()})
         master = self._masters.get(hosted.app_id)
-        if master is None or master.ended is not None or (hosted.is_bounded and master.may_grow(now)):
+        if master is None or master.ended is not None:
             return
         peers = master.members(hosted.members, now)
         if peers and hosted.is_to_tell(peers, now):

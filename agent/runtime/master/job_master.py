@@ -518,7 +518,7 @@ class JobMaster:
             awaited = roster.present() & ~(dead & ~roster.back)
             is_awaited = (not roster.has_met(one) and roster.numbers_of(one.node_id) & awaited for one in before)
             return (*enrolled, *compress(before, is_awaited))
-        return enrolled if len(enrolled) == len(found) else ()
+        return enrolled if len(enrolled) == len(found) and not self.may_grow(now) else ()
 
     def may_grow(self, now: float) -> bool:
         """Whether agents may still enrol that were there when the job began."""

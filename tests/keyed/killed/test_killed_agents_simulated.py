@@ -22,15 +22,24 @@ minute."""
 class CountedWords:
     """Four agents that count the words of their logs."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, late_s: float = 0.0) -> None:
+        """`late_s`: the time that one of them takes to hear of the job."""
         self.chance = random.Random(seed)
         self.fleet = RestartingFleet(4, streams={"words": StreamOptions()})
         self.names = [agent.name for agent in self.fleet.agents]
         self.written: Counter[str] = Counter()
         job = keyed_job(counting(), bounded=False)
         self.app = job.app_id
+        late = self.by_distance()[-1:] if late_s else []
+        for agent in late:
+            self.fleet.pause(agent)
         client_of(self.fleet.agents[0]).submit(job, self.fleet.now, self.fleet.wall_ms)
         self.fleet.settle()
+        self.write(late_s)
+        self.known_early = self.members()
+        """What agents took for the number of those who take part, before that one had heard of the job."""
+        for agent in late:
+            self.fleet.resume(agent)
         self.fleet.wait_long(3.0)
 
     def write(self, seconds: float) -> None:
@@ -100,6 +109,14 @@ def test_an_agent_that_dies_before_it_has_stored_a_place_counts_its_log_once() -
     world.write(0.3)
     world.kill(down_s=0.2)
     world.write(1.0)
+    world.assert_exact()
+
+
+def test_nodes_begin_once_agents_that_enrol_a_little_late_are_known() -> None:
+    """Else they would begin with fewer copies than they are to have."""
+    world = CountedWords(seed=4, late_s=0.7)
+    assert world.known_early == []
+    assert world.members() == [4] * 4
     world.assert_exact()
 
 
