@@ -209,6 +209,37 @@ def test_records_in_many_pieces_lose_and_double_nothing_either(seed: int, monkey
     check_guaranteed(seed)
 
 
+@pytest.mark.parametrize("seed", seeds(30, slow=[*range(30), *range(31, 60)]))
+def test_small_fleets_that_lose_all_standbys_and_get_others_lose_and_double_nothing(seed: int) -> None:
+    """Hosts commit, have nobody to commit for, and commit again. What an agent that dies for good may have held is
+    named, as nobody else can know, but each time all has been repaired before."""
+    pick = random.Random(seed)
+    fleet = Fleet(random_graph(pick, guaranteed=True), pick.randint(2, 3), seed, slow=pick.random() < 0.5)
+    source = next(iter(fleet.agents.values()))
+    fleet.tell_times()
+
+    def more(seconds: float) -> None:
+        end = fleet.now + seconds
+        while fleet.now < end:
+            fleet.insert(source, "S", rows_of(fleet, pick.randint(1, 6), WORDS))
+            fleet.run(pick.uniform(0.05, 0.3))
+
+    for _ in range(3):
+        more(pick.uniform(0.2, 4.0))
+        if len(fleet.agents) == 1:
+            fleet.join()
+            continue
+        victim = pick.choice([agent for agent in fleet.agents.values() if agent is not source])
+        if pick.random() < 0.4:
+            fleet.restart(victim, pick.choice((0.3, 2.5, 8.0)))
+        else:
+            fleet.crash(victim)
+        more(REPAIR_S + 1)
+    fleet.end_of_input(END_MS + 10 * len(fleet.inserted[source.me, "S"]))
+    fleet.settle(90)
+    check(fleet, {"S": fleet.inserted[source.me, "S"]})
+
+
 def insert_some(
     fleet: Fleet, source: Agent, pick: random.Random, batches: int, pause_s: float
 ) -> list[tuple[str, str, int]]:

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE, ElementRuntime, Emitted
+from agent.runtime.keyed.hosting.commits.pledges import Pledges
 from agent.runtime.keyed.hosting.layout import NOWHERE, ROUTES, GraphLayout, TypeLayout
 from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
@@ -59,7 +60,8 @@ class Host:
         wants: Callable[[str], bool],
     ) -> None:
         self._layout, self._options, self._emitter = layout, options, emitter
-        self.on_rows, self.wants = on_rows, wants
+        self._on_rows = on_rows
+        self.pledges = Pledges(layout.guaranteed, on_rows, wants)
         self.owned: Bools = np.zeros(NODES, bool)
         self.open: Bools = np.zeros(NODES, bool)
         self.touched: Bools = np.zeros(NODES, bool)
@@ -242,19 +244,24 @@ class Host:
         return where(rows, ~sealed)
 
     def _out(self, place: int, type_: TypeLayout, rows: pl.DataFrame) -> None:
-        if self.collects and place in self.collected:
-            self.is_dirty = True
-            self.collected[place].append((type_.name, rows))
+        if place in self.collected:
+            if self.collects:
+                self.is_dirty = True
+                self.collected[place].append((type_.name, rows))
+            else:
+                self.show(type_, rows)
         elif rows.height:
-            self.publish(type_, rows)
+            self._on_rows(type_.name, rows)
+            self._publish(type_, rows)
 
-    def publish_collected(self) -> None:
-        """Lets events be seen that have waited for a commit, as there is none: later ones would overtake them, and
-        those who get both would take the earlier ones for repeated."""
+    def commit_no_more(self) -> None:
+        """There are no standbys any more: events that have waited for a commit are seen now. Later ones would overtake
+        them, and those who get both would take the earlier ones for repeated."""
+        self.pledges.give_all()
         for place, collected in self.collected.items():
             self.collected[place] = []
             for name, rows in collected:
-                self.publish(self._layout.by_name[name], rows)
+                self.show(self._layout.by_name[name], rows)
         self.streams.committed(self.next_commit)
 
     def take_collected(self, place: int, nodes: Bools) -> Events:
@@ -274,12 +281,17 @@ class Host:
             if sealed.any():
                 self._aside.append((place, type_, where(rows, sealed)))
 
-    def publish(self, type_: TypeLayout, rows: pl.DataFrame, *, is_given: bool = True) -> None:
-        """Lets events be seen: by elements without keys, the hosts of their nodes, and the job's query, if it may have
-        them."""
+    def show(self, type_: TypeLayout, rows: pl.DataFrame) -> None:
+        """Lets events of guaranteed elements be seen, by the job's query as soon as standbys know, if there are any."""
+        if rows.height:
+            self.pledges.add(type_.name, rows)
+            if not self.collects:
+                self.pledges.give_all()
+            self._publish(type_, rows)
+
+    def _publish(self, type_: TypeLayout, rows: pl.DataFrame) -> None:
+        """Lets events be seen by elements without keys, and by the hosts of their nodes."""
         self.emitted_rows += rows.height
-        if is_given:
-            self.on_rows(type_.name, rows)
         self._parents.add(type_, rows)
         self.to_keyless(type_, rows)
         self._emitter.emit(type_, rows, self.now)

@@ -10,7 +10,6 @@ import polars as pl
 
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE, Tables
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending
-from agent.runtime.keyed.hosting.commits.pledges import Pledges
 from agent.runtime.keyed.hosting.commits.record_pieces import by_nodes
 from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, joined, merged, tables_of
 from agent.runtime.keyed.hosting.commits.standby import Copy
@@ -75,7 +74,7 @@ class Cutter:
     ) -> None:
         self._layout, self._options, self._host, self._emitter, self._log = layout, options, host, emitter, log
         self._epoch_of, self._moved = epoch_of, moved
-        self.pledges = Pledges(layout.guaranteed, host.on_rows, host.wants)
+        self.pledges = host.pledges
         self.standbys: dict[Peer, Bools] = {}
         self.whole_due: dict[Peer, Bools] = {}
         self.moves_due: dict[Peer, Bools] = {}
@@ -222,10 +221,9 @@ class Cutter:
         self._log.tick(now)
         had_standbys = host.collects
         host.collects = bool(self.standbys) or self._cut is not None or not self._log.is_empty
-        host.is_dirty &= host.collects  # without standbys, nothing is to be told
         if had_standbys and not host.collects:
-            self.pledges.give_all()
-            host.publish_collected()
+            host.commit_no_more()
+        host.is_dirty &= host.collects  # without standbys, nothing is to be told
         self._log.settle(self.standbys, now)
         arrived = [move for move in self._moving if self._log.is_held(move[0], move[2])]
         self._moving = [move for move in self._moving if not self._log.is_held(move[0], move[2])]
@@ -417,18 +415,12 @@ class Cutter:
                 sealed = self._sealed[rows[SOURCE].to_numpy() % NODES]
                 self._withheld.append((name, where(rows, sealed)))
                 rows = where(rows, ~sealed)
-            self._publish(name, rows)
+            self._host.show(self._layout.by_name[name], rows)
         self.pledges.held(pending.commit)
         self._host.streams.committed(pending.commit)
 
     def _count_uncommitted(self) -> None:
         self._host.uncommitted = sum(rows.height for _, rows in [*self._log.unreleased(), *self.unreleased()])
-
-    def _publish(self, name: str, rows: pl.DataFrame) -> None:
-        if rows.height:
-            self._host.publish(self._layout.by_name[name], rows, is_given=not self._host.collects)
-            if self._host.collects:
-                self.pledges.add(name, rows)
 
     def _show_withheld(self) -> None:
         """Shows what nodes have emitted that stay here after all, and forgets that of nodes that are gone."""
@@ -436,7 +428,7 @@ class Cutter:
         for name, rows in withheld:
             nodes = rows[SOURCE].to_numpy() % NODES
             shown = where(rows, self._host.owned[nodes] & ~self._sealed[nodes])
-            self._publish(name, shown)
+            self._host.show(self._layout.by_name[name], shown)
             if (rest := where(rows, self._sealed[nodes])).height:
                 self._withheld.append((name, rest))
 
@@ -477,7 +469,7 @@ class Cutter:
                 if host.collects:
                     host.collected[element].append((name, rows))
                 else:
-                    host.publish(self._layout.by_name[name], rows)
+                    host.show(self._layout.by_name[name], rows)
 
 
 def _counters(place: int, next_seq: Ints, nodes: Ints) -> Table:

@@ -48,19 +48,23 @@ class Pledges:
 
     def pledge(self, commit: int, whole: Ints) -> tuple[list[Table], list[Table]]:
         """Pledges all that waits in a commit; returns what that says of it: changes, and all of some nodes."""
-        waiting, self._waiting = self._waiting, []
-        for _, rows in waiting:
-            nodes, places, seqs = _nodes(rows), rows[SOURCE].to_numpy() >> NODE_BITS, rows[SEQ].to_numpy()
-            for place in np.unique(places).tolist():
-                own = places == place
-                np.maximum.at(self._upto[place], nodes[own], seqs[own] + 1)
-        if waiting:
+        if waiting := self._take_waiting():
             self._pledged.append((commit, waiting))
         changes = []
         for place, upto in self._upto.items():
             changes.append(_table(place, upto, np.flatnonzero(upto != self._told[place])))
             self._told[place] = upto.copy()
         return changes, [_table(place, upto, whole) for place, upto in self._upto.items()]
+
+    def _take_waiting(self) -> Events:
+        """The events that wait, which are to be given to the query."""
+        waiting, self._waiting = self._waiting, []
+        for _, rows in waiting:
+            nodes, places, seqs = _nodes(rows), rows[SOURCE].to_numpy() >> NODE_BITS, rows[SEQ].to_numpy()
+            for place in np.unique(places).tolist():
+                own = places == place
+                np.maximum.at(self._upto[place], nodes[own], seqs[own] + 1)
+        return waiting
 
     def held(self, commit: int) -> None:
         """Gives what has been pledged in commits up to one, which standbys hold."""
@@ -71,8 +75,7 @@ class Pledges:
         """Gives everything: there are no standbys."""
         while self._pledged:
             self._give_all(self._pledged.popleft()[1])
-        waiting, self._waiting = self._waiting, []
-        self._give_all(waiting)
+        self._give_all(self._take_waiting())
 
     def _give_all(self, events: Events) -> None:
         for name, rows in events:
