@@ -237,19 +237,19 @@ class CountedLogs:
 
     def state(self, element: str, key: object) -> Any:
         """The state of one element."""
-        found: list[ElementState] = []
+        found: list[Any] = []
 
         def is_known() -> bool:
-            found[:] = self.states(element, key)
+            found[:] = filter(None, [self._newest(element, key)])
             return bool(found)
 
         self.until(is_known, lambda: f"nobody has {element} {key}")
-        return max(found, key=lambda one: one.epoch).state
+        return found[0]
 
     def counted(self) -> int:
         """The updates that have come to the last element; 0 where it is not known."""
-        found = self.states("Total", 1)
-        return max(found, key=lambda one: one.epoch).state["n"] if found else 0
+        found = self._newest("Total", 1)
+        return found["n"] if found else 0
 
     def until(self, condition: Callable[[], bool], what: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
         """Waits for a condition."""
@@ -279,9 +279,11 @@ class CountedLogs:
             lost = {one.agent: one.lost for one in self.client().elements(self.app).elements}
         except (ClientError, OSError) as error:
             lost = {str(error): 0}
+        checks = self._checks()
         stages = {
             "Count": self._differing(written, self._counts(written)),
-            "Check": self._differing(written, self._last()),
+            "Check": self._differing(written, _last_of(checks)),
+            "out of order": [wrong for check in checks for wrong in check["wrong"]],
         }
         told = f"by Total, and written: {self.counted(), written.total()}; by word: {stages}"
         return f"counted {told}; lost nodes: {lost}; last refusal: {self.refusal}"
@@ -290,7 +292,7 @@ class CountedLogs:
     def _differing(written: Counter[str], found: dict[str, int]) -> dict[str, tuple[int, int]]:
         return {word: (found.get(word, 0), n) for word, n in written.items() if found.get(word, 0) != n}
 
-    def _newest(self, element: str, key: str) -> Any:
+    def _newest(self, element: str, key: object) -> Any:
         """The state of one element as it is known at this moment; None where it is not."""
         found = self.states(element, key)
         return max(found, key=lambda one: one.epoch).state if found else None
@@ -299,10 +301,9 @@ class CountedLogs:
         found = {word: self._newest("Count", word) for word in written}
         return {word: state["n"] for word, state in found.items() if state}
 
-    def _last(self) -> dict[str, int]:
-        """The last update of each word that has been checked."""
-        found = [self._newest("Check", group) for group in sorted({word[0] for word in WORDS})]
-        return {word: n for state in found if state for word, n in state["last"].items()}
+    def _checks(self) -> list[Any]:
+        """The states of the elements that check updates, as far as they are known at this moment."""
+        return [*filter(None, (self._newest("Check", group) for group in sorted({word[0] for word in WORDS})))]
 
     def until_caught_up(self) -> None:
         """Waits until each word that is in the logs now has been counted by all stages, and all that is counted has its
@@ -326,10 +327,15 @@ class CountedLogs:
         self.until_caught_up()
         written = self.logs.written()
         counts = {word: self.state("Count", word)["n"] for word in sorted(written)}
-        differing = {word: (n, written[word]) for word, n in counts.items() if n != written[word]}
+        differing = self._differing(written, counts)
         assert not differing, f"counted, and in the logs: {differing}; {self._told(written)}"
         checks = {group: self.state("Check", group) for group in sorted({word[0] for word in written})}
         wrong = {group: check["wrong"] for group, check in checks.items() if check["wrong"]}
         assert not wrong, f"updates out of order: {wrong}"
-        assert {word: n for check in checks.values() for word, n in check["last"].items()} == counts
+        assert _last_of([*checks.values()]) == counts
         assert self.counted() == written.total(), (self.counted(), written.total())
+
+
+def _last_of(checks: list[Any]) -> dict[str, int]:
+    """The last update of each word that has been checked."""
+    return {word: n for check in checks for word, n in check["last"].items()}
