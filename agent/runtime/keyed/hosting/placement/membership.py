@@ -303,11 +303,14 @@ class NodeMembership:
 
     def tell_hosts(self, peer: Peer, nodes: Iterable[int], now: float) -> None:
         """Tells an emitter of the hosts of nodes, as far as they are known."""
+        if (message := self._hosts_of(nodes)).hosts:
+            self._send(peer, message, now)
+
+    def _hosts_of(self, nodes: Iterable[int]) -> NodeHosts:
         peers: dict[Peer, int] = {}
         found = [(node, known) for node in nodes if (known := self._known[node]) is not None]
         hosts = [(node, known.epoch, peers.setdefault(known.host, len(peers))) for node, known in found]
-        if hosts:
-            self._send(peer, NodeHosts(self.app_id, list(peers), hosts), now)
+        return NodeHosts(self.app_id, list(peers), hosts)
 
     # Copies.
 
@@ -426,6 +429,8 @@ class NodeMembership:
             self._gone_at = now
             for peer in self._host.streams.peers - {self._me}:
                 self.tell_hosts(peer, gone, now)
+            if self._is_leaving:  # those who have heard of this host, and sent it nothing yet, would find nobody
+                self._ring.multicast(self._hosts_of(gone), now)
         self._update_standbys()
         if stays:
             self._stay(stays)
