@@ -1,0 +1,71 @@
+"""Groupings that count no keys: SHUFFLE, FIELDS and PKG (FISH, section 2.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from agent.grouping.blocks import Block
+from agent.grouping.dealing import Queues, Workers, deal_two, spread_two
+from agent.grouping.grouping import Assignment, Grouping, Hashes
+from agent.grouping.ring import ring_of
+
+_GOLDEN = 0.6180339887498949
+"""The golden ratio's fraction: its multiples spread the first places of however many sources evenly."""
+_PIECES = 2
+"""Part of the workers, as a divisor, that as many events choose among two at the same time."""
+
+
+class ShuffleGrouping(Grouping):
+    """Sends events to all workers in turn, each source from a place of its own on."""
+
+    name = "shuffle"
+
+    def __init__(self, assignment: Assignment, source: int) -> None:
+        super().__init__(assignment, source)
+        self._turn = int(source * _GOLDEN % 1.0 * len(assignment.workers))
+
+    def _assign(self, hashes: Hashes) -> npt.NDArray[np.integer]:
+        going = np.flatnonzero(~self._stopped)
+        workers = going if len(going) else np.arange(len(self._sent))
+        turns = np.arange(self._turn, self._turn + len(hashes))
+        self._turn = int(turns[-1]) + 1
+        return workers[turns % len(workers)]
+
+
+class RingGrouping(Grouping):
+    """Base of the groupings that know each key's order of workers."""
+
+    def __init__(self, assignment: Assignment, source: int) -> None:
+        super().__init__(assignment, source)
+        self._ring = ring_of(assignment.workers)
+
+    def _carry(self, origins: npt.NDArray[np.int64]) -> None:
+        super()._carry(origins)
+        self._ring = ring_of(self.assignment.workers)
+
+    def _deal_two(self, block: Block, queues: Queues) -> Workers:
+        """The workers of a block's rows, in the order of keys, each of its key's first two."""
+        firsts, seconds = self._ring.first_two(block.keys)
+        kept = deal_two(block.counts, firsts, seconds, queues, max(1, len(self._sent) // _PIECES))
+        return spread_two(kept, block.counts, firsts, seconds, block.starts)
+
+
+class FieldsGrouping(RingGrouping):
+    """Sends all events of a key to its first worker."""
+
+    name = "fields"
+
+    def _assign(self, hashes: Hashes) -> npt.NDArray[np.integer]:
+        return self._ring.first(hashes)
+
+
+class PartialKeyGrouping(RingGrouping):
+    """Sends an event to that one of its key's first two workers which this source has sent fewer to."""
+
+    name = "pkg"
+
+    def _assign(self, hashes: Hashes) -> npt.NDArray[np.integer]:
+        block = Block(hashes)
+        queues = Queues(self._sent.astype(np.float64), np.ones(len(self._sent)), self._stopped)
+        return block.in_order(self._deal_two(block, queues))
