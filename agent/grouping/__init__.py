@@ -4,6 +4,7 @@ Nothing here knows a clock, a socket or a key: hashes of keys and times come in,
 events at a time. Edges between agents, the simulation and the benchmark use the same objects.
 """
 
+from agent.grouping.choices import DynamicChoices, WideChoices
 from agent.grouping.grouping import WORKERS_MAX, Assignment, Grouping, HotKeys, Report
 from agent.grouping.ring import HashRing
 from agent.grouping.simple import FieldsGrouping, PartialKeyGrouping, ShuffleGrouping
@@ -20,7 +21,7 @@ __all__ = [
 ]
 
 _CLASSES: dict[str, type[Grouping]] = {
-    kind.name: kind for kind in (ShuffleGrouping, FieldsGrouping, PartialKeyGrouping)
+    kind.name: kind for kind in (ShuffleGrouping, FieldsGrouping, PartialKeyGrouping, DynamicChoices, WideChoices)
 }
 GROUPINGS = tuple(_CLASSES)
 """Names of groupings, the default first."""

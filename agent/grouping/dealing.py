@@ -10,6 +10,10 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Workers = npt.NDArray[np.int16]
+_STOPPED = 1e9
+"""Seconds that a stopped worker's wait is taken for longer: it is chosen where all are stopped only."""
+_NO_WORKER = 1e15
+"""Wait of the places of a key's row of workers that are not used."""
 
 
 @dataclass(slots=True)
@@ -51,10 +55,71 @@ def deal_two(counts: Ints, firsts: Workers, seconds: Workers, queues: Queues, pi
     return kept
 
 
-def spread_two(kept: Ints, counts: Ints, firsts: Workers, seconds: Workers, starts: Ints) -> Workers:
+def spread_two(kept: Ints, counts: Ints, firsts: Workers, seconds: Workers) -> Workers:
     """The workers of rows in the order of keys: `kept` of each key's are its first worker's, evenly among them."""
-    place = np.arange(int(counts.sum())) - np.repeat(starts, counts)
+    ends = np.cumsum(counts)
+    place = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
     to_first = np.repeat(kept, counts)
     total = np.repeat(counts, counts)
     first = (place + 1) * to_first // total > place * to_first // total
     return np.where(first, np.repeat(firsts, counts), np.repeat(seconds, counts))
+
+
+def deal_many(counts: Ints, parts: Ints, orders: Workers, queues: Queues, batch: int) -> Workers:
+    """Deals each key's events to its first `parts` workers, where they wait least, and spreads them evenly.
+
+    Those with few workers choose first, keys with `batch` workers together at the same time. Gives the workers of all
+    events, key by key.
+    """
+    by_parts = np.argsort(parts, kind="stable")
+    reach = np.cumsum(parts[by_parts])
+    later = _STOPPED * queues.stopped
+    waits = np.append(queues.waits + later, _NO_WORKER)
+    rates = np.append(1 / queues.slots, 0.0)
+    found: list[tuple[Ints, Workers, Ints]] = []
+    begin = 0
+    while begin < len(counts):
+        end = max(begin + 1, int(np.searchsorted(reach, reach[begin] - parts[by_parts[begin]] + batch, side="right")))
+        keys = by_parts[begin:end]
+        most = int(parts[keys[-1]])
+        workers = orders[keys, :most]
+        if parts[keys[0]] < most:
+            workers = np.where(np.arange(most) < parts[keys, None], workers, len(rates) - 1)
+        dealt = level(counts[keys], waits[workers], rates[workers])
+        rows, columns = np.nonzero(dealt)
+        amounts, chosen = dealt[rows, columns], workers[rows, columns]
+        waits[:-1] += np.bincount(chosen, amounts, len(rates) - 1) * queues.slots
+        found.append((keys[rows], chosen, amounts))
+        begin = end
+    queues.waits = waits[:-1] - later
+    return _spread(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def level(counts: Ints, waits: Floats, rates: Floats) -> Ints:
+    """For each row of workers how many of `counts` events each takes, if every one goes where the wait is least.
+
+    `rates` are events a second; of equal waits the first is taken. O(rows · workers · log workers).
+    """
+    rows = np.arange(len(counts))[:, None]
+    order = np.argsort(waits, axis=1, kind="stable")
+    waits, rates = waits[rows, order], rates[rows, order]
+    levels = (counts[:, None] + np.cumsum(waits * rates, axis=1)) / np.cumsum(rates, axis=1)
+    used = (waits < levels).sum(axis=1, keepdims=True)
+    reached = levels[rows, np.maximum(used - 1, 0)]
+    taken = np.maximum(np.floor((reached - waits) * rates), 0.0)
+    missing = counts - taken.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        following = np.where(rates > 0, waits + taken / rates, np.inf)
+    nearest = np.argsort(following, axis=1, kind="stable")
+    taken[rows, nearest] += np.arange(waits.shape[1]) < missing[:, None]
+    dealt = np.empty_like(taken, np.int64)
+    dealt[rows, order] = taken
+    return dealt
+
+
+def _spread(keys: Ints, workers: Workers, amounts: Ints) -> Workers:
+    """Workers of events, key by key, each worker's evenly among the key's."""
+    ends = np.cumsum(amounts)
+    nth = np.arange(ends[-1]) - np.repeat(ends - amounts, amounts)
+    along = np.repeat(keys, amounts) + (nth + 0.5) / np.repeat(amounts, amounts)
+    return np.repeat(workers, amounts)[np.argsort(along, kind="stable")]

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from agent.grouping.pace import Pace
+from agent.grouping.reported_speeds import ReportedSpeeds
 
 Hashes = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int16]
@@ -67,7 +67,7 @@ class Grouping(ABC):
         self.source = source
         self.refused_assignments = 0
         self._now = 0.0
-        self._pace = Pace(len(assignment.workers))
+        self._speeds = ReportedSpeeds(len(assignment.workers))
         self._places = {worker: place for place, worker in enumerate(assignment.workers)}
         self._stopped = np.zeros(len(assignment.workers), bool)
         self._sent = np.zeros(len(assignment.workers), np.int64)
@@ -86,9 +86,9 @@ class Grouping(ABC):
         place = report.worker if isinstance(report.worker, int) else self._places.get(report.worker, -1)
         if 0 <= place < len(self._sent) and self._sent[place]:
             self._now = max(self._now, now)
-            self._pace.heard(place, report.seconds, report.share)
+            self._speeds.heard(place, report.seconds, report.share)
         else:
-            self._pace.refused += 1
+            self._speeds.refused += 1
 
     def change(self, assignment: Assignment, now: float) -> None:
         """Puts a later assignment in the place of the present one. All that is known of workers who stay is kept."""
@@ -109,7 +109,7 @@ class Grouping(ABC):
     @property
     def refused_reports(self) -> int:
         """Reports that were refused or clamped."""
-        return self._pace.refused
+        return self._speeds.refused
 
     @property
     def sent(self) -> npt.NDArray[np.int64]:
@@ -144,7 +144,7 @@ class Grouping(ABC):
         """Carries over what is known of workers: for each its place in the assignment before, -1 where it is new."""
         self._stopped = np.where(origins < 0, False, self._stopped[origins])
         self._sent = carried(self._sent, origins)
-        self._pace.change(origins)
+        self._speeds.change(origins)
 
 
 def carried(amounts: npt.NDArray[Amount], origins: npt.NDArray[np.int64]) -> npt.NDArray[Amount]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agent.grouping.blocks import Block
+from agent.grouping.blocks import EventBlock
 from agent.grouping.dealing import Queues, Workers, deal_two, spread_two
 from agent.grouping.grouping import Assignment, Grouping, Hashes
 from agent.grouping.ring import ring_of
@@ -44,11 +44,12 @@ class RingGrouping(Grouping):
         super()._carry(origins)
         self._ring = ring_of(self.assignment.workers)
 
-    def _deal_two(self, block: Block, queues: Queues) -> Workers:
-        """The workers of a block's rows, in the order of keys, each of its key's first two."""
-        firsts, seconds = self._ring.first_two(block.keys)
-        kept = deal_two(block.counts, firsts, seconds, queues, max(1, len(self._sent) // _PIECES))
-        return spread_two(kept, block.counts, firsts, seconds, block.starts)
+    def _deal_two(self, block: EventBlock, which: npt.NDArray[np.bool_], queues: Queues, slack: float = 1.0) -> Workers:
+        """The workers of some keys' rows, in the order of keys, each of its key's first two."""
+        counts = block.counts[which]
+        firsts, seconds = self._ring.first_two(block.keys[which])
+        kept = deal_two(counts, firsts, seconds, queues, max(1, len(self._sent) // _PIECES), slack)
+        return spread_two(kept, counts, firsts, seconds)
 
 
 class FieldsGrouping(RingGrouping):
@@ -66,6 +67,6 @@ class PartialKeyGrouping(RingGrouping):
     name = "pkg"
 
     def _assign(self, hashes: Hashes) -> npt.NDArray[np.integer]:
-        block = Block(hashes)
+        block = EventBlock(hashes)
         queues = Queues(self._sent.astype(np.float64), np.ones(len(self._sent)), self._stopped)
-        return block.in_order(self._deal_two(block, queues))
+        return block.in_order(self._deal_two(block, np.ones(len(block.keys), bool), queues))

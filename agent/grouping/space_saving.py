@@ -1,0 +1,88 @@
+"""Counts the most frequent keys of a stream in bounded memory: SpaceSaving (Metwally and others, 2005), by blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Slots = npt.NDArray[np.int64]
+
+
+class SpaceSaving:
+    """Counts of at most `capacity` keys, each in a slot of its own; a new key takes the slot of the least and adds to
+    its count, so that true <= count <= true + least.
+
+    Rows of a block count key by key: those in the table first, then new ones in the order of their hashes.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.total = 0.0
+        self.hashes = np.empty(capacity, np.uint64)
+        self.counts = np.zeros(capacity)
+        self.size = 0
+        self._sorted = np.empty(0, np.uint64)
+        self._slots = np.empty(0, np.int64)
+
+    def add(self, keys: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]) -> tuple[Slots, Slots]:
+        """Counts distinct keys. Gives the slot of each, -1 where a later one has taken it, and the slots with new keys.
+        O(keys · log capacity + capacity · log capacity)."""
+        self.total += float(counts.sum())
+        slots = self.find(keys)
+        there = slots >= 0
+        self.counts[slots[there]] += counts[there]
+        if there.all():
+            return slots, _NONE
+        new = ~there
+        taken = self._enter(keys[new], counts[new])
+        slots[new] = np.where(self.hashes[taken] == keys[new], taken, -1)
+        self._index()
+        return slots, np.unique(taken)
+
+    def find(self, keys: npt.NDArray[np.uint64]) -> Slots:
+        """The slot of each key, -1 where it has none. O(keys · log capacity)."""
+        if not self.size:
+            return np.full(len(keys), -1)
+        at = np.minimum(np.searchsorted(self._sorted, keys), self.size - 1)
+        return np.where(self._sorted[at] == keys, self._slots[at], -1)
+
+    def decay(self, factor: float) -> None:
+        """Multiplies all counts, and their sum."""
+        self.counts *= factor
+        self.total *= factor
+
+    def above(self, count: float) -> Slots:
+        """Slots with larger counts, the largest first, equal ones in their order."""
+        found = np.flatnonzero(self.counts[: self.size] > count)
+        return found[np.argsort(-self.counts[found], kind="stable")]
+
+    def _enter(self, keys: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]) -> Slots:
+        """Gives slots to new keys: free ones first, then those of the least counts, one after the other."""
+        free = min(self.capacity - self.size, len(keys))
+        taken = np.empty(len(keys), np.int64)
+        taken[:free] = np.arange(self.size, self.size + free)
+        self.counts[taken[:free]] = counts[:free]
+        self.hashes[taken[:free]] = keys[:free]
+        self.size += free
+        done = free
+        while done < len(keys):
+            next_least = self._least()[: len(keys) - done]
+            these = slice(done, done + len(next_least))
+            taken[these] = next_least
+            self.counts[next_least] += counts[these]
+            self.hashes[next_least] = keys[these]
+            done += len(next_least)
+        return taken
+
+    def _least(self) -> Slots:
+        """Slots that are replaced before any that a replacement makes, in this order."""
+        found = np.flatnonzero(self.counts < self.counts.min() + 1)
+        return found[np.argsort(self.counts[found], kind="stable")]
+
+    def _index(self) -> None:
+        hashes = self.hashes[: self.size]
+        self._slots = np.argsort(hashes)
+        self._sorted = hashes[self._slots]
+
+
+_NONE = np.empty(0, np.int64)
