@@ -6,6 +6,7 @@ events at a time. Edges between agents, the simulation and the benchmark use the
 
 from agent.grouping.choices import DynamicChoices, WideChoices
 from agent.grouping.grouping import WORKERS_MAX, Assignment, Grouping, HotKeys, Report
+from agent.grouping.published import FishOptions, PublishedFish
 from agent.grouping.ring import HashRing
 from agent.grouping.simple import FieldsGrouping, PartialKeyGrouping, ShuffleGrouping
 
@@ -13,9 +14,11 @@ __all__ = [
     "GROUPINGS",
     "WORKERS_MAX",
     "Assignment",
+    "FishOptions",
     "Grouping",
     "HashRing",
     "HotKeys",
+    "PublishedFish",
     "Report",
     "make_grouping",
 ]

@@ -30,7 +30,7 @@ class Queues:
         self.waits += np.bincount(workers, counts, len(self.waits)) * self.slots
 
 
-def deal_two(counts: Ints, firsts: Workers, seconds: Workers, queues: Queues, piece: int, slack: float = 1.0) -> Ints:
+def deal_two(counts: Ints, firsts: Workers, seconds: Workers, queues: Queues, piece: int, slack: float) -> Ints:
     """Deals each key's events to its first worker, and to the second where the first is `slack` slots worse.
 
     Keys of every so many rows, about `piece` events, choose at the same time. Returns what is the first worker's.

@@ -75,6 +75,29 @@ class HashRing:
             reach *= 2
 
 
+class KeyOrders:
+    """The first workers of each key on the ring, in a matrix from which many rows are read at once."""
+
+    def __init__(self, capacity: int, ring: HashRing) -> None:
+        self._ring = ring
+        self._workers = np.zeros((capacity, ring.workers), np.int16)
+        self._known = np.zeros(capacity, np.int64)
+
+    def forget(self, slots: npt.NDArray[np.int64]) -> None:
+        """Slots that other keys have taken."""
+        self._known[slots] = 0
+
+    def of(
+        self, slots: npt.NDArray[np.int64], keys: npt.NDArray[np.uint64], parts: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int16]:
+        """A row for each key, of which the first `parts` are its workers. O(keys · most parts)."""
+        for index in np.flatnonzero(self._known[slots] < parts):
+            order = self._ring.order(int(keys[index]), int(parts[index]))
+            self._workers[slots[index], : len(order)] = order
+            self._known[slots[index]] = len(order)
+        return self._workers[slots, : int(parts.max())]
+
+
 @lru_cache(maxsize=16)
 def ring_of(workers: tuple[bytes, ...]) -> HashRing:
     """The ring of some workers, which all sources of an assignment share."""

@@ -12,6 +12,8 @@ from agent.grouping.ring import ring_of
 
 _GOLDEN = 0.6180339887498949
 """The golden ratio's fraction: its multiples spread the first places of however many sources evenly."""
+_TIE = 1e-9
+"""Slots by which a first worker may be worse than the second and is still taken: of equal ones the first is."""
 _PIECES = 2
 """Part of the workers, as a divisor, that as many events choose among two at the same time."""
 
@@ -44,7 +46,9 @@ class RingGrouping(Grouping):
         super()._carry(origins)
         self._ring = ring_of(self.assignment.workers)
 
-    def _deal_two(self, block: EventBlock, which: npt.NDArray[np.bool_], queues: Queues, slack: float = 1.0) -> Workers:
+    def _deal_two(
+        self, block: EventBlock, which: npt.NDArray[np.bool_], queues: Queues, slack: float = _TIE
+    ) -> Workers:
         """The workers of some keys' rows, in the order of keys, each of its key's first two."""
         counts = block.counts[which]
         firsts, seconds = self._ring.first_two(block.keys[which])

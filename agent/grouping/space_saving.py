@@ -51,6 +51,16 @@ class SpaceSaving:
         self.counts *= factor
         self.total *= factor
 
+    def resize(self, capacity: int) -> Slots:
+        """Changes the capacity, keeping the largest counts. Gives the former slots of what is in the first slots."""
+        kept = np.argsort(-self.counts[: self.size], kind="stable")[:capacity]
+        hashes, counts = self.hashes[kept], self.counts[kept]
+        self.capacity, self.size = capacity, len(kept)
+        self.hashes, self.counts = np.empty(capacity, np.uint64), np.zeros(capacity)
+        self.hashes[: self.size], self.counts[: self.size] = hashes, counts
+        self._index()
+        return kept
+
     def above(self, count: float) -> Slots:
         """Slots with larger counts, the largest first, equal ones in their order."""
         found = np.flatnonzero(self.counts[: self.size] > count)
