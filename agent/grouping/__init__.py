@@ -5,6 +5,7 @@ events at a time. Edges between agents, the simulation and the benchmark use the
 """
 
 from agent.grouping.choices import DynamicChoices, WideChoices
+from agent.grouping.fish import Fish
 from agent.grouping.grouping import WORKERS_MAX, Assignment, Grouping, HotKeys, Report
 from agent.grouping.published import FishOptions, PublishedFish
 from agent.grouping.ring import HashRing
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 _CLASSES: dict[str, type[Grouping]] = {
-    kind.name: kind for kind in (ShuffleGrouping, FieldsGrouping, PartialKeyGrouping, DynamicChoices, WideChoices)
+    kind.name: kind for kind in (Fish, ShuffleGrouping, FieldsGrouping, PartialKeyGrouping, DynamicChoices, WideChoices)
 }
 GROUPINGS = tuple(_CLASSES)
 """Names of groupings, the default first."""
