@@ -17,6 +17,7 @@ from rich.tree import Tree
 
 import query
 from agent.control.messages import Ended
+from agent.programs.element_graph import SPLITS, UNSPLIT
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.keyed.elements.runtime import DTYPES
 from elf.client.result import Result
@@ -87,6 +88,11 @@ def measured_window(job: SyncJob, submitted: float, deadline: float) -> Measurem
     )
 
 
+_UNNEEDED = {
+    "aggregate": "no shuffle is needed: plain GROUP BY combines in the trees without it, leave KEYED BY out",
+    "rows": "no shuffle is needed: rows go up the trees without it, leave KEYED BY out",
+}
+"""Notes on KEYED BY in a query that is all that is computed of the events, by its kind."""
 _BYTES = {pl.Int128: 16, pl.Boolean: 1}
 _OF_ANY_LENGTH = (pl.String, pl.Binary, pl.List)
 _OWN_BYTES = 26
@@ -97,7 +103,9 @@ def network_cost(plan: query.Plan) -> list[str]:
     """Describes the data that each agent sends per pane; empty where one agent reads everything."""
     if plan.app is not None:
         return []
-    shuffled = [] if plan.elements is None else list(_shuffles(plan.elements))
+    shuffled = [] if plan.elements is None else [*_shuffles(plan.elements), *_unsplit(plan.elements)]
+    if query.keyed_stream(plan) is not None:
+        shuffled.append(_UNNEEDED[plan.kind])
     schema = JobFunction(plan).state_schema
     fixed = sum(_BYTES.get(type(dtype), 8) for dtype in schema.values() if not isinstance(dtype, _OF_ANY_LENGTH))
     texts = sum(isinstance(dtype, _OF_ANY_LENGTH) for dtype in schema.values())
@@ -116,15 +124,30 @@ def network_cost(plan: query.Plan) -> list[str]:
 def _shuffles(elements: Mapping[str, Any]) -> Iterator[str]:
     """Describes the events that go to the agents that host elements."""
     read = {one["type"] for element in elements["elements"] for one in element["inputs"] if one["key"] is not None}
+    exchanges = {one["inputs"][0]["type"]: one for one in elements["elements"] if one["kind"] == "exchange"}
     for type_ in elements["types"]:
         if type_["name"] in read:
+            exchange = exchanges.get(type_["name"])
             dtypes = [DTYPES[kind] for _, kind in type_["fields"]]
             texts = sum(isinstance(dtype, _OF_ANY_LENGTH) for dtype in dtypes)
             fixed = _OWN_BYTES + sum(_BYTES.get(type(one), 8) for one in dtypes if not isinstance(one, _OF_ANY_LENGTH))
             more = f" and {texts} of any length" if texts else ""
-            kept = "; what it changes, to two standbys" if type_.get("guaranteed", True) else ""
+            changed = "what it changes" if exchange is None else "how far it has come"
+            kept = f"; {changed}, to two standbys" if type_.get("guaranteed", True) else ""
             what = f"each event of {type_['name']}, to the agent that hosts its key"
+            if exchange is not None and exchange.get("workers"):
+                columns = ", ".join(name for name, _ in type_["fields"])
+                chosen = f"the agent that hosts its worker, one of {exchange['workers']:,} by {exchange['grouping']}"
+                what = f"each event of {type_['name']} ({columns}), to {chosen}"
             yield f"{what}: {fixed} bytes{more}, compressed{kept}"
+
+
+def _unsplit(elements: Mapping[str, Any]) -> Iterator[str]:
+    """Tells which elements have one worker for a key, and why."""
+    for one in elements["elements"]:
+        is_keyed = all(read["key"] for read in one["inputs"])
+        if is_keyed and one["kind"] in UNSPLIT and not one.get("options", {}).get(SPLITS):
+            yield f"{one['name']} has one worker for each key, its grouping is fields: {UNSPLIT[one['kind']]}"
 
 
 class Explained(msgspec.Struct, frozen=True):

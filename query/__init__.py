@@ -15,6 +15,7 @@ from query.model.timestamps import format_timestamp, parse_timestamp
 from query.model.types import Schema
 from query.optimizer import Rewriting
 from query.plan.column_tests import where_clauses
+from query.plan.keyed_stream import keyed_stream, without_keys
 from query.plan.operations import regex_size
 from query.plan.plan import Plan, PlanColumn, PlanJoin, PlanKey, output_names
 from query.plan.stream_join import Fields, JoinedSide, StreamJoin, stream_join
@@ -61,6 +62,7 @@ __all__ = [
     "explain",
     "format_query",
     "format_timestamp",
+    "keyed_stream",
     "keywords",
     "listed",
     "measures",
@@ -79,4 +81,5 @@ __all__ = [
     "tumbling",
     "where_clauses",
     "with_apps",
+    "without_keys",
 ]

@@ -240,7 +240,7 @@ def aggregate_texts(plan: Plan) -> dict[str, str]:
 
 def _event_columns(plan: Plan) -> dict[str, ast.Expression | ast.Star]:
     if plan.elements is not None:
-        return {column.name: ast.ColumnRef(tuple(column.name.split("."))) for column in plan.columns}
+        return {column.name: _column(tuple(column.name.split("."))) for column in plan.columns}
     names = {column.name: _column(column.path) for column in plan.columns}
     if (join := plan.join) is not None:
         names |= {column.name: ast.ColumnRef((join.alias, *column.path)) for column in join.columns}

@@ -12,12 +12,24 @@ import msgspec
 
 ELEMENTS_MAX = 64
 """Upper bound on the elements of one job, on its sources, and on its event types."""
+WORKERS_MAX = 1024
+"""Upper bound on the workers of one element: the logical nodes of a job."""
 FIELDS_MAX = 128
 """Upper bound on the fields of an event type."""
 NAME_CHARACTERS_MAX = 100
 
 FieldType = Literal["string", "integer", "number", "boolean", "timestamp", "any"]
-Kind = Literal["code", "aggregate", "join", "top"]
+Kind = Literal["code", "aggregate", "join", "top", "exchange"]
+GroupingName = Literal["", "fish", "shuffle", "fields", "pkg", "dchoices", "wchoices"]
+UNSPLIT = {
+    "join": "events that match meet where their key is",
+    "top": "the greatest of a key are known where all of its events are",
+    "aggregate": "what it emits of a key is of all of its events",
+    "code": "its state of a key is in one place",
+}
+"""Reason why a key of an element has one worker, by its kind; keys of others may be split."""
+SPLITS = "splits"
+"""The option of code whose states of parts of a key can be combined."""
 GraphName = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=366 * 86_400)]
 
@@ -61,6 +73,8 @@ class Element(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
     `every_s`, `every_n`: when `output` is called. `ttl_s`: time after its last event from which an element may be
     evicted. `ordered`: its events come by their time, source and position. `options`: what a declared element computes.
+    `grouping`: chooses, for each event, one of so many `workers`, as events of one key may be processed in several
+    places; "" and 0 where each key has one place.
     """
 
     name: GraphName
@@ -72,6 +86,8 @@ class Element(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     ttl_s: Seconds | None = None
     ordered: bool = False
     options: dict[str, Any] = {}
+    grouping: GroupingName = ""
+    workers: Annotated[int, msgspec.Meta(ge=0, le=WORKERS_MAX)] = 0
 
 
 class ElementGraph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

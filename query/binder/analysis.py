@@ -15,15 +15,16 @@ from query.binder.clauses import (
     within_ms_of,
 )
 from query.binder.inference import Inference
+from query.binder.keyed import GROUPING_DEFAULT, WORKERS_DEFAULT
 from query.functions import FUNCTIONS, ConstantError
 from query.functions.aggregates import AGGREGATES, WIDE_MAX, AggregateFunction, Parameters
 from query.model.errors import QueryError, SourceSpan
-from query.model.expression import Constant, Expression, Operation, Reference
-from query.model.limits import INTEGER_MAX, JOINED_COLUMNS_MAX, ROWS_MAX, TREES_MAX
+from query.model.expression import Constant, Expression, Operation, Reference, references
+from query.model.limits import INTEGER_MAX, JOINED_COLUMNS_MAX, KEYED_COLUMNS_MAX, ROWS_MAX, TREES_MAX
 from query.model.timestamps import parse_timestamp
 from query.model.types import BRANCHES_MAX, CASTS_TO, TypeMismatchError
 from query.plan.operations import REGEXES_MAX, is_regex, operation
-from query.plan.plan import Argument, Output, Plan, PlanAggregate, PlanColumn, PlanJoin, PlanKey, PlanOrder
+from query.plan.plan import Argument, Output, Plan, PlanAggregate, PlanColumn, PlanJoin, PlanKey, PlanKeyed, PlanOrder
 from query.syntax import ast
 from query.syntax.printer import format_expression
 from query.syntax.size import check_size
@@ -103,6 +104,7 @@ class Analysis:
             trees=1 if query.trees is None else query.trees,
             trees_stated=query.trees is not None,
             stragglers=stragglers_of(query),
+            keyed=self._keyed(columns),
         )
         self._check_trees(plan)
         return plan
@@ -129,6 +131,23 @@ class Analysis:
         within_ms, events = within_ms_of(join, self._query.text), self._query.source
         assert isinstance(events, ast.Stream)
         return PlanJoin(None, alias, join.outer, columns, keys, None, name, within_ms, events.qualifier)
+
+    def _keyed(self, columns: tuple[PlanColumn, ...]) -> PlanKeyed | None:
+        clause, source = self._query.keyed, self._query.source
+        if clause is None:
+            return None
+        assert isinstance(source, ast.Stream)
+        keys = tuple(dict.fromkeys(map(self._over_events, clause.keys)))
+        for node, key in zip(clause.keys, map(self._over_events, clause.keys), strict=True):
+            if not any(references(key)):
+                hint = "as in KEYED BY user: events with one value travel as one key"
+                raise self._error(f"{_shown(node)} is the same for all events", node.span, hint)
+        count = len(columns) + sum(not isinstance(key, Reference) for key in keys)
+        if count > KEYED_COLUMNS_MAX:
+            message = f"events that travel by key have at most {KEYED_COLUMNS_MAX} columns: here are {count:,}"
+            raise self._error(message, clause.span, "name the columns to show, or leave KEYED BY out")
+        grouping, workers = clause.grouping or GROUPING_DEFAULT, clause.workers or WORKERS_DEFAULT
+        return PlanKeyed(keys, grouping, workers, source.qualifier)
 
     def _limit(self, *, grouped: bool) -> int | None:
         limit = self._query.limit
@@ -162,9 +181,20 @@ class Analysis:
         for key in query.group_by:
             if call := ast.first_call(key):
                 raise self._error(f"{call.function} cannot be used in GROUP BY", call.span)
+        self._check_keyed()
         if query.where is not None and (bound := self._window_bound(query.where)):
             hint = "WHERE sees single events, whatever window they fall into"
             raise self._error(f"{bound.parts[0]} cannot be used in WHERE", bound.span, hint)
+
+    def _check_keyed(self) -> None:
+        for key in () if self._query.keyed is None else self._query.keyed.keys:
+            hint = "events travel one by one, before they are grouped"
+            if call := ast.first_call(key):
+                raise self._error(f"{call.function} cannot be used in KEYED BY", call.span, hint)
+            if bound := self._window_bound(key):
+                raise self._error(f"{bound.parts[0]} cannot be used in KEYED BY", bound.span, hint)
+            if self._query.join is not None and any(map(self._scope.is_joined, ast.columns(key))):
+                raise self._error(f"{_shown(key)} is no column of the events that travel", key.span, hint)
 
     def _check_calls(self, node: ast.Expression | ast.Star, inside: ast.AggregateCall | None) -> None:
         if isinstance(node, ast.FunctionCall):
@@ -205,7 +235,8 @@ class Analysis:
             self._inference.condition(query.where)
         if query.having is not None:
             self._inference.condition(query.having)
-        for expression in (*query.group_by, *(item.expression for item in query.order_by)):
+        keys = () if query.keyed is None else query.keyed.keys
+        for expression in (*keys, *query.group_by, *(item.expression for item in query.order_by)):
             self._inference.visit(expression)
 
     def _group_keys(self) -> list[PlanKey]:

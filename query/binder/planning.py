@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from query.binder.analysis import Analysis
+from query.binder.keyed import check_keyed
 from query.binder.scope import Known, Scope, joined_source, sources_of
 from query.binder.subqueries import resolved, rows_of
 from query.binder.unions import Union
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 def bind(query: ast.Query, known: Known) -> Plan:
     """The plan of a query as it is written; raises QueryError for a query that cannot run."""
+    check_keyed(query)
     plan = _bind(resolved(query, known), known)
     joined = "" if plan.join is None else plan.join.stream or ""
     if max(len(plan.stream), len(joined)) > STREAMS_CHARACTERS_MAX and query.source is not None:

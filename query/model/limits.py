@@ -23,6 +23,10 @@ WINDOW_DAYS_MAX = 36_500
 # Upper bounds on a join of two streams: on its WITHIN, and on the columns it reads of both.
 WITHIN_MS_MAX = 86_400_000
 JOINED_COLUMNS_MAX = 128
+# Upper bounds on KEYED BY: on its keys, on the columns of the events that travel, and on their workers.
+KEYED_KEYS_MAX = 16
+KEYED_COLUMNS_MAX = 128
+WORKERS_MAX = 1_024
 SUBQUERIES_MAX = 8
 BRANCHES_OF_UNION_MAX = 16
 # Upper bound on the text of a selection of streams, as jobs carry it.

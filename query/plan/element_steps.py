@@ -25,7 +25,10 @@ def element_steps(elements: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"bring {source['type']}: {source['query']}" for source in elements["sources"])
     for element in elements["elements"]:
         is_pairs = element["kind"] == "join" and element["options"].get("mode") == "all"
-        yield _join_step(element) if is_pairs else _element_step(element)
+        if element["kind"] == "exchange":
+            yield _exchange_step(element)
+        else:
+            yield _join_step(element) if is_pairs else _element_step(element)
 
 
 def _join_step(element: Mapping[str, Any]) -> str:
@@ -36,6 +39,14 @@ def _join_step(element: Mapping[str, Any]) -> str:
         f"join by ({', '.join(pairs)}) within {duration(options['within_ms'])}: {SHUFFLED}; "
         f"events of {options['left']} without a match {without}"
     )
+
+
+def _exchange_step(element: Mapping[str, Any]) -> str:
+    (read,) = element["inputs"]
+    workers, grouping = element.get("workers", 0), element.get("grouping", "")
+    over = f"one of {workers:,} workers, which are logical nodes, by {grouping}"
+    where = over if workers else "the logical node of its key"
+    return f"exchange {read['type']} by {', '.join(read['key'])}: each event goes to {where}"
 
 
 def _element_step(element: Mapping[str, Any]) -> str:

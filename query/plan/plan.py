@@ -121,6 +121,18 @@ class PlanJoin:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanKeyed:
+    """The way of events by the values of `keys` to some of the job's logical nodes, its `workers`, of which `grouping`
+    chooses one for each event; `events` is the alias of these. It never travels: the planner turns it into an element.
+    """
+
+    keys: tuple[Expression, ...]
+    grouping: str
+    workers: int
+    events: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlanBranch:
     """A branch of a union: for each event of its streams that `where` keeps, an expression for each of the plan's
     columns, over columns of its own.
@@ -234,6 +246,7 @@ class Plan:
     stragglers: Stragglers = UNSTATED
     elements: Mapping[str, Any] | None = None
     types: Mapping[str, Sequence[tuple[str, str]]] | None = None
+    keyed: PlanKeyed | None = None
 
     @property
     def reads_types(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from query.planner.keyed_streams import lower_keyed
 from query.planner.stream_joins import lower_join
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ TREES_CHOSEN_MAX = 16
 
 
 def plan_execution(plan: Plan) -> Plan:
-    """The plan with each setting of its execution that the query leaves open, and a join of streams as elements."""
-    plan = lower_join(plan)
+    """The plan with each setting of its execution that the query leaves open, and with a join of streams, or KEYED BY,
+    as elements."""
+    plan = lower_keyed(lower_join(plan))
     return plan if plan.trees_stated else replace(plan, trees=_trees(plan))
 
 

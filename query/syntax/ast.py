@@ -304,6 +304,18 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyedClause:
+    """`KEYED BY keys [GROUPING grouping] [OVER workers WORKERS]`; the grouping is in small letters, known or not."""
+
+    keys: tuple[Expression, ...]
+    grouping: str | None = None
+    workers: int | None = None
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
+    grouping_span: SourceSpan = field(default=SourceSpan(), compare=False)
+    workers_span: SourceSpan = field(default=SourceSpan(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A whole query. `text` is what it was parsed from, kept for the excerpts of later errors."""
 
@@ -326,6 +338,7 @@ class Query:
     emit_span: SourceSpan = field(default=SourceSpan(), compare=False)
     straggler: StragglerClause | None = None
     recover: RecoverClause | None = None
+    keyed: KeyedClause | None = None
 
 
 def children(node: Expression | Star) -> tuple[Expression | Star, ...]:
@@ -397,6 +410,14 @@ def first_call(node: Expression | Star) -> AggregateCall | None:
     return next(filter(None, map(first_call, children(node))), None)
 
 
+def columns(node: Expression | Star) -> Iterator[ColumnRef]:
+    """The columns that an expression names."""
+    if isinstance(node, ColumnRef):
+        yield node
+    for child in children(node):
+        yield from columns(child)
+
+
 def has_call(node: Expression | Star) -> bool:
     """Whether an expression has an aggregate anywhere."""
     return first_call(node) is not None
@@ -405,6 +426,8 @@ def has_call(node: Expression | Star) -> bool:
 def expressions(query: Query) -> Iterator[Expression | Star]:
     """The expressions of a query, clause by clause as they are written."""
     yield from (item.expression for item in query.select)
+    if query.keyed is not None:
+        yield from query.keyed.keys
     if query.join is not None:
         yield query.join.on
     if query.where is not None:

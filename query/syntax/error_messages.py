@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 _KEYWORDS = {
     "_SELECT": "SELECT",
     "_FROM": "FROM",
+    "_KEYED_BY": "KEYED BY",
+    "_GROUPING": "GROUPING",
+    "_OVER": "OVER",
+    "_WORKERS": "WORKERS",
     "_JOIN": "JOIN",
     "LEFT_OUTER": "LEFT JOIN",
     "_WITHIN": "WITHIN",
@@ -71,6 +75,8 @@ _CLAUSES = (
 _RESERVED = ("_SELECT", "_FROM", "_WHERE", "_BY", "_WINDOWING", "_AS", "_AND", "_OR", "_IN", "LIKE", "_IS")
 _OPERATORS = frozenset(("_AND", "_OR", "_IN", "_BETWEEN", "LIKE", "ILIKE", "RLIKE", "_IS", "NOT"))
 _UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
+# Words of the clause that stands after the stream alone.
+_OF_KEYED_BY = ("KEYED", "KEYED BY", "GROUPING")
 # Words of other dialects: the nearest equivalent in ELF QL, if any.
 _FOREIGN = {
     "CROSS": "there are JOIN and LEFT JOIN",
@@ -147,6 +153,12 @@ class _Unexpected:
             return self._error("AFTER needs a whole number of panes, as in AFTER 2 PANES", "")
         if "_WITHIN" in self._accepted and (token.upper() == "WITHIN" or before == "WITHIN"):
             return self._error("WITHIN needs a length of time, as in WITHIN 30 MINUTES", "")
+        if "_GROUPING" in self._accepted and "GROUPING" in (token.upper(), before):
+            return self._error("GROUPING needs a name, as in GROUPING fish", "")
+        if (before == "OVER" and self._accepted == {"INTEGER"}) or (
+            "_OVER" in self._accepted and token.upper() == "OVER"
+        ):
+            return self._error("OVER needs a number of workers, as in OVER 32 WORKERS", "")
         if before == "WINDOWING":
             return self._error("WINDOWING needs a whole number, as in WINDOWING 30 SECONDS", "")
         if self._accepted == {"INTEGER"} and before in ("EVERY", "SIZE", "GRACE", "SESSION", "FOR"):
@@ -170,6 +182,9 @@ class _Unexpected:
             return self._error(f"{shown} cannot stand here", "a query begins with SELECT")
         if self._before == ";":
             return self._error("something follows the end of the query", "give one query at a time")
+        if " ".join(token.upper().split()) in _OF_KEYED_BY:
+            hint = "it stands after the stream, as in FROM web KEYED BY user GROUPING fish OVER 32 WORKERS"
+            return self._error(f"{shown} cannot stand here", hint)
         if token.type in _RESERVED and "STRING" in accepted:
             hint = f'{_continuation(accepted)}; a column of this name is written "{token}"'
             return self._error(f"{shown} is a keyword and cannot stand here", hint)

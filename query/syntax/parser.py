@@ -32,6 +32,7 @@ from query.syntax.ast import (
     In,
     IsNull,
     Join,
+    KeyedClause,
     Like,
     Literal,
     Logical,
@@ -179,7 +180,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         distinct, select, read, where, group_by, having, order_by, limit, window, emit, straggler, recover, trees = (
             parts
         )
-        source, join, form = read or (None, None, None)
+        source, keyed, join, form = read or (None, None, None, None)
         if form is not None and window is not None:
             raise QueryError("a query has its windows once", self._text, window.span, hint="leave one of the two out")
         rows, limit_span = limit or (None, SourceSpan())
@@ -188,7 +189,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return Query(
             tuple(select), source, where, group_by or (), order_by or (), rows, window or form, join,
             distinct is not None, having, self._text, limit_span, count, trees_span, changes, emit_span,
-            straggler, recover,
+            straggler, recover, keyed,
         )  # fmt: skip
 
     def items(self, _: Meta, parts: list[SelectItem]) -> list[SelectItem]:
@@ -203,15 +204,15 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     def from_clause(
         self, _: Meta, parts: list[Any]
-    ) -> tuple[Stream | App | Subquery, Join | None, WindowClause | None]:
-        source, *joins, form = parts
+    ) -> tuple[Stream | App | Subquery, KeyedClause | None, Join | None, WindowClause | None]:
+        source, keyed, *joins, form = parts
         if len(joins) > 1:
             hint = "let another job do the first JOIN, and read its results with FROM app('its name')"
             raise QueryError("a query has one JOIN at most", self._text, joins[1].span, hint=hint)
         if isinstance(source, TableRef):
             hint = "FROM a stream JOIN the table: its rows are no events"
             raise QueryError("a table can only be joined", self._text, source.span, hint=hint)
-        return source, joins[0] if joins else None, form
+        return source, keyed, joins[0] if joins else None, form
 
     def stream(self, meta: Meta, parts: list[Any]) -> Stream:
         names, alias = parts
@@ -266,6 +267,18 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
             message = "WITHIN is for two streams: these are rows, which have no time of their own"
             raise QueryError(message, self._text, within.span, hint="leave WITHIN out")
         return Join(source, on, kind is not None and kind.type == "LEFT_OUTER", _span(meta), within)
+
+    def keyed(self, meta: Meta, parts: list[Any]) -> KeyedClause:
+        *keys, grouping, over = parts
+        name, grouping_span = grouping or (None, SourceSpan())
+        workers, workers_span = over or (None, SourceSpan())
+        return KeyedClause(tuple(keys), name, workers, _span(meta), grouping_span, workers_span)
+
+    def grouping(self, _: Meta, parts: list[Token]) -> tuple[str, SourceSpan]:
+        return _word(parts[0]).lower(), _place(parts[0])
+
+    def over(self, meta: Meta, parts: list[Token]) -> tuple[int, SourceSpan]:
+        return _integer(parts[0]), _span(meta)
 
     def within(self, _: Meta, parts: list[Duration]) -> Duration:
         return parts[0]

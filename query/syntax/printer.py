@@ -19,6 +19,7 @@ from query.syntax.ast import (
     In,
     IsNull,
     Join,
+    KeyedClause,
     Like,
     Literal,
     Logical,
@@ -56,6 +57,8 @@ def format_query(query: Query) -> str:
     clauses = ["SELECT " + "DISTINCT " * query.distinct + ", ".join(map(_select_item, query.select))]
     if query.source is not None:
         clauses.append(f"FROM {format_source(query.source)}")
+    if query.keyed is not None:
+        clauses.append(format_keyed(query.keyed))
     if query.join is not None:
         clauses.append(format_join(query.join))
     if query.where is not None:
@@ -106,6 +109,17 @@ def format_streams(name: str) -> str:
     'web, "api-*"'
     """
     return "*" if name == "*" else ", ".join(map(format_name, patterns(name)))
+
+
+def format_keyed(keyed: KeyedClause) -> str:
+    """The KEYED BY clause.
+
+    >>> format_keyed(KeyedClause((ColumnRef(("user",)),), "pkg", 32))
+    'KEYED BY user GROUPING pkg OVER 32 WORKERS'
+    """
+    grouping = "" if keyed.grouping is None else f" GROUPING {format_name(keyed.grouping)}"
+    workers = "" if keyed.workers is None else f" OVER {keyed.workers} WORKERS"
+    return f"KEYED BY {_list(keyed.keys)}{grouping}{workers}"
 
 
 def format_join(join: Join) -> str:

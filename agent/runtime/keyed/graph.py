@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agent.programs.element_graph import Element, ElementGraph, ElementInput, EventType
+from agent.programs.element_graph import SPLITS, UNSPLIT, Element, ElementGraph, ElementInput, EventType
 from query import Plan, PlanError
 
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -24,16 +24,20 @@ EMITS = "emits"
 
 
 class EventRoute(NamedTuple):
-    """The events of a type by the value of a key, or of one constant; elements that read a type by one key share it."""
+    """The events of a type by the value of a key, or of one constant, in one grouping over workers; elements that read
+    a type so share it."""
 
     type: str
     key: tuple[str, ...]
     constant: str | int | None = None
+    grouping: str = ""
+    workers: int = 0
 
     @property
     def text(self) -> str:
         """The route as people read it."""
-        return f"{self.type} by {', '.join(self.key) or repr(self.constant)}"
+        over = f" over {self.workers:,} workers by {self.grouping}" if self.grouping else ""
+        return f"{self.type} by {', '.join(self.key) or repr(self.constant)}{over}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,9 @@ class CheckedGraph:
     @cached_property
     def routes(self) -> tuple[EventRoute, ...]:
         """Every distinct key of every type, in the order of elements; its place in this order names it on the wire."""
-        found = (_route(read) for element in self.graph.elements for read in element.inputs if read.key is not None)
+        found = (
+            _route(element, read) for element in self.graph.elements for read in element.inputs if read.key is not None
+        )
         return tuple(dict.fromkeys(found))
 
     def routes_of(self, type_: str) -> tuple[EventRoute, ...]:
@@ -94,7 +100,7 @@ class CheckedGraph:
         for element in self.graph.elements:
             for read in element.inputs:
                 if read.key is not None:
-                    found.setdefault(_route(read), []).append(element)
+                    found.setdefault(_route(element, read), []).append(element)
         return {route: tuple(elements) for route, elements in found.items()}
 
     def keyless_of(self, type_: str) -> tuple[Element, ...]:
@@ -230,7 +236,19 @@ class CheckedGraph:
                 element.every_s is None and element.every_n is None and element.ttl_s is None and not element.ordered,
                 f"element {element.name}: without a key it has no state, time or order",
             )
+        self._check_grouping(element)
         self._check_promises(element)
+
+    def _check_grouping(self, element: Element) -> None:
+        both = bool(element.grouping) == bool(element.workers)
+        _require(both, f"element {element.name}: a grouping is over workers, and workers have a grouping")
+        if element.kind == "exchange" or element.grouping:
+            by_fields = all(read.key for read in element.inputs)
+            _require(by_fields, f"element {element.name}: events go to workers by the fields of a key")
+        if element.grouping in ("", "fields") or element.kind not in UNSPLIT or _splits(element):
+            return
+        why = UNSPLIT[element.kind]
+        raise PlanError(f"element {element.name}: its keys cannot be split, since {why}: its grouping is fields")
 
     def _check_input(self, element: Element, read: ElementInput) -> None:
         _require(read.type in self.types, f"element {element.name}: reads {read.type}, which is no type of the job")
@@ -292,8 +310,13 @@ def _is_keyless(element: Element) -> bool:
     return element.inputs[0].key is None
 
 
-def _route(read: ElementInput) -> EventRoute:
-    return EventRoute(read.type, tuple(read.key or ()), read.constant)
+def _splits(element: Element) -> bool:
+    """Whether an element is code whose states of parts of a key can be combined."""
+    return element.kind == "code" and element.options.get(SPLITS) is True
+
+
+def _route(element: Element, read: ElementInput) -> EventRoute:
+    return EventRoute(read.type, tuple(read.key or ()), read.constant, element.grouping, element.workers)
 
 
 def source_plan(name: str, data: object) -> Plan:

@@ -40,10 +40,10 @@ class RunPlan(msgspec.Struct, frozen=True):
 
 def explained_run(text: str, run: BatchRun) -> RunPlan:
     """The plan of a query over its archive."""
-    steps, plan = query.explain(run.plan), run.execution_plan
+    steps, plan = query.explain(run.computed), run.execution_plan
     by_spark = isinstance(plan, NativePlan)
     frame = plan.groups if isinstance(plan, NativePlan) else plan.pieces
-    computed = JOINED if run.plan.elements is not None else NATIVE if by_spark else COPROCESSOR
+    computed = JOINED if run.computed.elements is not None else NATIVE if by_spark else COPROCESSOR
     return RunPlan(
         query=query.format_query(query.parse(text)),
         computed=computed,

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from agent.runtime.ingest.pane_store import PaneStore
     from agent.runtime.model.panes import Counted
 
-NOT_COMPUTABLE = "the job's elements can be computed by the fleet alone: an archive computes joins of two streams"
+NOT_COMPUTABLE = (
+    "the job's elements can be computed by the fleet alone: an archive computes joins of two streams, and KEYED BY"
+)
 
 _TIME = "@time"
 _TYPES: Mapping[str, str] = {"integer": "bigint", "timestamp": "bigint", "number": "double", "boolean": "boolean"}

@@ -61,6 +61,8 @@ class BatchRun:
         self.plan, streams = (
             (wanted, _streams_of_agents(table)) if isinstance(wanted, query.Plan) else self._analysed(wanted)
         )
+        self.computed = query.without_keys(self.plan, counts_kept=isinstance(wanted, query.Plan))
+        """The plan as an archive computes it, where no event has to travel."""
         self.columns = query.output_names(self.plan)
         self.streams = sorted(stream for stream in streams if query.selects(self.plan.streams_read, stream))
 
@@ -105,10 +107,10 @@ class BatchRun:
         """The native plan where Spark computes exactly, else the coprocessor plan. Raises ElfError for elements that an
         archive cannot compute.
         """
-        if self.plan.elements is not None:
+        if self.computed.elements is not None:
             return self.coprocessor_plan
         try:
-            return native_plan(self.plan, self.table, self.wanted)
+            return native_plan(self.computed, self.table, self.wanted)
         except NotExactError as error:
             self.not_exact = str(error)
             return self.coprocessor_plan
@@ -116,18 +118,18 @@ class BatchRun:
     @property
     def coprocessor_plan(self) -> CoprocessorPlan:
         """The plan computed by agents' code in the regions, even where Spark could compute it natively."""
-        if self.plan.elements is not None:
-            return joined_plan(self.plan, self.table, self.wanted)
+        if self.computed.elements is not None:
+            return joined_plan(self.computed, self.table, self.wanted)
         options = self._options
-        job = RegionJob(self.plan.to_wire(), options.since_ms, options.until_ms, self._lookups)
+        job = RegionJob(self.computed.to_wire(), options.since_ms, options.until_ms, self._lookups)
         return CoprocessorPlan(job, self.table, self.wanted)
 
     def _master(self) -> JobState:
         job = Submit(
             app_id=app_id(APP, b""),
             name=APP,
-            stream=self.plan.stream,
-            plan=replace(self.plan, elements=None).to_wire(),
+            stream=self.computed.stream,
+            plan=replace(self.computed, elements=None).to_wire(),
             since_ms=self._options.since_ms,
             until_ms=self._options.until_ms,
         )

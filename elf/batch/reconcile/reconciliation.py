@@ -51,7 +51,7 @@ def why_not_computable(version: VersionLine | None) -> str | None:
     plan = query.Plan.from_wire(version.plan)
     if plan.apps:
         return "it is computed of other jobs' results"
-    if plan.elements is not None and query.stream_join(plan) is None:
+    if plan.elements is not None and query.stream_join(plan) is None and query.keyed_stream(plan) is None:
         return "its elements can be computed by the fleet alone"
     return "it joins events with a table, which may have changed" if plan.join is not None else None
 
@@ -83,12 +83,12 @@ class _Reconciliation:
     def _why_unchecked(self, result: LiveResult) -> str | None:
         key = (result.life, result.version)
         if key in self._joins and result.absent | result.incomplete:
-            return "it lacks agents, and which pairs of events were theirs is not known"
+            return "it lacks agents, and which events, or pairs of them, were theirs is not known"
         return self._why_not.get(key, why_not_computable(None))
 
     def _agents(self, result: LiveResult) -> frozenset[str]:
-        """Agents that contributed; for a result that does not tell, all archived agents it does not call missing. To
-        a join of streams all contribute: a pair is made where its key is."""
+        """Agents that contributed; for a result that does not tell, all archived agents it does not call missing.
+        Where events travel by key, all contribute."""
         known = None if (result.life, result.version) in self._joins else self._job.agents(result)
         return frozenset(self._archived(result)) - result.absent if known is None else known
 

@@ -1,4 +1,4 @@
-"""Declared elements: aggregates, joins and tops, which are computed on columns without any Python per event."""
+"""Declared elements: aggregates, joins, tops and exchanges, computed on columns without any Python per event."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from agent.programs.element_graph import Element, EventType
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.keyed.elements.aggregate import WindowedAggregate, compact_windows, shown_panes
+from agent.runtime.keyed.elements.exchange import ExchangeRuntime
 from agent.runtime.keyed.elements.join import JoinRuntime, compact_join
 from agent.runtime.keyed.elements.outputs import (
     event_type,
@@ -31,7 +32,7 @@ WITHIN_MS_MAX = 366 * 86_400_000
 
 def check(element: Element, types: Mapping[str, EventType]) -> None:
     """Raises `query.PlanError` unless a declared element can run on these types of events."""
-    kinds = {"aggregate": _check_aggregate, "join": _check_join, "top": _check_top}
+    kinds = {"aggregate": _check_aggregate, "join": _check_join, "top": _check_top, "exchange": _check_exchange}
     for read in element.inputs:
         of = event_type(element, types, read.type)
         if read.key is None:
@@ -64,6 +65,8 @@ def runtime_of(
         return WindowedAggregate(element, types, room, tracks=tracks)
     if element.kind == "top":
         return TopRuntime(element, types, tracks=tracks)
+    if element.kind == "exchange":
+        return ExchangeRuntime(element, types)
     return JoinRuntime(element, types, tracks=tracks, ordered=ordered or element.ordered)
 
 
@@ -134,6 +137,17 @@ def _check_join(element: Element, types: Mapping[str, EventType]) -> None:
         raise refusal(element, "keeps events for as long as others may match them: leave `ttl_s` out")
     if options.get("mode", "first") not in ("first", "all"):
         raise refusal(element, f"has the mode {options['mode']!r}: it is first or all")
+
+
+def _check_exchange(element: Element, types: Mapping[str, EventType]) -> None:  # noqa: ARG001
+    unused = {
+        "ttl_s": element.ttl_s,
+        "every_s": element.every_s,
+        "every_n": element.every_n,
+        "ordered": element.ordered,
+    }
+    if given := [name for name, value in unused.items() if value]:
+        raise refusal(element, f"keeps nothing of an event: leave `{given[0]}` out")
 
 
 def _check_top(element: Element, types: Mapping[str, EventType]) -> None:

@@ -30,6 +30,8 @@ def output_fields(element: Element, types: Mapping[str, EventType]) -> Fields:
         fields = _of_join(element, types)
     elif element.kind == "top":
         fields = _of_top(element, types)
+    elif element.kind == "exchange":
+        fields = _of_exchange(element, types)
     else:
         raise refusal(element, f"is {element.kind}: the types it emits are declared, not derived")
     names = [name for name, _ in fields]
@@ -124,6 +126,15 @@ def _of_join(element: Element, types: Mapping[str, EventType]) -> Fields:
     if not isinstance(flag, str) or not flag:
         raise refusal(element, "has no name for its flag: give `as_`")
     return [*left.fields, (flag, "integer")]
+
+
+def _of_exchange(element: Element, types: Mapping[str, EventType]) -> Fields:
+    fields = event_type(element, types, element.output).fields
+    of = event_type(element, types, element.inputs[0].type)
+    for name, type_ in fields:
+        if field_type(element, of, name) != type_:
+            raise refusal(element, f"emits {name} as {type_}, which {of.name} has not")
+    return fields
 
 
 def _of_top(element: Element, types: Mapping[str, EventType]) -> Fields:

@@ -104,7 +104,10 @@ class GraphLayout:
         found = self.routes[index]
         consumers = self.graph.consumers(found)
         constant = None if found.constant is None else int(nodes_of([pl.Series([found.constant])])[0])
-        takes_null = any(one.options.get("outer") and one.options.get("left") == found.type for one in consumers)
+        takes_null = any(
+            one.kind == "exchange" or (one.options.get("outer") and one.options.get("left") == found.type)
+            for one in consumers
+        )
         return RouteLayout(
             index, list(found.key), constant, takes_null, tuple(self.graph.index(one.name) for one in consumers)
         )
