@@ -19,7 +19,7 @@ from query.binder.keyed import GROUPING_DEFAULT, WORKERS_DEFAULT
 from query.functions import FUNCTIONS, ConstantError
 from query.functions.aggregates import AGGREGATES, WIDE_MAX, AggregateFunction, Parameters
 from query.model.errors import QueryError, SourceSpan
-from query.model.expression import Constant, Expression, Operation, Reference, references
+from query.model.expression import Constant, Expression, Operation, Reference
 from query.model.limits import INTEGER_MAX, JOINED_COLUMNS_MAX, KEYED_COLUMNS_MAX, ROWS_MAX, TREES_MAX
 from query.model.timestamps import parse_timestamp
 from query.model.types import BRANCHES_MAX, CASTS_TO, TypeMismatchError
@@ -30,7 +30,7 @@ from query.syntax.printer import format_expression
 from query.syntax.size import check_size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from query.binder.scope import Scope
 
@@ -137,14 +137,9 @@ class Analysis:
         if clause is None:
             return None
         assert isinstance(source, ast.Stream)
-        keys = tuple(dict.fromkeys(map(self._over_events, clause.keys)))
-        for node, key in zip(clause.keys, map(self._over_events, clause.keys), strict=True):
-            if not any(references(key)):
-                hint = "as in KEYED BY user: events with one value travel as one key"
-                raise self._error(f"{_shown(node)} is the same for all events", node.span, hint)
-        count = len(columns) + sum(not isinstance(key, Reference) for key in keys)
-        if count > KEYED_COLUMNS_MAX:
-            message = f"events that travel by key have at most {KEYED_COLUMNS_MAX} columns: here are {count:,}"
+        keys = tuple(dict.fromkeys(self._scope.resolve(key).name for key in self._travelling_by(clause)))
+        if len(columns) > KEYED_COLUMNS_MAX:
+            message = f"events that travel by key have at most {KEYED_COLUMNS_MAX} columns: here are {len(columns):,}"
             raise self._error(message, clause.span, "name the columns to show, or leave KEYED BY out")
         grouping, workers = clause.grouping or GROUPING_DEFAULT, clause.workers or WORKERS_DEFAULT
         return PlanKeyed(keys, grouping, workers, source.qualifier)
@@ -181,20 +176,21 @@ class Analysis:
         for key in query.group_by:
             if call := ast.first_call(key):
                 raise self._error(f"{call.function} cannot be used in GROUP BY", call.span)
-        self._check_keyed()
         if query.where is not None and (bound := self._window_bound(query.where)):
             hint = "WHERE sees single events, whatever window they fall into"
             raise self._error(f"{bound.parts[0]} cannot be used in WHERE", bound.span, hint)
 
-    def _check_keyed(self) -> None:
-        for key in () if self._query.keyed is None else self._query.keyed.keys:
-            hint = "events travel one by one, before they are grouped"
-            if call := ast.first_call(key):
-                raise self._error(f"{call.function} cannot be used in KEYED BY", call.span, hint)
-            if bound := self._window_bound(key):
-                raise self._error(f"{bound.parts[0]} cannot be used in KEYED BY", bound.span, hint)
-            if self._query.join is not None and any(map(self._scope.is_joined, ast.columns(key))):
+    def _travelling_by(self, clause: ast.KeyedClause) -> Iterator[ast.ColumnRef]:
+        """The columns by which events travel."""
+        for key in clause.keys:
+            if not isinstance(key, ast.ColumnRef):
+                raise self._error(
+                    "KEYED BY takes columns", key.span, "as in KEYED BY user, or KEYED BY user.name, host"
+                )
+            if self._scope.is_window_bound(key) or self._scope.is_joined(key):
+                hint = "as in KEYED BY user: a field of the events that FROM names"
                 raise self._error(f"{_shown(key)} is no column of the events that travel", key.span, hint)
+            yield key
 
     def _check_calls(self, node: ast.Expression | ast.Star, inside: ast.AggregateCall | None) -> None:
         if isinstance(node, ast.FunctionCall):
@@ -235,7 +231,7 @@ class Analysis:
             self._inference.condition(query.where)
         if query.having is not None:
             self._inference.condition(query.having)
-        keys = () if query.keyed is None else query.keyed.keys
+        keys = () if query.keyed is None else self._travelling_by(query.keyed)
         for expression in (*keys, *query.group_by, *(item.expression for item in query.order_by)):
             self._inference.visit(expression)
 

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 
 def prune_columns(plan: Plan) -> Plan:
-    """The plan with the columns of events that its expressions, or its JOIN, read."""
+    """The plan with the columns of events that its expressions, its JOIN, or its KEYED BY, read."""
     used = {reference.name for expression in event_expressions(plan) for reference in references(expression)}
     join = plan.join
     if join is not None:
         used |= {name for pair in join.keys for name in pair}
         join = replace(join, columns=tuple(column for column in join.columns if column.name in used))
+    used |= set() if plan.keyed is None else set(plan.keyed.keys)
     kept = [place for place, column in enumerate(plan.columns) if column.name in used]
     branches = tuple(
         replace(branch, outputs=tuple(branch.outputs[place] for place in kept)) for branch in plan.branches

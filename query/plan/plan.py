@@ -122,11 +122,12 @@ class PlanJoin:
 
 @dataclass(frozen=True, slots=True)
 class PlanKeyed:
-    """The way of events by the values of `keys` to some of the job's logical nodes, its `workers`, of which `grouping`
-    chooses one for each event; `events` is the alias of these. It never travels: the planner turns it into an element.
+    """The way of events by the values of `keys`, which are columns, to some of the job's logical nodes, its `workers`:
+    `grouping` chooses one for each event. `events` is the alias of these. It never travels: the planner turns it into
+    an element.
     """
 
-    keys: tuple[Expression, ...]
+    keys: tuple[str, ...]
     grouping: str
     workers: int
     events: str

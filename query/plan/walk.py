@@ -23,8 +23,6 @@ def event_expressions(plan: Plan) -> Iterator[Expression]:
         yield plan.where
     yield from (key.expression for key in plan.keys)
     yield from (argument.expression for argument in plan.arguments)
-    if plan.keyed is not None:
-        yield from plan.keyed.keys
     if plan.kind == "rows":
         yield from shown_expressions(plan)
 
@@ -52,7 +50,6 @@ def with_expressions(plan: Plan, change: Callable[[Expression], Expression]) -> 
             where=None if plan.where is None else change(plan.where),
             keys=tuple(replace(key, expression=change(key.expression)) for key in plan.keys),
             arguments=tuple(replace(one, expression=change(one.expression)) for one in plan.arguments),
-            keyed=None if plan.keyed is None else replace(plan.keyed, keys=tuple(map(change, plan.keyed.keys))),
         ),
         change,
     )

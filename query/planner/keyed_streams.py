@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from query.model.expression import Reference, references
+from query.model.expression import references
 from query.plan.walk import conjunction, conjuncts, event_expressions
 from query.planner.planned_sources import columns_as_texts, planned_source, type_name
 
@@ -32,18 +32,13 @@ def lower_keyed(plan: Plan) -> Plan:
     used = {reference.name for one in event_expressions(above) for reference in references(one)}
     used |= set() if plan.join is None else {ours for ours, _ in plan.join.keys}
     type_ = type_name(keyed.events, "events")
-    distinct = dict.fromkeys(keyed.keys)
-    keys = [one.name for one in distinct if isinstance(one, Reference)]
-    computed = [one for one in distinct if not isinstance(one, Reference)]
-    source = planned_source(
-        type_, plan.stream, plan.columns, own, {*used, *keys}, columns_as_texts(plan.columns), computed=computed
-    )
+    source = planned_source(type_, plan.stream, plan.columns, own, {*used, *keyed.keys}, columns_as_texts(plan.columns))
     output = f"{type_}_by_key"
     emitted = [(column, field) for column, field in source.fields if column.name in used]
     element = {
         "name": ELEMENT,
         "kind": ELEMENT,
-        "inputs": [{"type": type_, "key": [*source.names(keys), *(name for _, (name, _) in source.computed)]}],
+        "inputs": [{"type": type_, "key": source.names(keyed.keys)}],
         "output": output,
         "grouping": keyed.grouping,
         "workers": keyed.workers,
@@ -58,7 +53,12 @@ def lower_keyed(plan: Plan) -> Plan:
 
 
 def _conditions(plan: Plan) -> tuple[Expression | None, Expression | None]:
-    """Takes WHERE apart: conditions on events alone, and those on joined rows too."""
+    """Takes WHERE apart: conditions on events alone, and those on joined rows too.
+
+    A window that has no groups has a row for any event, kept or not: there WHERE is tested after events have travelled.
+    """
+    if plan.kind == "aggregate" and not plan.keys and plan.windowing is not None:
+        return None, plan.where
     joined = set() if plan.join is None else {one.name for one in plan.join.columns}
     own: list[Expression] = []
     rest: list[Expression] = []

@@ -11,7 +11,7 @@ from query.model.limits import ROWS_MAX
 from query.plan.plan import Output, Plan, PlanColumn
 from query.plan.spelling import Spelling
 from query.syntax import ast
-from query.syntax.printer import format_streams
+from query.syntax.printer import format_expression, format_streams
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -24,29 +24,25 @@ _Field = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PlannedSource:
-    """A source: the type its events form, its streams, what it reads of them, and what it gives, each a field.
-
-    `fields` are columns, `computed` expressions over what is read.
-    """
+    """A source: the type its events form, its streams, what it reads of them, and the columns it gives as fields."""
 
     type: str
     stream: str
     columns: tuple[PlanColumn, ...]
     where: Expression | None
     fields: tuple[tuple[PlanColumn, _Field], ...]
-    computed: tuple[tuple[Expression, _Field], ...] = ()
 
     @property
     def plan(self) -> Plan:
         """The plan of the source: a row for each event it keeps."""
-        output = tuple(Output(name, expression) for expression, (name, _) in self._given)
+        output = tuple(Output(name, Reference(one.name, one.type)) for one, (name, _) in self.fields)
         return Plan(self.stream, self.columns, None, "rows", self.where, (), (), (), output, (), ROWS_MAX)
 
     @property
     def source(self) -> dict[str, object]:
         """The source in the graph."""
         spelled = Spelling({one.name: _spelled(one) for one in self.columns})
-        items = (_item(spelled(expression), name) for expression, (name, _) in self._given)
+        items = (_item(format_expression(_spelled(one)), name) for one, (name, _) in self.fields)
         where = "" if self.where is None else f" WHERE {spelled(self.where)}"
         text = f"SELECT {', '.join(items)} FROM {format_streams(self.stream)}{where}"
         return {"type": self.type, "query": text, "plan": self.plan.to_wire()}
@@ -54,17 +50,12 @@ class PlannedSource:
     @property
     def event_type(self) -> dict[str, object]:
         """The type of its events in the graph."""
-        return {"name": self.type, "fields": [list(field) for _, field in self._given]}
+        return {"name": self.type, "fields": [list(field) for _, field in self.fields]}
 
     def names(self, columns: Iterable[str]) -> list[str]:
         """The names of the fields of columns."""
         names = {column.name: name for column, (name, _) in self.fields}
         return [names[one] for one in columns]
-
-    @property
-    def _given(self) -> tuple[tuple[Expression, _Field], ...]:
-        columns = tuple((Reference(one.name, one.type), field) for one, field in self.fields)
-        return (*columns, *self.computed)
 
 
 def planned_source(
@@ -75,13 +66,11 @@ def planned_source(
     used: Collection[str],
     texts: Collection[str],
     *,
-    computed: Sequence[Expression] = (),
     prefix: str = "",
 ) -> PlannedSource:
-    """The source that gives the columns that are `used`, and what is `computed` of others. `texts`: columns whose
-    fields are of type any. `prefix`: how no field's name begins."""
-    conditions = (*computed, *(() if where is None else (where,)))
-    needed = {*used, *(one.name for expression in conditions for one in references(expression))}
+    """The source that gives the columns that are `used`. `texts`: columns whose fields are of type any. `prefix`: how
+    no field's name begins."""
+    needed = {*used, *(() if where is None else (one.name for one in references(where)))}
     read = tuple(one for one in columns if one.name in needed)
     given = [one for one in read if one.name in used]
     names: dict[str, None] = {}
@@ -91,8 +80,7 @@ def planned_source(
         names[name if _is_plain(name) and is_free else f"column_{number}"] = None
     kinds = ("any" if one.name in texts else one.type for one in given)
     fields = tuple(zip(given, zip(names, kinds, strict=True), strict=True))
-    made = tuple((one, (_free(f"key_{number}", names), _kind(one))) for number, one in enumerate(computed))
-    return PlannedSource(type_, stream, read, where, fields, made)
+    return PlannedSource(type_, stream, read, where, fields)
 
 
 def columns_as_texts(columns: Iterable[PlanColumn]) -> set[str]:
@@ -108,16 +96,6 @@ def type_name(alias: str, default: str) -> str:
 
 def _is_plain(name: str) -> bool:
     return re.fullmatch(r"[^\W\d]\w*", name) is not None and len(name) <= _NAME_CHARACTERS_MAX
-
-
-def _free(name: str, taken: Collection[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
-
-
-def _kind(expression: Expression) -> str:
-    return expression.type if expression.type in ("string", "integer", "boolean", "timestamp") else "any"
 
 
 def _spelled(column: PlanColumn) -> ast.Expression | ast.Star:

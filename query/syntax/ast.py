@@ -410,14 +410,6 @@ def first_call(node: Expression | Star) -> AggregateCall | None:
     return next(filter(None, map(first_call, children(node))), None)
 
 
-def columns(node: Expression | Star) -> Iterator[ColumnRef]:
-    """The columns that an expression names."""
-    if isinstance(node, ColumnRef):
-        yield node
-    for child in children(node):
-        yield from columns(child)
-
-
 def has_call(node: Expression | Star) -> bool:
     """Whether an expression has an aggregate anywhere."""
     return first_call(node) is not None

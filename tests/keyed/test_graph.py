@@ -59,6 +59,37 @@ def test_elements_that_read_a_type_by_one_key_share_its_route():
     assert [one.name for one in graph.consumers(route)] == ["Count", "Longest"]
 
 
+def test_elements_that_read_a_type_by_one_key_in_other_groupings_share_no_route():
+    data = top_words()
+    out = {"name": "Here", "fields": [["n", "integer"]]}
+    data["types"] += [out, {**out, "name": "There"}, {**out, "name": "Anywhere"}]
+    data["elements"] += [
+        element("One", "exchange", output="Here", grouping="fish", workers=32),
+        element("Two", "exchange", output="There", grouping="fish", workers=33),
+        element("Three", "exchange", output="Anywhere", grouping="fish", workers=32),
+    ]
+    graph = CheckedGraph.of(data)
+    plain, first, second = graph.routes_of("Word")
+    assert (plain.grouping, plain.workers) == ("", 0)
+    assert [one.name for one in graph.consumers(first)] == ["One", "Three"]
+    assert first.text == "Word by word over 32 workers by fish"
+    assert second == EventRoute("Word", ("word",), None, "fish", 33)
+
+
+@pytest.mark.parametrize(
+    ("place", "grouping"),
+    [(1, "fields"), (2, "fields"), (1, "split")],
+)
+def test_keys_of_what_cannot_be_split_have_the_grouping_fields(place, grouping):
+    """Of code that says that its states can be combined, any."""
+    data = top_words()
+    data["elements"][place] |= {"grouping": "fields", "workers": 8}
+    if grouping == "split":
+        data["elements"][place] |= {"grouping": "fish", "options": {"emits": ["Updated"], "splits": True}}
+    (route,) = CheckedGraph.of(data).routes_of(data["elements"][place]["inputs"][0]["type"])
+    assert route.workers == 8
+
+
 def test_a_circle_of_events_is_named_by_its_path():
     data = top_words()
     data["elements"][1]["options"] = {"emits": ["Updated", "Word"]}
@@ -77,6 +108,17 @@ def _changed(path: str, value: Any) -> dict[str, Any]:
         at = at[int(part)] if part.isdigit() else at[part]
     at[int(last) if last.isdigit() else last] = value
     return data
+
+
+def _grouped(place: int, grouping: str) -> dict[str, Any]:
+    data = top_words()
+    data["elements"][place] |= {"grouping": grouping, "workers": 3}
+    return data
+
+
+def _merged(kind: str = "top", **changes: Any) -> dict[str, Any]:
+    inputs = [{"type": "Sort", "key": [], "constant": 1234}]
+    return element("Merge", kind, **({"inputs": inputs, "output": "Merge", "every_s": 1.0} | changes))
 
 
 @pytest.mark.parametrize(
@@ -115,6 +157,20 @@ def _changed(path: str, value: Any) -> dict[str, Any]:
         (_changed("sources.0.plan", plan("SELECT text FROM app('other')")), "logs alone"),
         (_changed("types.0", {"name": "Quote", "fields": [["line", "string"]]}), "not the columns of its plan"),
         (_changed("sources.0.type", "Line"), "no type of the job"),
+        (_changed("elements.1.grouping", "fields"), "element Count: a grouping is over workers"),
+        (_changed("elements.1.workers", 3), "element Count: a grouping is over workers"),
+        (_changed("elements.1.workers", 1025), "not the elements of a job"),
+        (_changed("elements.1.grouping", "hashed"), "not the elements of a job"),
+        (
+            _changed("elements.1", element("Count", options={"emits": ["Updated"]}, grouping="fish", workers=3)),
+            "element Count: its keys cannot be split, since its state of a key is in one place: its grouping is fields",
+        ),
+        (
+            _grouped(2, "pkg"),
+            "its keys cannot be split, since the greatest of a key are known where all of its events are",
+        ),
+        (_changed("elements.3", _merged(grouping="fields", workers=3)), "by the fields of a key"),
+        (_changed("elements.3", _merged(kind="exchange", every_s=None)), "by the fields of a key"),
     ],
 )
 def test_a_bad_graph_is_refused_with_a_line_that_says_what_is_wrong(data, line):
