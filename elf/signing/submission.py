@@ -148,8 +148,13 @@ def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[
 
 def _types_read(what: str, plan: dict[str, Any], types: Mapping[str, Fields]) -> dict[str, Fields]:
     """The types of the job's events that a query reads, with their fields. Raises UsageError where it reads other
-    streams too."""
+    streams too, or lets events travel by key that have travelled."""
     read = query.Plan.from_wire(plan)
+    if read.elements is not None and any(query.selects(read.streams_read, name) for name in types):
+        raise UsageError(
+            f"{what}: reads {read.streams_read}, which elements of the job emit, with KEYED BY or a JOIN of streams: "
+            "give elements the key, or elf.join"
+        )
     named = () if read.app is not None else (read.stream, *(branch.stream for branch in read.branches))
     patterns = [one for text in named for one in query.patterns(text)]
     others = [one for one in patterns if not any(query.selects(one, name) for name in types)]

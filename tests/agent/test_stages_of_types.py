@@ -229,6 +229,12 @@ def test_nobody_else_reads_the_types_of_a_job(fleet_of: Make) -> None:
         ({"one": "SELECT COUNT(*) AS n FROM Word, quotes WINDOWING 1 SECOND"}, None, "reads Word, which elements"),
         ({"one": "SELECT COUNT(*) AS n FROM Word"}, None, "has no WINDOWING"),
         ({"one": "SELECT nothing FROM Word WINDOWING 1 SECOND"}, None, "nothing"),
+        (
+            {"one": "SELECT COUNT(*) AS n FROM Word KEYED BY word WINDOWING 1 SECOND"},
+            None,
+            "stage one: reads Word, which elements of the job emit, with KEYED BY",
+        ),
+        ({}, "SELECT COUNT(*) AS n FROM Counted KEYED BY word WINDOWING 1 SECOND", "with KEYED BY"),
         ({}, "SELECT COUNT(*) AS n FROM quotes WINDOWING 1 SECOND", "make it one of its stages"),
         (
             {"one": "SELECT COUNT(*) AS n FROM Word WINDOWING 1 SECOND"},

@@ -3,9 +3,13 @@ run."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from query import Plan, QueryError, Schema, analyze, explain, format_query, keyed_stream, parse, without_keys
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.model.bundle import Contents, Function
+from query import Plan, PlanError, QueryError, Schema, analyze, explain, format_query, keyed_stream, parse, without_keys
 from query.model.limits import KEYED_COLUMNS_MAX, KEYED_KEYS_MAX, WORKERS_MAX
 
 OPEN = Schema({}, open=True)
@@ -285,6 +289,17 @@ def test_mistakes_are_named_with_their_place_and_the_next_step(text, told):
     first, *_, last = str(error.value).splitlines()
     assert told[0] in first
     assert told[1] in f"{first}\n{last}"
+
+
+@pytest.mark.parametrize("source", ["", "def map(event): ..."])
+def test_a_job_with_code_of_its_own_has_none(source):
+    plan = planned("SELECT COUNT(*) FROM web KEYED BY user")
+    bundle = SimpleNamespace(contents=Contents([Function("", plan.to_wire(), "")], source))
+    if not source:
+        assert JobFunction.of(plan, None, None, bundle).plan == plan
+        return
+    with pytest.raises(PlanError, match="has no KEYED BY: its code takes events where they lie"):
+        JobFunction.of(plan, None, None, bundle)
 
 
 def test_explain_shows_what_is_brought_and_where_it_goes():

@@ -87,6 +87,8 @@ class JobFunction:
         contents = bundle.contents
         if contents.source and plan.branches:
             raise query.PlanError("a job with code of its own has no UNION ALL: its code may unite what it reads")
+        if contents.source and query.keyed_stream(plan) is not None:
+            raise query.PlanError("a job with code of its own has no KEYED BY: its code takes events where they lie")
         if contents.drives and plan.window_ms is not None:
             raise query.PlanError("a job that drives itself has no WINDOWING: it cuts its batches by cbt.flush")
         if contents.drives and plan.apps:
