@@ -47,6 +47,7 @@ from agent.daemon.trust import FleetCreators, kept_ended_mandates, kept_revocati
 from agent.driver import CoreDriver
 from agent.enrolment.renewal import Renewal
 from agent.errors import StartError
+from agent.feeding.choice_files import ChoiceFiles
 from agent.feeding.feeds import Feeds
 from agent.feeding.kept_places import KeptPlaces, read_kept_places
 from agent.feeding.table_files import TableFiles
@@ -86,6 +87,7 @@ from overlay import (
 )
 
 KEPT_PLACES_FILE = "kept-places"
+CHOICES_DIRECTORY = "choices"
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 RELOAD_SIGNAL = signal.SIGHUP
 DESCRIPTORS_WANTED = 8192
@@ -348,7 +350,8 @@ class Daemon(AgentObserver):
     def _places_of_elements(self, directory: DataDirectory) -> KeptPlaces:
         """The places in logs from which sources of keyed jobs go on."""
         path, keyed = directory.path / KEPT_PLACES_FILE, self._agent.keyed
-        keyed.resume(read_kept_places(path, self._warnings.warn))
+        choices = ChoiceFiles(directory.path / CHOICES_DIRECTORY, self._warnings.warn)
+        keyed.resume(read_kept_places(path, self._warnings.warn), choices)
         return KeptPlaces(path, keyed.places, keyed.stored, self._warnings.warn)
 
     def _new_feeds(self, pump: CoreDriver) -> Feeds:

@@ -18,6 +18,7 @@ from overlay import Id, tree_id
 
 NODES = 1024
 """Number of logical nodes of each job."""
+Hashes = npt.NDArray[np.uint64]
 _SEED = 0
 _BITS = 10
 _FIRST_RING_KEY = 1 << 16
@@ -77,6 +78,11 @@ def nodes_of(key: Sequence[pl.Series]) -> pl.Series:
 def node_numbers(keys: pl.DataFrame) -> npt.NDArray[np.uint16]:
     """The logical nodes of keys, whose columns are a frame's."""
     return cbt.key_places(keys, _SEED, _BITS)
+
+
+def key_hashes(keys: pl.DataFrame) -> Hashes:
+    """The hashes of keys, whose upper bits are their logical nodes."""
+    return cbt.key_hash(keys, _SEED).to_numpy()
 
 
 @lru_cache(maxsize=1 << 14)

@@ -18,7 +18,7 @@ from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
 from agent.runtime.keyed.early_messages import EarlyMessages
 from agent.runtime.keyed.element_program import ContainedProgram, ElementAct, ElementProgram, ProgramHere, RunHere
-from agent.runtime.keyed.hosting.options import KeyedOptions
+from agent.runtime.keyed.hosting.options import ChoiceStore, ChoiceStores, KeyedOptions
 from agent.runtime.keyed.logical_nodes import NONE_BEGUN
 from agent.runtime.keyed.reading_progress import KeptPlace
 from agent.runtime.keyed.ring import OverlayRing
@@ -108,6 +108,7 @@ class KeyedJobs:
         self._early = EarlyMessages()
         self._kept: dict[JobTerm, dict[str, KeptPlace]] = {}
         self._has_store = False
+        self._choices: ChoiceStores | None = None
         self._look_at = 0.0
         self._begun = 0
         """Number of cores begun so far."""
@@ -156,6 +157,7 @@ class KeyedJobs:
             begun_before=kept[""].begun if kept and "" in kept else NONE_BEGUN,
             incarnation=self._next_incarnation(),
             bounded=job.bounded,
+            choices=self._choices_of(local, graph),
             pane_ms=local.versions.newest.function.pane_ms,
             compact={one.name: self._compact(one) for one in graph.graph.elements},
         )
@@ -183,9 +185,10 @@ class KeyedJobs:
         self._begun += 1
         return (self.options.incarnation or max(0, self._clock.ms // 1000)) * BEGUN_MAX + self._begun % BEGUN_MAX
 
-    def resume(self, kept: Iterable[KeptPlace]) -> None:
-        """Takes the places that an earlier process of the agent has stored, as those of this one will be."""
-        self._has_store = True
+    def resume(self, kept: Iterable[KeptPlace], choices: ChoiceStores | None = None) -> None:
+        """Takes the places that an earlier process of the agent has stored, as those of this one will be, and where the
+        choices for rows after these places are."""
+        self._has_store, self._choices = True, choices
         self._keep(kept)
 
     def stored(self, places: Iterable[KeptPlace]) -> None:
@@ -193,7 +196,7 @@ class KeyedJobs:
         for place in places:
             hosted = self._hosted.get(Id(place.term.app_id))
             if hosted is not None and hosted.term == place.term:
-                hosted.sources.stored((place.stream,))
+                hosted.sources.stored(place)
 
     def _keep(self, kept: Iterable[KeptPlace]) -> None:
         for place in kept:
@@ -204,6 +207,13 @@ class KeyedJobs:
     def _kept_of(self, local: LocalJob) -> Mapping[str, KeptPlace] | None:
         found = {} if local.epoch is None else self._kept.pop(JobTerm(local.app_id, local.epoch.born_ms), {})
         return found if found or self._has_store else None
+
+    def _choices_of(self, local: LocalJob, graph: CheckedGraph) -> ChoiceStore | None:
+        """Keeps choices of workers that may have to be made again alike; None where none has to."""
+        is_split = any(route.grouping and graph.types[route.type].guaranteed for route in graph.routes)
+        if self._choices is None or local.epoch is None or not is_split:
+            return None
+        return self._choices.of(JobTerm(local.app_id, local.epoch.born_ms))
 
     def places(self) -> list[KeptPlace]:
         """The places from which sources would go on if the agent were started anew; those of jobs that have not begun
@@ -216,6 +226,9 @@ class KeyedJobs:
         """Forgets the places of jobs that are over."""
         is_over = self._directory.is_over
         self._kept = {term: places for term, places in self._kept.items() if not is_over(Id(term.app_id), term)}
+        if self._choices is not None:
+            hosted = (one.term for one in self._hosted.values())
+            self._choices.retain({*self._kept, *(term for term in hosted if term is not None)})
 
     def _program_of(self, local: LocalJob) -> ElementProgram:
         return ContainedProgram(local, self._programs) if self.run_here is None else ProgramHere(self.run_here)

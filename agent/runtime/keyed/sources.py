@@ -5,7 +5,7 @@ Each event has a number in its stream, and so each row the same number whenever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import polars as pl
@@ -40,7 +40,8 @@ class RowsTaker(Protocol):
 
     def channel(self, type_: str) -> int: ...
     def acknowledged(self, source: int) -> int: ...
-    def insert(self, type_: str, rows: pl.DataFrame, now: float) -> None: ...
+    def insert(self, type_: str, rows: pl.DataFrame, now: float, *, is_read: bool = False) -> None: ...
+    def forget_choices(self, safe: Mapping[int, int]) -> None: ...
     def expect(self, type_: str, *, more: bool) -> None: ...
     def source_time(self, type_: str, watermark_ms: int) -> None: ...
     def end_of_source(self, type_: str) -> None: ...
@@ -161,10 +162,19 @@ class KeyedSources:
                 found.append(KeptPlace(term, key[0], progress.incarnation, place.reading, counts))
         return found
 
-    def stored(self, streams: Collection[str]) -> None:
-        """Learns that places of these streams are in store."""
+    def stored(self, kept: KeptPlace) -> None:
+        """Learns that a place is in store: rows before it are never read again."""
         for key, progress in self._progress.items():
-            progress.is_kept |= key[0] in streams
+            if key[0] == kept.stream:
+                progress.is_kept = True
+                if progress.incarnation == kept.incarnation:
+                    self._taker.forget_choices(
+                        {
+                            progress.channel(source.channel, file): count * EMISSIONS
+                            for source in self._of(key)
+                            for file, count in kept.counts.items()
+                        }
+                    )
 
     def close(self) -> None:
         """Reads no more."""
@@ -208,7 +218,7 @@ class KeyedSources:
                 rows = source.rows(feed, self._in_range(events, source.margin_ms), channel) if events.height else None
                 if rows is not None and rows.height:
                     lasts[channel] = rows[SEQ][-1]
-                    self._taker.insert(source.type, rows, self._ingest.now)
+                    self._taker.insert(source.type, rows, self._ingest.now, is_read=True)
                     self._on_rows(source.type, rows)
             if not self._bounded:
                 self._taker.expect(source.type, more=count >= BEHIND_ROWS)

@@ -49,7 +49,10 @@ class ElementRows(Message, frozen=True, tag=True):
 
 class ElementCredit(Message, frozen=True, tag=True):
     """Host → emitter: batches before `received` have come, those before `done` are safe; `share` of what may be shed is
-    taken. Those from `received` on before `lost_before`, if that is not 0, are to be sent again."""
+    taken. Those from `received` on before `lost_before`, if that is not 0, are to be sent again.
+
+    `event_s`: time that an event of the type takes at the split elements here, 0 where that is not known; `of_host`:
+    the emitter's share of these events."""
 
     place: Number
     session: Count
@@ -57,6 +60,8 @@ class ElementCredit(Message, frozen=True, tag=True):
     done: Count
     share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     lost_before: Count = 0
+    event_s: float = 0.0
+    of_host: float = 0.0
 
 
 class ElementProbe(Message, frozen=True, tag=True):

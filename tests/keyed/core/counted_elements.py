@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import polars as pl
 
-from agent.programs.element_graph import Element, ElementGraph, ElementInput, EventType
+from agent.programs.element_graph import SPLITS, Element, ElementGraph, ElementInput, EventType
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, NODE, SEQ, SOURCE, Emitted
 from agent.runtime.keyed.graph import CheckedGraph, CheckedSource
 
@@ -22,7 +22,7 @@ def type_(name: str, **options) -> EventType:
 def element(name: str, *inputs: tuple, emits: Iterable[str] = (), **options) -> Element:
     """An element that reads (type, key, constant), and emits types."""
     reads = [ElementInput(one[0], one[1], one[2] if len(one) > 2 else None) for one in inputs]
-    return Element(name, "code", reads, options={"emits": list(emits)}, **options)
+    return Element(name, "code", reads, options={"emits": list(emits), SPLITS: True}, **options)
 
 
 def graph_of(types: list[EventType], elements: list[Element], sources: Iterable[str]) -> CheckedGraph:
@@ -31,7 +31,8 @@ def graph_of(types: list[EventType], elements: list[Element], sources: Iterable[
 
 
 class Counting:
-    """Counts the events of each key and adds up their values; emits the key and its count for each event.
+    """Counts the events of each key and adds up their values; emits the key and its count for each event. Where keys
+    are split, each logical node has a part of the counts, and the event's own value is emitted.
 
     Changes add to what was before, so that one that is lost, or is there twice, is seen.
     """
@@ -41,6 +42,7 @@ class Counting:
         self._constant = one.inputs[0].constant
         self._emits = graph.emits(one)
         self._is_keyless = one.inputs[0].key is None
+        self._is_split = bool(one.grouping)
         self.state: dict[str, tuple[int, int, int]] = {}
         self._changed: dict[str, tuple[int, int, int]] = {}
         self.waiting: list[Callable[[], None]] = []
@@ -66,12 +68,14 @@ class Counting:
         made = []
         for row in rows.iter_rows(named=True):
             key = "|".join(row[name] for name in self._keys[type_]) or str(self._constant)
-            _, count, total = self.state.get(key, (0, 0, 0))
-            self.state[key] = (row[NODE], count + 1, total + row["v"])
-            _, more, added = self._changed.get(key, (0, 0, 0))
-            self._changed[key] = (row[NODE], more + 1, added + row["v"])
+            part = f"{row[NODE]}/{key}" if self._is_split else key
+            _, count, total = self.state.get(part, (0, 0, 0))
+            self.state[part] = (row[NODE], count + 1, total + row["v"])
+            _, more, added = self._changed.get(part, (0, 0, 0))
+            self._changed[part] = (row[NODE], more + 1, added + row["v"])
             self.order.append((key, (row[EVENT_TIME], row["a"], row["b"], row["v"])))
-            out = {EVENT_TIME: row[EVENT_TIME], NODE: row[NODE], "a": key, "b": str(len(key) % 3), "v": count}
+            about = row["v"] if self._is_split else count
+            out = {EVENT_TIME: row[EVENT_TIME], NODE: row[NODE], "a": key, "b": str(len(key) % 3), "v": about}
             made.extend([out] * self.times)
         return [Emitted(name, _frame(made)) for name in self._emits]
 
@@ -231,5 +235,9 @@ def model(graph: CheckedGraph, inserted: dict[str, list[tuple[str, str, int]]]):
             if name in [read.type for read in one.inputs]:
                 for emitted, out in runtimes[one.name]._process(name, frame):
                     rows[emitted].extend(out.select("a", "b", "v").rows())
-    states = {name: {k: s[1:] for k, s in one.state.items()} for name, one in runtimes.items()}
+    states = {name: {_key(one, k): s[1:] for k, s in one.state.items()} for name, one in runtimes.items()}
     return states, rows
+
+
+def _key(runtime: Counting, part: str) -> str:
+    return part.partition("/")[2] if runtime._is_split else part

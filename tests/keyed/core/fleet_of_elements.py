@@ -44,6 +44,24 @@ class Trap:
     arrived: bool
 
 
+class KeptChoices:
+    """What an agent has in store of the workers of rows."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def read(self) -> bytes:
+        return self.data
+
+    def append(self, data: bytes) -> bool:
+        self.data += data
+        return True
+
+    def replace(self, data: bytes) -> bool:
+        self.data = data
+        return True
+
+
 class Agent:
     """One agent: its job, and the ring as it sees it."""
 
@@ -59,7 +77,8 @@ class Agent:
         for runtime in self.runtimes.values():
             runtime.is_slow = fleet.slow
         options = {
-            "compact": dict.fromkeys(self.runtimes, compact), "incarnation": incarnation, "lost_s": 5.0
+            "compact": dict.fromkeys(self.runtimes, compact), "incarnation": incarnation, "lost_s": 5.0,
+            "choices": fleet.choices[me],
         } | options  # fmt: skip
         self.job = KeyedJob(
             APP, fleet.graph, self, self.runtimes, KeyedOptions(**options), self._rows, on_unsure=self.show
@@ -153,6 +172,7 @@ class Fleet:
         self.inserted: dict[tuple[Peer, str], list[tuple[str | None, str, int]]] = defaultdict(list)
         self._kept: dict[tuple[Peer, str], int] = {}
         self._begun: dict[Peer, BegunNodes] = {}
+        self.choices: dict[Peer, KeptChoices] = defaultdict(KeptChoices)
         self._keep_at = self.now
         for _ in range(agents):
             self.join()
@@ -418,7 +438,7 @@ class Fleet:
             "b": [row[1] for row in rows],
             "v": [row[2] for row in rows],
         }
-        agent.job.insert(name, pl.DataFrame(columns, schema_overrides={"a": pl.String}), self.now)
+        agent.job.insert(name, pl.DataFrame(columns, schema_overrides={"a": pl.String}), self.now, is_read=True)
         agent.job.expect(name, more=self.is_behind)
         if self.has_time:
             agent.job.source_time(name, self.end_ms or FIRST_MS + (first + len(rows)) * 10)
@@ -431,7 +451,8 @@ class Fleet:
             for peer, name in self.inserted:
                 if (agent := self.agents.get(peer)) is not None and not agent.silent:
                     done = (agent.job.acknowledged(agent.job.channel(name)) >> 20) + 1
-                    self._kept[peer, name] = max(done, self._kept.get((peer, name), 0))
+                    self._kept[peer, name] = kept = max(done, self._kept.get((peer, name), 0))
+                    agent.job.forget_choices({agent.job.channel(name): kept << 20})
 
     def _read_again(self, agent: Agent) -> None:
         """The sources of an agent that begins read on from the place that was stored."""
@@ -463,4 +484,9 @@ class Fleet:
                 if agent.job._host.owned[node]:
                     assert key not in found, (self.seed, name, key)
                     found[key] = (count, total)
+        if self.graph.elements[name].grouping:
+            parts, found = found, {}
+            for part, (count, total) in parts.items():
+                before = found.get(key := part.partition("/")[2], (0, 0))
+                found[key] = (before[0] + count, before[1] + total)
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Sequence
 
 import polars as pl
 import pytest
@@ -30,8 +31,9 @@ are three copies, and what lacks a majority is repaired once `lost_s` has passed
 KEYS = (["a"], ["b"], ["a", "b"], "constant")
 
 
-def random_graph(pick: random.Random, *, guaranteed: bool):
-    """Elements in layers: each reads types of layers before, and emits types of later ones."""
+def random_graph(pick: random.Random, *, guaranteed: bool, groupings: Sequence[str] = ()):
+    """Elements in layers: each reads types of layers before, and emits types of later ones. Some of those with fields
+    in their keys have one of the `groupings`."""
     count = pick.randint(2, 4)
     types = ["S", *(f"T{i}" for i in range(count))]
     elements = []
@@ -42,7 +44,10 @@ def random_graph(pick: random.Random, *, guaranteed: bool):
             reads = [name, *([pick.choice(types[:layer])] if layer and pick.random() < 0.3 else [])]
             key = pick.choice((*KEYS, None)) if emits else pick.choice(KEYS)
             inputs = [(one, [], 5) if key == "constant" else (one, key) for one in reads]
-            elements.append(element(f"E{layer}{number}", *inputs, emits=emits))
+            split = {}
+            if groupings and key and key != "constant" and pick.random() < 0.7:
+                split = {"grouping": pick.choice(groupings), "workers": pick.randint(1, 12)}
+            elements.append(element(f"E{layer}{number}", *inputs, emits=emits, **split))
     elements.append(element("Last", (types[-1], ["a"])))
     elements.append(element(TICKING, ("S", ["a"])))
     return graph_of([type_(name, guaranteed=guaranteed) for name in types], elements, ["S"])
@@ -139,10 +144,15 @@ class Faults:
             fleet.crash(whom)
 
 
-def live(seed: int, *, guaranteed: bool) -> tuple[Fleet, set[int]]:
+def live(seed: int, *, guaranteed: bool, groupings: Sequence[str] = ()) -> tuple[Fleet, set[int]]:
     """The fleet after its life, and the nodes that may be named lost."""
     pick = random.Random(seed)
-    fleet = Fleet(random_graph(pick, guaranteed=guaranteed), pick.randint(4, 6), seed, slow=pick.random() < 0.3)
+    fleet = Fleet(
+        random_graph(pick, guaranteed=guaranteed, groupings=groupings),
+        pick.randint(4, 6),
+        seed,
+        slow=pick.random() < 0.3,
+    )
     fleet.is_behind = seed % 3 == 1
     sources = list(fleet.agents.values())[:2]
     faults = Faults(fleet, pick, sources)
@@ -192,8 +202,8 @@ def test_guaranteed_elements_come_to_what_one_machine_would(seed: int) -> None:
     check_guaranteed(seed)
 
 
-def check_guaranteed(seed: int) -> None:
-    fleet, in_doubt = live(seed, guaranteed=True)
+def check_guaranteed(seed: int, groupings: Sequence[str] = ()) -> None:
+    fleet, in_doubt = live(seed, guaranteed=True, groupings=groupings)
     inserted = {"S": [row for rows in fleet.inserted.values() for row in rows]}
     lost = lost_nodes(fleet) - in_doubt
     assert not lost, (seed, "lost", lost)

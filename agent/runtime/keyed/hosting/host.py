@@ -155,6 +155,7 @@ class Host:
             return
         if len(type_.routes) > 1:
             rows = rows.drop(ROUTES)
+        rows = type_.without_workers(rows)
         rows = rows.hstack([pl.Series(NODE, nodes.astype(np.uint16))])
         for consumer in consumers:
             if (hold := self.holds.get(consumer)) is not None:
@@ -206,6 +207,7 @@ class Host:
 
     def to_keyless(self, type_: TypeLayout, rows: pl.DataFrame) -> None:
         """Gives rows to the elements without keys beside this agent."""
+        rows = type_.without_workers(rows)
         for place in type_.keyless:
             self.slots[place].rows(type_.name, rows)
 
@@ -225,9 +227,12 @@ class Host:
             slot.emitted += rows.height
             if slot.place in self.keyed:
                 numbered = type_.plain(number_keyed(slot.place, rows, slot.next_seq))
+                numbered = self._emitter.chooser.chosen(type_, numbered, self.now)
                 numbered = self._without_sealed(slot, type_, numbered)
             else:
-                numbered = type_.plain(number_keyless(slot.place, self._layout.by_name[taken].place, type_.place, rows))
+                place = self._layout.by_name[taken].place
+                self._emitter.chooser.derives(rows, slot.place, place, type_.place)
+                numbered = type_.plain(number_keyless(slot.place, place, type_.place, rows))
             self._out(slot.place, type_, numbered)
 
     def _own(self, slot: ElementSlot) -> Bools:

@@ -22,6 +22,7 @@ from agent.runtime.keyed.hosting.rows.emitter import Emitter
 from agent.runtime.keyed.hosting.rows.incoming import RowStream
 from agent.runtime.keyed.hosting.rows.numbering import EVENT_BITS, source_channel
 from agent.runtime.keyed.hosting.rows.outgoing import RowSession
+from agent.runtime.keyed.hosting.rows.pace import HostPace
 from agent.runtime.keyed.hosting.rows.positions import TooManyChannelsError
 from agent.runtime.keyed.hosting.rows.relay import MessageRelay
 from agent.runtime.keyed.hosting.rows.shedding import Shedder, TakenShare
@@ -84,6 +85,7 @@ class KeyedJob:
         )
         self._time = EventTime(layout, options, self._emitter, self._host, self._membership)
         self._pressure = Pressure(layout, options, self._emitter, self._host)
+        self._paces = {one.place: self._pace(one) for one in layout.types if one.split}
         self._shedder = Shedder()
         self._taken_share = TakenShare() if any(one.shed for one in layout.types) else None
         self._last: dict[int, int] = {}
@@ -99,23 +101,34 @@ class KeyedJob:
             layout, self._emitter, self._host, self._membership, self._shedder.shed, self._refused
         )
 
+    def _pace(self, type_: TypeLayout) -> HostPace:
+        consumers = {place for route in type_.split for place in route.consumers}
+        return HostPace([self._host.slots[place] for place in sorted(consumers)])
+
     # Rows in.
 
     def channel(self, type_: str) -> int:
         """The channel that numbers this agent's rows of a source, `@source` in `insert`."""
         return source_channel(self._me.node_id, self._layout.by_name[type_].place)
 
-    def insert(self, type_: str, rows: pl.DataFrame, now: float) -> None:
-        """Takes rows of a source: @time, @source, @seq (a multiple of 2**20, ascending), and the fields."""
+    def insert(self, type_: str, rows: pl.DataFrame, now: float, *, is_read: bool = False) -> None:
+        """Takes rows of a source: @time, @source, @seq (a multiple of 2**20, ascending), and the fields. `is_read`:
+        they are of a log here, from which they are read again after a restart."""
         found = self._layout.by_name[type_]
         if rows.height:
             channel, last = rows[SOURCE][-1], rows[SEQ][-1]
+            if is_read:
+                self._emitter.chooser.reads(channel)
             self._last[channel] = max(self._last.get(channel, -1), last)
             plain = self._shedder.kept(found, found.plain(rows))
             self._enter(now)
             self._host.to_keyless(found, plain)
             self._emitter.emit(found, plain, now)
             self._settle(now)
+
+    def forget_choices(self, safe: Mapping[int, int]) -> None:
+        """Learns below which numbers of their channels rows of logs are never read again."""
+        self._emitter.chooser.forget(safe)
 
     def expect(self, type_: str, *, more: bool) -> None:
         """Learns whether a source of this type has more to insert at once, as it is behind."""
@@ -229,7 +242,7 @@ class KeyedJob:
         if stream.is_over:
             self._reset(stream, [], now)
             return False
-        if any(rows[name].null_count() for name in (SOURCE, SEQ)) or rows["@time"].null_count():
+        if not type_.is_sound(rows):
             self._refused[type_.name] += rows.height
             return False
         if not type_.guaranteed:
@@ -371,7 +384,13 @@ class KeyedJob:
         share = self._share
         stream.told, stream.told_at, stream.is_asked = (received, done, share), now, False
         stream.told_rows = stream.rows
-        message = ElementCredit(self.app_id, stream.place, stream.session, received, done, share, lost_before)
+        event_s = of_host = 0.0
+        if (pace := self._paces.get(stream.place)) is not None:
+            pace.look(self._host.streams.of_type(stream.place), now)
+            event_s, of_host = pace.event_s, pace.share(stream)
+        message = ElementCredit(
+            self.app_id, stream.place, stream.session, received, done, share, lost_before, event_s, of_host
+        )
         self.send(stream.peer, message, now)
 
     @property

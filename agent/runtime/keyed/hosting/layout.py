@@ -15,6 +15,8 @@ from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.options import Ints
 from agent.runtime.keyed.logical_nodes import node_numbers, nodes_of
 
+WORKER = "@worker"
+"""Beginning of the names of the columns that hold the workers of rows on split routes, before the route's place."""
 ROUTES = "@routes"
 """The column of rows of a type with several routes that says which of them each row takes here, as bits."""
 NOWHERE = -1
@@ -22,13 +24,20 @@ NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class RouteLayout:
-    """One key of a type. `index`: its place among all routes; `takes_null`: rows with a NULL in the key are sent."""
+    """One key of a type. `index`: its place among all routes; `takes_null`: rows with a NULL in the key are sent.
+
+    `grouping`: chooses one of so many `workers`, the first logical nodes, for each row, whose place is in the column
+    `worker`; "" where the key alone says which of all nodes it is.
+    """
 
     index: int
     fields: list[str]
     constant: int | None
     takes_null: bool
     consumers: tuple[int, ...]
+    grouping: str = ""
+    workers: int = 0
+    worker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +52,33 @@ class TypeLayout:
     routes: tuple[RouteLayout, ...]
     keyless: tuple[int, ...]
 
+    @property
+    def split(self) -> tuple[RouteLayout, ...]:
+        """The routes on which rows of one key go to several workers."""
+        return tuple(route for route in self.routes if route.grouping)
+
+    def has_workers(self, rows: pl.DataFrame) -> bool:
+        """Whether the workers of rows have been chosen, if any are to be."""
+        return all(route.worker in rows.columns for route in self.split)
+
+    def without_workers(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows as elements see them."""
+        return rows.drop([route.worker for route in self.split], strict=False) if self.split else rows
+
     def plain(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows that an element has emitted, in the columns of their type."""
-        wanted = {name: dtype for name, dtype in self.schema.items() if name != ROUTES}
+        """Rows that an element has emitted, in the columns of their type, with their workers if these are chosen."""
+        left_out = {ROUTES} if self.has_workers(rows) else {ROUTES, *(route.worker for route in self.split)}
+        wanted = {name: dtype for name, dtype in self.schema.items() if name not in left_out}
         if rows.columns == [*wanted] and rows.dtypes == [*wanted.values()]:
             return rows
         return pl.DataFrame([rows[name].cast(dtype) for name, dtype in wanted.items()])
+
+    def is_sound(self, rows: pl.DataFrame) -> bool:
+        """Whether rows of a peer have all that is needed to place them."""
+        if any(rows[name].null_count() for name in (EVENT_TIME, SOURCE, SEQ)):
+            return False
+        workers = [(rows[route.worker], route.workers) for route in self.split]
+        return not any(one.null_count() or ((one < 0) | (one >= count)).any() for one, count in workers)
 
     def numbered(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows in the columns that travel."""
@@ -72,7 +102,7 @@ class TypeLayout:
         if route.constant is not None:
             return route.constant
         key = rows[route.fields]
-        nodes = node_numbers(key).view(np.int16)
+        nodes = rows[route.worker].to_numpy().astype(np.int16) if route.grouping else node_numbers(key).view(np.int16)
         if not route.takes_null and any(column.null_count() for column in key):
             nodes[np.logical_or.reduce([column.is_null().to_numpy() for column in key])] = NOWHERE
         return nodes
@@ -95,6 +125,7 @@ class GraphLayout:
         columns = {EVENT_TIME: pl.Int64(), SOURCE: pl.Int64(), SEQ: pl.Int64()}
         if len(routes) > 1:
             columns[ROUTES] = pl.Int64()
+        columns |= {route.worker: pl.Int64() for route in routes if route.grouping}
         schema = pl.Schema(columns | {field: DTYPES[kind] for field, kind in type_.fields})
         keyless = tuple(graph.index(one.name) for one in graph.keyless_of(name))
         return TypeLayout(place, name, type_.guaranteed, type_.shed, schema, routes, keyless)
@@ -108,9 +139,14 @@ class GraphLayout:
             one.kind == "exchange" or (one.options.get("outer") and one.options.get("left") == found.type)
             for one in consumers
         )
-        return RouteLayout(
-            index, list(found.key), constant, takes_null, tuple(self.graph.index(one.name) for one in consumers)
-        )
+        places = tuple(self.graph.index(one.name) for one in consumers)
+        worker = f"{WORKER}{index}" if found.grouping else ""
+        return RouteLayout(index, list(found.key), constant, takes_null, places, found.grouping, found.workers, worker)
+
+    def key_kinds(self, route: RouteLayout) -> dict[str, str]:
+        """The fields of a route's key with their types."""
+        kinds = dict(self.graph.types[self.routes[route.index].type].fields)
+        return {name: kinds[name] for name in route.fields}
 
     @cached_property
     def keyed(self) -> tuple[int, ...]:

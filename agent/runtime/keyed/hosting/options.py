@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from agent.runtime.keyed.elements.runtime import Compact
 from agent.runtime.keyed.logical_nodes import NONE_BEGUN, BegunNodes
+from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.fields import Message
 from overlay import Id, Peer
 
@@ -47,6 +48,26 @@ class Ring(Protocol):
         ...
 
 
+class ChoiceStore(Protocol):
+    """A file of one job, which outlives the agent's process. Both writers return whether it has all of the data."""
+
+    def read(self) -> bytes: ...
+
+    def append(self, data: bytes) -> bool: ...
+
+    def replace(self, data: bytes) -> bool: ...
+
+
+class ChoiceStores(Protocol):
+    """The files of all jobs."""
+
+    def of(self, term: JobTerm) -> ChoiceStore: ...
+
+    def retain(self, terms: Collection[JobTerm]) -> None:
+        """Removes those of all other jobs."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class KeyedOptions:
     """Settings of one job on one agent.
@@ -58,7 +79,8 @@ class KeyedOptions:
     that clients send to a live job are waited for. `direct_max`: agents up to which each sends to all directly.
     `probe_s`: time without news of a host after which it is asked how far it is. `pane_ms`: what windows over the job's
     types are multiples of, None if that is not known.
-    `compact`: by the name of an element, puts frames that a standby holds into one.
+    `choices`: where is kept which workers were chosen for rows of this agent's logs; None where no log is read again
+    under the same numbers. `compact`: by the name of an element, puts frames that a standby holds into one.
     """
 
     incarnation: int = 0
@@ -79,4 +101,5 @@ class KeyedOptions:
     pane_ms: int | None = None
     lost_s: float = 30.0
     stuck_s: float = STUCK_S
+    choices: ChoiceStore | None = None
     compact: Mapping[str, Compact] = field(default_factory=dict)

@@ -68,6 +68,8 @@ class ElementSlot:
         self._cuts = self._acts = 0
         self._rests = rests
         self._now = self._rests_until = 0.0
+        self.busy_s = 0.0
+        """Time in which answers were awaited: of a runtime that answers at once, none."""
 
     # Calls.
 
@@ -120,6 +122,8 @@ class ElementSlot:
 
     def run(self, now: float) -> None:
         """Starts as many calls as may be under way."""
+        if self._under_way and self._now:
+            self.busy_s += now - self._now
         self._now = now
         self._run()
 

@@ -9,6 +9,8 @@ import polars as pl
 
 from agent.runtime.keyed.hosting.layout import NOWHERE, ROUTES, GraphLayout, TypeLayout, groups_by_host
 from agent.runtime.keyed.hosting.options import Ints, KeyedOptions
+from agent.runtime.keyed.hosting.rows.choice_log import ChoiceLog
+from agent.runtime.keyed.hosting.rows.choosing import WorkerChooser
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER, Piece, RowSession, probe_pause_s
 from agent.runtime.keyed.hosting.time.wrong_clocks import WrongClocks
 from agent.runtime.keyed.logical_nodes import NODES
@@ -57,6 +59,7 @@ class Emitter:
     def __init__(self, me: Peer, layout: GraphLayout, options: KeyedOptions, deliver: Deliver, probe: Probe) -> None:
         self._layout, self._options, self._deliver, self._probe = layout, options, deliver, probe
         self.wrong_clocks = WrongClocks()
+        self.chooser = WorkerChooser(me.node_id, layout, ChoiceLog(options.choices))
         self.peers: list[Peer] = []
         self._indices: dict[Peer, int] = {}
         self._own = self.index_of(me)
@@ -72,6 +75,8 @@ class Emitter:
         """Sessions in which something may have become due, since the last look at them, in this order."""
         self._due_at: float = NEVER
         """The time at which something is due in one of the others, or earlier."""
+        self._has_stopped = False
+        """Whether other hosts may have stopped, or go on, since that was last looked at."""
         self._has_more = [False for _ in layout.types]
         """By type, whether its source has more at hand."""
         self._serial = options.incarnation << SESSION_BITS
@@ -84,6 +89,9 @@ class Emitter:
     def emit(self, type_: TypeLayout, rows: pl.DataFrame, now: float) -> None:
         """Sends rows to the nodes of all routes of their type, in their order."""
         if type_.routes and rows.height:
+            if type_.split:
+                self._note_stopped()
+                rows = self.chooser.chosen(type_, rows, now)
             routes = [route.index for route in type_.routes]
             self.null_keys[routes] += self._dispatch(type_, type_.numbered(rows), now)
 
@@ -128,6 +136,14 @@ class Emitter:
             self._by_type[type_.place][host] = found
         return found
 
+    def _note_stopped(self) -> None:
+        """Tells which nodes take nothing at the moment: those whose hosts are silent, or gone."""
+        if self._has_stopped:
+            self._has_stopped = False
+            silent = [one.host for one in self._sessions.values() if one.unanswered]
+            is_gone = (self.host_of == UNKNOWN) & (self.epochs > 0)
+            self.chooser.stop(np.isin(self.host_of, silent) | is_gone)
+
     # Hosts.
 
     def index_of(self, peer: Peer) -> int:
@@ -168,6 +184,7 @@ class Emitter:
         moved = before != hosts
         affected = set(np.unique(before[moved]).tolist())
         self.host_of[nodes] = hosts
+        self._has_stopped = True
         for key in [key for key in self._sessions if key[0] in affected]:
             self._restart(key, now)
         if UNKNOWN in affected:
@@ -213,9 +230,12 @@ class Emitter:
         if found is None:
             return False
         found.credit(credit.done if found.keeps else credit.received, now)
+        self._has_stopped |= found.unanswered > 0
         found.progress_at, found.unanswered = now, 0
         found.received = max(found.received, credit.received)
         self._changed[found] = None
+        if credit.event_s and (type_ := self._layout.types[found.place]).split:
+            self.chooser.heard(type_, self.host_of == found.host, credit.event_s, credit.of_host, now)
         if found.keeps and credit.lost_before > credit.received:
             self._send_lost(found, peer, credit, now)
         return True
@@ -282,6 +302,7 @@ class Emitter:
     def _ask(self, key: tuple[int, int], session: RowSession, now: float) -> None:
         session.progress_at = now
         session.unanswered += 1
+        self._has_stopped = True
         if session.unanswered >= DOUBTED:
             self._doubt(session.host, now)
         if not session.keeps and session.unanswered > UNANSWERED_MAX:

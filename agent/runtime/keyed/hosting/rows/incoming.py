@@ -130,6 +130,10 @@ class Streams:
         """The time when the oldest rows of a type came that are not safe."""
         return min((one.waits[0][2] for one in self._all.values() if one.place == place and one.waits), default=None)
 
+    def of_type(self, place: int) -> list[RowStream]:
+        """The streams of a type that are not over."""
+        return [one for one in self._all.values() if one.place == place and not one.is_over]
+
     def untold(self, blocked: Container[int], share: float, now: float) -> list[RowStream]:
         """The streams whose emitters do not know how far they are. Those of a type that has no room here are told
         nothing new, so that no more comes, but now and then that they are not forgotten."""
