@@ -5,17 +5,18 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
+from agent.programs.element_graph import WORKERS_MAX, GroupingName
 from elf.elements.declared import SECONDS_MAX
 from elf.elements.event import ElementError, event_options, text_of
 
 StateKind = Literal["integer", "number", "string", "boolean", "json"]
 _KINDS: dict[object, StateKind] = {int: "integer", float: "number", str: "string", bool: "boolean"}
-_RESERVED = ("keys", "every_s", "every_n", "ttl_s", "ordered", "emits")
-_CALLS = ("emit", "log", "key", "time_ms", "process_event", "output", "priority")
+_RESERVED = ("keys", "every_s", "every_n", "ttl_s", "ordered", "emits", "grouping", "workers")
+_CALLS = ("emit", "log", "key", "time_ms", "process_event", "output", "combine", "priority")
 
 
 class StateAttribute(NamedTuple):
@@ -62,6 +63,9 @@ class PE:
     `output` is called every `every_s` seconds of event time, or after every `every_n` events of an element. `ttl_s`:
     time after its last event from which an element may be removed. `ordered`: its events come by their time. `emits`:
     the types of events that it emits, where its code does not name them.
+
+    `grouping`: "fish" splits keys among `workers` while they are hot; each worker's part of a key has a state, and
+    `combine` puts them together before each `output`.
     """
 
     keys: ClassVar[Mapping[Any, Any]] = {}
@@ -70,9 +74,12 @@ class PE:
     ttl_s: ClassVar[float | None] = None
     ordered: ClassVar[bool] = False
     emits: ClassVar[Sequence[Any]] = ()
+    grouping: ClassVar[GroupingName] = ""
+    workers: ClassVar[int] = 0
 
     _elf: ClassVar[ElementHost] = _NoHost()
     _elf_states: ClassVar[tuple[StateAttribute, ...]] = ()
+    _elf_is_part: ClassVar[bool] = False
     _elf_key: Any
     _elf_node: int
     _elf_number: int
@@ -91,6 +98,10 @@ class PE:
 
     def output(self) -> None:
         """Called each `every_s` or `every_n`."""
+
+    def combine(self, other: Any) -> None:  # noqa: ARG002
+        """Adds the state of another part of the same key to this one's."""
+        raise ElementError(f"{type(self).__name__}: has no combine")
 
     def priority(self) -> float:
         """Returns the element's importance: where memory is short, those of the least are removed first."""
@@ -113,6 +124,14 @@ class PE:
     def time_ms(self) -> int:
         """In `output`: the event time (epoch ms) that it is called at."""
         return self._elf.time_ms
+
+
+class StateError(ElementError):
+    """A state of the element `clone` cannot be kept."""
+
+    def __init__(self, reason: str, clone: PE) -> None:
+        super().__init__(reason)
+        self.clone = clone
 
 
 def _states_of(kind: type[PE]) -> tuple[StateAttribute, ...]:
@@ -198,7 +217,35 @@ def check_settings(kind: type[PE]) -> None:
         raise ElementError(f"{name}.ordered: is to be True or False, not {kind.ordered!r}")
     if not isinstance(kind.emits, list | tuple) or any(event_options(one) is None for one in kind.emits):
         raise ElementError(f"{name}.emits: is to be a list of classes with @elf.event, not {kind.emits!r}")
+    _check_grouping(kind)
     if kind.process_event is PE.process_event:
         raise ElementError(f"{name}: has no process_event(self, event)")
     if kind.output is PE.output and (kind.every_s is not None or kind.every_n is not None):
         raise ElementError(f"{name}: has every_s or every_n, and no output(self) that they call")
+
+
+def _check_grouping(kind: type[PE]) -> None:
+    """Raises ElementError for keys that cannot be split as the class says."""
+    name = kind.__name__
+    if kind.grouping not in get_args(GroupingName):
+        known = ", ".join(one for one in get_args(GroupingName) if one)
+        raise ElementError(f"{name}.grouping: there is no {kind.grouping!r}: it is one of {known}")
+    if type(kind.workers) is not int or not 0 <= kind.workers <= WORKERS_MAX:
+        raise ElementError(f"{name}.workers: is to be a number of workers, 1 to {WORKERS_MAX:,}, not {kind.workers!r}")
+    if kind.workers and not kind.grouping:
+        raise ElementError(f'{name}.workers: workers have a grouping: write grouping = "fish", or leave workers out')
+    if kind.grouping in ("", "fields"):
+        return
+    instead = 'leave grouping out, or write grouping = "fields"'
+    if not all(isinstance(key, str | tuple | list) for key in kind.keys.values()):
+        raise ElementError(f"{name}.grouping: splits the values of a key that is fields: {instead}")
+    if kind.ordered or kind.every_n is not None:
+        which = "ordered" if kind.ordered else "every_n"
+        raise ElementError(f"{name}.{which}: needs all events of a key in one place, and its keys are split: {instead}")
+    if kind._elf_states and kind.combine is PE.combine:
+        raise ElementError(
+            f"{name}.grouping: splits keys, and nothing says how the states of their parts go together: write"
+            f" combine(self, other), or {instead}"
+        )
+    if not kind._elf_states and kind.every_s is not None:
+        raise ElementError(f"{name}.every_s: has output of keys that are split, and no state to combine: {instead}")

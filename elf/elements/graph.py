@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from agent.programs.element_graph import (
     ELEMENTS_MAX,
+    SPLITS,
     Element,
     ElementGraph,
     ElementInput,
@@ -18,6 +21,7 @@ from elf.elements.declared import Declared, Key, SourceQuery, is_key, slide_of, 
 from elf.elements.element import PE, check_settings
 from elf.elements.emits import FileNames
 from elf.elements.event import ElementError, event_options
+from elf.elements.split import STATE, WORKERS_DEFAULT, every_s, is_combined, is_split, key_names, split_classes
 
 Fields = list[tuple[str, FieldType]]
 
@@ -74,8 +78,7 @@ class _Builder:
 
     def graph(self) -> ElementGraph:
         made: dict[str, Element] = {}
-        for one in self._elements:
-            element = self._declared(one) if isinstance(one, Declared) else self._code(one)
+        for element in (made for one in self._elements for made in self._made_of(one)):
             if element.name in made:
                 raise ElementError(f"{self._job}.elements: two are named {element.name}: give one another name")
             made[element.name] = element
@@ -84,6 +87,34 @@ class _Builder:
         return ElementGraph(self._sources, list(self._types.values()), list(made.values()))
 
     # Elements.
+
+    def _made_of(self, one: Declared | type[PE]) -> list[Element]:
+        """The element, or the two of them where its keys are split and its state is combined."""
+        if isinstance(one, Declared):
+            return [self._declared(one)]
+        element = self._code(one)
+        return self._split(one, element) if is_combined(one) else [element]
+
+    def _split(self, kind: type[PE], element: Element) -> list[Element]:
+        size = len(element.inputs[0].key or [])
+        classes = split_classes(kind, size)
+        guaranteed = self._types[element.inputs[0].type].guaranteed
+        state = EventType(
+            classes.state.__name__, [*((name, "any") for name in key_names(size)), (STATE, "string")], guaranteed
+        )
+        if state.name in self._types:
+            raise ElementError(f"{kind.__name__}: a type is named {state.name}, as that of its parts is: rename one")
+        self._types[state.name] = state
+        emits = [*element.options["emits"], state.name]
+        parts = replace(
+            element,
+            name=classes.parts.__name__,
+            every_s=every_s(kind),
+            ttl_s=None,
+            options={**element.options, "emits": emits, SPLITS: True},
+        )
+        read = ElementInput(state.name, key_names(size))
+        return [parts, replace(element, inputs=[read], grouping="", workers=0)]
 
     def _declared(self, one: Declared) -> Element:
         inputs = [self._input(self._name(one), type_, key) for type_, key in one.inputs]
@@ -132,7 +163,10 @@ class _Builder:
             options={
                 "emits": self._emits(kind, inputs),
                 "states": {state.name: state.kind for state in kind._elf_states},
+                **({SPLITS: True} if is_split(kind) else {}),
             },
+            grouping=kind.grouping,
+            workers=(kind.workers or WORKERS_DEFAULT) if kind.grouping else 0,
         )
 
     def _emits(self, kind: type[PE], inputs: list[ElementInput]) -> list[str]:

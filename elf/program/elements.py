@@ -15,12 +15,13 @@ import msgspec
 from agent.programs import calls
 from agent.programs.calls import SEPARATOR
 from agent.programs.element_graph import Element, ElementGraph
-from elf.elements.element import PE
+from elf.elements.element import PE, StateError
 from elf.elements.event import ElementError, event_options, received_class
+from elf.elements.split import is_combined, split_classes
 from elf.program.element_columns import pieces, raw_texts
 from elf.program.emissions import END, EmittedEvents, emission_bytes
 from elf.program.failures import ElementFailedError, Failures
-from elf.program.prototype import Prototype, StateError
+from elf.program.prototype import Prototype
 
 PIECE_ROWS = 1024
 """Number of events after which it is looked at how much was emitted."""
@@ -63,7 +64,7 @@ class RunningElements:
     ) -> None:
         code = [one for one in graph.elements if one.kind == "code"]
         room = memory_max() * ROOM / max(1, len(code))
-        classes = {kind.__name__: kind for kind in kinds if isinstance(kind, type) and issubclass(kind, PE)}
+        classes = _classes(graph, kinds)
         spare = bytearray(SPARE_BYTES)
         self._running = {
             one.name: _RunningElement(classes[one.name], one, events, act, log, room, spare, is_random=is_random)
@@ -73,6 +74,17 @@ class RunningElements:
     def call(self, call: calls.ElementCall) -> None:
         """Answers a call. Raises ElementFailedError."""
         self._running[call.element].call(call)
+
+
+def _classes(graph: ElementGraph, kinds: Iterable[object]) -> dict[str, type[PE]]:
+    """The classes of the elements of a graph, by their names."""
+    found = {kind.__name__: kind for kind in kinds if isinstance(kind, type) and issubclass(kind, PE)}
+    inputs = {one.name: one.inputs[0] for one in graph.elements}
+    for name, kind in list(found.items()):
+        if is_combined(kind):
+            classes = split_classes(kind, len(inputs[name].key or []))
+            found |= {name: classes.whole, classes.parts.__name__: classes.parts}
+    return found
 
 
 class _Given:
@@ -130,7 +142,7 @@ class _RunningElement:
         self._spare = spare
 
     def key_of(self, element: PE) -> Any:
-        key, names = element._elf_key, self._element.inputs[0].key
+        key, names = self._prototype.key_of(element), self._element.inputs[0].key
         if not names or not self._json_keys:
             return key
         if len(names) == 1:
@@ -332,7 +344,8 @@ class _RunningElement:
             if column.kind == "j":
                 self._json_keys.add(name)
             key_columns.append(raw_texts(column))
-        return self._prototype.keys(key_columns, len(call.times) // 8)
+        keys = self._prototype.keys(key_columns, len(call.times) // 8)
+        return self._prototype.identities(keys, memoryview(call.nodes).cast("H"))
 
     def _class_of(self, call: calls.ProcessElements) -> type:
         names = (call.event_type, *call.columns)
@@ -430,15 +443,20 @@ class _RunningElement:
             except MemoryError:
                 self._make_room()
                 raise
+            except StateError:
+                raise
             except Exception as error:
                 self._pass_over(element, "a call of output", error)
             except BaseException as error:
                 raise ElementFailedError(self._name(element)) from error
             else:
                 mark(END)
-        if self._prototype.changed is not None:
+        nodes = [one._elf_node for one in due]
+        if self._kind._elf_is_part:
+            self._prototype.retire(due)
+        elif self._prototype.changed is not None:
             self._prototype.changed.update(due)
-        parts += self._packed(range(len(due)), [boundary - 1] * len(due), [one._elf_node for one in due])
+        parts += self._packed(range(len(due)), [boundary - 1] * len(due), nodes)
         return self._send(ticket, parts, is_last=False) if len(parts) > 1 else parts
 
     # States.

@@ -14,7 +14,7 @@ import msgspec
 
 from agent.programs.calls import SEPARATOR, PackedColumn, States
 from agent.programs.element_graph import Element
-from elf.elements.element import PE, StateAttribute, is_json
+from elf.elements.element import PE, StateAttribute, StateError, is_json
 from elf.elements.event import ElementError
 from elf.program.code import shown
 from elf.program.element_columns import column_bytes, packed, raw_texts, unpacked
@@ -30,14 +30,6 @@ _NESTED_MAX = 4
 """Levels of lists and dicts within a state whose memory is looked at."""
 _SEEN = attrgetter("_elf_seen")
 _NAN = float("nan")
-
-
-class StateError(ElementError):
-    """A state of the element `clone` cannot be kept."""
-
-    def __init__(self, reason: str, clone: PE) -> None:
-        super().__init__(reason)
-        self.clone = clone
 
 
 class Prototype:
@@ -62,6 +54,7 @@ class Prototype:
         self.evicted = 0
         self._bytes_each = 0.0
         self.is_keyless = element.inputs[0].key is None
+        self._is_split = bool(element.grouping)
         self.new: Callable[[Any, int, int, int], PE]
         self.renew: Callable[[PE], None]
         self.new, self.renew = _cloning(kind, prototype, self.states)
@@ -122,6 +115,12 @@ class Prototype:
             if self.changed is not None:
                 self.changed.discard(clone)
                 self.gone[clone._elf_key] = clone._elf_node
+
+    def retire(self, clones: Iterable[PE]) -> None:
+        """Removes elements that have told their states, and are of use no more."""
+        evicted = self.evicted
+        self.remove(clones)
+        self.evicted = evicted
 
     def drop(self, nodes: Collection[int]) -> None:
         """Forgets the elements of logical nodes."""
@@ -190,7 +189,7 @@ class Prototype:
         """Takes states that others have packed."""
         count = len(states.gone)
         nodes = memoryview(states.nodes).cast("H").tolist()
-        keys = self.keys([raw_texts(column) for column in states.keys], count)
+        keys = self.identities(self.keys([raw_texts(column) for column in states.keys], count), nodes)
         seen, counts, due = (memoryview(one).cast("q").tolist() for one in (states.seen, states.counts, states.due))
         values = [self._values(one, states.columns[one.name]) for one in self.states]
         clones, names = self.clones, [one.name for one in self.states]
@@ -217,6 +216,14 @@ class Prototype:
             for one in columns
         ]
         return clean[0] if len(clean) == 1 else [*zip(*clean, strict=True)]
+
+    def identities(self, keys: Sequence[Any], nodes: Sequence[int]) -> Sequence[Any]:
+        """The keys, with the logical nodes where a key has parts in several: they tell elements apart."""
+        return [*zip(keys, nodes, strict=True)] if self._is_split else keys
+
+    def key_of(self, clone: PE) -> Any:
+        """The key of an element, as it is on columns."""
+        return clone._elf_key[0] if self._is_split else clone._elf_key
 
     def _values(self, state: StateAttribute, column: PackedColumn) -> list[Any]:
         if state.kind != "json":
@@ -264,6 +271,7 @@ class Prototype:
 
     def _key_columns(self, keys: list[Any]) -> list[PackedColumn]:
         names = self.element.inputs[0].key or []
+        keys = [key for key, _ in keys] if self._is_split else keys
         columns = [keys] if len(names) == 1 else [*map(list, zip(*keys, strict=True))] if names else []
         return [packed(one, "any") for one in columns]
 

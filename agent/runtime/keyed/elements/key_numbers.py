@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from agent.programs.element_graph import Element, EventType
-from agent.runtime.keyed.elements.runtime import DTYPES
+from agent.runtime.keyed.elements.runtime import DTYPES, NODE
 from agent.runtime.keyed.elements.slots import Rows, SlotTable, Values
 
 NUMBERED_MAX = 1 << 20
@@ -26,6 +26,9 @@ class KeyNumbers:
         first = element.inputs[0]
         kinds = dict(types[first.type].fields)
         self._schema = {f"key{place}": DTYPES[kinds[name]] for place, name in enumerate(first.key or [])}
+        if element.grouping:  # parts of a key in several logical nodes are told apart
+            self._schema[NODE] = pl.Int64()
+            self._fields = {name: [*fields, NODE] for name, fields in self._fields.items()}
         self._begin()
 
     def _begin(self) -> None:
@@ -43,7 +46,8 @@ class KeyNumbers:
             return b""
         if self.count >= NUMBERED_MAX:
             self._begin()
-        columns = [rows[name].alias(key) for key, name in zip(self._schema, self._fields[type_], strict=True)]
+        named = zip(self._schema.items(), self._fields[type_], strict=True)
+        columns = [rows[name].cast(dtype).alias(key) for (key, dtype), name in named]
         return self._table.find(pl.DataFrame(columns)).astype(np.uint32).tobytes()
 
 
