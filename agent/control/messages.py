@@ -544,6 +544,14 @@ class Tree(msgspec.Struct, frozen=True, tag="tree"):
     silent: int
 
 
+class ElementKey(msgspec.Struct, frozen=True):
+    """A hot key: its share of the events that an agent sends, and the workers that it may go to."""
+
+    key: str
+    share: float
+    workers: int
+
+
 class ElementEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The processing elements of one prototype on one agent. See `element_views.HostedElement`."""
 
@@ -567,6 +575,14 @@ class ElementEntry(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     missed: int = 0
     under_replicated: int = 0
+    grouping: str = ""
+    workers: int = 0
+    hot_keys: int = 0
+    split_keys: int = 0
+    mean_parts: float = 0.0
+    hot: list[ElementKey] = []
+    waits: list[float] = []
+    refused_reports: int = 0
 
 
 class ElementState(msgspec.Struct, frozen=True, kw_only=True):

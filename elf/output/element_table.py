@@ -12,8 +12,12 @@ from elf.output.listing import Cell, Listing
 from elf.terminal.terminal import printable
 
 TITLES = ("APP", "ELEMENT", "HOSTS", "NODES", "ELEMENTS", "RATE", "EVENTS", "QUEUE", "EMITTED", "EVICTED", "SHED",
-          "LOST", "UNDER-REPLICATED", "NULL KEYS", "FAILED", "MISSED", "LAG", "MEMORY")  # fmt: skip
-OPTIONAL = ("QUEUE", "EVICTED", "SHED", "LOST", "UNDER-REPLICATED", "NULL KEYS", "FAILED", "MISSED", "LAG")
+          "LOST", "UNDER-REPLICATED", "NULL KEYS", "FAILED", "MISSED", "LAG", "MEMORY", "GROUPING", "HOT KEYS", "SPLIT",
+          "WORKERS EACH", "LONGEST WAIT", "HOTTEST")  # fmt: skip
+OPTIONAL = ("QUEUE", "EVICTED", "SHED", "LOST", "UNDER-REPLICATED", "NULL KEYS", "FAILED", "MISSED", "LAG", "GROUPING",
+            "HOT KEYS", "SPLIT", "WORKERS EACH", "LONGEST WAIT", "HOTTEST")  # fmt: skip
+HOTTEST_MAX = 3
+"""Hot keys of an element that its row names."""
 COUNTS = ("events", "queue", "emitted", "evicted", "shed", "lost", "under_replicated", "null_keys", "failed", "missed")
 HOST_TITLES = ("APP", "ELEMENT", "HOST", *TITLES[3:])
 NOTHING = "no job of the fleet has keyed elements, as far as its agents have answered"
@@ -65,7 +69,30 @@ def _figures(entries: Sequence[ElementEntry]) -> list[Cell]:
         *(sum(getattr(one, name) for one in entries) for name in COUNTS),
         f"{1000 * max(lags):,.0f} ms" if lags else None,
         f"{sum(one.memory_bytes for one in entries) / 2**20:,.1f} MiB",
-    ]  # fmt: skip
+        *_grouped(entries),
+    ]
+
+
+def _grouped(entries: Sequence[ElementEntry]) -> list[Cell]:
+    """The greatest figures of how keys are split: each agent that sends events does it by itself."""
+    split = [one for one in entries if one.grouping]
+    if not split:
+        return [None] * 6
+    hottest: dict[str, float] = {}
+    for one in split:
+        for hot in one.hot:
+            hottest[hot.key] = max(hot.share, hottest.get(hot.key, 0.0))
+    named = sorted(hottest.items(), key=lambda item: -item[1])[:HOTTEST_MAX]
+    wait_s = max((wait for one in split for wait in one.waits), default=0.0)
+    parts = max(one.mean_parts for one in split)
+    return [
+        f"{split[0].grouping} over {split[0].workers:,}",
+        max(one.hot_keys for one in split),
+        max(one.split_keys for one in split),
+        round(parts, 1) if parts > 1 else None,
+        f"{1000 * wait_s:,.0f} ms" if wait_s else None,
+        ", ".join(f"{key} {share:.0%}" for key, share in named) or None,
+    ]
 
 
 def shown_state(state: ElementState) -> str:

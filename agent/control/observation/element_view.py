@@ -70,6 +70,7 @@ def _fault(
 
 def _entry(app: str, node_id: Id, agent: str, one: HostedElement) -> control.ElementEntry:
     fields = {name: getattr(one, name) for name in one.__struct_fields__ if name != "job"}
+    fields["hot"] = [control.ElementKey(hot.key, hot.share, hot.workers) for hot in one.hot]
     return control.ElementEntry(app=app, agent=agent, node_id=format_id(node_id), **fields)
 
 

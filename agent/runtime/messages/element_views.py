@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from agent.programs.element_graph import ELEMENTS_MAX
+from agent.programs.element_graph import ELEMENTS_MAX, WORKERS_MAX
 from agent.runtime.messages.descriptions import Seconds
 from agent.runtime.model.fields import Count, Message, Name, Number
 from overlay import Id, Peer
@@ -16,10 +16,20 @@ HOSTED_MAX = 4096
 KEY_FIELDS_MAX = 16
 KEY_TEXT_MAX = 4096
 STATES_MAX = ELEMENTS_MAX
+HOT_MAX = 10
+"""Upper bound on the hot keys of an element that are told."""
 STATE_BYTES_MAX = 1 << 20
 """Upper bound on the state of an element that is shown; of a longer one its size is."""
 KeyText = Annotated[str, msgspec.Meta(max_length=KEY_TEXT_MAX)]
 StateBytes = Annotated[bytes, msgspec.Meta(max_length=STATE_BYTES_MAX)]
+
+
+class HotKey(msgspec.Struct, frozen=True, array_like=True):
+    """A key that is split as it is hot, its share of an agent's events, and the workers that it may go to."""
+
+    key: Annotated[str, msgspec.Meta(max_length=KEY_TEXT_MAX)]
+    share: float
+    workers: Number
 
 
 class HostedElement(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +40,10 @@ class HostedElement(msgspec.Struct, frozen=True, kw_only=True):
     input that is not committed, None where there is none. `failed`: calls that have raised. `missed`: events that were
     late, or beyond a bound. `under_replicated`: logical nodes whose standbys do not all hold their state,
     and those decided on here that have no host.
+
+    Where keys are split: the `grouping`, over how many `workers`, and as this agent sends events to them, how many keys
+    are hot, which the hottest are, how many are split, into how many parts on average, and how long an event is
+    estimated to wait at each worker (s). `refused_reports`: news of workers that could not be.
     """
 
     job: Id
@@ -50,6 +64,14 @@ class HostedElement(msgspec.Struct, frozen=True, kw_only=True):
     failed: Count = 0
     missed: Count = 0
     under_replicated: Count = 0
+    grouping: str = ""
+    workers: Number = 0
+    hot_keys: Count = 0
+    split_keys: Count = 0
+    mean_parts: Seconds = 0.0
+    hot: Annotated[list[HotKey], msgspec.Meta(max_length=HOT_MAX)] = []
+    waits: Annotated[list[Seconds], msgspec.Meta(max_length=WORKERS_MAX)] = []
+    refused_reports: Count = 0
 
 
 class KeyedState(msgspec.Struct, frozen=True, kw_only=True):

@@ -154,11 +154,12 @@ class CountedLogs:
     """A fleet with the job, and what its elements hold. `with` starts it, and lets the logs grow."""
 
     app = "counts"
+    job = JOB
 
-    def __init__(self, folder: Path, seed: int, agents: int = AGENTS) -> None:
+    def __init__(self, folder: Path, seed: int, logs: GrowingLogs | None = None) -> None:
         self.chance = random.Random(seed)
         self.folder = folder
-        self.logs = GrowingLogs(folder / "logs", random.Random(seed + 1), agents)
+        self.logs = logs or GrowingLogs(folder / "logs", random.Random(seed + 1))
         streams = [(StreamFiles("lines", (str(path),), "beginning"),) for path in self.logs.paths]
         specs = [AgentSpec(f"agent-{number}", stream) for number, stream in enumerate(streams, 1)]
         self.fleet = AgentFleet(folder / "agents", specs)
@@ -174,7 +175,7 @@ class CountedLogs:
     def running(self) -> Iterator[CountedLogs]:
         """The fleet runs the job, and has counted something."""
         job = self.folder / "counts.py"
-        job.write_text(JOB)
+        job.write_text(self.job)
         with self.fleet:
             submitted = self.elf("submit", str(job))
             assert submitted.code == 0, submitted.err
@@ -314,7 +315,7 @@ class CountedLogs:
 
     def under_replicated(self) -> dict[str, int]:
         """The nodes of each agent that lack standbys; -1 of an agent that has not answered."""
-        told = dict.fromkeys(self.fleet.names, -1)
+        told = dict.fromkeys(filter(self.fleet.is_running, self.fleet.names), -1)
         with suppress(ClientError, OSError):
             for one in self.client().elements(self.app).elements:
                 told[one.agent] = max(told[one.agent], one.under_replicated)

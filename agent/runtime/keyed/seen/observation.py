@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -140,22 +140,22 @@ class ElementsObservation:
 
     def _fetch(self, look: _Look, job: ObservedJob, key: list[str], now: float) -> None:
         """Fetches the states of the elements with a key, then answers."""
-        wanted, look.fault = _with_key(job.graph, look.asked.element, key)
+        found, look.fault = _with_key(job.graph, look.asked.element, key)
+        wanted = [(element, columns, node) for element, columns in found for node in _nodes(element, columns)]
         look.awaited = 1 + len(wanted)
         self._open += 1
-        for element, columns in wanted:
-            node = int(nodes_of(columns)[0])
-            fetched = partial(self._fetched, look, element, columns, job.epoch_of(node), now)
+        for element, columns, node in wanted:
+            fetched = partial(self._fetched, look, element, columns, node, job.epoch_of(node), now)
             if not job.state_of(element.name, node, fetched):
                 look.awaited -= 1
         self._one_less(look, now)
 
     def _fetched(
-        self, look: _Look, element: Element, key: list[pl.Series], epoch: int, now: float, tables: Tables
+        self, look: _Look, element: Element, key: list[pl.Series], node: int, epoch: int, now: float, tables: Tables
     ) -> None:
         from agent.runtime.keyed.seen.key_values import state_of_key
 
-        node, state = int(nodes_of(key)[0]), state_of_key(element, key, tables)
+        state = state_of_key(element, key, tables)
         if state is not None:
             room = STATE_BYTES_MAX - sum(len(one.state) for one in look.states)
             shown = state if len(state) <= room else b""
@@ -182,6 +182,11 @@ def _hosted(job: ObservedJob, described: Mapping[str, Any], per_s: float) -> Hos
     known = {name: described[name] for name in HostedElement.__struct_fields__ if name in described}
     lost = len(job.lost_nodes()) if described.get("nodes") else 0
     return msgspec.convert({"lost": lost} | known | {"job": job.app_id, "events_per_s": per_s}, HostedElement)
+
+
+def _nodes(element: Element, key: list[pl.Series]) -> Sequence[int]:
+    """The logical nodes in which an element may have this key: all of its workers, where keys are split."""
+    return range(element.workers) if element.grouping else [int(nodes_of(key)[0])]
 
 
 def _with_key(graph: ObservedGraph, named: str, key: list[str]) -> tuple[list[tuple[Element, list[pl.Series]]], str]:
