@@ -1,4 +1,4 @@
-"""docs/elements.md: every program on it runs over files, and prints the lines shown."""
+"""docs/elements.md, docs/grouping.md: every program on them runs over files, and prints the lines shown."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from elf_process import elf
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "elements.md").read_text()
-BLOCKS = re.findall(r"^```(python|text)\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+DOCUMENTS = [(Path(__file__).parents[2] / "docs" / f"{name}.md").read_text() for name in ("elements", "grouping")]
+BLOCKS = [
+    one for text in DOCUMENTS for one in re.findall(r"^```(python|text)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+]
 PROGRAMS = [text for kind, text in BLOCKS if kind == "python"]
 SHOWN = [text for kind, text in BLOCKS if kind == "text"]
 BEGIN_MS = 1_790_000_000_000
@@ -33,6 +35,12 @@ LOGS: dict[str, Logs] = {
     "Rates": {
         "serves": [served(0, "a", "skis"), served(1, "b", "skis"), served(2, "c", "skates")],
         "clicks": [served(60, "a", "skis"), served(1900, "b", "skis"), served(5, "c", "skis")],
+    },
+    "Sites": {
+        "visits": [
+            {"time": BEGIN_MS + n, "site": site, "bytes": size}
+            for n, (site, size) in enumerate([("/a", 300), ("/b", 80), ("/a", 500)])
+        ]
     },
 }
 """The logs of each program, by the name of its job."""
