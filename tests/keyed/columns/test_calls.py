@@ -54,6 +54,7 @@ ELEMENTS = {
         "Out",
         options=JOINED | {"mode": "all", "outer": True},
     ),
+    "exchange": Element("X", "exchange", [ElementInput("Event", ["word"])], "Click", grouping="fish", workers=64),
 }
 
 
