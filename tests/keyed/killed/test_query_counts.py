@@ -7,12 +7,14 @@ from collections import Counter
 from datetime import datetime
 
 import pytest
-from keyed_jobs import counting, keyed_job, words
+from keyed_jobs import WORDS, counting, keyed_job, plan, words
 from pausing_fleet import PausingFleet
 from recording_client import client_of
 
-from agent import StreamOptions
+from agent import StreamOptions, Submit
+from overlay import app_id
 
+KEYED = "SELECT COUNT(*) AS n FROM words KEYED BY word OVER 8 WORKERS WINDOWING 1 SECOND"
 COUNT = "SELECT COUNT(*) AS n FROM Counted WINDOWING 1 SECOND"
 STEP_S = 0.1
 
@@ -20,10 +22,10 @@ STEP_S = 0.1
 class CountedEvents:
     """Four agents that count words of their logs, and how many words were written in each second."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, job: Submit | None = None) -> None:
         self.chance = random.Random(seed)
         self.fleet = PausingFleet(4, streams={"words": StreamOptions()})
-        job = keyed_job(counting(), COUNT, bounded=False)
+        job = job or keyed_job(counting(), COUNT, bounded=False)
         self.app = job.app_id
         client_of(self.fleet.agents[0]).submit(job, self.fleet.now, self.fleet.wall_ms)
         self.fleet.settle()
@@ -36,7 +38,7 @@ class CountedEvents:
         for _ in range(round(seconds / STEP_S)):
             for agent in fleet.agents:
                 for feed in agent.ingest.feeds():
-                    found = [f"word-{self.chance.randrange(30)}" for _ in range(3)]
+                    found = ["hot", *(f"word-{self.chance.randrange(30)}" for _ in range(2))]
                     fleet.give(agent, feed.key, words(*found, at_ms=fleet.wall_ms))
                     self.written[fleet.wall_ms // 1000] += len(found)
             self.rest(STEP_S * self.chance.uniform(0.8, 1.2))
@@ -108,6 +110,24 @@ def test_windows_go_on_when_a_host_is_back_that_was_written_off(seed: int) -> No
 def test_windows_that_name_nobody_are_exact_when_a_host_is_killed(seed: int) -> None:
     world = CountedEvents(seed)
     world.write(2.0 + world.chance.random())
+    dead = world.victim()
+    world.fleet.kill(dead)
+    world.write(12.0)
+    world.assert_counted_once(lacking=dead.name)
+
+
+def split_query() -> Submit:
+    """The count of words that travel by key; one is as hot as half of the others together."""
+    found = plan(KEYED, words=WORDS)
+    return Submit(app_id("keyed", b""), "keyed", found.stream, found.to_wire(), KEYED, bounded=False)
+
+
+@pytest.mark.parametrize(
+    "seed", [9, pytest.param(10, marks=pytest.mark.slow), pytest.param(11, marks=pytest.mark.slow)]
+)
+def test_windows_of_events_that_travel_by_key_are_exact_where_they_name_nobody(seed: int) -> None:
+    world = CountedEvents(seed, split_query())
+    world.write(4.0 + world.chance.random())
     dead = world.victim()
     world.fleet.kill(dead)
     world.write(12.0)
