@@ -19,6 +19,9 @@ from agent.runtime.keyed.hosting.rows.numbering import derived_channel
 from agent.runtime.keyed.logical_nodes import Hashes, key_hashes
 from overlay import Id
 
+CHANNELS_MAX = 1 << 14
+"""Upper bound on the channels of logs that are remembered; rows of older files go to first workers."""
+
 
 class WorkerChooser:
     """Chooses once for each row. The choice is in a column of the row, and goes with it wherever it goes.
@@ -48,6 +51,8 @@ class WorkerChooser:
 
     def derives(self, rows: pl.DataFrame, element: int, taken: int, emitted: int) -> None:
         """Learns that an element without a key makes rows of a type from these, by the places of the types."""
+        if not self.groupings:
+            return
         for parent in rows[SOURCE].unique().to_list():
             if (root := self._roots.get(parent)) is not None:
                 self._roots[derived_channel(parent, element, taken, emitted)] = root
@@ -131,6 +136,9 @@ class WorkerChooser:
         """Forgets choices for rows that are never read again: below these numbers of channels of this agent's logs."""
         self._safe.update(safe)
         self.log.forget(lambda channel: self._safe.get(self._roots.get(channel, channel), 0))
+        for known in (self._roots, self._safe):
+            while len(known) > CHANNELS_MAX:
+                del known[next(iter(known))]
 
 
 @lru_cache(maxsize=8)
