@@ -174,18 +174,18 @@ def test_code_that_maps_events_cannot_be_computed_again() -> None:
     assert set(found) == {("unchecked", "the job's code maps events: nothing but itself can compute it")}
 
 
-def test_a_join_of_streams_without_some_agents_is_not_computed_again() -> None:
-    """Which pairs an agent hosted follows from who was there, which nothing tells later."""
+@pytest.mark.parametrize(
+    "read", ["events JOIN events AS e WITHIN 1 SECOND ON events.product = e.product", "events KEYED BY product"]
+)
+def test_what_travels_by_key_without_some_agents_is_not_computed_again(read: str) -> None:
+    """Which pairs, or events, an agent hosted follows from who was there, which nothing tells later."""
     logs = shop_logs()
-    join = version(
-        "SELECT COUNT(*) AS n FROM events JOIN events AS e WITHIN 1 SECOND ON events.product = e.product "
-        "WINDOWING 1 SECOND"
-    )
+    join = version(f"SELECT COUNT(*) AS n FROM {read} WINDOWING 1 SECOND")
     lines = published(version(), logs, absent=["agent-2"])
     described = [
         json.dumps(json.loads(line) | {"plan": join.plan}).encode() if b'"plan"' in line else line for line in lines
     ]
-    reason = "it lacks agents, and which pairs of events were theirs is not known"
+    reason = "it lacks agents, and which events, or pairs, were at them is not known"
     assert set(verdicts(described, Logs(logs))) == {("unchecked", reason)}
 
 

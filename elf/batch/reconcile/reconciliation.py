@@ -83,7 +83,7 @@ class _Reconciliation:
     def _why_unchecked(self, result: LiveResult) -> str | None:
         key = (result.life, result.version)
         if key in self._joins and result.absent | result.incomplete:
-            return "it lacks agents, and which events, or pairs of them, were theirs is not known"
+            return "it lacks agents, and which events, or pairs, were at them is not known"
         return self._why_not.get(key, why_not_computable(None))
 
     def _agents(self, result: LiveResult) -> frozenset[str]:
