@@ -76,17 +76,14 @@ def test_elements_that_read_a_type_by_one_key_in_other_groupings_share_no_route(
     assert second == EventRoute("Word", ("word",), None, "fish", 33)
 
 
-@pytest.mark.parametrize(
-    ("place", "grouping"),
-    [(1, "fields"), (2, "fields"), (1, "split")],
-)
-def test_keys_of_what_cannot_be_split_have_the_grouping_fields(place, grouping):
+@pytest.mark.parametrize("grouping", ["fields", "split"])
+def test_keys_of_code_that_cannot_be_split_have_the_grouping_fields(grouping):
     """Of code that says that its states can be combined, any."""
     data = top_words()
-    data["elements"][place] |= {"grouping": "fields", "workers": 8}
+    data["elements"][1] |= {"grouping": "fields", "workers": 8}
     if grouping == "split":
-        data["elements"][place] |= {"grouping": "fish", "options": {"emits": ["Updated"], "splits": True}}
-    (route,) = CheckedGraph.of(data).routes_of(data["elements"][place]["inputs"][0]["type"])
+        data["elements"][1] |= {"grouping": "fish", "options": {"emits": ["Updated"], "splits": True}}
+    (route,) = CheckedGraph.of(data).routes_of(data["elements"][1]["inputs"][0]["type"])
     assert route.workers == 8
 
 
@@ -165,6 +162,7 @@ def _merged(kind: str = "top", **changes: Any) -> dict[str, Any]:
             _changed("elements.1", element("Count", options={"emits": ["Updated"]}, grouping="fish", workers=3)),
             "element Count: its keys cannot be split, since its state of a key is in one place: its grouping is fields",
         ),
+        (_grouped(2, "fields"), "all of its events are: it has none of the groupings"),
         (
             _grouped(2, "pkg"),
             "its keys cannot be split, since the greatest of a key are known where all of its events are",

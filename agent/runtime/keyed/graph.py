@@ -245,10 +245,11 @@ class CheckedGraph:
         if element.kind == "exchange" or element.grouping:
             by_fields = all(read.key for read in element.inputs)
             _require(by_fields, f"element {element.name}: events go to workers by the fields of a key")
-        if element.grouping in ("", "fields") or element.kind not in UNSPLIT or _splits(element):
+        in_one_place = element.grouping == "" or (element.grouping == "fields" and element.kind == "code")
+        if in_one_place or element.kind not in UNSPLIT or _splits(element):
             return
-        why = UNSPLIT[element.kind]
-        raise PlanError(f"element {element.name}: its keys cannot be split, since {why}: its grouping is fields")
+        instead = "its grouping is fields" if element.kind == "code" else "it has none of the groupings"
+        raise PlanError(f"element {element.name}: its keys cannot be split, since {UNSPLIT[element.kind]}: {instead}")
 
     def _check_input(self, element: Element, read: ElementInput) -> None:
         _require(read.type in self.types, f"element {element.name}: reads {read.type}, which is no type of the job")
