@@ -17,6 +17,7 @@ from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
 GROUPINGS = ("fish", "shuffle", "fields", "pkg", "dchoices", "wchoices")
 COSTLY = {0, 2, 11}
 """Seeds below 30 whose fleets take several seconds of a processor: `make test` goes without them."""
+ACTS = ("restart", "crash", "join", "cut", "leave")
 HOT = [("hot", "g", 1)] * 12
 """Rows of one key."""
 
@@ -68,20 +69,19 @@ def pressed(fleet: Fleet, source: Agent, rows: list[tuple[str, str, int]], times
         fleet.run(0.05)
 
 
-@pytest.mark.parametrize("seed", seeds(1, slow=range(2, 40)))
-def test_many_agents_count_each_event_once_where_some_die_and_others_come(seed: int) -> None:
-    """128 agents and as many workers; agents die, are started again, come and are cut off."""
+@pytest.mark.parametrize(("agents", "seed"), seeds((16, 1), (16, 2), slow=((128, seed) for seed in range(300))))
+def test_many_agents_count_each_event_once_where_some_die_and_others_come(agents: int, seed: int) -> None:
+    """As many workers as agents; these die, are started again, come and are cut off."""
     pick = random.Random(seed)
-    fleet = Fleet(one_stage(pick.choice(GROUPINGS), 128), 128, seed)
-    agents = list(fleet.agents.values())
-    sources = agents[:4]
+    fleet = Fleet(one_stage(pick.choice(GROUPINGS), agents), agents, seed)
+    sources = list(fleet.agents.values())[:4]
     words = [f"w{int(pick.paretovariate(0.7)) % 200}" for _ in range(400)]
     rows = [(word, f"g{place % 3}", place % 7) for place, word in enumerate(words)]
     for source in sources:
         fleet.insert(source, "S", rows)
-    fleet.run(1.5)
-    for act in ("restart", "crash", "join", "cut", "leave"):
-        victim = pick.choice([one for one in fleet.agents.values() if one not in sources])
+    fleet.run(1.5, 0.1)
+    for act in pick.sample(ACTS, len(ACTS)):
+        victim = pick.choice([one for one in fleet.agents.values() if one.me not in {source.me for source in sources}])
         match act:
             case "restart":
                 fleet.restart(pick.choice(sources), 0.3)
@@ -94,10 +94,9 @@ def test_many_agents_count_each_event_once_where_some_die_and_others_come(seed: 
                 fleet.at(2.0, fleet.heal)
             case "leave":
                 fleet.leave(victim)
-        for source in list(fleet.agents.values()):
-            if source.me in {one.me for one in sources}:
-                fleet.insert(source, "S", rows[: pick.randint(20, 200)])
-        fleet.run(3.0, 0.1)
+        for source in sources:
+            fleet.insert(source, "S", rows[: pick.randint(20, 200)])
+        fleet.run(3.0, 0.2)
         fleet.remove_left()
     fleet.settle(120)
     inserted = [row for log in fleet.inserted.values() for row in log]
