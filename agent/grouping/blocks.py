@@ -10,6 +10,7 @@ class EventBlock:
     """Distinct keys of a block, as hashes in ascending order, how many events each has, and whose row each row is."""
 
     def __init__(self, hashes: npt.NDArray[np.uint64]) -> None:
+        self.rows = len(hashes)
         self._order = np.argsort(hashes, kind="stable")
         ordered = hashes[self._order]
         begins = np.empty(len(hashes), bool)

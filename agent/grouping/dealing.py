@@ -12,18 +12,23 @@ Floats = npt.NDArray[np.float64]
 Workers = npt.NDArray[np.int16]
 _STOPPED = 1e9
 """Seconds that a stopped worker's wait is taken for longer: it is chosen where all are stopped only."""
+_SLOWEST = 1e-12
+"""Events a second of what is no worker, where something is divided by it."""
 _NO_WORKER = 1e15
 """Wait of the places of a key's row of workers that are not used."""
 
 
 @dataclass(slots=True)
 class Queues:
-    """Waits of all workers, which grow as events are dealt; an event adds its worker's slot. Stopped ones are chosen
-    last."""
+    """Waits of all workers, which grow as events are dealt; an event adds its worker's slot.
+
+    Stopped ones are chosen last. `phases` are parts of a turn by which this source is ahead of others at each worker.
+    """
 
     waits: Floats
     slots: Floats
     stopped: npt.NDArray[np.bool_]
+    phases: Floats | None = None
 
     def add(self, workers: npt.NDArray[np.integer], counts: Floats | Ints) -> None:
         """Lengthens the queues of workers, each as often as it is named."""
@@ -33,25 +38,29 @@ class Queues:
 def deal_two(counts: Ints, firsts: Workers, seconds: Workers, queues: Queues, piece: int, slack: float) -> Ints:
     """Deals each key's events to its first worker, and to the second where the first is `slack` slots worse.
 
-    Keys of every so many rows, about `piece` events, choose at the same time. Returns what is the first worker's.
+    Keys choose in their order, those of about `piece` events at the same time; those with a stopped worker stay with
+    the first. Gives how many of each key's events are the first worker's.
     """
     kept = np.empty(len(counts), np.int64)
-    pieces = max(1, min(len(counts), -(-int(counts.sum()) // piece)))
+    ends = np.cumsum(counts)
     uniform = bool((queues.slots == queues.slots[0]).all())
-    for start in range(pieces):
-        every = slice(start, None, pieces)
-        count, first, second = counts[every], firsts[every], seconds[every]
+    stays = queues.stopped[firsts] | queues.stopped[seconds] if queues.stopped.any() else None
+    begin = 0
+    while begin < len(counts):
+        end = max(begin + 1, int(np.searchsorted(ends, ends[begin] - counts[begin] + piece, side="right")))
+        count, first, second = counts[begin:end], firsts[begin:end], seconds[begin:end]
         lead = queues.waits[second] - queues.waits[first]
         if uniform:
-            slot = queues.slots[0]
-            wanted = np.ceil((lead / slot + (count - 1 + slack)) * 0.5)
+            wanted = np.ceil((lead / queues.slots[0] + (count - 1 + slack)) * 0.5)
         else:
             own, other = queues.slots[first], queues.slots[second]
             wanted = np.ceil((lead + (count - 1) * other + slack * own) / (own + other))
         share = np.minimum(np.maximum(wanted, 0), count)
-        share = np.where(queues.stopped[second], count, share)
+        if stays is not None:
+            share = np.where(stays[begin:end], count, share)
         queues.add(np.concatenate((first, second)), np.concatenate((share, count - share)))
-        kept[every] = share
+        kept[begin:end] = share
+        begin = end
     return kept
 
 
@@ -92,7 +101,8 @@ def deal_many(counts: Ints, parts: Ints, orders: Workers, queues: Queues, batch:
         found.append((keys[rows], chosen, amounts))
         begin = end
     queues.waits = waits[:-1] - later
-    return _spread(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    keys, chosen, amounts = (np.concatenate(column) for column in zip(*found, strict=True))
+    return _spread(keys, chosen, amounts, 0.0 if queues.phases is None else queues.phases[chosen])
 
 
 def level(counts: Ints, waits: Floats, rates: Floats) -> Ints:
@@ -100,26 +110,27 @@ def level(counts: Ints, waits: Floats, rates: Floats) -> Ints:
 
     `rates` are events a second; of equal waits the first is taken. O(rows · workers · log workers).
     """
-    rows = np.arange(len(counts))[:, None]
-    order = np.argsort(waits, axis=1, kind="stable")
-    waits, rates = waits[rows, order], rates[rows, order]
-    levels = (counts[:, None] + np.cumsum(waits * rates, axis=1)) / np.cumsum(rates, axis=1)
-    used = (waits < levels).sum(axis=1, keepdims=True)
-    reached = levels[rows, np.maximum(used - 1, 0)]
+    starts = np.arange(0, waits.size, waits.shape[1])[:, None]
+    order = np.argsort(waits, axis=1, kind="stable") + starts
+    waits, rates = waits.ravel()[order], rates.ravel()[order]
+    levels = (np.cumsum(waits * rates, axis=1) + counts[:, None]) / np.cumsum(rates, axis=1)
+    used = (waits < levels).sum(axis=1)
+    most = int(used.max())
+    waits, rates, order = waits[:, :most], rates[:, :most], order[:, :most]
+    reached = levels[np.arange(len(counts)), np.maximum(used - 1, 0)][:, None]
     taken = np.maximum(np.floor((reached - waits) * rates), 0.0)
     missing = counts - taken.sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        following = np.where(rates > 0, waits + taken / rates, np.inf)
-    nearest = np.argsort(following, axis=1, kind="stable")
-    taken[rows, nearest] += np.arange(waits.shape[1]) < missing[:, None]
-    dealt = np.empty_like(taken, np.int64)
-    dealt[rows, order] = taken
+    following = np.where(waits < reached, waits + taken / np.maximum(rates, _SLOWEST), np.inf)
+    nearest = np.argsort(following, axis=1, kind="stable") + starts // levels.shape[1] * most
+    taken.ravel()[nearest] += np.arange(most) < missing[:, None]
+    dealt = np.zeros(levels.shape, np.int64)
+    dealt.ravel()[order] = taken
     return dealt
 
 
-def _spread(keys: Ints, workers: Workers, amounts: Ints) -> Workers:
+def _spread(keys: Ints, workers: Workers, amounts: Ints, phases: Floats | float) -> Workers:
     """Workers of events, key by key, each worker's evenly among the key's."""
     ends = np.cumsum(amounts)
-    nth = np.arange(ends[-1]) - np.repeat(ends - amounts, amounts)
-    along = np.repeat(keys, amounts) + (nth + 0.5) / np.repeat(amounts, amounts)
+    first = keys + (phases - (ends - amounts)) / amounts
+    along = np.repeat(first, amounts) + np.arange(ends[-1]) / np.repeat(amounts, amounts)
     return np.repeat(workers, amounts)[np.argsort(along, kind="stable")]

@@ -83,7 +83,8 @@ class Grouping(ABC):
 
     def heard(self, report: Report, now: float) -> None:
         """Takes a worker's report. What cannot be is refused, what is hardly believable clamped; both are counted."""
-        place = report.worker if isinstance(report.worker, int) else self._places.get(report.worker, -1)
+        worker = report.worker
+        place = self._places.get(worker, -1) if isinstance(worker, bytes) else int(worker)
         if 0 <= place < len(self._sent) and self._sent[place]:
             self._now = max(self._now, now)
             self._speeds.heard(place, report.seconds, report.share)

@@ -10,6 +10,9 @@ import numpy.typing as npt
 FACTOR_MAX = 16.0
 """A report's distance from the median of the other workers', as a factor: what is beyond is clamped to it."""
 
+WEIGHT = 0.25
+"""Weight of a report beside those before it: a share is counted from few events, so each is far off by chance."""
+
 
 class ReportedSpeeds:
     """Seconds an event and this source's share of the events, of each worker, NaN where not known."""
@@ -30,7 +33,9 @@ class ReportedSpeeds:
             kept = min(max(seconds, least[0]), most[0]), min(max(share, least[1]), most[1], 1.0)
             self.refused += kept != (seconds, share)
             seconds, share = kept
-        self._reports[:, place] = seconds, share
+        before = self._reports[:, place]
+        told = np.array([seconds, share])
+        self._reports[:, place] = np.where(np.isnan(before), told, before + (told - before) * WEIGHT)
         self._fresh -= 1
         if self._fresh <= 0:
             self._measure()

@@ -12,10 +12,19 @@ from agent.grouping.ring import ring_of
 
 _GOLDEN = 0.6180339887498949
 """The golden ratio's fraction: its multiples spread the first places of however many sources evenly."""
+_SILVER = 0.4142135623730951
+"""The silver ratio's fraction: its multiples spread a source's phases over however many workers."""
+_LOW_BITS = np.uint64(0xFFFF)
+"""Bits of a hash that order keys with as many events: neighbours on the ring are not to choose at the same time."""
 _TIE = 1e-9
-"""Slots by which a first worker may be worse than the second and is still taken: of equal ones the first is."""
-_PIECES = 2
-"""Part of the workers, as a divisor, that as many events choose among two at the same time."""
+"""Slots that the first worker may be worse than the second and is still taken: of equal ones the first is."""
+_PIECE = 2
+"""Events that choose among two workers at the same time, in multiples of the workers."""
+
+
+def phases(source: int, workers: int) -> npt.NDArray[np.float64]:
+    """Parts of a turn by which a source is ahead at each worker: those of all sources are spread evenly."""
+    return np.asarray((source * _GOLDEN + np.arange(workers) * _SILVER) % 1.0, np.float64)
 
 
 class ShuffleGrouping(Grouping):
@@ -52,7 +61,16 @@ class RingGrouping(Grouping):
         """The workers of some keys' rows, in the order of keys, each of its key's first two."""
         counts = block.counts[which]
         firsts, seconds = self._ring.first_two(block.keys[which])
-        kept = deal_two(counts, firsts, seconds, queues, max(1, len(self._sent) // _PIECES), slack)
+        largest_first = np.argsort((block.keys[which] & _LOW_BITS) / float(_LOW_BITS + 1) - counts)
+        kept = np.empty(len(counts), np.int64)
+        kept[largest_first] = deal_two(
+            counts[largest_first],
+            firsts[largest_first],
+            seconds[largest_first],
+            queues,
+            _PIECE * len(self._sent),
+            slack,
+        )
         return spread_two(kept, counts, firsts, seconds)
 
 

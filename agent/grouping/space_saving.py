@@ -34,10 +34,9 @@ class SpaceSaving:
         if there.all():
             return slots, _NONE
         new = ~there
-        taken = self._enter(keys[new], counts[new])
-        slots[new] = np.where(self.hashes[taken] == keys[new], taken, -1)
+        taken = slots[new] = self._enter(keys[new], counts[new])
         self._index()
-        return slots, np.unique(taken)
+        return np.where(self.hashes[slots] == keys, slots, -1), taken
 
     def find(self, keys: npt.NDArray[np.uint64]) -> Slots:
         """The slot of each key, -1 where it has none. O(keys · log capacity)."""
