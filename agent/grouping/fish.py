@@ -27,16 +27,14 @@ SURE = 2.0
 """Standard deviations of a count by which it must be beyond a threshold."""
 PARTS_PER_LOAD = 6.0
 """Workers of a hot key for each worker that its lasting share would fill."""
-PARTS_PER_BURST = 8.0
+PARTS_PER_BURST = 11.0
 """Workers of a hot key for each worker that its share of now would surely fill: that bound is low, and time short."""
 SHARE_OF_ALL = 0.05
 """Share of the events from which a key has all workers: it fills up whom the keys with few workers leave idle."""
-SLACK = 1.0
+SLACK = 0.5
 """Slots of this source by which the first worker of a key that is not hot may be worse than the second."""
 EPOCHS_DEALT = 5
 """Epochs of events that are counted and dealt at a time, at most."""
-BATCH = 1
-"""Workers that hot keys of one batch have together, in multiples of all workers: these choose at the same time."""
 
 
 class Fish(RingGrouping):
@@ -44,8 +42,8 @@ class Fish(RingGrouping):
 
     A key is hot while its recent count is two standard deviations above the threshold. It has as many workers as its
     lasting share needs, or a burst that is sure; the most frequent keys have all. An event of another key goes to its
-    first worker unless that is one event of this source worse than the second. Waits shorten with each block, by the
-    part of each worker's time that this source has.
+    first worker unless that is half a slot worse than the second. Waits shorten with each block, by the part of each
+    worker's time that this source has.
     """
 
     name = "fish"
@@ -117,7 +115,7 @@ class Fish(RingGrouping):
         if hot.any():
             parts = self._hold(slots[hot])
             orders = self._orders.of(slots[hot], block.keys[hot], parts)
-            by_key[hot_rows] = deal_many(block.counts[hot], parts, orders, queues, BATCH * len(self._sent))
+            by_key[hot_rows] = deal_many(block.counts[hot], parts, orders, queues, len(self._sent))
         self._queued += np.bincount(by_key, minlength=len(self._sent))
         return block.in_order(by_key)
 

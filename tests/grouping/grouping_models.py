@@ -152,13 +152,13 @@ def fish(ring: HashRing, source: int) -> Choose:
         expected = totals[1] / (4 * n)
         if recent[slot] <= expected + 2 * sqrt(expected):
             first, second = ring.order(key, 2)
-            chosen = first if (queued[second] - queued[first]) + 1 > 0 else second
+            chosen = first if (queued[second] - queued[first]) + 0.5 > 0 else second
             queued[chosen] += 1
             return int(chosen)
         share = lasting.of[slot] / max(totals[0], 1000)
         counted = ((recent[slot], totals[1]), (burst[slot], totals[2]))
         now_sure = max(max(own - 2 * sqrt(own), 0.0) / total for own, total in counted)
-        d = n if max(share, now_sure) >= 0.05 else ceil(n * max(6 * share, 8 * now_sure)) + 1
+        d = n if max(share, now_sure) >= 0.05 else ceil(n * max(6 * share, 11 * now_sure)) + 1
         held[slot] = min(n, max(held[slot], d))
         return least(queued, list(ring.order(key, held[slot])))
 
