@@ -29,7 +29,7 @@ AGENTS = 9
 LATER = f"agent-{AGENTS}"
 """The agent that joins later."""
 HOT_SHARE = 0.6
-EVERY_S, LINES = 0.1, 4
+EVERY_S, LINES = 0.5, 2
 LATE_S = 5.0
 JOB = """
 import elf
@@ -47,7 +47,7 @@ class Total:
 class Count(elf.PE):
     keys = {Line: "word"}
     grouping = "fish"
-    workers = 24
+    workers = 16
     every_s = 1
     n: int = 0
     ids: int = 0
@@ -76,6 +76,8 @@ class HotLogs(GrowingLogs):
     def __init__(self, folder: Path, chance: random.Random, agents: int) -> None:
         super().__init__(folder, chance, agents)
         self.hot = "hot-1"
+        self.written_to = agents - 1
+        """Logs that get lines: those of the agents that are there."""
         self.ids: Counter[str] = Counter()
         self._number = 0
         self._pick = chance
@@ -84,14 +86,14 @@ class HotLogs(GrowingLogs):
     def _write(self) -> None:
         files = [path.open("a", buffering=1) for path in self.paths]
         while not self._is_over.wait(EVERY_S):
-            for file in files:
+            for file in files[: self.written_to]:
                 for _ in range(LINES):
                     self._write_line(file)
         for file in files:
             file.close()
 
     def _write_line(self, file: Any) -> None:
-        word = self.hot if self._pick.random() < HOT_SHARE else f"w{self._pick.randrange(100)}"
+        word = self.hot if self._pick.random() < HOT_SHARE else f"w{self._pick.randrange(30)}"
         with self._guard:
             self._number += 1
             file.write(json.dumps({"time": datetime.now(UTC).isoformat(), "id": self._number, "word": word}) + "\n")
@@ -180,6 +182,7 @@ def test_nothing_is_lost_or_doubled_where_workers_of_a_hot_key_come_and_go(tmp_p
         world.logs.hot = "hot-2"
         world.until(lambda: "hot-2" in world.hottest(), world.elements)
         world.fleet.restart(LATER)
+        world.logs.written_to = AGENTS
         world.until(lambda: any(one.agent == LATER and one.nodes for one in world.elements()), world.elements)
         world.until_exact()
         drained = next(one for one in world.fleet.names if one not in (host, LATER))
