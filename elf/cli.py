@@ -29,6 +29,7 @@ COMMANDS = (
     "elements",
     "emit",
     "follow",
+    "grouping",
     "init",
     "jobs",
     "local",
