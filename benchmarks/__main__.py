@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from . import batch, cbt, fleet, idle, jobs, local, overlay, query, recovery, s4
+from . import batch, cbt, fish, fleet, idle, jobs, local, overlay, query, recovery, s4
 from .chart import write_chart
 from .environment import ROOT
 from .race import BenchmarkError
@@ -20,12 +20,14 @@ BENCHMARKS = {
     "batch": batch.run,
     "recovery": recovery.run,
     "s4": s4.run,
+    "fish": fish.run,
 }
 CHARTS = {
     "cbt": cbt.write_chart,
     "overlay": overlay.write_chart,
     "jobs": jobs.write_chart,
     "recovery": recovery.write_chart,
+    "fish": fish.write_chart,
 }
 RESULTS = ROOT / "benchmarks" / "results"
 
