@@ -1,4 +1,4 @@
-"""Groupings of keyed events over workers (FISH): makespans, memory and waits, in virtual time; routing for real.
+"""Groupings of keyed events over workers (FISH): makespans, memory, waits in virtual time; routing and agents for real.
 
 `python -m benchmarks.fish [--quick] [--json FILE] [FIGURE ...]`
 """

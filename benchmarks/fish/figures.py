@@ -1,21 +1,26 @@
 """Figures of this benchmark, and how much of each is measured."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
 from benchmarks.overlay.pool import Figure
 from benchmarks.report import Comparison
 
-from . import changes, full_load, in_flight, parameters, routing, speeds
+from . import agents_in_earnest, changes, full_load, in_flight, parameters, plain_and_keyed, routing, speeds
 from .lines import NAME
 from .streams import EXPONENTS, Stream, real_streams, zipf
 
 SOME_EXPONENTS = (1.0, 1.4, 2.0)
 WORDS = "retail words"
 LONG = "zipf 1.0 of 50 M rows"
-TIMED = "routing"
-"""Kind of the figures that have a processor for themselves."""
+ROUTED, EARNEST, PLAIN = "routing", "agents", "plain-and-keyed"
+TIMED = (ROUTED, EARNEST, PLAIN)
+"""Kinds of the figures that have the processors for themselves."""
+USERS = "wiki users"
+TIMES_OVER = 10
+"""Times that agents in earnest get the stream of users."""
+PLAIN_AGENTS, PLAIN_EVENTS = 4, 2_000_000
 HEAVY = ("flight", "sizes", "load", "constants")
 """Kinds of figures that take long, the longest last."""
 ROUNDS = 3
@@ -56,7 +61,7 @@ def figures(extent: Extent) -> tuple[Figure, ...]:
     some = [zipf(exponent, extent.rows) for exponent in SOME_EXPONENTS]
     words = [stream for stream in real if stream.name == WORDS]
     return (
-        *(_figure(TIMED, routing.run, stream, extent.rows_routed, ROUNDS) for stream in (*some[1:2], *words)),
+        *(_figure(ROUTED, routing.run, stream, extent.rows_routed, ROUNDS) for stream in (*some[1:2], *words)),
         *(_figure("load", full_load.whole, stream, extent.runs) for stream in (*every, *real)),
         *(_figure("sizes", full_load.sizes, stream, extent.sizes, extent.few) for stream in (*every, *real)),
         *(_figure("flight", in_flight.run, stream) for stream in (*every, *real)),
@@ -67,5 +72,15 @@ def figures(extent: Extent) -> tuple[Figure, ...]:
     )
 
 
-FULL = figures(WHOLE)
+def earnest() -> Iterator[Figure]:
+    """Yields the figures of agents in earnest, which take minutes each."""
+    for stream in real_streams():
+        if stream.name == USERS:
+            for agents, aims in ((16, False), (32, True)):
+                measure = partial(agents_in_earnest.run, stream, agents, TIMES_OVER, aims)
+                yield Figure(f"{EARNEST}-{agents}", measure, 0, NAME)
+    yield Figure(PLAIN, partial(plain_and_keyed.run, PLAIN_AGENTS, PLAIN_EVENTS), 0, NAME)
+
+
+FULL = (*figures(WHOLE), *earnest())
 QUICK = tuple(figure for figure in figures(BRIEF) if figure.name in QUICK_NAMES)

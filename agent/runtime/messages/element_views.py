@@ -24,7 +24,7 @@ KeyText = Annotated[str, msgspec.Meta(max_length=KEY_TEXT_MAX)]
 StateBytes = Annotated[bytes, msgspec.Meta(max_length=STATE_BYTES_MAX)]
 
 
-class HotKey(msgspec.Struct, frozen=True, array_like=True):
+class SplitKey(msgspec.Struct, frozen=True, array_like=True):
     """A key that is split as it is hot, its share of an agent's events, and the workers that it may go to."""
 
     key: Annotated[str, msgspec.Meta(max_length=KEY_TEXT_MAX)]
@@ -69,7 +69,7 @@ class HostedElement(msgspec.Struct, frozen=True, kw_only=True):
     hot_keys: Count = 0
     split_keys: Count = 0
     mean_parts: Seconds = 0.0
-    hot: Annotated[list[HotKey], msgspec.Meta(max_length=HOT_MAX)] = []
+    hot: Annotated[list[SplitKey], msgspec.Meta(max_length=HOT_MAX)] = []
     waits: Annotated[list[Seconds], msgspec.Meta(max_length=WORKERS_MAX)] = []
     refused_reports: Count = 0
 
