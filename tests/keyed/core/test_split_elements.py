@@ -15,8 +15,8 @@ from test_random_graphs import check_guaranteed, insert_some, lost_nodes, random
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
 
 GROUPINGS = ("fish", "shuffle", "fields", "pkg", "dchoices", "wchoices")
-COSTLY = {0, 2, 11}
-"""Seeds below 30 whose fleets take several seconds of a processor: `make test` goes without them."""
+COSTLY = {0, 2, 11, 13, 14, 15, 17, 18, 19, 20, 22, 23, 24, 25, 26, 27, 29}
+"""Seeds below 30 whose fleets take more than a second of a processor: `make test` goes without them."""
 ACTS = ("restart", "crash", "join", "cut", "leave")
 HOT = [("hot", "g", 1)] * 12
 """Rows of one key."""
@@ -27,7 +27,7 @@ def test_split_elements_lose_and_double_nothing(seed: int) -> None:
     check_guaranteed(seed, GROUPINGS)
 
 
-@pytest.mark.parametrize("seed", seeds(*range(4), slow=range(4, 300)))
+@pytest.mark.parametrize("seed", seeds(1, 2, slow=[0, *range(3, 300)]))
 def test_unguaranteed_split_elements_lose_nothing_where_agents_only_come_and_go(seed: int) -> None:
     pick = random.Random(seed)
     graph = random_graph(pick, guaranteed=False, groupings=GROUPINGS)
@@ -69,7 +69,7 @@ def pressed(fleet: Fleet, source: Agent, rows: list[tuple[str, str, int]], times
         fleet.run(0.05)
 
 
-@pytest.mark.parametrize(("agents", "seed"), seeds((16, 1), (16, 2), slow=((128, seed) for seed in range(300))))
+@pytest.mark.parametrize(("agents", "seed"), seeds((16, 1), slow=((128, seed) for seed in range(300))))
 def test_many_agents_count_each_event_once_where_some_die_and_others_come(agents: int, seed: int) -> None:
     """As many workers as agents; these die, are started again, come and are cut off."""
     pick = random.Random(seed)
