@@ -416,6 +416,33 @@ class JobStatus(msgspec.Struct, frozen=True):
     roots: list[int] = []
 
 
+class ElementKey(msgspec.Struct, frozen=True):
+    """A hot key: its share of the events that an agent sends, and the workers that it may go to."""
+
+    key: str
+    share: float
+    workers: int
+
+
+class SplitStatus(msgspec.Struct, frozen=True):
+    """Elements of a job whose keys are split, as this agent sends events to their workers: see
+    `element_views.HostedElement`. `unacknowledged`, `resent`: of all events of the job, those that are not safe yet,
+    and those that were sent again."""
+
+    app: str
+    element: str
+    grouping: str
+    workers: int
+    events_per_s: float
+    hot_keys: int
+    split_keys: int
+    mean_parts: float
+    hot: list[ElementKey]
+    longest_wait_s: float
+    unacknowledged: int
+    resent: int
+
+
 class RevocationListStatus(msgspec.Struct, frozen=True):
     """The newest list of revoked certificates of an authority; `number` is 0 if there is none."""
 
@@ -485,6 +512,7 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
     parsing: str = ""
     trees: str = ""
     config: ConfigStatus | None = None
+    split: list[SplitStatus] = []
 
 
 class AgentEntry(msgspec.Struct, frozen=True):
@@ -542,14 +570,6 @@ class Tree(msgspec.Struct, frozen=True, tag="tree"):
     frontier: str | None
     places: list[TreePlaceEntry]
     silent: int
-
-
-class ElementKey(msgspec.Struct, frozen=True):
-    """A hot key: its share of the events that an agent sends, and the workers that it may go to."""
-
-    key: str
-    share: float
-    workers: int
 
 
 class ElementEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import cbt
@@ -13,6 +13,7 @@ from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.feeding.statistics import StreamStatistics
 from agent.parsing import native_status
+from agent.runtime.keyed.seen.observation import ObservedJob
 from agent.runtime.messages.jobs import Announce
 from agent.runtime.model import contributors as bitmaps
 from agent.runtime.model.panes import END, FIRST_PANE
@@ -108,6 +109,7 @@ def described_agent(
     trust: Trust,
     archive: ArchiveStatus | None,
     in_force: control.ConfigStatus,
+    split: Iterable[control.SplitStatus] = (),
 ) -> control.Status:
     """Describes the agent; `names` has the known names of peers, by id."""
     known = {peer.node_id for peer in (*node.leaf_set.members, *node.routing_table)}
@@ -129,7 +131,30 @@ def described_agent(
         parsing=native_status(),
         trees=cbt.tree_status(),
         config=in_force,
+        split=list(split),
     )
+
+
+def described_split(
+    job: ObservedJob, app: str, statistics: Mapping[str, int], rate: Callable[[str, int], float]
+) -> Iterator[control.SplitStatus]:
+    """Describes the elements of a job whose keys are split. `rate`: events a second of one by its name and events."""
+    for one in job.describe():
+        if "grouping" in one:
+            yield control.SplitStatus(
+                app=app,
+                element=one["element"],
+                grouping=one["grouping"],
+                workers=one["workers"],
+                events_per_s=round(rate(one["element"], one["events"]), 1),
+                hot_keys=one["hot_keys"],
+                split_keys=one["split_keys"],
+                mean_parts=round(one["mean_parts"], 1),
+                hot=[control.ElementKey(*hot) for hot in one["hot"]],
+                longest_wait_s=max(one["waits"], default=0.0),
+                unacknowledged=statistics["unacknowledged"],
+                resent=statistics["resent"],
+            )
 
 
 def described_identity(trust: Trust) -> control.IdentityStatus:

@@ -11,7 +11,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache, partial
 from importlib.metadata import version
@@ -32,7 +32,13 @@ from agent.control.reload.config_reload import ConfigReload
 from agent.control.remote_clients import RemoteClients
 from agent.control.server import ControlServer
 from agent.control.socket_peers import unknown_names
-from agent.control.status_report import described_agent, memory_bytes, stream_counters, transport_counters
+from agent.control.status_report import (
+    described_agent,
+    described_split,
+    memory_bytes,
+    stream_counters,
+    transport_counters,
+)
 from agent.control.stream_sampler import StreamSampler
 from agent.daemon.archiving import ArchiveSupervisor
 from agent.daemon.data_directory import SEALED_DIRECTORY, ClockFile, DataDirectory, DiskWarnings, ShownFiles
@@ -624,6 +630,13 @@ class Daemon(AgentObserver):
             return "the agent leaves its fleet"
         return None if self._pump.node.is_active else "the agent has not joined its fleet yet"
 
+    def _split_elements(self) -> Iterator[control_messages.SplitStatus]:
+        names = {job.app_id: job.name for job in self._agent.status().jobs}
+        now = trio.current_time()
+        for job in self._agent.keyed:
+            rate = partial(self._agent.elements_seen.events_per_s, job.app_id, now=now)
+            yield from described_split(job, names.get(job.app_id, ""), job.statistics(), rate)
+
     def _status(self) -> control_messages.Status:
         transport = self._transport.statistics()
         agent = self._agent.status()
@@ -643,5 +656,6 @@ class Daemon(AgentObserver):
             counters=counters,
             trust=self._transport.admission.trust,
             in_force=self._reload.status,
+            split=self._split_elements(),
             archive=self._archiving.status,
         )

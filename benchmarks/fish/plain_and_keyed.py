@@ -1,47 +1,65 @@
 """The same GROUP BY plain and KEYED BY, on agents in earnest: what sending events costs where trees combine groups."""
 
 import time
+from dataclasses import dataclass
 
 import elf
 from benchmarks.agents import BACKLOG, running_agents, write_events
 from benchmarks.fleet_windows import events_once
 from benchmarks.overlay.population import progress
+from benchmarks.processes import cpu_s
 from benchmarks.race import BenchmarkError
 from benchmarks.report import Comparison
 from elf.demo.agents.agents import AgentFleet
 
-from .lines import less, more
+from .lines import OURS, less, more
 
-CLAUSES = {"plain": "", "keyed": " KEYED BY product OVER 16 WORKERS"}
-READINGS = 2
+PLAIN = "plain"
+WORKERS_EACH = 4
+READINGS = 3
 """Of each query, of which the last counts: agents know their logs and each other then."""
+CPU_GAIN = 0.9
+"""Least ratio of the CPU that `fields` takes over ELF's: a tenth more at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a query took: seconds, seconds of all agents' CPU, and bytes that they received."""
+
+    took_s: float
+    cpu_s: float
+    received: int
 
 
 def run(agents: int, events: int) -> list[Comparison]:
-    """Events a second and bytes between agents of both queries over the same logs."""
-    rates: dict[str, float] = {}
-    sent: dict[str, float] = {}
+    """Events a second, CPU, and bytes between agents of the queries over the same logs."""
+    found: dict[str, Reading] = {}
+    over = f"OVER {WORKERS_EACH * agents} WORKERS"
+    keyed = {name: f" KEYED BY product GROUPING {name} {over}" for name in ("fields", OURS)}
     with running_agents(agents) as (fleet, folder, _):
         write_events(folder, fleet.names, BACKLOG, events)
-        for name, clause in CLAUSES.items():
+        for name, clause in ({PLAIN: ""} | keyed).items():
             query = f"SELECT product, COUNT(*) AS n FROM {BACKLOG}{clause} GROUP BY product WINDOWING 30 SECONDS"
             for _ in range(READINGS):
-                rates[name], sent[name] = _read(fleet, query, events)
-            progress(f"{name}: {rates[name]:,.0f} events/s, {sent[name]:,.0f} bytes")
-    label = f"GROUP BY of {events:,} events on {agents} agents"
+                found[name] = _read(fleet, query, events)
+            progress(f"{name}: {found[name]}")
+    label, ours, million = f"GROUP BY of {events:,} events, {agents} agents", found[OURS], events / 1e6
     return [
-        more(f"{label}, events", rates["keyed"] / 1e3, "k events/s", "plain", rates["plain"] / 1e3, None),
-        less(f"{label}, bytes between agents", sent["keyed"] / 1e6, "MB", "plain", sent["plain"] / 1e6),
+        more(f"{label}, rate", million / ours.took_s, "M events/s", PLAIN, million / found[PLAIN].took_s, None),
+        less(f"{label}, received", ours.received / 1e6, "MB", PLAIN, found[PLAIN].received / 1e6),
+        less(f"{label}, CPU", ours.cpu_s, "s", PLAIN, found[PLAIN].cpu_s),
+        less(f"{label}, CPU", ours.cpu_s, "s", "fields", found["fields"].cpu_s, CPU_GAIN),
     ]
 
 
-def _read(fleet: AgentFleet, query: str, events: int) -> tuple[float, float]:
-    before, began = _received(fleet), time.perf_counter()
+def _read(fleet: AgentFleet, query: str, events: int) -> Reading:
+    pids = [fleet.process(name).pid for name in fleet.names]
+    received, used_s, began = _received(fleet), cpu_s(pids), time.perf_counter()
     counted = events_once(fleet.socket(fleet.names[0]), query)
     took_s = time.perf_counter() - began
     if counted != events:
         raise BenchmarkError(f"{query} counted {counted:,} events of {events:,}")
-    return events / took_s, _received(fleet) - before
+    return Reading(took_s, cpu_s(pids) - used_s, _received(fleet) - received)
 
 
 def _received(fleet: AgentFleet) -> int:

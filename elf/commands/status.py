@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from agent.archive.format.status import ArchiveStatus, StreamArchiveStatus
-from agent.control.messages import JobStatus, Status, StreamStatus
+from agent.control.messages import JobStatus, SplitStatus, Status, StreamStatus
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
 from elf.options.fleet import ANSWER_TIMEOUT_S, output_option, socket_option
@@ -25,6 +25,8 @@ Examples:
   elf status
   elf status --socket /run/elf/control.sock --output json | jq .counters
 """
+HOTTEST_MAX = 3
+"""Hot keys of elements that are named."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -60,6 +62,10 @@ def _parts(found: Status) -> Iterator[RenderableType]:
     if found.jobs:
         titles = ["JOB", "ROLES", "PARENT", "CHILDREN", "UP TO", "VERSION", "EPOCH"]
         yield plain_table(titles, [_job(job) for job in found.jobs])
+    if found.split:
+        titles = ["SPLIT", "GROUPING", "EVENTS/S", "HOT KEYS", "SPLIT KEYS", "WORKERS EACH", "LONGEST WAIT", "UNSAFE",
+                  "RESENT", "HOTTEST"]  # fmt: skip
+        yield plain_table(titles, [_split(one) for one in found.split])
     counted: list[list[str | int | float | None]] = [
         [name, count] for name, count in sorted(found.counters.items()) if count
     ]
@@ -107,6 +113,15 @@ def _job(job: JobStatus) -> list[str | int | float | None]:
     children = ", ".join(job.children) or None
     roots = [f"root of {len(job.roots)} of {job.trees} trees"] if job.roots else []
     return [job.app, ", ".join([*job.roles, *roots]), job.parent, children, job.frontier, job.version, job.epoch]
+
+
+def _split(one: SplitStatus) -> list[str | int | float | None]:
+    """The elements of a job whose keys are split, as this agent sends events to their workers."""
+    wait = f"{1000 * one.longest_wait_s:,.0f} ms" if one.longest_wait_s else None
+    parts = one.mean_parts if one.split_keys else None
+    hottest = ", ".join(f"{hot.key} {hot.share:.0%}" for hot in one.hot[:HOTTEST_MAX]) or None
+    counts = [one.events_per_s, one.hot_keys, one.split_keys, parts, wait, one.unacknowledged, one.resent]
+    return [f"{one.app} {one.element}", f"{one.grouping} over {one.workers:,}", *counts, hottest]
 
 
 def _duration(seconds: float) -> str:

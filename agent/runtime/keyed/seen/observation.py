@@ -124,6 +124,10 @@ class ElementsObservation:
             {(job.app_id, one["element"]): one["events"] for job in self._jobs for one in job.describe()}, now
         )
 
+    def events_per_s(self, app_id: Id, element: str, events: int, now: float) -> float:
+        """The rate of an element of a job that has had so many events by now."""
+        return self._rates.per_s((app_id, element), events, now)
+
     def _asked(self, asked: DescribeElements, now: float) -> None:
         jobs = list(self._jobs) if asked.job is None else [job] if (job := self._jobs.get(asked.job)) else []
         elements = [
