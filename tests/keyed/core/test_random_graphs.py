@@ -265,8 +265,13 @@ def insert_some(
 
 @pytest.mark.parametrize("seed", seeds(1, 3, 5, 7, 8, 9, 78, slow=[0, 2, 4, 6, *range(10, 78), *range(79, 300)]))
 def test_unguaranteed_elements_lose_nothing_where_agents_only_come_and_go(seed: int) -> None:
+    check_coming_and_going(seed)
+
+
+def check_coming_and_going(seed: int, groupings: Sequence[str] = ()) -> None:
     pick = random.Random(seed)
-    fleet = Fleet(random_graph(pick, guaranteed=False), 4, seed, slow=pick.random() < 0.5)
+    graph = random_graph(pick, guaranteed=False, groupings=groupings)
+    fleet = Fleet(graph, 4, seed, slow=pick.random() < 0.5)
     source = next(iter(fleet.agents.values()))
     inserted: list[tuple[str, str, int]] = []
     for _ in range(4):

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 from fleet_of_elements import FIRST_MS, Agent, Fleet, element, graph_of, model, type_
 from seeds import seeds
-from test_flow import check
-from test_random_graphs import check_guaranteed, insert_some, lost_nodes, random_graph
+from test_random_graphs import check_coming_and_going, check_guaranteed, lost_nodes
 
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
 
@@ -29,23 +28,7 @@ def test_split_elements_lose_and_double_nothing(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(1, 2, slow=[0, *range(3, 300)]))
 def test_unguaranteed_split_elements_lose_nothing_where_agents_only_come_and_go(seed: int) -> None:
-    pick = random.Random(seed)
-    graph = random_graph(pick, guaranteed=False, groupings=GROUPINGS)
-    fleet = Fleet(graph, 4, seed, slow=pick.random() < 0.5)
-    source = next(iter(fleet.agents.values()))
-    inserted: list[tuple[str, str, int]] = []
-    for _ in range(4):
-        inserted += insert_some(fleet, source, pick, batches=3, pause_s=0.2)
-        others = [one for one in fleet.agents.values() if one is not source]
-        if len(others) > 2 and pick.random() < 0.5:
-            fleet.leave(pick.choice(others))
-        else:
-            fleet.join()
-        fleet.run(pick.uniform(0.05, 2.0))
-        fleet.remove_left()
-    fleet.settle(90)
-    assert not any(agent.job.statistics()["lost_rows"] for agent in fleet.agents.values())
-    check(fleet, {"S": inserted})
+    check_coming_and_going(seed, GROUPINGS)
 
 
 def one_stage(grouping: str = "fish", workers: int = 16, *, guaranteed: bool = True):
