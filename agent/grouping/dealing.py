@@ -106,7 +106,8 @@ def deal_many(counts: Ints, parts: Ints, orders: Workers, queues: Queues, batch:
 
 
 def level(counts: Ints, waits: Floats, rates: Floats) -> Ints:
-    """For each row of workers how many of `counts` events each takes, if every one goes where the wait is least.
+    """For each row of workers how many of `counts` events each takes, if every one goes where the wait is least; of
+    workers that are unequally fast, one may take an event more or less.
 
     `rates` are events a second; of equal waits the first is taken. O(rows · workers · log workers).
     """

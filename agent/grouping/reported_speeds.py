@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from math import isfinite
-
 import numpy as np
 import numpy.typing as npt
 
 FACTOR_MAX = 16.0
 """A report's distance from the median of the other workers', as a factor: what is beyond is clamped to it."""
-
+SECONDS_MIN, SECONDS_MAX = 1e-12, 1e12
+"""Bounds of the time an event that a worker can report, so far apart that only what overflows is beyond."""
+SHARE_MIN = 1e-12
+"""Least share of a worker's events that it can report."""
 WEIGHT = 0.25
 """Weight of a report beside those before it: a share is counted from few events, so each is far off by chance."""
 
@@ -24,8 +25,8 @@ class ReportedSpeeds:
         self._fresh = 0
 
     def heard(self, place: int, seconds: float, share: float) -> None:
-        """Takes a report of a worker; what is negative, not a number or no share is refused. O(1) amortized."""
-        if not (isfinite(seconds) and seconds > 0 and 0 < share <= 1):
+        """Takes a report of a worker; what is no number, or beyond bounds, is refused. O(1) amortized."""
+        if not (SECONDS_MIN <= seconds <= SECONDS_MAX and SHARE_MIN <= share <= 1):
             self.refused += 1
             return
         if self.known:
