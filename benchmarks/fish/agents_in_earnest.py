@@ -1,7 +1,7 @@
 """Agents in earnest whose elements wait for each event: time by grouping, beside what a rehearsal tells.
 
 Agents, TLS, programs and edges are those of production. Each agent is a source, and hosts workers. Clients have the
-events in memory, and send each agent its share as fast as all agents together can just work.
+events in memory, and send each agent its share at once.
 """
 
 import time
@@ -39,8 +39,6 @@ GAINS = {"shuffle": 0.95, "fields": 3.5, "pkg": 1.6}
 NEAR = 0.1
 """Most difference between a time in earnest and one rehearsed. The rehearsal does not know which workers are on one
 agent: that matters where a key has one worker."""
-SENT_ROWS = 50
-"""Events that a client sends at a time."""
 TIMEOUT_S, POLL_S = 900.0, 0.2
 
 
@@ -84,7 +82,7 @@ def _processed(fleet: AgentFleet, shares: Sequence[pl.DataFrame], events: int) -
     ):
         _warm_up(client, fleet, shares)
         began, before = time.perf_counter(), _done(client)[0]
-        sent = [pool.submit(_feed, fleet, name, rows) for name, rows in zip(fleet.names, shares, strict=True)]
+        sent = [pool.submit(_send, fleet, name, rows) for name, rows in zip(fleet.names, shares, strict=True)]
         while (found := _done(client))[0] - before < events:
             if time.perf_counter() > began + TIMEOUT_S:
                 raise BenchmarkError(f"{found[0] - before:,} of {events:,} events are done after {TIMEOUT_S:g} s")
@@ -103,15 +101,6 @@ def _warm_up(client: SyncClient, fleet: AgentFleet, shares: Sequence[pl.DataFram
         if time.perf_counter() > deadline:
             raise BenchmarkError(f"agents do not begin within {TIMEOUT_S:g} s")
         time.sleep(POLL_S)
-
-
-def _feed(fleet: AgentFleet, name: str, rows: pl.DataFrame) -> None:
-    """Sends an agent its share, a few events at a time, at full load."""
-    began = time.perf_counter()
-    with elf.connect_sync(fleet.socket(name), timeout_s=TIMEOUT_S) as client:
-        for number, some in enumerate(rows.iter_slices(SENT_ROWS)):
-            time.sleep(max(0.0, began + number * SENT_ROWS * WAIT_S - time.perf_counter()))
-            client.emit("waits", "Hit", some)
 
 
 def _send(fleet: AgentFleet, name: str, rows: pl.DataFrame) -> int:
