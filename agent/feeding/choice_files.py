@@ -1,6 +1,6 @@
 """Files of the workers that were chosen for rows of logs, one for each job: see `ChoiceLog`.
 
-What is appended outlives the process at once, and the machine about as soon as the places in logs do.
+What is appended outlives the process; the disk is not waited for, so it may be gone after a loss of power.
 """
 
 from __future__ import annotations

@@ -37,6 +37,27 @@ def test_a_block_that_was_not_written_whole_was_not_acted_on() -> None:
         assert ChoiceLog(cut).chosen_before(0, -5, seqs(1, 2)).tolist() == [3, UNCHOSEN]
 
 
+def test_what_is_kept_behind_a_block_that_was_not_written_whole_is_found_again() -> None:
+    store = KeptChoices()
+    log = ChoiceLog(store)
+    log.keep(0, -5, seqs(1), seqs(3))
+    log.keep(0, -5, seqs(2), seqs(4))
+    store.data = store.data[:-1]
+    assert ChoiceLog(store).keep(0, -5, seqs(2), seqs(9))
+    assert ChoiceLog(store).chosen_before(0, -5, seqs(1, 2)).tolist() == [3, 9]
+
+
+def test_nothing_is_kept_where_it_would_not_be_found_again() -> None:
+    class Torn(KeptChoices):
+        def replace(self, data: bytes) -> bool:  # noqa: ARG002
+            return False
+
+    store = Torn()
+    store.data = b"\1\2\3"
+    assert not ChoiceLog(store).keep(0, -5, seqs(2), seqs(9))
+    assert store.data == b"\1\2\3"
+
+
 @given(st.binary(max_size=200))
 def test_what_is_no_store_is_no_choice(data: bytes) -> None:
     store = KeptChoices()

@@ -43,10 +43,14 @@ class ChoiceLog:
         self._blocks: dict[tuple[int, int], deque[_Block]] = {}
         """By route and channel."""
         self._written = self._forgotten = 0
+        self._is_readable = True
+        """Whether the store has whole blocks alone: what is behind one that is not would not be found again."""
         if store is not None:
-            for route, channel, block in _blocks_in(store.read()):
+            data = store.read()
+            for route, channel, block in _blocks_in(data):
                 self._blocks.setdefault((route, channel), deque()).append(block)
                 self._written += block.size
+            self._is_readable = self._written == len(data)
 
     def chosen_before(self, route: int, channel: int, seqs: Ints) -> Ints:
         """The workers that were chosen for rows of a channel, -1 for none. O(rows), where rows come again O(rows · log
@@ -67,8 +71,10 @@ class ChoiceLog:
         """Keeps choices; False: they are not in store, and must not be acted on."""
         if self._store is None:
             return True
+        if not self._is_readable:
+            self._compact()
         data = _encoded(route, channel, seqs, workers)
-        if not self._store.append(data):
+        if not (self._is_readable and self._store.append(data)):
             return False
         self._written += len(data)
         self._blocks.setdefault((route, channel), deque()).append(_Block(seqs, workers, len(data)))
@@ -88,7 +94,7 @@ class ChoiceLog:
         assert self._store is not None
         kept = [_encoded(*key, one.seqs, one.workers) for key, blocks in self._blocks.items() for one in blocks]
         if self._store.replace(b"".join(kept)):
-            self._written, self._forgotten = sum(map(len, kept)), 0
+            self._written, self._forgotten, self._is_readable = sum(map(len, kept)), 0, True
 
 
 def _encoded(route: int, channel: int, seqs: Ints, workers: Ints) -> bytes:
