@@ -56,6 +56,16 @@ class HotKeys(NamedTuple):
     shares: Floats
     parts: npt.NDArray[np.int64]
 
+    @property
+    def split_keys(self) -> int:
+        """Hot keys that may have several workers."""
+        return int((self.parts > 1).sum())
+
+    @property
+    def mean_parts(self) -> float:
+        """Workers that a split key may have, on average; 1 where none is split."""
+        return float(self.parts[self.parts > 1].mean()) if self.split_keys else 1.0
+
 
 class Grouping(ABC):
     """Chooses workers for the events that one source sends to one stage. Not shared between threads."""
@@ -125,17 +135,6 @@ class Grouping(ABC):
     def hot_keys(self) -> HotKeys:
         """Keys that are hot at this source; none where the grouping does not count keys."""
         return HotKeys(np.empty(0, np.uint64), np.empty(0), np.empty(0, np.int64))
-
-    @property
-    def split_keys(self) -> int:
-        """Hot keys that may have several workers."""
-        return int((self.hot_keys().parts > 1).sum())
-
-    @property
-    def mean_parts(self) -> float:
-        """Workers that a split key may have, on average; 1 where none is split."""
-        parts = self.hot_keys().parts
-        return float(parts[parts > 1].mean()) if (parts > 1).any() else 1.0
 
     @abstractmethod
     def _assign(self, hashes: Hashes) -> npt.NDArray[np.integer]:

@@ -52,8 +52,7 @@ class Description:
             "refused": refused + host.streams.refused + self._membership.refused,
             "unacknowledged": sum(emitter.pending(type_.place)[0] for type_ in self._layout.types),
             "queued": host.queued,
-            "hot_keys": sum(len(one.hot_keys().hashes) for one in emitter.chooser.groupings.values()),
-            "split_keys": sum(one.split_keys for one in emitter.chooser.groupings.values()),
+            **emitter.chooser.statistics(),
             "stuck": len(self._membership.stuck),
             "under_replicated": len(self._membership.under_replicated),
         }

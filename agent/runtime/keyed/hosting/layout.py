@@ -42,7 +42,8 @@ class RouteLayout:
 
 @dataclass(frozen=True, slots=True)
 class TypeLayout:
-    """One event type. `schema`: of its rows as they travel; `keyless`: the elements that take it beside the agent."""
+    """One event type. `schema`: of its rows as they travel; `keyless`: the elements that take it beside the agent;
+    `split`: the routes on which rows of one key go to several workers."""
 
     place: int
     name: str
@@ -51,11 +52,7 @@ class TypeLayout:
     schema: pl.Schema
     routes: tuple[RouteLayout, ...]
     keyless: tuple[int, ...]
-
-    @property
-    def split(self) -> tuple[RouteLayout, ...]:
-        """The routes on which rows of one key go to several workers."""
-        return tuple(route for route in self.routes if route.grouping)
+    split: tuple[RouteLayout, ...] = ()
 
     def has_workers(self, rows: pl.DataFrame) -> bool:
         """Whether the workers of rows have been chosen, if any are to be."""
@@ -125,10 +122,11 @@ class GraphLayout:
         columns = {EVENT_TIME: pl.Int64(), SOURCE: pl.Int64(), SEQ: pl.Int64()}
         if len(routes) > 1:
             columns[ROUTES] = pl.Int64()
-        columns |= {route.worker: pl.Int64() for route in routes if route.grouping}
+        split = tuple(route for route in routes if route.grouping)
+        columns |= {route.worker: pl.Int64() for route in split}
         schema = pl.Schema(columns | {field: DTYPES[kind] for field, kind in type_.fields})
         keyless = tuple(graph.index(one.name) for one in graph.keyless_of(name))
-        return TypeLayout(place, name, type_.guaranteed, type_.shed, schema, routes, keyless)
+        return TypeLayout(place, name, type_.guaranteed, type_.shed, schema, routes, keyless, split)
 
     def _route(self, route: object) -> RouteLayout:
         index = self.routes.index(route)

@@ -86,17 +86,15 @@ class WorkerChooser:
 
     def _of_channel(self, route: int, channel: int, seqs: Ints, hashes: Hashes, now: float) -> Ints:
         """The workers of rows that may be made again."""
-        root = self._roots.get(channel)
         workers = self.log.chosen_before(route, channel, seqs)
         free = workers == UNCHOSEN
         if not free.any():
             return workers
-        chosen = self._firsts[route].assign(hashes[free], now)
-        if root is not None:
-            best = self.groupings[route].assign(hashes[free], now)
-            if self.log.keep(route, channel, seqs[free], best):
-                chosen = best
-        workers[free] = chosen
+        if channel in self._roots:
+            workers[free] = self.groupings[route].assign(hashes[free], now)
+            if self.log.keep(route, channel, seqs[free], workers[free]):
+                return workers
+        workers[free] = self._firsts[route].assign(hashes[free], now)
         return workers
 
     def heard(self, type_: TypeLayout, here: Bools, event_s: float, share: float, now: float) -> None:
@@ -114,17 +112,23 @@ class WorkerChooser:
             return {}
         groupings = [self.groupings[one] for one in split]
         waits = np.max([np.nan_to_num(one.waits) for one in groupings], axis=0)
-        hot = [name for one in split for name in self.names[one].named(self.groupings[one])]
+        found = {one: self.groupings[one].hot_keys() for one in split}
+        hot = [name for one, keys in found.items() for name in self.names[one].named(keys)]
         return {
             "grouping": groupings[0].name,
             "workers": len(waits),
-            "hot_keys": sum(len(one.hot_keys().hashes) for one in groupings),
-            "split_keys": sum(one.split_keys for one in groupings),
-            "mean_parts": max(one.mean_parts for one in groupings),
+            "hot_keys": sum(len(one.hashes) for one in found.values()),
+            "split_keys": sum(one.split_keys for one in found.values()),
+            "mean_parts": max(one.mean_parts for one in found.values()),
             "hot": [list(one) for one in sorted(hot, key=lambda one: -one.share)[:HOT_SHOWN]],
             "waits": [float(one) for one in waits],
             "refused_reports": sum(one.refused_reports for one in groupings),
         }
+
+    def statistics(self) -> dict[str, int]:
+        """Counts by name."""
+        found = [one.hot_keys() for one in self.groupings.values()]
+        return {"hot_keys": sum(len(one.hashes) for one in found), "split_keys": sum(one.split_keys for one in found)}
 
     def stop(self, stopped: Bools) -> None:
         """Learns which nodes take nothing at the moment: what may go elsewhere does."""

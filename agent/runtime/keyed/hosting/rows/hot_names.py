@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from agent.grouping import Grouping
+from agent.grouping import Grouping, HotKeys
 from agent.runtime.keyed.logical_nodes import Hashes
 
 HOT_SHOWN = 10
@@ -53,9 +53,8 @@ class HotNames:
             named = (_text(value, kind) for value, kind in zip(values, self._fields.values(), strict=True))
             self._names[one] = ", ".join(named)[:KEY_CHARACTERS]
 
-    def named(self, grouping: Grouping) -> list[NamedKey]:
-        """The hot keys of now that have been seen since they are hot, the hottest first."""
-        hot = grouping.hot_keys()
+    def named(self, hot: HotKeys) -> list[NamedKey]:
+        """Names the hot keys that have been seen since they are hot, the hottest first."""
         about = zip(hot.hashes.tolist(), hot.shares.tolist(), hot.parts.tolist(), strict=True)
         found = (NamedKey(self._names[one], share, parts) for one, share, parts in about if one in self._names)
         return [one for _, one in zip(range(HOT_SHOWN), found, strict=False)]
