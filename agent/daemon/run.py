@@ -70,7 +70,7 @@ from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.messages.descriptions import SampleStream
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.requests.events import AgentAsked, AgentObserver, Shown, StreamAsked
-from agent.runtime.requests.status import job_figures
+from agent.runtime.requests.status import AgentStatus, job_figures
 from agent.seeding.neighbours_file import NeighboursFile
 from agent.service_manager.life_signs import LifeSigns
 from agent.service_manager.notify_socket import own_notify_socket
@@ -630,8 +630,8 @@ class Daemon(AgentObserver):
             return "the agent leaves its fleet"
         return None if self._pump.node.is_active else "the agent has not joined its fleet yet"
 
-    def _split_elements(self) -> Iterator[control_messages.SplitStatus]:
-        names = {job.app_id: job.name for job in self._agent.status().jobs}
+    def _split_elements(self, agent: AgentStatus) -> Iterator[control_messages.SplitStatus]:
+        names = {job.app_id: job.name for job in agent.jobs}
         now = trio.current_time()
         for job in self._agent.keyed:
             rate = partial(self._agent.elements_seen.events_per_s, job.app_id, now=now)
@@ -656,6 +656,6 @@ class Daemon(AgentObserver):
             counters=counters,
             trust=self._transport.admission.trust,
             in_force=self._reload.status,
-            split=self._split_elements(),
+            split=self._split_elements(agent),
             archive=self._archiving.status,
         )

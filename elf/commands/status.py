@@ -25,8 +25,6 @@ Examples:
   elf status
   elf status --socket /run/elf/control.sock --output json | jq .counters
 """
-HOTTEST_MAX = 3
-"""Hot keys of elements that are named."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -117,11 +115,11 @@ def _job(job: JobStatus) -> list[str | int | float | None]:
 
 def _split(one: SplitStatus) -> list[str | int | float | None]:
     """The elements of a job whose keys are split, as this agent sends events to their workers."""
-    wait = f"{1000 * one.longest_wait_s:,.0f} ms" if one.longest_wait_s else None
-    parts = one.mean_parts if one.split_keys else None
-    hottest = ", ".join(f"{hot.key} {hot.share:.0%}" for hot in one.hot[:HOTTEST_MAX]) or None
+    from elf.output.element_table import shown_hottest, shown_wait
+
+    parts, wait = one.mean_parts if one.split_keys else None, shown_wait(one.longest_wait_s)
     counts = [one.events_per_s, one.hot_keys, one.split_keys, parts, wait, one.unacknowledged, one.resent]
-    return [f"{one.app} {one.element}", f"{one.grouping} over {one.workers:,}", *counts, hottest]
+    return [f"{one.app} {one.element}", f"{one.grouping} over {one.workers:,}", *counts, shown_hottest(one.hot)]
 
 
 def _duration(seconds: float) -> str:

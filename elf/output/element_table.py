@@ -7,7 +7,7 @@ from itertools import groupby
 
 import msgspec
 
-from agent.control.messages import ElementEntry, Elements, ElementState
+from agent.control.messages import ElementEntry, ElementKey, Elements, ElementState
 from elf.output.listing import Cell, Listing
 from elf.terminal.terminal import printable
 
@@ -78,11 +78,6 @@ def _grouped(entries: Sequence[ElementEntry]) -> list[Cell]:
     split = [one for one in entries if one.grouping]
     if not split:
         return [None] * 6
-    hottest: dict[str, float] = {}
-    for one in split:
-        for hot in one.hot:
-            hottest[hot.key] = max(hot.share, hottest.get(hot.key, 0.0))
-    named = sorted(hottest.items(), key=lambda item: -item[1])[:HOTTEST_MAX]
     wait_s = max((wait for one in split for wait in one.waits), default=0.0)
     parts = max(one.mean_parts for one in split)
     return [
@@ -90,9 +85,23 @@ def _grouped(entries: Sequence[ElementEntry]) -> list[Cell]:
         max(one.hot_keys for one in split),
         max(one.split_keys for one in split),
         round(parts, 1) if parts > 1 else None,
-        f"{1000 * wait_s:,.0f} ms" if wait_s else None,
-        ", ".join(f"{key} {share:.0%}" for key, share in named) or None,
+        shown_wait(wait_s),
+        shown_hottest(hot for one in split for hot in one.hot),
     ]
+
+
+def shown_wait(wait_s: float) -> str | None:
+    """The time that an event waits at a worker; None for no time."""
+    return f"{1000 * wait_s:,.0f} ms" if wait_s else None
+
+
+def shown_hottest(found: Iterable[ElementKey]) -> str | None:
+    """The hottest keys with their shares at the agent where they are hottest; None for no keys."""
+    hottest: dict[str, float] = {}
+    for hot in found:
+        hottest[hot.key] = max(hot.share, hottest.get(hot.key, 0.0))
+    named = sorted(hottest.items(), key=lambda item: -item[1])[:HOTTEST_MAX]
+    return ", ".join(f"{key} {share:.0%}" for key, share in named) or None
 
 
 def shown_state(state: ElementState) -> str:
