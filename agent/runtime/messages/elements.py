@@ -32,7 +32,7 @@ Packed = Annotated[bytes, msgspec.Meta(max_length=8 * NODES_MAX)]
 Peers = Annotated[list[Peer], msgspec.Meta(max_length=4 * NODES_MAX)]
 Members = Annotated[list[Number], msgspec.Meta(min_length=1, max_length=8)]
 Columns = Annotated[list[tuple[Annotated[str, msgspec.Meta(max_length=255)], Name]], msgspec.Meta(max_length=512)]
-Part = tuple[Literal["state", "held", "emitted", "positions"], Number, Name, Columns, bytes]
+Part = tuple[Literal["state", "held", "emitted", "given", "positions"], Number, Name, Columns, bytes]
 """A frame of a record: its kind, the element, the name of a table or type, the columns and the bytes."""
 
 
@@ -143,7 +143,7 @@ class CommitRecord(Message, frozen=True, tag=True):
 
     `nodes`: those it concerns, as UInt16; `epochs`: their epochs, as Int64. `commit`: number of the commit at its host.
     `is_move`: the state goes to where it is to be hosted. `has_more`: the record goes on in the next message, with rows
-    that are added to these.
+    that are added to these. `kept_from`: the times from which on events that the job's query is given are to be kept.
     """
 
     session: Count
@@ -157,6 +157,7 @@ class CommitRecord(Message, frozen=True, tag=True):
     safe_commit: Count = 0
     is_move: bool = False
     has_more: bool = False
+    kept_from: Annotated[dict[Name, Time], msgspec.Meta(max_length=64)] = msgspec.field(default_factory=dict)
 
 
 class CommitHeld(Message, frozen=True, tag=True):

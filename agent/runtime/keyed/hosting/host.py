@@ -58,10 +58,11 @@ class Host:
         emitter: Emitter,
         on_rows: Callable[[str, pl.DataFrame], None],
         wants: Callable[[str], bool],
+        giver: int,
     ) -> None:
         self._layout, self._options, self._emitter = layout, options, emitter
         self._on_rows = on_rows
-        self.pledges = Pledges(layout.guaranteed, on_rows, wants)
+        self.pledges = Pledges(layout.guaranteed, on_rows, wants, giver)
         self.owned: Bools = np.zeros(NODES, bool)
         self.open: Bools = np.zeros(NODES, bool)
         self.touched: Bools = np.zeros(NODES, bool)

@@ -12,6 +12,7 @@ import polars as pl
 import cbt
 from agent.runtime.keyed.elements.runtime import SEQ, SOURCE, ElementRuntime, Tables
 from agent.runtime.keyed.graph import CheckedGraph
+from agent.runtime.keyed.hosting.commits.given_rows import giver_of
 from agent.runtime.keyed.hosting.description import Description
 from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout, TypeLayout
@@ -78,7 +79,8 @@ class KeyedJob:
         self._ring, self._me = ring, ring.me
         self._layout = layout = GraphLayout(graph)
         self._emitter = Emitter(ring.me, layout, options, self._deliver, self._probe)
-        self._host = Host(layout, options, runtimes, self._emitter, on_rows, wants)
+        giver = giver_of(ring.me.node_id, options.incarnation)
+        self._host = Host(layout, options, runtimes, self._emitter, on_rows, wants, giver)
         self._inbox: deque[Callable[[float], object]] = deque()
         self._membership = NodeMembership(
             app_id, layout, options, ring, self._emitter, self._host, self.send, on_unsure

@@ -11,7 +11,7 @@ import polars as pl
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE, Tables
 from agent.runtime.keyed.hosting.commits.commit_log import CommitLog, Pending
 from agent.runtime.keyed.hosting.commits.record_pieces import by_nodes
-from agent.runtime.keyed.hosting.commits.records import StateRecord, Table, joined, merged, tables_of
+from agent.runtime.keyed.hosting.commits.records import OF_CHANNELS, StateRecord, Table, joined, merged, tables_of
 from agent.runtime.keyed.hosting.commits.standby import Copy
 from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout
@@ -288,6 +288,7 @@ class Cutter:
             cut.full.extend([Table("positions", 0, ROUTE, host.positions.of(whole)), *all_given])
             for hold in host.holds.values():
                 cut.full.extend(hold.all())
+            cut.full.extend(self._given_of(mask_of(whole)))
         places = self._layout.keyed if cut.moves else tuple(sorted(self._layout.guaranteed))
         for place in set(host.slots) - set(places):
             cut.watermarks.setdefault(place, host.slots[place].applied)
@@ -346,7 +347,8 @@ class Cutter:
             full = joined([*full, *self._all_emitted(emitted)])
         self._held_rows += sum(rows.height for _, _, rows in emitted)
         safe = self._safe(now, tables) if not (cut.whole or cut.moves) else 0
-        record = StateRecord(cut.commit, nodes, epochs, _NONE, watermarks, tables, safe)
+        kept_from = self.pledges.given.kept_from(self._host.owned)
+        record = StateRecord(cut.commit, nodes, epochs, _NONE, watermarks, tables, safe, kept_from=kept_from)
         masks = {}
         for peer, mask in self.standbys.items():
             known = mask & cut.nodes & ~self.whole_due.get(peer, np.zeros(NODES, bool))
@@ -379,6 +381,11 @@ class Cutter:
         for name, rows in self._unsafe():
             found.extend(self._by_element(name, self._layout.by_name[name].plain(rows)))
         return [table._replace(rows=table.rows.sort(SOURCE, SEQ)) for table in found]
+
+    def _given_of(self, nodes: Bools) -> list[Table]:
+        """The events of nodes that the query has been given, or is about to be."""
+        given = self.pledges.given_of(nodes)
+        return [one._replace(kind="given") for name, rows in given for one in self._by_element(name, rows)]
 
     def _unsafe(self) -> Events:
         """Events emitted here before that are not safe where they went, or of which something is not."""
@@ -455,10 +462,19 @@ class Cutter:
             if place in host.holds:
                 hold = host.holds[place]
                 hold.released = min(hold.released, copy.watermarks[place])
+        self._inherit_given(copy, nodes)
         self._restore_emitted(copy)
         host.gain(nodes)
         host.touched[nodes] = True
         host.is_dirty = True
+
+    def _inherit_given(self, copy: Copy, nodes: Ints) -> None:
+        """Keeps what hosts before have given the query."""
+        for name, lacks_ms in copy.kept_from.items():
+            self.pledges.given.inherit_lacks(name, nodes, lacks_ms[nodes])
+        for table in copy.tables:
+            if table.kind in OF_CHANNELS and (type_ := self._layout.by_name.get(table.name)) is not None:
+                self.pledges.inherit(table.name, type_.plain(table.rows), is_safe=table.kind == "given")
 
     def _restore_emitted(self, copy: Copy) -> None:
         """Sends again what may not have come where it goes, once the standbys of today have it."""

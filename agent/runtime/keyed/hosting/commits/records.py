@@ -27,7 +27,10 @@ _AS: Mapping[pl.DataType, pl.DataType] = {
 }
 """The type in which columns of each type travel."""
 _NAMED = {str(one): one for one in _AS}
-Kind = Literal["state", "held", "emitted", "positions"]
+Kind = Literal["state", "held", "emitted", "given", "positions"]
+"""Kinds of tables; `given`: events that are safe where they went, and that the job's query has been given."""
+OF_CHANNELS = ("emitted", "given")
+"""Kinds of tables whose rows have their node in their channel."""
 
 
 class Table(NamedTuple):
@@ -46,7 +49,8 @@ class Table(NamedTuple):
 class StateRecord(NamedTuple):
     """The changes of a commit in `nodes`, of these epochs; those in `whole` are there with all they have.
     Tables may tell of other nodes, too, which do not count. `safe_commit`: events emitted in commits up to it are safe
-    where they went, unless they are here again. `unread`: tables as they have come."""
+    where they went, unless they are here again. `kept_from`: the times from which on such events are to be kept, by
+    type. `unread`: tables as they have come."""
 
     commit: int
     nodes: Ints
@@ -56,6 +60,7 @@ class StateRecord(NamedTuple):
     tables: list[Table]
     safe_commit: int = 0
     is_move: bool = False
+    kept_from: Mapping[str, int] = {}
     unread: Sequence[Part] = ()
 
     def of(self, mask: Bools, tables: list[Table]) -> StateRecord:
@@ -75,7 +80,7 @@ class RecordError(Exception):
 
 def nodes_in(table: Table) -> Ints:
     """The node of each row: what was emitted has it in its channel."""
-    if table.kind == "emitted":
+    if table.kind in OF_CHANNELS:
         return table.rows[SOURCE].to_numpy() & (NODES - 1)
     return table.rows[NODE].to_numpy().astype(np.int64)
 
@@ -101,6 +106,7 @@ def message_of(
         parts_of(record.tables) if parts is None else parts,
         record.safe_commit,
         record.is_move,
+        kept_from=dict(record.kept_from),
     )
 
 
@@ -129,8 +135,9 @@ def head_of(message: CommitRecord, elements: int) -> StateRecord:
     if len(epochs) and not 0 < int(epochs.min()) <= int(epochs.max()) <= EPOCH_MAX:
         raise RecordError("an epoch that is none")
     return StateRecord(
-        message.commit, nodes, epochs, whole, list(message.watermarks), [], message.safe_commit, message.is_move
-    )
+        message.commit, nodes, epochs, whole, list(message.watermarks), [], message.safe_commit, message.is_move,
+        message.kept_from,
+    )  # fmt: skip
 
 
 def _part(table: Table) -> Part:
@@ -162,7 +169,7 @@ def _table(part: Part, elements: int) -> Table:
     if element >= elements or len(dict(columns)) != len(columns) or any(dtype not in _NAMED for _, dtype in columns):
         raise RecordError(f"table {name!r} has columns of no known type")
     dtypes = {column: _NAMED[dtype] for column, dtype in columns}
-    if (SOURCE if kind == "emitted" else NODE) not in dtypes:
+    if (SOURCE if kind in OF_CHANNELS else NODE) not in dtypes:
         raise RecordError(f"table {name!r} does not say whose its rows are")
     try:
         rows = cbt.decode_frame(
@@ -176,6 +183,8 @@ def _table(part: Part, elements: int) -> Table:
         nodes = nodes_in(table)
     except (cbt.FrameError, pl.exceptions.PolarsError, ValueError, TypeError) as error:
         raise RecordError(f"table {name!r}: {error}") from None
+    if kind == "given" and not {EVENT_TIME, SEQ} <= dtypes.keys():
+        raise RecordError(f"table {name!r} does not say what its events are")
     if rows.height and (nodes.min() < 0 or nodes.max() >= NODES):
         raise RecordError(f"table {name!r} has rows of nodes that are none")
     return table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import polars as pl
@@ -24,14 +24,17 @@ UNREAD_MAX, UNREAD_BYTES_MAX = 64, 4 << 20
 COMMIT = "@commit"
 NEVER = np.iinfo(np.int64).min
 """Below all commits and times."""
+ALL = np.iinfo(np.int64).max
+"""Above all times."""
 NONE = (0, 0)
 
 
 class Copy:
-    """The state of some nodes as of their last commit: its tables, and the watermark that had been applied."""
+    """The state of some nodes as of their last commit: its tables, and the watermark that had been applied.
+    `kept_from`: for each type and node, the time from which on all that the query has been given is there."""
 
-    def __init__(self, tables: list[Table], watermarks: list[int]) -> None:
-        self.tables, self.watermarks = tables, watermarks
+    def __init__(self, tables: list[Table], watermarks: list[int], kept_from: Mapping[str, Ints]) -> None:
+        self.tables, self.watermarks, self.kept_from = tables, watermarks, kept_from
 
 
 class StandbyStore:
@@ -46,6 +49,7 @@ class StandbyStore:
         self._watermarks: Ints = np.zeros((elements, NODES), np.int64)
         self._tables: dict[tuple[Kind, int, str], list[pl.DataFrame]] = {}
         self._passing: dict[tuple[Kind, int, str], _Passing] = {}
+        self._kept_from: dict[str, Ints] = {}
         self._unread: deque[tuple[StateRecord, Bools]] = deque()
         self._unread_bytes = self.refused = 0
 
@@ -77,6 +81,8 @@ class StandbyStore:
         self._is_move[nodes] = record.is_move
         for element, watermark in enumerate(record.watermarks):
             self._watermarks[element, nodes] = watermark
+        for name, from_ms in record.kept_from.items():
+            self._kept_from.setdefault(name, np.full(NODES, ALL))[nodes] = from_ms
         if not is_usual:
             self._put(record, nodes, accepted)
             return
@@ -108,20 +114,25 @@ class StandbyStore:
                 self._add(part, record.commit)
 
     def _prune(self, record: StateRecord, nodes: Ints) -> None:
-        """Marks events as gone that are safe where they went, or are held no longer."""
-        for (kind, element, _), passing in self._passing.items():
+        """Marks events as gone that are safe where they went, are held no longer, or are in windows that are out."""
+        for (kind, element, name), passing in self._passing.items():
             if kind == "emitted" and not record.safe_commit:
                 continue
-            least = record.safe_commit + 1 if kind == "emitted" else record.watermarks[element]
+            if kind == "given":
+                least = record.kept_from.get(name, ALL)
+            else:
+                least = record.safe_commit + 1 if kind == "emitted" else record.watermarks[element]
             passing.least[nodes] = np.maximum(passing.least[nodes], least)
 
     def _add(self, table: Table, commit: int) -> None:
         key, rows = (table.kind, table.element, table.name), table.rows
         frames = self._tables.setdefault(key, [])
-        if table.kind in ("emitted", "held"):
+        if table.kind in ("emitted", "held", "given"):
             if table.kind == "emitted":
                 rows = rows.hstack([pl.Series(COMMIT, np.full(rows.height, commit, np.int64))])
-            self._passing.setdefault(key, _Passing(table, frames)).add(rows)
+            if key not in self._passing:
+                self._passing[key] = _Passing(table, frames, self._keep_given)
+            self._passing[key].add(rows)
             return
         frames.append(rows)
         if len(frames) < FRAMES_MAX:
@@ -131,11 +142,21 @@ class StandbyStore:
         elif (compact := self._compact.get(table.element)) is not None:
             frames[:] = [compact(table.name, frames)]
 
+    def _keep_given(self, table: Table) -> None:
+        """Keeps events that are safe where they went, but may still be asked for."""
+        if table.kind == "emitted" and (kept_from := self._kept_from.get(table.name)) is not None:
+            rows = where(table.rows, table.rows[EVENT_TIME].to_numpy() >= kept_from[nodes_in(table)])
+            if rows.height:
+                self._add(table._replace(kind="given", rows=rows.drop(COMMIT)), 0)
+
+    def _sweep(self) -> None:
+        for passing in sorted(self._passing.values(), key=lambda one: one.kind == "given"):
+            passing.sweep()
+
     def copy(self, nodes: Ints) -> Copy:
         """The copies of nodes, which are held on."""
         self.read()
-        for passing in self._passing.values():
-            passing.sweep()
+        self._sweep()
         mask = mask_of(nodes)
         tables = []
         for (kind, element, name), frames in self._tables.items():
@@ -145,7 +166,7 @@ class StandbyStore:
                     part = part._replace(rows=part.rows.drop(COMMIT).unique([SOURCE, SEQ], maintain_order=True))
                 if part.rows.height:
                     tables.append(part)
-        return Copy(tables, self._watermarks[:, nodes].min(axis=1).tolist())
+        return Copy(tables, self._watermarks[:, nodes].min(axis=1).tolist(), self._kept_from)
 
     def drop(self, nodes: Ints) -> None:
         """Forgets the copies of nodes."""
@@ -158,14 +179,16 @@ class StandbyStore:
         self._remove(nodes)
         self._epochs[nodes] = self._commits[nodes] = 0
         self._is_move[nodes] = False
+        for kept_from in self._kept_from.values():
+            kept_from[nodes] = ALL
 
     def _remove(self, nodes: Ints) -> None:
         if not len(nodes) or not self._epochs[nodes].any():
             return
         mask = np.ones(NODES, bool)
         mask[nodes] = False
+        self._sweep()
         for passing in self._passing.values():
-            passing.sweep()
             passing.least[nodes] = NEVER
         for (kind, element, name), frames in self._tables.items():
             parts = [Table(kind, element, name, frame).of(mask).rows for frame in frames]
@@ -180,10 +203,12 @@ class StandbyStore:
 
 class _Passing:
     """Events of one table, which go soon: those of a node with a commit or time below its `least` have gone. They are
-    left out when there are twice as many as the last time, so that each is copied a few times in all."""
+    left out when there are twice as many as the last time, so that each is copied a few times in all; `on_gone` gets
+    them."""
 
-    def __init__(self, table: Table, frames: list[pl.DataFrame]) -> None:
-        self._table, self._frames = table, frames
+    def __init__(self, table: Table, frames: list[pl.DataFrame], on_gone: Callable[[Table], None]) -> None:
+        self._table, self._frames, self._on_gone = table, frames, on_gone
+        self.kind = table.kind
         self._column = COMMIT if table.kind == "emitted" else EVENT_TIME
         self._added = self._kept = 0
         self.least: Ints = np.full(NODES, NEVER)
@@ -202,8 +227,12 @@ class _Passing:
 
     def sweep(self) -> None:
         """Leaves out those that have gone. O(events)."""
-        self._frames[:] = [rest for rows in self._frames if (rest := where(rows, self._stays(rows))).height]
+        found = [(rows, self._stays(rows)) for rows in self._frames]
+        self._frames[:] = [rest for rows, stays in found if (rest := where(rows, stays)).height]
         self._added, self._kept = 0, sum(rows.height for rows in self._frames)
+        for rows, stays in found:
+            if not stays.all():
+                self._on_gone(self._table._replace(rows=where(rows, ~stays)))
 
     def _stays(self, rows: pl.DataFrame) -> Bools:
         return rows[self._column].to_numpy() >= self.least[nodes_in(self._table._replace(rows=rows))]
