@@ -142,6 +142,7 @@ class Agent:
         self.copies = RunCopies(node, sender, jobs, self.masters, directory, self._clock, copies)
         self.drain = Drain(jobs, self.masters, self.failover, sender)
         self.keyed = KeyedJobs(node, sender, jobs, self.masters, directory, self._clock, containment, programs, keyed)
+        self.copies.hosts = self.keyed
         self.pending = PendingRequests(sender)
         self.endings = JobEndings(directory, self.masters.is_over, code, jobs, self.pending)
         self.claims = MasterClaims(node, sender, directory, self.masters, self.pending, lambda: self.drain.has_begun)

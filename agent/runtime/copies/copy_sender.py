@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from agent.runtime.function.spill import SpillArea
-from agent.runtime.messages.copies import Copies, CopyAck, CopyPart, CopyPartAck, CopyResponse
+from agent.runtime.messages.copies import Copies, CopyAck, CopyPart, CopyPartAck, CopyResponse, GivenResponse
 from agent.runtime.messages.jobs import CODEC
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.wall_clock import WallClock
@@ -34,7 +34,7 @@ LIMITS = RunLimits(
 )
 """The bounds on messages."""
 
-CopyMessage = Copies | CopyResponse
+CopyMessage = Copies | CopyResponse | GivenResponse
 Make = Callable[[int], CopyMessage | None]
 """Makes the message with this number; None if there is nothing to send any more."""
 Settled = Callable[[bool, float], None]

@@ -5,15 +5,15 @@ The disk it spills to may fail: what cannot be written stays in memory, what can
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import polars as pl
 
 import cbt
 from agent.runtime.function.job_function import JobFunction, TreeOrRows
 from agent.runtime.function.spill import SpillArea
-from agent.runtime.ingest.event_batch import EventBatch
-from agent.runtime.model.panes import END, Counted, Counts, count_in
+from agent.runtime.ingest.event_batch import EventBatch, batches_of
+from agent.runtime.model.panes import END, SELF, Counted, Counts, Run, count_in
 
 
 class PaneStore:
@@ -79,3 +79,14 @@ class PaneStore:
     @property
     def memory_bytes(self) -> int:
         return self._store.memory_bytes
+
+
+def run_again(function: JobFunction, events: Iterable[pl.DataFrame], after: int, upto: int) -> Run:
+    """The run of the panes in (after, upto] that is sealed of events, as the function reads them. O(events)."""
+    store = PaneStore(function, None)
+    inside = pl.col("pane").is_between(after, upto, closed="right")
+    for batch in batches_of(list(events), function):
+        store.add(EventBatch(batch.events.filter(inside)))
+    frames = [frame for frame in store.flush(upto=None if upto == END else upto) if frame is not None]
+    partial = SELF if function.lacks_rows else 0
+    return Run(after, upto, SELF, function.gather(frames), store.counted, partial)

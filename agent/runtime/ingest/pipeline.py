@@ -7,9 +7,11 @@ its log until the version before has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import polars as pl
 
 from agent.parsing import SourceColumn, parsed_rows
 from agent.runtime.durable.feed_memory import Resumption
@@ -18,9 +20,10 @@ from agent.runtime.durable.records import NO_NUMBER, Chain, Place, first_place
 from agent.runtime.durable.restoring import SealedPast, identity_of
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import InForce, Versions
-from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey, columns_of_feed, merged_columns, placed
+from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey, columns_of_feed, merged_columns, placed, renamed
 from agent.runtime.ingest.operator import PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
+from agent.runtime.ingest.pane_store import run_again
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.epoch import JobTerm
@@ -308,6 +311,19 @@ class Pipeline:
             needed = ((yielded[column.path, column.type], column.name) for column in columns)
             names[key] = tuple(sorted(needed))
         return names
+
+    def run_again(
+        self, function: JobFunction, given: Mapping[FeedKey, Sequence[pl.DataFrame]], after: int, upto: int
+    ) -> Run:
+        """The run of the panes in (after, upto] that a worker seals whose feeds bring these frames. O(events)."""
+        names = self._names(function)
+        events = [
+            part
+            for key, frames in given.items()
+            for frame in frames
+            for part in function.read(key[0], renamed(frame, names[key]))
+        ]
+        return run_again(function, events, after, upto)
 
     def _want_columns(self, function: JobFunction) -> None:
         others = self._ingest.demand.all()

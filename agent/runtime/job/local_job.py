@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+import polars as pl
+
 import query
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import FunctionCache, Versions
@@ -14,6 +16,7 @@ from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, feeds_of_job
 from agent.runtime.ingest.mapped import Send
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pao_handles import PaoHandle, PaoHandles
+from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.ingest.pipelines import AnyPipeline, columns_read, new_pipeline
 from agent.runtime.job.lifecycle import INSTALLED_STATES, LocalJobEvent, LocalJobState, next_state
 from agent.runtime.job.program_table import Program
@@ -75,6 +78,8 @@ class LocalJob:
     encoder: StateEncoder | None = None
     """Keeps states encoded while copies of them are made."""
     heard: Announce | None = None  # the last announcement, if all agents run the job
+    joined_at: int | None = None
+    """The first pane of a worker that has joined a job which others had begun; None: it may have been there before."""
     _doubted: int | None = None
     """The version that is being prepared, if the last announcement did not know of it."""
 
@@ -236,6 +241,7 @@ class LocalJob:
                 self.versions, message, feeds, wall_ms, self._ingest, self.on_sealed, send, self.paos
             )
             self._take_up_again(message)
+            self.joined_at = message.begins if message.is_new else None
         self._tell_again()
         self.pipeline.renumber(message.number)
         self.nodes.begin_worker()
@@ -414,6 +420,19 @@ class LocalJob:
         is_timed = self.versions is not None and not self.versions.newest.function.self_paced
         return is_timed and self._is_live and not self.reads_app
 
+    def run_again(
+        self, given: Mapping[FeedKey, Sequence[pl.DataFrame]], after: int, upto: int
+    ) -> list[Snapshot] | None:
+        """The snapshots of the run that a worker seals whose feeds bring these frames, of the panes in (after, upto],
+        by its first number. None: it cannot be made here."""
+        if self.versions is None or self.epoch is None or not isinstance(self.pipeline, Pipeline):
+            return None
+        one = self.versions.at(upto)
+        if after < one.after or (self.program is not None and self.program.maps):
+            return None
+        run = self.pipeline.run_again(one.function, given, after, upto).by(0)
+        return [snapshot for part in self._placement.split(one.function, run) for snapshot in self._messages(part)]
+
     def snapshots_of(self, piece: Run) -> Iterator[Snapshot]:
         """The snapshots that carry a piece of a sealed run."""
         return self._messages(piece)
@@ -483,7 +502,7 @@ class LocalJob:
             is_held = self._ahead.hold(sender, message)
             self.refused += not is_held
             return is_held
-        sound = self._sound_run(message)
+        sound = self.sound_run(message)
         self.refused += sound is None
         run = sound or without_content(self.versions, message.after, message.upto, message.tree)
         if message.of_root and run.after < combiner.progress(source):
@@ -542,14 +561,18 @@ class LocalJob:
         if self.root is None or not self.is_installed or message.tree >= len(self.nodes):
             self.refused += 1
             return None
-        combiner = self.nodes.combiner()
-        run = self._sound_run(message) if message.upto > combiner.frontier else None
+        run = self.sound_run(message) if message.upto > self.nodes.combiner().frontier else None
         if run is None:
-            self.refused += message.upto > combiner.frontier
+            self.refused += message.upto > self.nodes.combiner().frontier
             return None
+        return run.upto if self.take_made_again(run) else None
+
+    def take_made_again(self, run: Run) -> bool:
+        """Takes, at the master, a run that its contributor has not brought; False if it is of no use."""
+        combiner = self.nodes.combiner()
         refused = combiner.refused
         combiner.add_detached(run)
-        return run.upto if combiner.refused == refused else None
+        return combiner.refused == refused
 
     def _pass_on_detached(self, message: Snapshot) -> None:
         """Passes a detached run on unchanged; only the master decodes it."""
@@ -557,7 +580,7 @@ class LocalJob:
             if message.upto > self._freed:
                 self.nodes.keep(message)
             return
-        run = self._sound_run(message)
+        run = self.sound_run(message)
         self.refused += run is None
         if run is not None:
             self._take_detached(run)
@@ -568,7 +591,8 @@ class LocalJob:
         else:
             self.nodes.combiner().add_detached(run)
 
-    def _sound_run(self, message: Snapshot) -> Run | None:
+    def sound_run(self, message: Snapshot) -> Run | None:
+        """The run in a peer's message; None if an honest one could not have made it."""
         assert self.versions is not None
         known = self.root.known() if self.root is not None else None
         return run_of(message, self.versions, self._placement, known, self._limits)

@@ -19,10 +19,11 @@ from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
 from agent.runtime.keyed.reading_progress import KeptPlace
 from agent.runtime.keyed.sources import KeyedSources
-from agent.runtime.keyed.type_reader import KNOWN_MS, TypeReader
+from agent.runtime.keyed.type_reader import KNOWN_MS, GivenPart, TypeReader
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.epoch import JobTerm
-from overlay import Peer
+from agent.runtime.model.panes import FIRST_PANE
+from overlay import Id, Peer
 
 TIME_WAIT_S, TIME_LOOK_S = 2.0, 0.05
 """Upper bound on the time for which the first rows wait until the job's time is known, and between two looks at it."""
@@ -95,7 +96,7 @@ class HostedJob:
         self._readers = [self._new_reader(local)]
         self._has_failed = False
         self._members: tuple[tuple[Peer, ...], Peer] | None = None
-        self._tell_at, self._tell_pause_s = 0.0, TELL_S
+        self._tell_at, self._tell_pause_s, self._enrolments = 0.0, TELL_S, 0
 
     def close(self) -> None:
         """Reads and hosts no more."""
@@ -168,6 +169,22 @@ class HostedJob:
         for reader in self._readers:
             reader.give(rows, now, wall_ms)
 
+    def _note_published(self) -> None:
+        """Tells the core which windows are out, of all who read a type."""
+        for type_ in self._types():
+            readers = [one for one in self._readers if type_ in one.types]
+            if (from_ms := min(one.needed_from_ms for one in readers)) > FIRST_PANE:
+                self.core.published(type_, from_ms)
+
+    def given_to(self, app_id: Id, node_id: Id, after: int, upto: int) -> GivenPart | None:
+        """The part of an agent that hosts here can make again of the windows of this job, or of a stage; None: its
+        windows are made of something else, too. An agent that is asked of itself knows what is over for it."""
+        reader = next((one for one in self._readers if one.local.app_id == app_id), None)
+        if reader is None or not all(map(self.core.is_given_once, reader.types)):
+            return None
+        own_ms = min((self.core.watermark(type_) for type_ in reader.types), default=KNOWN_MS)
+        return reader.given_to(node_id, after, upto, own_ms if node_id == self.core.me.node_id else None)
+
     def _note_faults(self, malformed: int, coerced: int) -> None:
         self._malformed, self._coerced = self._malformed + malformed, self._coerced + coerced
 
@@ -194,6 +211,7 @@ class HostedJob:
     def tick(self, now: float, wall_ms: int) -> None:
         """Does what is due."""
         self.core.tick(now, wall_ms)
+        self._note_published()
         for act in self._program.take_acts():
             self.answered(act)
         self.flush(now, wall_ms)
@@ -239,9 +257,11 @@ class HostedJob:
         self.core.members(members, master, now)
         return True
 
-    def is_to_tell(self, members: tuple[Peer, ...], now: float) -> bool:
-        """Whether the master here is to tell all who takes part, which the core learns; it does then."""
-        is_new = self.note_members(members, now)
+    def is_to_tell(self, members: tuple[Peer, ...], enrolments: int, now: float) -> bool:
+        """Whether the master here is to tell all who takes part, which the core learns; it does then. `enrolments`:
+        grows where an agent has come that has not been told, which may be one that was started again."""
+        is_new = self.note_members(members, now) or enrolments != self._enrolments
+        self._enrolments = enrolments
         if not is_new and now < self._tell_at:
             return False
         self._tell_pause_s = TELL_SOON_S if is_new else min(TELL_S, 2 * self._tell_pause_s)

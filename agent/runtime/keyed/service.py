@@ -19,7 +19,7 @@ from agent.runtime.job.program_table import Programs
 from agent.runtime.keyed.early_messages import EarlyMessages
 from agent.runtime.keyed.element_program import ContainedProgram, ElementAct, ElementProgram, ProgramHere, RunHere
 from agent.runtime.keyed.hosting.options import ChoiceStore, ChoiceStores, KeyedOptions
-from agent.runtime.keyed.logical_nodes import NONE_BEGUN
+from agent.runtime.keyed.logical_nodes import NONE_BEGUN, packed
 from agent.runtime.keyed.reading_progress import KeptPlace
 from agent.runtime.keyed.ring import OverlayRing
 from agent.runtime.keyed.stages import ElementStages, misread
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from agent.runtime.keyed.graph import CheckedGraph
     from agent.runtime.keyed.hosted_job import HostedJob
     from agent.runtime.keyed.hosting.job import KeyedJob
+    from agent.runtime.keyed.type_reader import GivenPart
 
 LOOK_S = 0.5
 """Interval between looks at the members of a job, and at the agent's streams."""
@@ -259,6 +260,25 @@ class KeyedJobs:
             hosted.close()
         self._forget_places()
 
+    # The parts of agents that are dead.
+
+    def given_to(self, app_id: Id, node_id: Id, after: int, upto: int) -> GivenPart | None:
+        """The part of an agent in windows of a job, or of a stage, as far as hosts here were given it; see
+        `HostedJob`."""
+        hosted = self._hosted.get(self._stages.job_of(app_id) or app_id)
+        return None if hosted is None else hosted.given_to(app_id, node_id, after, upto)
+
+    def begun(self, app_id: Id) -> bytes:
+        """The logical nodes of a job, or of that of a stage, that have been begun, as far as is known here."""
+        hosted = self._hosted.get(self._stages.job_of(app_id) or app_id)
+        return b"" if hosted is None else packed(hosted.core.begun_nodes)
+
+    def has_read_all(self, app_id: Id, node_id: Id, from_ms: int, before_ms: int) -> bool:
+        """At a job's master: whether event time has waited for all events of an agent's logs in this range. The master
+        of a stage does not know."""
+        hosted = self._hosted.get(app_id)
+        return hosted is not None and hosted.core.has_read_all(node_id, from_ms, before_ms)
+
     # Messages and the overlay.
 
     def take(self, message: Message, *about: Any) -> bool:
@@ -405,7 +425,7 @@ class KeyedJobs:
         if master is None or master.ended is not None:
             return
         peers = master.members(hosted.members, now)
-        if peers and hosted.is_to_tell(peers, now):
+        if peers and hosted.is_to_tell(peers, master.enrolments, now):
             self._sender.multicast(
                 local.app_id, messages.ElementRoster(local.app_id, master.state.epoch, list(peers)), now
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import polars as pl
 
@@ -15,12 +16,26 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
 from agent.runtime.keyed.event_columns import event_frames
 from agent.runtime.keyed.hosting.job import KeyedJob
-from agent.runtime.model.panes import PANE_MAX
+from agent.runtime.keyed.hosting.options import Bools
+from agent.runtime.keyed.hosting.slot import BEGINNING
+from agent.runtime.messages.jobs import Snapshot
+from agent.runtime.model.panes import END, FIRST_PANE, PANE_MAX, closed_ms
+from overlay import Id
 
 PAST_MS = 60_000
 """Time behind the wall clock, beyond what sources and joins wait for, from which on a job is one of the past."""
 KNOWN_MS = -(2**61)
 """Lower bound on times that are known: before, some agent has not told any."""
+
+
+class GivenPart(NamedTuple):
+    """The part of an agent's runs that is made of what its query was given of some `nodes`, in the panes in (after,
+    upto]."""
+
+    after: int
+    upto: int
+    nodes: Bools
+    runs: list[Snapshot]
 
 
 class TypeReader:
@@ -60,22 +75,56 @@ class TypeReader:
             return
         for type_, key in self.types.items():
             self._open(key, now, rows.get(type_, ()))
-            columns = pipeline.feeds[key].columns
             for frame in rows.get(type_, ()):
-                fields = pl.DataFrame([one for one in frame.get_columns() if one.name not in (SOURCE, SEQ)])
-                frames = event_frames(fields, columns)
+                frames = tuple(self._frames(key, [frame]))
                 self._ingest.insert(key, Parsed(frames, 0, NO_WATERMARK_MS), now, wall_ms)
             self._tell_time(key, now, wall_ms)
 
+    @property
+    def needed_from_ms(self) -> int:
+        """The time from which on windows are not out yet; FIRST_PANE while that is not known."""
+        versions, committed = self.local.versions, self.local.committed
+        if versions is None or committed == FIRST_PANE:
+            return FIRST_PANE
+        needed = versions.retention_pane(committed)
+        return closed_ms(needed, versions.at(needed).function.pane_ms) + 1 if needed < END else END
+
+    def given_to(self, node_id: Id, after: int, upto: int, own_ms: int | None) -> GivenPart | None:
+        """The runs that an agent would have sealed of what it was given of the nodes hosted here. `own_ms`: of this
+        agent itself, which is given more from that time on. None: it cannot be told."""
+        versions, pipeline = self.local.versions, self._pipeline
+        if versions is None or not isinstance(pipeline, Pipeline) or not self.is_current:
+            return None
+        pane_ms = versions.at(upto).function.pane_ms
+        if own_ms is not None and pane_ms is not None:
+            upto = min(upto, own_ms // pane_ms * pane_ms - pane_ms)
+        if pane_ms is None or after >= upto:
+            return None
+        from_ms = BEGINNING if after == FIRST_PANE else closed_ms(after, pane_ms) + 1
+        nodes, rows = self._core.given_to(node_id, tuple(self.types), from_ms, closed_ms(upto, pane_ms) + 1)
+        given = {self.types[type_]: self._frames(self.types[type_], [events]) for type_, events in rows.items()}
+        runs = self.local.run_again(given, after, upto)
+        return None if runs is None else GivenPart(after, upto, nodes, runs)
+
+    def _frames(self, key: FeedKey, rows: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+        """Rows of a type as events of its feed."""
+        assert self._pipeline is not None
+        columns = self._pipeline.feeds[key].columns
+        fields = (frame.drop(SOURCE, SEQ, strict=False) for frame in rows)
+        return [made for frame in fields for made in event_frames(frame, columns)]
+
     def _open(self, key: FeedKey, now: float, rows: Sequence[pl.DataFrame]) -> None:
         """Lets the query begin where the job does here; or where the job's time is, if that is far behind: its logs are
-        of the past, and so are the windows that come first."""
+        of the past, and so are the windows that come first. One that joins has all that it is given from the first."""
         reached_ms, began_ms = self._core.watermark(key[0]), self._began_ms
         if self._is_bounded or key in self._opened or began_ms is None or not (rows or reached_ms >= KNOWN_MS):
             return
         self._opened.add(key)
         if reached_ms < KNOWN_MS:  # the rows are ahead of the news of their time
             reached_ms = min(int(one[EVENT_TIME].to_numpy().min()) for one in rows)
+        if self.local.joined_at is not None:
+            self._ingest.open_feed(key, now, self.local.joined_at)
+            return
         is_past = KNOWN_MS <= reached_ms < began_ms - self._waits_ms - PAST_MS
         self._ingest.open_feed(key, now, reached_ms if is_past else began_ms)
 

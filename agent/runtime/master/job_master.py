@@ -7,9 +7,11 @@ master would otherwise publish windows again, or not know which agents are missi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import compress, takewhile
+from operator import or_
 
 import msgspec
 
@@ -19,6 +21,7 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.master.copy_requests import CopyRequests
 from agent.runtime.master.failover import StateReplicator
+from agent.runtime.master.given_parts import GivenParts, HasReadAll, runs_of, told_apart
 from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
 from agent.runtime.master.job_log import JobLog
 from agent.runtime.master.job_recorder import JobRecorder
@@ -27,6 +30,7 @@ from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.rollout import Announcing, Rollout
 from agent.runtime.master.state import JobState
 from agent.runtime.master.subscribers import Subscribers
+from agent.runtime.messages.copies import GivenResponse
 from agent.runtime.messages.jobs import (
     AgentFailed,
     Announce,
@@ -161,6 +165,11 @@ class JobMaster:
         self._leap: tuple[int, float] = (FIRST_PANE, now)
         """The pane up to which nobody is waited for, and when that was announced last."""
         self.copies = CopyRequests(state.job.app_id, state.epoch, sender)
+        self.given = GivenParts(state.job.app_id, state.epoch, sender)
+        self._died_at: dict[int, float] = {}
+        """The time at which agents were taken for dead, by node id."""
+        self.enrolments = 0
+        """Number of answers to agents that take part, or take part again."""
         self._began_at = now
         self._followed_at = now
         self._ended_at = now
@@ -196,6 +205,8 @@ class JobMaster:
             # What it has read again of panes that are not published is worth the holdback.
             self._holdback.contributed(1 << enrolled.number)
             self.state.written_off = self._holdback.written_off
+        self._died_at.pop(sender.node_id, None)
+        self.enrolments += 1
         self._sender.send(sender, msgspec.structs.replace(enrolled, versions=self.rollout.begun()), now)
         self.subscribers.acknowledge(now)
         return True
@@ -427,6 +438,7 @@ class JobMaster:
         """Waits for an agent that is dead no longer than the job says."""
         agents = self.state.roster.numbers_of(node_id)
         if agents and self.ended is None:
+            self._died_at.setdefault(node_id, now)
             self._holdback.died(agents)
             self.state.roster.back &= ~agents
             self.state.runs(agents, no_longer=True)
@@ -492,7 +504,7 @@ class JobMaster:
             if self.state.versions.at(spans[-1].upto) is self.state.versions.newest:
                 self.state.runs(spans[-1].contributors & ~(spans[-1].whole & ~alive))
 
-    def _holds_back(self, spans: Iterable[PaneSpan], now: float) -> bool:
+    def _holds_back(self, spans: Sequence[PaneSpan], now: float) -> bool:
         state = self.state
         missing = stragglers = 0
         for span in spans:
@@ -503,7 +515,7 @@ class JobMaster:
         dead = missing & self._holdback.dead & ~self._holdback.written_off if self._recover_s else 0
         waits = self._holdback.holds_back(missing, self._recover_s, now)
         state.written_off = self._holdback.written_off
-        return self._waits_for_copies(missing, stragglers, stragglers | dead, now) or waits
+        return self._waits_for_copies(missing, stragglers, stragglers | dead, spans, now) or waits
 
     def members(self, before: Collection[Peer], now: float) -> tuple[Peer, ...]:
         """The agents that take part; none while that is not known. `before`: those who did under the master before.
@@ -512,13 +524,18 @@ class JobMaster:
         within a moment: until then, those who took part before do still, unless they are dead.
         """
         roster, dead = self.state.roster, self._holdback.dead
-        found = roster.peers(roster.present() & ~((self._holdback.written_off | dead) & ~roster.back))
+        found = roster.peers(roster.present() & ~(self._gone & ~self._awaited_dead(now)))
         enrolled = tuple(peer for peer in found if peer is not None)
         if now - self._began_at < NEW_EPOCH_S and before:
             awaited = roster.present() & ~(dead & ~roster.back)
             is_awaited = (not roster.has_met(one) and roster.numbers_of(one.node_id) & awaited for one in before)
             return (*enrolled, *compress(before, is_awaited))
         return enrolled if len(enrolled) == len(found) and not self.may_grow(now) else ()
+
+    def _awaited_dead(self, now: float) -> int:
+        """The agents that have died so lately that time waits for what they have not read of their logs."""
+        recent = (node_id for node_id, at in self._died_at.items() if now < at + self._recover_s)
+        return reduce(or_, (self.state.roster.numbers_of(node_id) for node_id in recent), 0)
 
     def may_grow(self, now: float) -> bool:
         """Whether agents may still enrol that were there when the job began."""
@@ -548,7 +565,9 @@ class JobMaster:
         """Whether the parts of stragglers are taken from the agents that hold copies of them."""
         return self.state.versions.newest.function.plan.stragglers.mirrors
 
-    def _waits_for_copies(self, missing: int, stragglers: int, hurried: int, now: float) -> bool:
+    def _waits_for_copies(
+        self, missing: int, stragglers: int, hurried: int, spans: Sequence[PaneSpan], now: float
+    ) -> bool:
         """Asks the fleet for the parts that complete panes lack, of those who are not likely to bring them; whether to
         wait for the answers, if for nothing else."""
         if not self.local.is_copied:
@@ -558,8 +577,47 @@ class JobMaster:
         lacking = missing & ~written_off | stragglers | (hurried if waits else 0)
         due = self.copies.due(lacking, self._holdback.dead | hurried, frontier, now)
         found = ((number, self.state.roster.member(number)) for number in contributors.members(due))
-        self.copies.ask({number: member.node_id for number, member in found if member is not None}, frontier, now)
+        owners = {number: member.node_id for number, member in found if member is not None}
+        self.copies.ask(owners, frontier, now)
+        if owners and self._reads_types:
+            after = next(span.after for span in spans if self._lacking(span))
+            self.given.ask(owners.values(), max(frontier, after), spans[-1].upto, now)
         return waits
+
+    @property
+    def _reads_types(self) -> bool:
+        """Whether its windows are made of what keyed elements emit."""
+        return self.state.versions.newest.function.plan.reads_types
+
+    def take_given(self, message: GivenResponse, sender: Peer, has_read_all: HasReadAll, now: float) -> None:
+        """Takes a host's word on what an agent that panes lack was given; with the last one, that agent's part."""
+        roster = self.state.roster
+        awaited = roster.peers(roster.present() & ~self._gone)
+        if None in awaited:
+            return  # with a new master, not all have enrolled
+        answers = self.given.take(message, sender.node_id, [peer.node_id for peer in awaited if peer is not None])
+        numbers = roster.numbers_of(message.owner) & roster.expected(message.upto)
+        runs = runs_of(answers, numbers.bit_length() - 1, self.local) if answers and numbers else None
+        if runs:
+            self._take_made_again(runs, numbers.bit_length() - 1, has_read_all)
+            self.on_complete(now)
+
+    def _take_made_again(self, runs: Sequence[Run], number: int, has_read_all: HasReadAll) -> None:
+        """Takes an agent's runs; what time has passed without its logs is not waited for any longer."""
+        upto = runs[0].upto
+        pane_ms = self.state.versions.at(upto).function.pane_ms or 1
+        parts = [part for run in runs for part in told_apart(run, runs[0].counted, pane_ms, has_read_all)]
+        for part in parts:
+            if self.local.take_made_again(part):
+                self.copies.came(number, part.upto)
+        if not any(holds_panes(upto - pane_ms, part.upto, pane_ms) for part in parts):
+            self._holdback.write_off(1 << number)
+            self.state.written_off = self._holdback.written_off
+
+    @property
+    def _gone(self) -> int:
+        """The agents that are dead, or that no pane waits for, and that have not enrolled since."""
+        return (self._holdback.written_off | self._holdback.dead) & ~self.state.roster.back
 
     def recover(self, owner: Id, runs: Iterable[Snapshot], now: float) -> bool:
         """Takes copies of an agent's runs from one that holds them; False if they were not asked for."""

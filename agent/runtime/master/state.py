@@ -98,19 +98,19 @@ class JobState:
 
         `before`: its number under the master before. `resumes`: it has the events of all panes that are not published.
         """
-        number, begins, contributed = None, FIRST_PANE, FIRST_PANE
+        number, begins, contributed, is_new = None, FIRST_PANE, FIRST_PANE, False
         if works and (self.app is None or node_id == self.epoch.master):
             begins = self._earliest_pane(node_id)
             contributed = self.roster.contributed(node_id, self.published_upto)
             member = self.roster.enrol(node_id, name, before)
             if member is None:
                 return None
-            number = member.number
+            number, is_new = member.number, member.first_pane is None and begins > FIRST_PANE
             self.healing.enrolled(number, self.published_upto)
             if self.job.bounded or (resumes and begins > FIRST_PANE):
                 self.roster.begin(number, begins)
         versions, job = self.versions.all(), self.job
-        return Enrolled(job.app_id, self.epoch, number, versions, self.frontier, begins, job, contributed)
+        return Enrolled(job.app_id, self.epoch, number, versions, self.frontier, begins, job, contributed, is_new)
 
     def _earliest_pane(self, node_id: int) -> int:
         """The first pane to which an agent can still contribute, or contribute again after it has left."""

@@ -21,6 +21,8 @@ HOLDERS_MAX = 4
 OWNERS_MAX = 1024
 """Upper bound on the agents whose runs a master asks for at once."""
 Rack = Annotated[str, msgspec.Meta(max_length=64)]
+NodeBits = Annotated[bytes, msgspec.Meta(max_length=128)]
+"""A bit for each of a job's logical nodes."""
 Digest = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Runs = Annotated[list[bytes], msgspec.Meta(min_length=1, max_length=RUNS_MAX)]
 
@@ -69,6 +71,30 @@ class CopyRequest(Message, frozen=True, tag=True):
     epoch: JobEpoch
     after: Time
     owners: Annotated[list[Id], msgspec.Meta(min_length=1, max_length=OWNERS_MAX)]
+
+
+class GivenRequest(Message, frozen=True, tag=True):
+    """Master → all by multicast: who hosts logical nodes of this job is to send me what the queries of these agents
+    were given of them, in the panes in (after, upto]."""
+
+    epoch: JobEpoch
+    after: Time
+    upto: Time
+    owners: Annotated[list[Id], msgspec.Meta(min_length=1, max_length=OWNERS_MAX)]
+
+
+class GivenResponse(Message, frozen=True, tag=True):
+    """Host → master: the runs that an agent would have sealed of what its query was given of some `nodes`, in the panes
+    in (after, upto]. `begun`: the nodes that have been begun, as far as I know."""
+
+    epoch: JobEpoch
+    serial: Count
+    owner: Id
+    after: Time
+    upto: Time
+    nodes: NodeBits
+    begun: NodeBits
+    runs: Annotated[list[bytes], msgspec.Meta(max_length=RUNS_MAX)]
 
 
 class CopyPart(Message, frozen=True, tag=True):

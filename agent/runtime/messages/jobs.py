@@ -18,6 +18,8 @@ from agent.runtime.messages.copies import (
     CopyPartAck,
     CopyRequest,
     CopyResponse,
+    GivenRequest,
+    GivenResponse,
     HoldersNote,
     RackAnnouncement,
 )
@@ -192,7 +194,8 @@ class Enrolled(Message, frozen=True, tag=True):
     """Master → agent: the job, the frontier after which panes are needed and, for a worker, its number on the roster.
 
     `begins`: the first pane to which the worker can still contribute. `versions`: the versions in force. `contributed`:
-    the last published pane to which this agent may have contributed.
+    the last published pane to which this agent may have contributed. `is_new`: it has taken no part before in this job,
+    whose windows have been published for a while.
     """
 
     epoch: JobEpoch
@@ -202,6 +205,7 @@ class Enrolled(Message, frozen=True, tag=True):
     begins: Time
     job: Submit
     contributed: Time = -(2**63)
+    is_new: bool = False
 
 
 class Ready(Message, frozen=True, tag=True):
@@ -568,6 +572,7 @@ CODEC: Codec[Message] = Codec(
     | OverRequest | OverAnswer
     | MasterRequest | FollowQuestion | FollowAnswer | MasterQuestion | MasterAnswer
     | RackAnnouncement | HoldersNote | Copies | CopyAck | CopyRequest | CopyResponse | CopyPart | CopyPartAck
+    | GivenRequest | GivenResponse
     | ElementRows | ElementCredit | ElementReset | FindHosts | NodeHosts | NodeBallots
     | CommitRecord | CommitHeld | MoveNodes | NodesMoved | ElementLoad | ElementTimeReport | ElementTimes
     | ElementRoster | ElementParcel | ElementProbe | CommitProbe

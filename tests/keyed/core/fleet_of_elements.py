@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
 import polars as pl
 from counted_elements import compact, element, graph_of, model, runtime_of, type_
 
@@ -17,7 +18,8 @@ from agent.runtime.keyed.graph import CheckedGraph
 from agent.runtime.keyed.hosting.job import KeyedJob
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.hosting.rows.outgoing import NEVER
-from agent.runtime.keyed.logical_nodes import BegunNodes
+from agent.runtime.keyed.hosting.slot import BEGINNING
+from agent.runtime.keyed.logical_nodes import NODES, BegunNodes
 from agent.runtime.messages.elements import ElementLoad
 from agent.runtime.messages.jobs import CODEC
 from overlay import Id, Peer, distance
@@ -81,7 +83,7 @@ class Agent:
             "choices": fleet.choices[me],
         } | options  # fmt: skip
         self.job = KeyedJob(
-            APP, fleet.graph, self, self.runtimes, KeyedOptions(**options), self._rows, on_unsure=self.show
+            APP, fleet.graph, self, self.runtimes, KeyedOptions(**options), self._rows, on_unsure=self._unsure
         )
 
     def _rows(self, name: str, rows: pl.DataFrame) -> None:
@@ -89,6 +91,11 @@ class Agent:
         if self.fleet.graph.types[name].guaranteed:
             assert not given & self.fleet.given, (self.fleet.seed, name, "is given twice")
         self.fleet.given |= given
+        self.fleet.given_to[self.me.node_id] |= given
+        self.show(name, rows)
+
+    def _unsure(self, name: str, rows: pl.DataFrame) -> None:
+        self.fleet.unsure |= {(name, *one) for one in rows.select(SOURCE, SEQ).iter_rows()}
         self.show(name, rows)
 
     def show(self, name: str, rows: pl.DataFrame) -> None:
@@ -152,6 +159,10 @@ class Fleet:
         self.gone: list[Agent] = []
         self.known: set[Peer] = set()
         self.given: set[tuple[str, int, int]] = set()
+        self.given_to: dict[int, set[tuple[str, int, int]]] = defaultdict(set)
+        """What each agent's query was given, by node id."""
+        self.unsure: set[tuple[str, int, int]] = set()
+        """Rows of which it is not known whether they were given."""
         self.shown: dict[str, dict[tuple[int, int], tuple]] = defaultdict(dict)
         self.side: dict[Peer, int] = {}
         self._joined = 0
@@ -218,6 +229,20 @@ class Fleet:
 
         self.at(down_s, back)
 
+    def check_given(self) -> None:
+        """Hosts know what each agent's query was given, whether it is alive or not."""
+        names = [name for name in self.graph.types if next(iter(self.agents.values())).job.is_given_once(name)]
+        for node_id, given in self.given_to.items():
+            told: set[tuple[str, int, int]] = set()
+            covered = np.zeros(NODES, int)
+            for agent in self.agents.values():
+                nodes, rows = agent.job.given_to(node_id, names, BEGINNING, NEVER)
+                covered += nodes
+                told |= {(name, *one) for name, some in rows.items() for one in some.select(SOURCE, SEQ).iter_rows()}
+            assert covered.max() == 1, (self.seed, "two hosts tell of one node")
+            mine = {one for one in given if one[0] in names and covered[one[1] % NODES]}
+            assert mine <= told <= mine | self.unsure, (self.seed, len(mine - told), len(told - mine))
+
     def lend(self, agent: Agent) -> None:
         """An agent seems to be loaded, so that roots lend what it hosts to others."""
         for other in list(self.agents.values()):
@@ -232,7 +257,7 @@ class Fleet:
         agent.crashed = True
         self.gone.append(agent)
         for name, rows in agent.job.pledged:
-            agent.show(name, rows)
+            agent._unsure(name, rows)
         for peer in list(self.agents):
             self._cuts[agent.me, peer] += self.random.random() < 0.5
             self._cuts[peer, agent.me] += 1

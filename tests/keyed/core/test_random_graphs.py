@@ -209,6 +209,7 @@ def check_guaranteed(seed: int, groupings: Sequence[str] = ()) -> None:
     assert not lost, (seed, "lost", lost)
     check(fleet, inserted)
     check_ticks(fleet)
+    fleet.check_given()
 
 
 @pytest.mark.parametrize("seed", seeds(1, 3, slow=range(4, 200)))

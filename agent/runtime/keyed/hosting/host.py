@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE, ElementRuntime, Emitted
+from agent.runtime.keyed.hosting.commits.given_rows import Giver
 from agent.runtime.keyed.hosting.commits.pledges import Pledges
 from agent.runtime.keyed.hosting.layout import NOWHERE, ROUTES, GraphLayout, TypeLayout
 from agent.runtime.keyed.hosting.options import Bools, Ints, KeyedOptions
@@ -58,7 +59,7 @@ class Host:
         emitter: Emitter,
         on_rows: Callable[[str, pl.DataFrame], None],
         wants: Callable[[str], bool],
-        giver: int,
+        giver: Giver,
     ) -> None:
         self._layout, self._options, self._emitter = layout, options, emitter
         self._on_rows = on_rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ import polars as pl
 import cbt
 from agent.runtime.keyed.elements.runtime import SEQ, SOURCE, ElementRuntime, Tables
 from agent.runtime.keyed.graph import CheckedGraph
-from agent.runtime.keyed.hosting.commits.given_rows import giver_of
+from agent.runtime.keyed.hosting.commits.given_rows import Giver
 from agent.runtime.keyed.hosting.description import Description
 from agent.runtime.keyed.hosting.host import Host
 from agent.runtime.keyed.hosting.layout import GraphLayout, TypeLayout
-from agent.runtime.keyed.hosting.options import KeyedOptions, Ring
+from agent.runtime.keyed.hosting.options import Bools, KeyedOptions, Ring
 from agent.runtime.keyed.hosting.placement.membership import NodeMembership
 from agent.runtime.keyed.hosting.pressure import Pressure
 from agent.runtime.keyed.hosting.rows.emitter import Emitter
@@ -79,7 +79,7 @@ class KeyedJob:
         self._ring, self._me = ring, ring.me
         self._layout = layout = GraphLayout(graph)
         self._emitter = Emitter(ring.me, layout, options, self._deliver, self._probe)
-        giver = giver_of(ring.me.node_id, options.incarnation)
+        giver = Giver(ring.me.node_id, options.incarnation)
         self._host = Host(layout, options, runtimes, self._emitter, on_rows, wants, giver)
         self._inbox: deque[Callable[[float], object]] = deque()
         self._membership = NodeMembership(
@@ -106,6 +106,11 @@ class KeyedJob:
     def _pace(self, type_: TypeLayout) -> HostPace:
         consumers = {place for route in type_.split for place in route.consumers}
         return HostPace([self._host.slots[place] for place in sorted(consumers)])
+
+    @property
+    def me(self) -> Peer:
+        """The agent that this is at."""
+        return self._me
 
     # Rows in.
 
@@ -475,6 +480,11 @@ class KeyedJob:
         return self._membership.begun
 
     @property
+    def begun_nodes(self) -> Bools:
+        """The nodes that have been begun anywhere, as far as this agent knows."""
+        return self._membership.known
+
+    @property
     def pledged(self) -> list[tuple[str, pl.DataFrame]]:
         """Events that come to `on_rows` here, or, if this agent dies, nowhere."""
         return self._membership.pledged
@@ -488,6 +498,29 @@ class KeyedJob:
         """Counts by name."""
         counts = {**self._description.statistics(), **self._relay.statistics()}
         return counts | {"wrong_clock": int(self._time.lead_ms != 0)}
+
+    def published(self, type_: str, from_ms: int) -> None:
+        """Learns that the query's windows over a type are out that end before a time."""
+        self._host.pledges.given.forget(type_, from_ms)
+
+    def given_to(
+        self, node_id: int, types: Sequence[str], from_ms: int, before_ms: int
+    ) -> tuple[Bools, dict[str, pl.DataFrame]]:
+        """The events of types, from a time on and before another, that the query of an agent has been given of nodes
+        which are hosted here now, by whichever host; with these nodes. Nodes are left out of which some may be lacking.
+        O(events that are kept)."""
+        given, nodes = self._host.pledges.given, self._host.owned & ~self._host.pledges.given.lacks(types, from_ms)
+        found = ((type_, given.by_agent(node_id, type_, nodes, from_ms, before_ms)) for type_ in types)
+        return nodes, {type_: rows for type_, rows in found if rows is not None and rows.height}
+
+    def is_given_once(self, type_: str) -> bool:
+        """Whether all events of a type come from guaranteed elements with keys, so that hosts keep what is given."""
+        emitters = [self.graph.index(one.name) for one in self.graph.emitters(type_)]
+        return bool(emitters) and type_ not in self._layout.sources and set(emitters) <= self._layout.guaranteed
+
+    def has_read_all(self, node_id: int, from_ms: int, before_ms: int) -> bool:
+        """At the job's master: whether event time has waited for an agent's logs, from a time on and up to another."""
+        return self._time.has_waited_for(node_id, from_ms, before_ms)
 
     def lost_nodes(self) -> frozenset[int]:
         """The logical nodes begun anew here without the state that they had, and those that lack rows."""

@@ -470,6 +470,7 @@ class Cutter:
 
     def _inherit_given(self, copy: Copy, nodes: Ints) -> None:
         """Keeps what hosts before have given the query."""
+        self.pledges.given.begin_stretch()
         for name, lacks_ms in copy.kept_from.items():
             self.pledges.given.inherit_lacks(name, nodes, lacks_ms[nodes])
         for table in copy.tables:

@@ -5,8 +5,9 @@ had not sealed. So each host keeps what has been given of its nodes, by whicheve
 events anyway, and hold them on, and all that moves with a node has them. Whoever hosts the nodes of a dead agent can
 then tell exactly what it was given, and its part of a window is made again (`agent.runtime.keyed.rebuilding`).
 
-A giver is one process of an agent. Events of a node are numbered and given in order, so of each node it is enough to
-know the number up to which each giver has given.
+Events of a node are numbered and given in order, so of each node it is enough to know the number up to which each giver
+has given. A giver is a stretch of one agent's life between two moments at which nodes come to it: a node that comes
+back has been given by others meanwhile.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -31,19 +33,31 @@ from agent.runtime.keyed.logical_nodes import NODES
 GIVEN_BYTES_MAX = 64 << 20
 """Upper bound on the events that one job keeps at one agent; past it the older half goes, and a window that lacks an
 agent names it."""
-PROCESS_BITS = 22
-"""Low bits of a giver's number, which tell the processes of one agent apart."""
+STRETCH_BITS = 22
+"""Low bits of a giver's number, which tell the stretches of one agent's life apart."""
+GIVERS_MAX = 16
+"""Givers of one element from which on those are forgotten of which no event is kept."""
 
 
-def giver_of(node_id: int, incarnation: int) -> int:
-    """The number of one process of an agent."""
-    return _agent_bits(node_id) << PROCESS_BITS | incarnation % (1 << PROCESS_BITS)
+class Giver(NamedTuple):
+    """One process of an agent."""
+
+    node_id: int
+    incarnation: int
+
+    def number(self, stretch: int) -> int:
+        """The number of a stretch of its life."""
+        low = _digest(f"{self.incarnation}/{stretch}") % (1 << STRETCH_BITS)
+        return _agent_bits(self.node_id) << STRETCH_BITS | low
 
 
 @lru_cache(maxsize=1 << 12)
 def _agent_bits(node_id: int) -> int:
-    digest = hashlib.blake2b(f"{node_id:032x}".encode(), digest_size=8).digest()
-    return 1 + int.from_bytes(digest, "big") % ((1 << 63 - PROCESS_BITS) - 1)
+    return 1 + _digest(f"{node_id:032x}") % ((1 << 63 - STRETCH_BITS) - 1)
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 class _Kept:
@@ -85,10 +99,11 @@ class _Kept:
 
 
 class GivenRows:
-    """`me`: the giver that gives here. `left_out` counts events that there was no room to keep."""
+    """`me`: the process that gives here. `left_out` counts events that there was no room to keep."""
 
-    def __init__(self, elements: Iterable[int], me: int) -> None:
-        self._me = me
+    def __init__(self, elements: Iterable[int], me: Giver) -> None:
+        self._process, self._stretch = me, 0
+        self._me = me.number(0)
         self._kept: dict[str, _Kept] = {}
         self._upto: dict[int, dict[int, Ints]] = {place: {} for place in elements}
         self._told: dict[tuple[int, int], Ints] = {}
@@ -123,6 +138,8 @@ class GivenRows:
         if kept is not None and from_ms > kept.from_ms:
             kept.from_ms = from_ms
             kept.cut(from_ms)
+            if any(len(uptos) > GIVERS_MAX for uptos in self._upto.values()):
+                self._forget_givers()
 
     def kept_from(self, owned: Bools) -> dict[str, int]:
         """The time of each type from which on those that stand by are to keep its events."""
@@ -145,7 +162,7 @@ class GivenRows:
         times = rows[EVENT_TIME].to_numpy()
         rows = where(rows, (times >= from_ms) & (times < before_ms))
         agents = np.array([_agent_bits(node_id)])
-        return where(rows, np.isin(self._givers(rows) >> PROCESS_BITS, agents))
+        return where(rows, np.isin(self._givers(rows) >> STRETCH_BITS, agents))
 
     def _givers(self, rows: pl.DataFrame) -> Ints:
         """The giver of each event: of those that have given more of its node, that which has given the least."""
@@ -187,6 +204,11 @@ class GivenRows:
         """The numbers up to which givers have given of some nodes, as positions."""
         return [_table(route, giver, upto, nodes[upto[nodes] > 0]) for giver, upto in self._upto[place].items()]
 
+    def begin_stretch(self) -> None:
+        """Nodes come here: what is given from now on is told apart from what was given before."""
+        self._stretch += 1
+        self._me = self._process.number(self._stretch)
+
     def inherit_positions(self, place: int, positions: pl.DataFrame) -> None:
         """Learns what others have given of nodes that come here."""
         for giver in positions[SOURCE].unique().to_list():
@@ -210,10 +232,21 @@ class GivenRows:
             for giver, upto in list(uptos.items()):
                 upto[gone] = 0
                 if not upto.any() and giver != self._me:
-                    del uptos[giver]
-                    self._told.pop((place, giver), None)
+                    self._forget_giver(place, giver)
                 elif (told := self._told.get((place, giver))) is not None:
                     told[gone] = 0
+
+    def _forget_givers(self) -> None:
+        """Forgets givers of which no event is kept."""
+        events = self.events(np.ones(NODES, bool))
+        named = {giver for _, rows in events for giver in np.unique(self._givers(rows)).tolist()}
+        for place, uptos in self._upto.items():
+            for giver in uptos.keys() - named - {self._me}:
+                self._forget_giver(place, giver)
+
+    def _forget_giver(self, place: int, giver: int) -> None:
+        del self._upto[place][giver]
+        self._told.pop((place, giver), None)
 
 
 def _newest(rows: pl.DataFrame) -> int:

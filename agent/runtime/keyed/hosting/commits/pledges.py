@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from agent.runtime.keyed.elements.runtime import NODE, SEQ, SOURCE
-from agent.runtime.keyed.hosting.commits.given_rows import GivenRows
+from agent.runtime.keyed.hosting.commits.given_rows import GivenRows, Giver
 from agent.runtime.keyed.hosting.commits.records import Table
 from agent.runtime.keyed.hosting.options import Bools, Ints
 from agent.runtime.keyed.hosting.rows.numbering import NODE_BITS
@@ -27,10 +27,14 @@ those of each giver, as channels."""
 
 class Pledges:
     """`give` takes what is the query's for good, with the name of its type. `wants`: whether the query reads a type.
-    `me`: the number of this agent's process among those who give."""
+    `me`: this agent's process, among those who give."""
 
     def __init__(
-        self, elements: Iterable[int], give: Callable[[str, pl.DataFrame], None], wants: Callable[[str], bool], me: int
+        self,
+        elements: Iterable[int],
+        give: Callable[[str, pl.DataFrame], None],
+        wants: Callable[[str], bool],
+        me: Giver,
     ) -> None:
         self._give, self._wants = give, wants
         self._upto: dict[int, Ints] = {place: np.zeros(NODES, np.int64) for place in elements}

@@ -123,6 +123,8 @@ class EventTime:
         """Learns who reports, and to whom."""
         if master != self.master and self._asked > self._confirmed:
             self._is_unsure, self._asked = True, self._confirmed
+        if master != self.master:
+            self._adding.begin(self.times)
         self.master, self._roster = master, tuple(peers)
         self._adding.members(peers)
 
@@ -134,6 +136,10 @@ class EventTime:
             before, self._adding.lowest_of(peer) or before, self._steps
         )
         return True
+
+    def has_waited_for(self, node_id: int, from_ms: int, before_ms: int) -> bool:
+        """Whether the master has waited for what comes from outside at an agent, in these times."""
+        return self._adding.has_waited_for(node_id, from_ms, before_ms)
 
     def told(self, wall_ms: int, report: int = 0) -> ElementTimes:
         """The times of all, as the master knows them. `report`: in the answer to an agent, that of it."""

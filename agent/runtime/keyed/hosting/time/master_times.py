@@ -3,7 +3,7 @@ of all."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +45,14 @@ class _Heard:
         return max(self.leads_ms, default=0)
 
 
+@dataclass(slots=True)
+class _Absence:
+    """The times in (from_ms, upto_ms] that were passed without an agent; its end is not known while that goes on."""
+
+    from_ms: int
+    upto_ms: int = NEVER
+
+
 class MasterTimes:
     """Adds up reports at the job's master."""
 
@@ -54,14 +62,29 @@ class MasterTimes:
         self._members: frozenset[Peer] = frozenset()
         self._hosted = np.zeros(NODES, bool)
         self._unjudged: set[Peer] = set()
+        self._outer = [layout.by_name[name].place for name in layout.sources]
+        self._outer += [one.place for one in layout.types if not layout.graph.emitters(one.name)]
+        """The types of which events come from outside."""
+        self._absences: dict[int, _Absence] = {}
+        self._begun_ms = BEGINNING
         self._cyclic = [one.name in layout.graph.cyclic_types for one in layout.types]
         self._from_circles = [one.name in layout.graph.from_circles for one in layout.types]
         self.times = [BEGINNING] * len(layout.types)
         self.is_quiet = False
         self.serial = 0
 
+    def begin(self, times: Sequence[int]) -> None:
+        """Another master begins, where all have heard of these times."""
+        self._begun_ms = self._outer_time(times)
+        self._absences = {}
+
     def members(self, peers: Collection[Peer]) -> None:
         """Learns who has to report."""
+        for peer in self._members.difference(peers):
+            heard = self._heard.get(peer)
+            from_ms = BEGINNING if heard is None else self._outer_time(heard.report.lowest)
+            known = self._absences.get(peer.node_id)
+            self._absences[peer.node_id] = _Absence(min(from_ms, known.from_ms) if known is not None else from_ms)
         self._members = frozenset(peers)
         self._heard = {peer: heard for peer, heard in self._heard.items() if peer in self._members}
 
@@ -77,6 +100,15 @@ class MasterTimes:
         leads_ms = () if before is None else before.leads_ms
         self._unjudged.add(peer)
         self._heard[peer] = _Heard(report, leads_ms, before.quiet + 1 if is_quiet and before is not None else 0)
+
+    def _outer_time(self, times: Sequence[int]) -> int:
+        return min((times[place] for place in self._outer), default=BEGINNING)
+
+    def has_waited_for(self, node_id: int, from_ms: int, before_ms: int) -> bool:
+        """Whether no times in this range were passed without what comes from outside at an agent."""
+        absence = self._absences.get(node_id)
+        was_away = absence is not None and absence.from_ms < before_ms and from_ms <= absence.upto_ms
+        return from_ms >= self._begun_ms and not was_away
 
     def judge_clocks(self, wall_ms: int) -> None:
         """Compares the clocks in reports that have come with this one."""
@@ -107,6 +139,13 @@ class MasterTimes:
             return False
         return all(abs(one.lead_ms - lead_ms) <= FAR_MS or one.report.lead_ms for one in heard)
 
+    def _note_returns(self) -> None:
+        """Agents that report again are waited for from now on."""
+        for peer in self._members if self._absences else ():
+            absence = self._absences.get(peer.node_id)
+            if absence is not None and absence.upto_ms == NEVER:
+                absence.upto_ms = self._outer_time(self.times)
+
     def lowest_of(self, peer: Peer) -> list[int] | None:
         """The last report of an agent."""
         heard = self._heard.get(peer)
@@ -124,6 +163,7 @@ class MasterTimes:
             return False  # a node that is nowhere now may still send what it held
         if not (self._is_bounded or self._are_clocks_known(wall_ms)):
             return False
+        self._note_returns()
         lowest = [min(times) for times in zip(*(report.lowest for report in reports), strict=True)]
         is_stable = all(self._heard[peer].quiet >= STABLE for peer in self._members)
         times = [max(old, new) for old, new in zip(self.times, lowest, strict=True)]
