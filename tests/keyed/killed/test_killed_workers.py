@@ -67,7 +67,7 @@ class Count(elf.PE):
 class Counts(elf.Job):
     elements = [Count]
     query = '''SELECT word, MAX(n) AS n, MAX(ids) AS ids FROM Total GROUP BY word
-               WINDOWING 1 SECOND RECOVER FOR 3 SECONDS'''
+               WINDOWING 1 SECOND'''
 """
 
 
@@ -97,9 +97,14 @@ class HotLogs(GrowingLogs):
         word = self.hot if self._pick.random() < HOT_SHARE else f"w{self._pick.randrange(30)}"
         with self._guard:
             self._number += 1
-            file.write(json.dumps({"time": datetime.now(UTC).isoformat(), "id": self._number, "word": word}) + "\n")
+            now = datetime.now(UTC)
+            file.write(json.dumps({"time": now.isoformat(), "id": self._number, "word": word}) + "\n")
+            self.wrote(now, self._number)
             self.counts[word] += 1
             self.ids[word] += self._number
+
+    def wrote(self, now: datetime, number: int) -> None:
+        """Notes that a line has been written."""
 
     def sums(self) -> dict[str, tuple[int, int]]:
         """How often each word is in the logs, and the sum of the numbers of its lines."""
