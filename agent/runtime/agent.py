@@ -28,6 +28,7 @@ from agent.runtime.job.deployment import Deployments
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.tree_watch import TreeWatch
+from agent.runtime.keyed.given_parts import GivenParts
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.intake.emissions import Emissions
 from agent.runtime.keyed.seen.losses import ElementLossReports
@@ -142,7 +143,7 @@ class Agent:
         self.copies = RunCopies(node, sender, jobs, self.masters, directory, self._clock, copies)
         self.drain = Drain(jobs, self.masters, self.failover, sender)
         self.keyed = KeyedJobs(node, sender, jobs, self.masters, directory, self._clock, containment, programs, keyed)
-        self.copies.hosts = self.keyed
+        self.given = GivenParts(sender, self.copies.copy_sender, directory, self.keyed, self.masters)
         self.pending = PendingRequests(sender)
         self.endings = JobEndings(directory, self.masters.is_over, code, jobs, self.pending)
         self.claims = MasterClaims(node, sender, directory, self.masters, self.pending, lambda: self.drain.has_begun)
@@ -154,9 +155,8 @@ class Agent:
         self.element_losses = ElementLossReports(node, sender, self.keyed, jobs, self.masters)
         self.emissions = Emissions(node.peer, sender, self._clock, self.keyed)
         self.upstream = UpstreamJobs(directory, jobs, self.following, self._clock, containment)
-        unjoinable = self.observer.rows_unjoinable
-        self.tables = FileTables(tables, unjoinable)
-        self.joins = JoinCache(node.peer.node_id, directory, jobs, self.pending, self.tables, unjoinable, containment)
+        self.tables = FileTables(tables, missed := self.observer.rows_unjoinable)
+        self.joins = JoinCache(node.peer.node_id, directory, jobs, self.pending, self.tables, missed, containment)
         self.rpc = JobRpc(self.pending, directory, programs)
         self.subscriptions = ProgramSubscriptions(self.following, directory, programs, jobs, containment)
         self.stages = Stages(self.masters, directory, self.subscriptions, containment)
@@ -175,7 +175,7 @@ class Agent:
             self.failover, self.recorder, self.tree_watch, self.drain, self.pending, self.following, self.commands,
             self.questions, self.discovery, self.elements_seen, self.element_losses, self.emissions,
             self.upstream, self.joins, self.rpc, self.subscriptions, self.stages, self.program_host, self.endings,
-            self.claims, self.copies, self.failover.search, self.keyed,
+            self.claims, self.copies, self.failover.search, self.keyed, self.given,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -188,7 +188,7 @@ class Agent:
             self.masters.close, self.keyed.drop, self.jobs.drop, self.failover.forget, containment.forget,
             self.copies.drop,
         )  # fmt: skip
-        self.program_host.element_act = self.keyed.answered
+        self.program_host.element_act, self.copies.on_given = self.keyed.answered, self.given.take
         self.drain.on_begun, self.drain.holds = self.keyed.leave, self.keyed.holds
         self.directory.on_over(self.failover.answer_over)
         containment.on_raised(self.masters.fail, self.jobs.abandon)

@@ -9,7 +9,7 @@ from memory_fleet import KEY, Fleet, events
 
 from agent import Agent
 from agent.runtime.copies import copy_sender
-from agent.runtime.master.copy_requests import ASKS_MAX
+from agent.runtime.master.lacking_parts import ASKS_MAX
 from agent.runtime.messages.copies import Copies, CopyPart
 from agent.runtime.messages.jobs import Snapshot
 from agent.runtime.reduce.parts import RunLimits

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from agent.runtime.copies.copy_sender import CopySender
 from agent.runtime.copies.held import OWNER_BYTES_MAX, HeldRun, HeldRuns, read_copy
@@ -15,7 +14,6 @@ from agent.runtime.copies.racks import Racks
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.local_jobs import LocalJobs
-from agent.runtime.keyed.logical_nodes import packed
 from agent.runtime.master.job_masters import JobMasters
 from agent.runtime.messages.copies import (
     RUNS_MAX,
@@ -25,13 +23,12 @@ from agent.runtime.messages.copies import (
     CopyPartAck,
     CopyRequest,
     CopyResponse,
-    GivenRequest,
     GivenResponse,
     HoldersNote,
     RackAnnouncement,
 )
 from agent.runtime.messages.handlers import Handler, Handlers, Via
-from agent.runtime.messages.jobs import CODEC, Announce, Snapshot
+from agent.runtime.messages.jobs import Announce, Snapshot
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import Run
@@ -39,19 +36,8 @@ from agent.runtime.model.wall_clock import WallClock
 from agent.runtime.reduce.snapshot import StateEncoder
 from overlay import Id, Node, Peer
 
-if TYPE_CHECKING:
-    from agent.runtime.keyed.type_reader import GivenPart
-
 HOLDERS = 2
 """Number of agents that hold a copy of each sealed run."""
-
-
-class GivingHosts(Protocol):
-    """The hosts of all jobs' keyed elements at this agent: see `KeyedJobs`."""
-
-    def given_to(self, app_id: Id, node_id: Id, after: int, upto: int) -> GivenPart | None: ...
-    def begun(self, app_id: Id) -> bytes: ...
-    def has_read_all(self, app_id: Id, node_id: Id, from_ms: int, before_ms: int) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +77,8 @@ class RunCopies:
         self.racks = Racks(node, sender, options.rack)
         self.held = HeldRuns()
         self.own = OwnRuns()
-        self.hosts: GivingHosts | None = None
-        """The hosts of keyed elements here, which know what queries were given."""
+        self.on_given: Callable[[GivenResponse, Peer, float], bool] = lambda _message, _sender, _now: False
+        """Takes what comes in parts, as copies do, and is none."""
         self.copy_sender = CopySender(sender, clock, jobs.ingest.area)
         self._told: dict[Id, tuple[JobEpoch, Sequence[Peer]]] = {}
         self._sealed: deque[tuple[LocalJob, list[Run]]] = deque()
@@ -106,14 +92,12 @@ class RunCopies:
             HoldersNote: Handler(Via.DIRECT, self.note_holders),
             CopyAck: Handler(Via.DIRECT, self.copy_sender.acknowledged),
             CopyRequest: Handler(Via.FLEET | Via.DIRECT, self.give),
-            GivenRequest: Handler(Via.FLEET, self.tell_given),
-            GivenResponse: Handler(Via.DIRECT, self.take_given),
             CopyPart: Handler(Via.DIRECT, self.part),
             CopyPartAck: Handler(Via.DIRECT, self.copy_sender.part_acknowledged),
         }
 
     def statistics(self) -> Mapping[str, int]:
-        asked = [master.copies for master in self._masters.held.values()]
+        asked = [master.lacking.copies for master in self._masters.held.values()]
         return {
             "refused": self.refused + self.held.refused + self.copy_sender.assembler.refused,
             "held": len(self.held),
@@ -246,39 +230,7 @@ class RunCopies:
 
         self.copy_sender.send(known.master, make, settled, now)
 
-    def tell_given(self, message: GivenRequest, now: float) -> bool:
-        """Sends the master what agents that it lacks were given of the logical nodes that are hosted here; False if it
-        is not known as master."""
-        known = self._directory.get(message.app_id)
-        if known is None or known.epoch != message.epoch or self.hosts is None:
-            return False
-        for owner in message.owners:
-            part = self.hosts.given_to(message.app_id, owner, message.after, message.upto)
-            if part is not None and len(part.runs) <= RUNS_MAX:
-                self._tell_given(known, owner, part, now)
-        return True
-
-    def _tell_given(self, known: Announce, owner: Id, part: GivenPart, now: float) -> None:
-        assert self.hosts is not None
-        nodes, begun = packed(part.nodes), self.hosts.begun(known.app_id)
-        runs = [CODEC.encode(one) for one in part.runs]
-
-        def make(serial: int) -> GivenResponse:
-            return GivenResponse(known.app_id, known.epoch, serial, owner, part.after, part.upto, nodes, begun, runs)
-
-        self.copy_sender.send(known.master, make, lambda _held, _now: None, now)
-
     # The master.
-
-    def take_given(self, message: GivenResponse, sender: Peer, now: float) -> bool:
-        """Gives the job's master, if it is here, what an agent that it lacks was given."""
-        master = self._masters.get(message.app_id)
-        if master is None or master.state.epoch != message.epoch or master.ended is not None or self.hosts is None:
-            return False
-        has_read_all = partial(self.hosts.has_read_all, message.app_id, message.owner)
-        master.take_given(message, sender, has_read_all, now)
-        self._sender.send(sender, CopyAck(message.app_id, message.serial, True), now)
-        return True
 
     def note_holders(self, message: HoldersNote, sender: Peer, _now: float) -> bool:
         """Tells the job's master, if it is here, which agents hold the runs of a worker."""
@@ -287,7 +239,7 @@ class RunCopies:
             return False
         if not master.state.roster.numbers_of(sender.node_id):
             return False
-        master.copies.note_holders(sender.node_id, message.holders)
+        master.lacking.copies.note_holders(sender.node_id, message.holders)
         return True
 
     def recover(self, message: CopyResponse, sender: Peer, now: float) -> bool:
@@ -315,7 +267,7 @@ class RunCopies:
             self._sender.send(sender, arrived, now)
             return True
         if isinstance(arrived, GivenResponse):
-            return self.take_given(arrived, sender, now)
+            return self.on_given(arrived, sender, now)
         return self.hold(arrived, sender, now) if isinstance(arrived, Copies) else self.recover(arrived, sender, now)
 
     # Time.

@@ -7,8 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-import polars as pl
-
 import query
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import FunctionCache, Versions
@@ -16,7 +14,6 @@ from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, feeds_of_job
 from agent.runtime.ingest.mapped import Send
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pao_handles import PaoHandle, PaoHandles
-from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.ingest.pipelines import AnyPipeline, columns_read, new_pipeline
 from agent.runtime.job.lifecycle import INSTALLED_STATES, LocalJobEvent, LocalJobState, next_state
 from agent.runtime.job.program_table import Program
@@ -420,19 +417,6 @@ class LocalJob:
         is_timed = self.versions is not None and not self.versions.newest.function.self_paced
         return is_timed and self._is_live and not self.reads_app
 
-    def run_again(
-        self, given: Mapping[FeedKey, Sequence[pl.DataFrame]], after: int, upto: int
-    ) -> list[Snapshot] | None:
-        """The snapshots of the run that a worker seals whose feeds bring these frames, of the panes in (after, upto],
-        by its first number. None: it cannot be made here."""
-        if self.versions is None or self.epoch is None or not isinstance(self.pipeline, Pipeline):
-            return None
-        one = self.versions.at(upto)
-        if after < one.after or (self.program is not None and self.program.maps):
-            return None
-        run = self.pipeline.run_again(one.function, given, after, upto).by(0)
-        return [snapshot for part in self._placement.split(one.function, run) for snapshot in self._messages(part)]
-
     def snapshots_of(self, piece: Run) -> Iterator[Snapshot]:
         """The snapshots that carry a piece of a sealed run."""
         return self._messages(piece)
@@ -561,18 +545,10 @@ class LocalJob:
         if self.root is None or not self.is_installed or message.tree >= len(self.nodes):
             self.refused += 1
             return None
-        run = self.sound_run(message) if message.upto > self.nodes.combiner().frontier else None
-        if run is None:
-            self.refused += message.upto > self.nodes.combiner().frontier
-            return None
-        return run.upto if self.take_made_again(run) else None
-
-    def take_made_again(self, run: Run) -> bool:
-        """Takes, at the master, a run that its contributor has not brought; False if it is of no use."""
         combiner = self.nodes.combiner()
-        refused = combiner.refused
-        combiner.add_detached(run)
-        return combiner.refused == refused
+        run = self.sound_run(message) if message.upto > combiner.frontier else None
+        self.refused += run is None and message.upto > combiner.frontier
+        return run.upto if run is not None and combiner.add_detached(run) else None
 
     def _pass_on_detached(self, message: Snapshot) -> None:
         """Passes a detached run on unchanged; only the master decodes it."""

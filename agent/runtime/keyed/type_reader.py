@@ -8,6 +8,7 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.parsing import NO_WATERMARK_MS, Parsed
+from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import Pipeline
@@ -92,19 +93,25 @@ class TypeReader:
     def given_to(self, node_id: Id, after: int, upto: int, own_ms: int | None) -> GivenPart | None:
         """The runs that an agent would have sealed of what it was given of the nodes hosted here. `own_ms`: of this
         agent itself, which is given more from that time on. None: it cannot be told."""
-        versions, pipeline = self.local.versions, self._pipeline
-        if versions is None or not isinstance(pipeline, Pipeline) or not self.is_current:
+        versions, pipeline, program = self.local.versions, self._pipeline, self.local.program
+        is_mapped = program is not None and program.maps
+        if versions is None or not isinstance(pipeline, Pipeline) or not self.is_current or is_mapped:
             return None
-        pane_ms = versions.at(upto).function.pane_ms
+        one = versions.at(upto)
+        pane_ms = one.function.pane_ms
         if own_ms is not None and pane_ms is not None:
             upto = min(upto, own_ms // pane_ms * pane_ms - pane_ms)
-        if pane_ms is None or after >= upto:
+        if pane_ms is None or not one.after <= after < upto:
             return None
         from_ms = BEGINNING if after == FIRST_PANE else closed_ms(after, pane_ms) + 1
         nodes, rows = self._core.given_to(node_id, tuple(self.types), from_ms, closed_ms(upto, pane_ms) + 1)
         given = {self.types[type_]: self._frames(self.types[type_], [events]) for type_, events in rows.items()}
-        runs = self.local.run_again(given, after, upto)
-        return None if runs is None else GivenPart(after, upto, nodes, runs)
+        placement = TreePlacement(len(self.local.nodes))
+        run = pipeline.run_again(one.function, given, after, upto).by(0)
+        pieces = placement.split(one.function, run)
+        return GivenPart(
+            after, upto, nodes, [snapshot for piece in pieces for snapshot in self.local.snapshots_of(piece)]
+        )
 
     def _frames(self, key: FeedKey, rows: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
         """Rows of a type as events of its feed."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import compress, takewhile
-from operator import or_
 
 import msgspec
 
@@ -19,12 +17,11 @@ from agent.programs.calls import TEXT_CHARACTERS_MAX, WindowPublished
 from agent.runtime.function.result import WindowMembership, WindowResult
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
-from agent.runtime.master.copy_requests import CopyRequests
 from agent.runtime.master.failover import StateReplicator
-from agent.runtime.master.given_parts import GivenParts, HasReadAll, runs_of, told_apart
 from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
 from agent.runtime.master.job_log import JobLog
 from agent.runtime.master.job_recorder import JobRecorder
+from agent.runtime.master.lacking_parts import HasReadAll, LackingParts
 from agent.runtime.master.result_archive import ResultRecord, ResultRecords
 from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.rollout import Announcing, Rollout
@@ -54,7 +51,6 @@ from agent.runtime.messages.jobs import (
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, ProgramFailed
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
-from agent.runtime.model import contributors
 from agent.runtime.model.bundle import Signature
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
@@ -123,6 +119,9 @@ class JobMaster:
     `piece_bytes` are published at a stroke. `wake` is called when something happens that a look may have to follow.
     """
 
+    enrolments = 0
+    """Number of answers to agents that take part, or take part again."""
+
     def __init__(
         self,
         state: JobState,
@@ -164,12 +163,7 @@ class JobMaster:
         self._clocks = AgentClocks()
         self._leap: tuple[int, float] = (FIRST_PANE, now)
         """The pane up to which nobody is waited for, and when that was announced last."""
-        self.copies = CopyRequests(state.job.app_id, state.epoch, sender)
-        self.given = GivenParts(state.job.app_id, state.epoch, sender)
-        self._died_at: dict[int, float] = {}
-        """The time at which agents were taken for dead, by node id."""
-        self.enrolments = 0
-        """Number of answers to agents that take part, or take part again."""
+        self.lacking = LackingParts(state, local, self._holdback, sender)
         self._began_at = now
         self._followed_at = now
         self._ended_at = now
@@ -205,7 +199,6 @@ class JobMaster:
             # What it has read again of panes that are not published is worth the holdback.
             self._holdback.contributed(1 << enrolled.number)
             self.state.written_off = self._holdback.written_off
-        self._died_at.pop(sender.node_id, None)
         self.enrolments += 1
         self._sender.send(sender, msgspec.structs.replace(enrolled, versions=self.rollout.begun()), now)
         self.subscribers.acknowledge(now)
@@ -438,8 +431,7 @@ class JobMaster:
         """Waits for an agent that is dead no longer than the job says."""
         agents = self.state.roster.numbers_of(node_id)
         if agents and self.ended is None:
-            self._died_at.setdefault(node_id, now)
-            self._holdback.died(agents)
+            self._holdback.died(agents, now, again=bool(agents & self.state.roster.back))
             self.state.roster.back &= ~agents
             self.state.runs(agents, no_longer=True)
             self.subscribers.acknowledge(now)
@@ -499,7 +491,7 @@ class JobMaster:
         if spans:
             self._complete.extend(in_pieces(self.local.nodes.complete_runs(spans[-1].upto), self._piece_bytes))
             self.state.runs(self._holdback.written_off & ~written_off, no_longer=True)
-            alive = self.copies.published(spans[-1].upto, spans[-1].whole)
+            alive = self.lacking.copies.published(spans[-1].upto, spans[-1].whole)
             self._holdback.contributed(alive)
             if self.state.versions.at(spans[-1].upto) is self.state.versions.newest:
                 self.state.runs(spans[-1].contributors & ~(spans[-1].whole & ~alive))
@@ -515,7 +507,9 @@ class JobMaster:
         dead = missing & self._holdback.dead & ~self._holdback.written_off if self._recover_s else 0
         waits = self._holdback.holds_back(missing, self._recover_s, now)
         state.written_off = self._holdback.written_off
-        return self._waits_for_copies(missing, stragglers, stragglers | dead, spans, now) or waits
+        lacking = next((span for span in spans if self._lacking(span)), spans[0])
+        asked_of = PaneSpan(lacking.after, spans[-1].upto, 0, 0)
+        return self.lacking.waits(missing, stragglers, stragglers | dead, asked_of, now) or waits
 
     def members(self, before: Collection[Peer], now: float) -> tuple[Peer, ...]:
         """The agents that take part; none while that is not known. `before`: those who did under the master before.
@@ -524,18 +518,13 @@ class JobMaster:
         within a moment: until then, those who took part before do still, unless they are dead.
         """
         roster, dead = self.state.roster, self._holdback.dead
-        found = roster.peers(roster.present() & ~(self._gone & ~self._awaited_dead(now)))
+        found = roster.peers(roster.present() & ~(self._gone & ~self._holdback.died_within(self._recover_s, now)))
         enrolled = tuple(peer for peer in found if peer is not None)
         if now - self._began_at < NEW_EPOCH_S and before:
             awaited = roster.present() & ~(dead & ~roster.back)
             is_awaited = (not roster.has_met(one) and roster.numbers_of(one.node_id) & awaited for one in before)
             return (*enrolled, *compress(before, is_awaited))
         return enrolled if len(enrolled) == len(found) and not self.may_grow(now) else ()
-
-    def _awaited_dead(self, now: float) -> int:
-        """The agents that have died so lately that time waits for what they have not read of their logs."""
-        recent = (node_id for node_id, at in self._died_at.items() if now < at + self._recover_s)
-        return reduce(or_, (self.state.roster.numbers_of(node_id) for node_id in recent), 0)
 
     def may_grow(self, now: float) -> bool:
         """Whether agents may still enrol that were there when the job began."""
@@ -565,72 +554,22 @@ class JobMaster:
         """Whether the parts of stragglers are taken from the agents that hold copies of them."""
         return self.state.versions.newest.function.plan.stragglers.mirrors
 
-    def _waits_for_copies(
-        self, missing: int, stragglers: int, hurried: int, spans: Sequence[PaneSpan], now: float
-    ) -> bool:
-        """Asks the fleet for the parts that complete panes lack, of those who are not likely to bring them; whether to
-        wait for the answers, if for nothing else."""
-        if not self.local.is_copied:
+    def recover(self, owner: Id, runs: Iterable[Snapshot], now: float) -> bool:
+        """Takes copies of an agent's runs from one that holds them; False if they were not asked for."""
+        if not self.lacking.recover(owner, runs):
             return False
-        waits = self.copies.are_awaited(missing | stragglers, hurried, now)
-        frontier, written_off = self.state.frontier, self._holdback.written_off
-        lacking = missing & ~written_off | stragglers | (hurried if waits else 0)
-        due = self.copies.due(lacking, self._holdback.dead | hurried, frontier, now)
-        found = ((number, self.state.roster.member(number)) for number in contributors.members(due))
-        owners = {number: member.node_id for number, member in found if member is not None}
-        self.copies.ask(owners, frontier, now)
-        if owners and self._reads_types:
-            after = next(span.after for span in spans if self._lacking(span))
-            self.given.ask(owners.values(), max(frontier, after), spans[-1].upto, now)
-        return waits
-
-    @property
-    def _reads_types(self) -> bool:
-        """Whether its windows are made of what keyed elements emit."""
-        return self.state.versions.newest.function.plan.reads_types
+        self.on_complete(now)
+        return True
 
     def take_given(self, message: GivenResponse, sender: Peer, has_read_all: HasReadAll, now: float) -> None:
         """Takes a host's word on what an agent that panes lack was given; with the last one, that agent's part."""
-        roster = self.state.roster
-        awaited = roster.peers(roster.present() & ~self._gone)
-        if None in awaited:
-            return  # with a new master, not all have enrolled
-        answers = self.given.take(message, sender.node_id, [peer.node_id for peer in awaited if peer is not None])
-        numbers = roster.numbers_of(message.owner) & roster.expected(message.upto)
-        runs = runs_of(answers, numbers.bit_length() - 1, self.local) if answers and numbers else None
-        if runs:
-            self._take_made_again(runs, numbers.bit_length() - 1, has_read_all)
+        if self.lacking.take_given(message, sender, self._gone, has_read_all):
             self.on_complete(now)
-
-    def _take_made_again(self, runs: Sequence[Run], number: int, has_read_all: HasReadAll) -> None:
-        """Takes an agent's runs; what time has passed without its logs is not waited for any longer."""
-        upto = runs[0].upto
-        pane_ms = self.state.versions.at(upto).function.pane_ms or 1
-        parts = [part for run in runs for part in told_apart(run, runs[0].counted, pane_ms, has_read_all)]
-        for part in parts:
-            if self.local.take_made_again(part):
-                self.copies.came(number, part.upto)
-        if not any(holds_panes(upto - pane_ms, part.upto, pane_ms) for part in parts):
-            self._holdback.write_off(1 << number)
-            self.state.written_off = self._holdback.written_off
 
     @property
     def _gone(self) -> int:
         """The agents that are dead, or that no pane waits for, and that have not enrolled since."""
         return (self._holdback.written_off | self._holdback.dead) & ~self.state.roster.back
-
-    def recover(self, owner: Id, runs: Iterable[Snapshot], now: float) -> bool:
-        """Takes copies of an agent's runs from one that holds them; False if they were not asked for."""
-        numbers = self.state.roster.numbers_of(owner)
-        if not self.copies.is_asked(numbers):
-            return False
-        for run in runs:
-            contributor = contributors.from_bytes(run.contributors)
-            upto = self.local.take_copy(run) if contributor & numbers else None
-            if upto is not None:
-                self.copies.came(contributor.bit_length() - 1, upto)
-        self.on_complete(now)
-        return True
 
     @property
     def _recover_s(self) -> float:

@@ -179,16 +179,18 @@ class Combiner:
         if source in self._progress:
             self._progress[source] = max(self._progress[source], upto)
 
-    def add_detached(self, run: Run) -> None:
-        """At the root: takes a detached run, cut to the panes that are not complete yet."""
+    def add_detached(self, run: Run) -> bool:
+        """At the root: takes a detached run, cut to the panes that are not complete yet; False if it is refused."""
         if run.upto <= run.after or len(self._detached) >= DETACHED_MAX * len(self.trees):
             self.refused += 1
-        elif run.tells and run.upto > self.frontier:
+            return False
+        if run.tells and run.upto > self.frontier:
             beyond = run.within(self.frontier, run.upto)
             if any(beyond.is_like(known) for known in self._detached):
                 self.refused += 1
-            else:
-                self._detached.append(beyond)
+                return False
+            self._detached.append(beyond)
+        return True
 
     @property
     def is_ready(self) -> bool:

@@ -20,6 +20,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from agent.runtime.function.versions import Versions
+from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, FIRST_PANE
 
 STRAGGLER_TIMEOUT_S = 60.0
@@ -237,6 +238,7 @@ class HoldbackTimer:
         self.written_off = written_off
         self._is_new_until = now + NEW_EPOCH_S if took_over else now
         self._dead = 0
+        self._died_at: dict[int, float] = {}
         self._begun_at: float | None = None
         self._since: float | None = None
 
@@ -274,9 +276,15 @@ class HoldbackTimer:
         """The agents that are known to be dead."""
         return self._dead
 
-    def died(self, agents: int) -> None:
-        """Notes that agents are dead."""
+    def died(self, agents: int, now: float, *, again: bool = False) -> None:
+        """Notes that agents are dead; `again`: they have been back since they were taken for dead before."""
+        for number in contributors.members(agents if again else agents & ~self._dead):
+            self._died_at[number] = now
         self._dead |= agents
+
+    def died_within(self, seconds: float, now: float) -> int:
+        """The agents that have died in the last so many seconds."""
+        return sum(1 << number for number, at in self._died_at.items() if now < at + seconds)
 
     def write_off(self, agents: int) -> None:
         """Stops waiting for these agents."""
