@@ -205,7 +205,7 @@ class Agent:
         services = (
             self.directory, self.endings, self.claims, self.following, self.commands, self.jobs, self.deployments,
             self.masters, self.failover, self.program_host, self.discovery, self.elements_seen, self.emissions,
-            self.element_losses,            self.copies, self.failover.search, self.keyed,
+            self.element_losses, self.copies, self.failover.search, self.keyed, self.given,
         )  # fmt: skip
         return (service.handlers() for service in services)
 
