@@ -189,9 +189,11 @@ class GivenAnswers:
             self._sender.multicast(FLEET_GROUP, message, now)
 
     def take(self, message: GivenResponse, sender: int, awaited: Collection[int]) -> list[GivenResponse]:
-        """Takes an answer; returns all about that agent with the last of them. `awaited`: those who are to answer."""
+        """Takes an answer; returns all about that agent with the last of them. `awaited`: those who are to answer, and
+        whose answers count."""
         asked = self._asked.get(message.owner)
-        if asked is None or message.after != asked.after or message.upto > asked.upto:
+        is_of_use = asked is not None and message.after == asked.after < message.upto <= asked.upto
+        if asked is None or not is_of_use or sender not in awaited:
             return []
         asked.answers[sender] = message
         if not asked.are_all(awaited):

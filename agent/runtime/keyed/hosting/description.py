@@ -48,6 +48,7 @@ class Description:
             "lost": len(self._membership.lost | self._host.lost_nodes),
             "lost_rows": host.lost + emitter.lost,
             "missed": self._total("late") + self._total("dropped") + host.lost + emitter.lost,
+            "given_left_out": host.pledges.given.left_out,
             "null_keys": int(emitter.null_keys.sum()),
             "refused": refused + host.streams.refused + self._membership.refused,
             "unacknowledged": sum(emitter.pending(type_.place)[0] for type_ in self._layout.types),
