@@ -50,7 +50,7 @@ WALL_MS = 1_700_000_000_000
 """The wall clock at virtual time 0."""
 JOIN_AGAIN_S = 10.0
 STEP_S = 0.1
-"""So often agents are driven and logs are read."""
+"""So often agents are driven and logs are read, unless a fleet says otherwise."""
 
 
 _MADE: dict[int, tuple[WindowResult, list[frozenset[str]], Version]] = {}
@@ -137,9 +137,10 @@ class Window:
 class SimulatedFleet:
     """Agents in virtual time. `at` schedules, `run` lets time pass; everything follows from the seed."""
 
-    def __init__(self, seed: int, *, disks: bool = False) -> None:
+    def __init__(self, seed: int, *, disks: bool = False, step_s: float = STEP_S) -> None:
         self.seed = seed
         self.disks = disks
+        self.step_s = step_s
         self.random = random.Random(seed)
         self.simulator = Simulator(
             self.random,
@@ -182,7 +183,7 @@ class SimulatedFleet:
             while self._plans and self._plans[0][0] <= self.now:
                 heapq.heappop(self._plans)[2]()
             if self.now >= self._next_step:
-                self._next_step = self.now + STEP_S
+                self._next_step = self.now + self.step_s
                 for server in self.servers.values():
                     self._drive(server)
 
