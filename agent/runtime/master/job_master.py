@@ -63,6 +63,7 @@ from agent.runtime.reduce.straggler import (
     NEW_EPOCH_S,
     RECOVER_S,
     RUNS_MAX,
+    TAKE_OVER_HOLDBACK_S,
     AgentClocks,
     HoldbackTimer,
     StragglerPolicy,
@@ -502,14 +503,13 @@ class JobMaster:
         for span in spans:
             if span.upto > self._leap[0]:
                 missing |= self._lacking(span)
-            elif self._mirrors:
+            elif state.versions.newest.function.plan.stragglers.mirrors:  # their parts come as copies
                 stragglers |= self._lacking(span)
         dead = missing & self._holdback.dead & ~self._holdback.written_off if self._recover_s else 0
         waits = self._holdback.holds_back(missing, self._recover_s, now)
         state.written_off = self._holdback.written_off
-        lacking = next((span for span in spans if self._lacking(span)), spans[0])
-        asked_of = PaneSpan(lacking.after, spans[-1].upto, 0, 0)
-        return self.lacking.waits(missing, stragglers, stragglers | dead, asked_of, now) or waits
+        first = next((span for span in spans if self._lacking(span)), spans[0])
+        return self.lacking.waits(missing, stragglers, stragglers | dead, (first.after, spans[-1].upto), now) or waits
 
     def members(self, before: Collection[Peer], now: float) -> tuple[Peer, ...]:
         """The agents that take part; none while that is not known. `before`: those who did under the master before.
@@ -518,13 +518,20 @@ class JobMaster:
         within a moment: until then, those who took part before do still, unless they are dead.
         """
         roster, dead = self.state.roster, self._holdback.dead
-        found = roster.peers(roster.present() & ~(self._gone & ~self._holdback.died_within(self._recover_s, now)))
-        enrolled = tuple(peer for peer in found if peer is not None)
+        enrolled, are_all = self._enrolled(self._gone & ~self._holdback.died_within(self._recover_s, now), now)
         if now - self._began_at < NEW_EPOCH_S and before:
             awaited = roster.present() & ~(dead & ~roster.back)
             is_awaited = (not roster.has_met(one) and roster.numbers_of(one.node_id) & awaited for one in before)
             return (*enrolled, *compress(before, is_awaited))
-        return enrolled if len(enrolled) == len(found) and not self.may_grow(now) else ()
+        return enrolled if are_all and not self.may_grow(now) else ()
+
+    def _enrolled(self, gone: int, now: float) -> tuple[tuple[Peer, ...], bool]:
+        """The agents of the roster that are not gone, as far as they have enrolled with this master, and whether these
+        are all: those that have not come as long as the dead are waited for may have died before it began."""
+        found = self.state.roster.peers(self.state.roster.present() & ~gone)
+        enrolled = tuple(peer for peer in found if peer is not None)
+        is_settled = now >= self._began_at + max(TAKE_OVER_HOLDBACK_S, self._recover_s)
+        return enrolled, is_settled or len(enrolled) == len(found)
 
     def may_grow(self, now: float) -> bool:
         """Whether agents may still enrol that were there when the job began."""
@@ -549,26 +556,22 @@ class JobMaster:
             return 0  # its windows are out, and complete
         return self.state.roster.expected(span.upto) & ~(span.whole | span.leaped)
 
-    @property
-    def _mirrors(self) -> bool:
-        """Whether the parts of stragglers are taken from the agents that hold copies of them."""
-        return self.state.versions.newest.function.plan.stragglers.mirrors
-
     def recover(self, owner: Id, runs: Iterable[Snapshot], now: float) -> bool:
         """Takes copies of an agent's runs from one that holds them; False if they were not asked for."""
-        if not self.lacking.recover(owner, runs):
-            return False
-        self.on_complete(now)
-        return True
+        is_of_use = self.lacking.recover(owner, runs)
+        if is_of_use:
+            self.on_complete(now)
+        return is_of_use
 
     def take_given(self, message: GivenResponse, sender: Peer, has_read_all: HasReadAll, now: float) -> None:
         """Takes a host's word on what an agent that panes lack was given; with the last one, that agent's part."""
-        if self.lacking.take_given(message, sender, self._gone, has_read_all):
+        enrolled, are_all = self._enrolled(self._gone, now)
+        if are_all and self.lacking.take_given(message, sender, enrolled, has_read_all):
             self.on_complete(now)
 
     @property
     def _gone(self) -> int:
-        """The agents that are dead, or that no pane waits for, and that have not enrolled since."""
+        """The agents that are dead, or written off, and have not enrolled since."""
         return (self._holdback.written_off | self._holdback.dead) & ~self.state.roster.back
 
     @property

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from agent.runtime.durable.records import Span
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.copies import OWNERS_MAX, CopyRequest, GivenRequest, GivenResponse
@@ -22,7 +23,6 @@ from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import FIRST_PANE, Run, add_counted, closed_ms, holds_panes
-from agent.runtime.reduce.combiner import PaneSpan
 from agent.runtime.reduce.straggler import HoldbackTimer
 from overlay import Id, Peer, WireError
 
@@ -265,9 +265,9 @@ class LackingParts:
         self.given = GivenAnswers(state.job.app_id, state.epoch, sender)
         self._state, self._local, self._holdback = state, local, holdback
 
-    def waits(self, missing: int, stragglers: int, hurried: int, lacking: PaneSpan, now: float) -> bool:
+    def waits(self, missing: int, stragglers: int, hurried: int, lacking: Span, now: float) -> bool:
         """Asks the fleet for the parts that complete panes lack, of those who are not likely to bring them; whether to
-        wait for the answers, if for nothing else. `lacking`: from the first of these panes to the last."""
+        wait for the answers, if for nothing else. `lacking`: the bounds of these panes."""
         if not self._local.is_copied:
             return False
         waits = self.copies.are_awaited(missing | stragglers, hurried, now)
@@ -278,7 +278,7 @@ class LackingParts:
         owners = {number: member.node_id for number, member in found if member is not None}
         self.copies.ask(owners, frontier, now)
         if owners and self._state.versions.newest.function.plan.reads_types:
-            self.given.ask(owners.values(), max(frontier, lacking.after), lacking.upto, now)
+            self.given.ask(owners.values(), max(frontier, lacking[0]), lacking[1], now)
         return waits
 
     def recover(self, owner: Id, runs: Iterable[Snapshot]) -> bool:
@@ -293,14 +293,13 @@ class LackingParts:
                 self.copies.came(contributor.bit_length() - 1, upto)
         return True
 
-    def take_given(self, message: GivenResponse, sender: Peer, gone: int, has_read_all: HasReadAll) -> bool:
-        """Takes a host's word on what an agent was given; returns whether that agent's part has come with it. `gone`:
-        the agents that are not there to answer."""
+    def take_given(
+        self, message: GivenResponse, sender: Peer, awaited: Iterable[Peer], has_read_all: HasReadAll
+    ) -> bool:
+        """Takes a host's word on what an agent was given; returns whether that agent's part has come with it.
+        `awaited`: those who are to answer."""
         roster = self._state.roster
-        awaited = roster.peers(roster.present() & ~gone)
-        if None in awaited:
-            return False  # with a new master, not all have enrolled
-        answers = self.given.take(message, sender.node_id, [peer.node_id for peer in awaited if peer is not None])
+        answers = self.given.take(message, sender.node_id, [peer.node_id for peer in awaited])
         numbers = roster.numbers_of(message.owner) & roster.expected(message.upto)
         runs = runs_of(answers, numbers.bit_length() - 1, self._local) if answers and numbers else None
         if runs:

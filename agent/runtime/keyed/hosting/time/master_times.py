@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,9 +46,8 @@ class _Heard:
         return max(self.leads_ms, default=0)
 
 
-@dataclass(slots=True)
-class _Absence:
-    """The times in (from_ms, upto_ms] that were passed without an agent; its end is not known while that goes on."""
+class _Awaited(NamedTuple):
+    """The times in which an agent has been waited for; the end is not known while that goes on."""
 
     from_ms: int
     upto_ms: int = NEVER
@@ -65,7 +65,7 @@ class MasterTimes:
         self._outer = [layout.by_name[name].place for name in layout.sources]
         self._outer += [one.place for one in layout.types if not layout.graph.emitters(one.name)]
         """The types of which events come from outside."""
-        self._absences: dict[int, _Absence] = {}
+        self._awaited: dict[int, _Awaited] = {}
         self._begun_ms = BEGINNING
         self._cyclic = [one.name in layout.graph.cyclic_types for one in layout.types]
         self._from_circles = [one.name in layout.graph.from_circles for one in layout.types]
@@ -76,15 +76,15 @@ class MasterTimes:
     def begin(self, times: Sequence[int]) -> None:
         """Another master begins, where all have heard of these times."""
         self._begun_ms = self._outer_time(times)
-        self._absences = {}
+        self._awaited = {}
 
     def members(self, peers: Collection[Peer]) -> None:
         """Learns who has to report."""
         for peer in self._members.difference(peers):
-            heard = self._heard.get(peer)
-            from_ms = BEGINNING if heard is None else self._outer_time(heard.report.lowest)
-            known = self._absences.get(peer.node_id)
-            self._absences[peer.node_id] = _Absence(min(from_ms, known.from_ms) if known is not None else from_ms)
+            heard, known = self._heard.get(peer), self._awaited.get(peer.node_id)
+            if known is not None and known.upto_ms == NEVER:
+                upto_ms = BEGINNING if heard is None else self._outer_time(heard.report.lowest)
+                self._awaited[peer.node_id] = known._replace(upto_ms=upto_ms)
         self._members = frozenset(peers)
         self._heard = {peer: heard for peer, heard in self._heard.items() if peer in self._members}
 
@@ -106,9 +106,8 @@ class MasterTimes:
 
     def has_waited_for(self, node_id: int, from_ms: int, before_ms: int) -> bool:
         """Whether no times in this range were passed without what comes from outside at an agent."""
-        absence = self._absences.get(node_id)
-        was_away = absence is not None and absence.from_ms < before_ms and from_ms <= absence.upto_ms
-        return from_ms >= self._begun_ms and not was_away
+        awaited = self._awaited.get(node_id)
+        return awaited is not None and awaited.from_ms <= from_ms and before_ms <= awaited.upto_ms
 
     def judge_clocks(self, wall_ms: int) -> None:
         """Compares the clocks in reports that have come with this one."""
@@ -139,12 +138,14 @@ class MasterTimes:
             return False
         return all(abs(one.lead_ms - lead_ms) <= FAR_MS or one.report.lead_ms for one in heard)
 
-    def _note_returns(self) -> None:
-        """Agents that report again are waited for from now on."""
-        for peer in self._members if self._absences else ():
-            absence = self._absences.get(peer.node_id)
-            if absence is not None and absence.upto_ms == NEVER:
-                absence.upto_ms = self._outer_time(self.times)
+    def _note_awaited(self) -> None:
+        """All that take part are waited for from now on; who was away while no time passed, has been all the time."""
+        reached_ms = max(self._begun_ms, self._outer_time(self.times))
+        for peer in self._members:
+            known = self._awaited.get(peer.node_id)
+            if known is None or known.upto_ms != NEVER:
+                is_whole = known is not None and known.upto_ms >= reached_ms
+                self._awaited[peer.node_id] = _Awaited(known.from_ms if known and is_whole else reached_ms)
 
     def lowest_of(self, peer: Peer) -> list[int] | None:
         """The last report of an agent."""
@@ -163,7 +164,7 @@ class MasterTimes:
             return False  # a node that is nowhere now may still send what it held
         if not (self._is_bounded or self._are_clocks_known(wall_ms)):
             return False
-        self._note_returns()
+        self._note_awaited()
         lowest = [min(times) for times in zip(*(report.lowest for report in reports), strict=True)]
         is_stable = all(self._heard[peer].quiet >= STABLE for peer in self._members)
         times = [max(old, new) for old, new in zip(self.times, lowest, strict=True)]
