@@ -273,11 +273,15 @@ class LackingParts:
         waits = self.copies.are_awaited(missing | stragglers, hurried, now)
         frontier, written_off = self._state.frontier, self._holdback.written_off
         wanted = missing & ~written_off | stragglers | (hurried if waits else 0)
-        due = self.copies.due(wanted, self._holdback.dead | hurried, frontier, now)
+        reads_types = self._state.versions.newest.function.plan.reads_types
+        at_once = (
+            wanted if reads_types else self._holdback.dead | hurried
+        )  # who is back does not have what it was given
+        due = self.copies.due(wanted, at_once, frontier, now)
         found = ((number, self._state.roster.member(number)) for number in contributors.members(due))
         owners = {number: member.node_id for number, member in found if member is not None}
         self.copies.ask(owners, frontier, now)
-        if owners and self._state.versions.newest.function.plan.reads_types:
+        if owners and reads_types:
             self.given.ask(owners.values(), max(frontier, lacking[0]), lacking[1], now)
         return waits
 

@@ -43,6 +43,8 @@ SETTLED_S = 5.0
 """Age of an agent's part in an epoch from which on it judges others: all have to hand in again what they have."""
 RECOVER_S = 5.0
 """Time for which a window waits for the part of a dead agent, where the query does not say more."""
+DETECTION_S = 1.0
+"""Time within which a death is known, mostly."""
 HOLDBACK_S = 2.0
 """Time for which a master holds back a pane that lacks agents."""
 TAKE_OVER_HOLDBACK_S = 4.0
@@ -283,8 +285,8 @@ class HoldbackTimer:
         self._dead |= agents
 
     def died_within(self, seconds: float, now: float) -> int:
-        """The agents that have died in the last so many seconds."""
-        return sum(1 << number for number, at in self._died_at.items() if now < at + seconds)
+        """The agents that have died in the last so many seconds, which may have been known a moment later."""
+        return sum(1 << number for number, at in self._died_at.items() if now < at - DETECTION_S + seconds)
 
     def write_off(self, agents: int) -> None:
         """Stops waiting for these agents."""
