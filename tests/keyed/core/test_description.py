@@ -9,7 +9,6 @@ from fleet_of_elements import Agent, Fleet, element, graph_of, type_
 from seeds import seeds
 from test_flow import counting, rows_of
 
-from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.elements import ElementRows
 from overlay import Peer
 
@@ -118,7 +117,7 @@ def test_where_nothing_is_under_replicated_all_who_are_to_have_the_state_of_a_no
 
 def begun(fleet: Fleet) -> set[int]:
     """The nodes that have taken anything."""
-    return {node for agent in fleet.agents.values() for node in range(NODES) if agent.job._host.touched[node]}
+    return {node for agent in fleet.agents.values() for node in agent.job._host.touched.nonzero()[0].tolist()}
 
 
 def copies(fleet: Fleet) -> set[int]:

@@ -51,8 +51,8 @@ def check(fleet: Fleet, inserted: dict[str, list[tuple[str, str, int]]]) -> None
 @pytest.mark.parametrize(
     ("agents", "guaranteed", "slow"),
     seeds(
-        *product([1, 2], [False, True], [False, True]), (8, False, False), (8, True, True),
-        slow=[(8, False, True), (8, True, False)],
+        *product([1, 2], [False, True], [False, True]), (8, True, True),
+        slow=[(8, False, False), (8, False, True), (8, True, False)],
     ),
 )  # fmt: skip
 def test_every_event_gets_to_its_elements(agents: int, guaranteed: bool, slow: bool) -> None:
@@ -259,10 +259,10 @@ def test_events_that_are_long_under_way_are_not_named_to_standbys_again_and_agai
     fleet.delay_s = 2.0
     first = next(iter(fleet.agents.values()))
     records, inserted = fleet.sent(CommitRecord), []
-    for _ in range(400):
-        inserted += rows_of(fleet, 10)
-        fleet.insert(first, "Text", inserted[-10:])
-        fleet.run(0.05, 0.05)
+    for _ in range(200):
+        inserted += rows_of(fleet, 20)
+        fleet.insert(first, "Text", inserted[-20:])
+        fleet.run(0.1, 0.1)
     fleet.settle(120.0)
     check(fleet, {"Text": inserted})
     emitted = sum(len(fleet.shown[name]) for name in ("Updated", "Done"))

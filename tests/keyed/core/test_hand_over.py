@@ -97,10 +97,10 @@ def test_event_time_goes_on_within_seconds_after_a_kill_though_links_are_slow(se
         """Returns how far event time is behind, in seconds."""
         end = fleet.now + seconds
         while fleet.now < end:
-            rows = rows_of(fleet, 10)
+            rows = rows_of(fleet, 20)
             inserted.extend(rows)
             fleet.insert(agents[0], "Text", rows)
-            fleet.run(0.1, 0.05)
+            fleet.run(0.2, 0.1)
         return (FIRST_MS + 10 * len(inserted) - agents[1].job.watermark("Updated")) / 1000
 
     assert pass_time(9) < 7
@@ -130,7 +130,7 @@ def test_a_node_takes_events_again_soon_when_the_agent_it_was_to_move_to_is_star
     fleet = Fleet(counting(guaranteed=True), 5, seed=seed)
     first = next(iter(fleet.agents.values()))
     inserted: list[tuple[str, str, int]] = []
-    feed(fleet, [first], inserted, 2.0, 0.05)
+    feed(fleet, [first], inserted, 2.0, 0.1)
     pauses = Pauses(fleet)
     restarted: list[Peer] = []
 
@@ -142,7 +142,7 @@ def test_a_node_takes_events_again_soon_when_the_agent_it_was_to_move_to_is_star
     fleet.on_message(MoveNodes, 1, restart, arrived=True)
     fleet.lend(max(fleet.agents.values(), key=lambda agent: (agent is not first, agent.job._host.owned.sum())))
     for _ in range(16):
-        feed(fleet, [first], inserted, 0.5, 0.05)
+        feed(fleet, [first], inserted, 0.5, 0.1)
         pauses.watch_new()
     assert restarted
     assert pauses.worst < 3.0

@@ -18,10 +18,8 @@ from agent.runtime.keyed.logical_nodes import nodes_of
 from agent.runtime.messages.elements import CommitHeld, CommitRecord, ElementRows, NodeBallots, NodesMoved
 from overlay import Peer
 
-COSTLY = {0, 4, 6, 9, 12, 13, 14, 17, 19, 20, 22, 24, 25, 27, 29}
-"""Seeds below 30 whose fleets take more than 2.4 s of a processor: `make test` goes without them."""
-QUICK = [*(seed for seed in range(30) if seed not in COSTLY), 31]
-"""In 31 a move is given up before its nodes are cut."""
+QUICK = (1, 3, 7, 15, 16, 21, 23, 28, 31)
+"""Seeds whose fleets take least of a processor; in 31 a move is given up before its nodes are cut."""
 END_MS = FIRST_MS + 10_000
 WORDS = 8
 """Different keys: few, as each is a logical node, and has to be moved."""
@@ -212,7 +210,7 @@ def check_guaranteed(seed: int, groupings: Sequence[str] = ()) -> None:
     fleet.check_given()
 
 
-@pytest.mark.parametrize("seed", seeds(1, 3, slow=range(4, 200)))
+@pytest.mark.parametrize("seed", seeds(3, slow=[1, *range(4, 200)]))
 def test_records_in_many_pieces_lose_and_double_nothing_either(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_pieces, "PIECE_BYTES", 200)
     monkeypatch.setattr(commit_log, "WINDOW_BYTES", 2_000)
@@ -264,7 +262,7 @@ def insert_some(
     return inserted
 
 
-@pytest.mark.parametrize("seed", seeds(1, 3, 5, 7, 8, 9, 78, slow=[0, 2, 4, 6, *range(10, 78), *range(79, 300)]))
+@pytest.mark.parametrize("seed", seeds(1, 7, 8, 78, slow=[0, *range(2, 7), *range(9, 78), *range(79, 300)]))
 def test_unguaranteed_elements_lose_nothing_where_agents_only_come_and_go(seed: int) -> None:
     check_coming_and_going(seed)
 
@@ -289,7 +287,7 @@ def check_coming_and_going(seed: int, groupings: Sequence[str] = ()) -> None:
     check(fleet, {"S": inserted})
 
 
-@pytest.mark.parametrize("seed", seeds(*range(6), slow=range(6, 300)))
+@pytest.mark.parametrize("seed", seeds(*range(4), slow=range(4, 300)))
 def test_unguaranteed_elements_differ_only_in_nodes_named_lost(seed: int) -> None:
     """One stage, so that a row that is lost changes nothing but the element that it was for."""
     pick = random.Random(seed)

@@ -14,19 +14,19 @@ from test_random_graphs import check_coming_and_going, check_guaranteed, lost_no
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
 
 GROUPINGS = ("fish", "shuffle", "fields", "pkg", "dchoices", "wchoices")
-COSTLY = {0, 2, 11, 13, 14, 15, 17, 18, 19, 20, 22, 23, 24, 25, 26, 27, 29}
-"""Seeds below 30 whose fleets take more than a second of a processor: `make test` goes without them."""
+QUICK = (1, 3, 7, 8, 10, 21, 28)
+"""Seeds whose fleets take least of a processor."""
 ACTS = ("restart", "crash", "join", "cut", "leave")
 HOT = [("hot", "g", 1)] * 12
 """Rows of one key."""
 
 
-@pytest.mark.parametrize("seed", seeds(*sorted({*range(30)} - COSTLY), slow=[*sorted(COSTLY), *range(30, 1000)]))
+@pytest.mark.parametrize("seed", seeds(*QUICK, slow=sorted({*range(1000)} - {*QUICK})))
 def test_split_elements_lose_and_double_nothing(seed: int) -> None:
     check_guaranteed(seed, GROUPINGS)
 
 
-@pytest.mark.parametrize("seed", seeds(1, 2, slow=[0, *range(3, 300)]))
+@pytest.mark.parametrize("seed", seeds(1, slow=[0, *range(2, 300)]))
 def test_unguaranteed_split_elements_lose_nothing_where_agents_only_come_and_go(seed: int) -> None:
     check_coming_and_going(seed, GROUPINGS)
 
@@ -49,7 +49,7 @@ def parts(fleet: Fleet, key: str) -> dict[int, int]:
 def pressed(fleet: Fleet, source: Agent, rows: list[tuple[str, str, int]], times: int) -> None:
     for _ in range(times):
         fleet.insert(source, "S", rows)
-        fleet.run(0.05)
+        fleet.run(0.05, 0.05)
 
 
 @pytest.mark.parametrize(("agents", "seed"), seeds((16, 1), slow=((128, seed) for seed in range(300))))
@@ -107,7 +107,7 @@ def test_another_key_is_told_to_be_hot_within_two_epochs() -> None:
     fleet = Fleet(one_stage(), 4)
     source = next(iter(fleet.agents.values()))
     others = [(f"w{number}", "g", 1) for number in range(12)]
-    pressed(fleet, source, HOT + others, 150)
+    pressed(fleet, source, HOT + others, 100)
     pressed(fleet, source, [("new", "g", 1)] * len(HOT) + others, 2_000 // 24 + 1)
     (told,) = [one for one in source.job.describe() if one["element"] == "Count"]
     assert told["hot"][0][0] == "new"

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 from fleet_of_elements import APP, Agent, Fleet
+from seeds import seeds
 from test_flow import check, counting, rows_of
 
 from agent.runtime.messages.elements import (
@@ -36,7 +37,7 @@ def hosted(agent: Agent) -> list[int]:
     return np.flatnonzero(agent.job._host.owned).tolist()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, slow=[0, 2]))
 def test_all_that_was_said_in_epochs_that_are_over_changes_nothing_when_it_comes_again(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,8 +128,13 @@ def test_epochs_beyond_all_reason_are_no_messages(message: msgspec.Struct) -> No
         CODEC.decode(CODEC.encode(message))
 
 
-@pytest.mark.parametrize("epoch", [50, EPOCH_MAX // 2 - 1, EPOCH_MAX])
-@pytest.mark.parametrize("is_there", [True, False], ids=["an agent", "nobody"])
+@pytest.mark.parametrize(
+    ("epoch", "is_there"),
+    seeds(
+        (50, False), (EPOCH_MAX, True),
+        slow=[(50, True), (EPOCH_MAX // 2 - 1, True), (EPOCH_MAX // 2 - 1, False), (EPOCH_MAX, False)],
+    ),
+)  # fmt: skip
 def test_hosts_that_are_made_up_hold_up_an_emitter_for_some_seconds_only(epoch: int, is_there: bool) -> None:
     """Of epochs that no root comes to soon, at an agent that hosts none of them, or at none at all."""
     fleet, inserted = Fleet(counting(guaranteed=True), 4), []
@@ -139,7 +145,7 @@ def test_hosts_that_are_made_up_hold_up_an_emitter_for_some_seconds_only(epoch: 
     told = NodeHosts(APP, [other.me if is_there else AWAY], [(node, epoch, 0) for node in begun])
     emitter.job.handle(told, AWAY, fleet.now)
     insert(fleet, inserted)
-    fleet.run(30)
+    fleet.run(30, 0.1)
     fleet.settle()
     check(fleet, {"Text": inserted})
     assert not any(agent.job.lost_nodes() for agent in fleet.agents.values())
