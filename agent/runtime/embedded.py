@@ -46,6 +46,8 @@ STEP_S = 0.01
 """Least time that passes at once while elements work."""
 QUIET_STEPS_MAX = 20_000
 """Steps without any progress of elements after which they are taken for stuck."""
+STEPS_A_LOOK = 50
+"""Steps between two looks at the progress of elements: counting all they have done takes longer than a step."""
 WALL_MS = 0
 """Bounded jobs do not look at the wall clock."""
 
@@ -164,12 +166,14 @@ class EmbeddedFleet:
 
     def _finish_elements(self) -> None:
         """Lets elements process what there is; then no more comes of their types. Raises ElementsStuckError."""
-        steps, done = 0, tuple[object, ...]()
+        steps, last, done = 0, 0, tuple[object, ...]()
         while self._has_elements and not all(core.is_quiet for agent in self._agents for core in agent.keyed):
             self._let_elements_work()
-            before, done = done, tuple(tuple(core.statistics().items()) for a in self._agents for core in a.keyed)
-            steps = steps + 1 if done == before else 0
-            if steps >= QUIET_STEPS_MAX:
+            steps += 1
+            if steps % STEPS_A_LOOK == 0:
+                before, done = done, tuple(tuple(core.statistics().items()) for a in self._agents for core in a.keyed)
+                last = steps if done != before else last
+            if steps >= last + QUIET_STEPS_MAX:
                 raise ElementsStuckError
         for agent in self._agents:
             agent.keyed.check_states(self._network.now)

@@ -134,7 +134,7 @@ def test_events_go_round_until_they_leave(tmp_path: Path, ordered: bool, agents:
 def test_events_that_go_round_for_ever_end_the_job_with_their_path(
     tmp_path: Path, agents: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pressure, "ROUND_S", 5.0)
+    monkeypatch.setattr(pressure, "ROUND_S", 2.0)
     act = "self.emit(Step(step.word, 0)); self.emit(Arrived('')) if step.n < 0 else None"
     finished = run(tmp_path, HEAD + AROUND.format(act=act, ordered=False), "--agents", agents)
-    finished.refuses(1, "events go round in the circle Step → element Around → Step for 5 s after the end of the input")
+    finished.refuses(1, "events go round in the circle Step → element Around → Step for 2 s after the end of the input")
