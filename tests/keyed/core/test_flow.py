@@ -236,8 +236,8 @@ def test_what_standbys_do_not_hold_yet_is_bounded() -> None:
     fleet = Fleet(counting(guaranteed=True), 3, pending_rows_max=800, lost_s=60.0)
     agents = list(fleet.agents.values())
     inserted, waiting = [], 0
-    for step in range(200):
-        if step == 50:
+    for step in range(160):
+        if step == 40:
             fleet.silence(agents[1], 5.0, detected_s=30.0)
         for agent in agents:
             if agent.job.has_room and not agent.silent:

@@ -70,7 +70,7 @@ def test_hosts_that_are_back_at_once_do_not_begin_without_the_state(down_s: floa
     assert not any(agent.job.lost_nodes() for agent in fleet.agents.values())
 
 
-@pytest.mark.parametrize("seed", [0, 5])
+@pytest.mark.parametrize("seed", seeds(0, slow=[5]))
 def test_a_host_that_is_asked_to_move_nodes_and_has_forgotten_them_loses_and_stops_nothing(seed: int) -> None:
     """Its root hears that it has none of them, and does not ask it for ever."""
     fleet, inserted = busy_fleet(4, seed=seed)
@@ -161,7 +161,7 @@ def _count(inserted: list[tuple[str, str, int]], key: str) -> int:
     return sum((b == key) + (a == key and v % 2 == 0) for a, b, v in inserted)
 
 
-@pytest.mark.parametrize("agents", [6, 9])
+@pytest.mark.parametrize("agents", seeds(6, slow=[9]))
 def test_nodes_all_of_whose_agents_are_started_again_at_once_are_named(agents: int) -> None:
     """Nobody else knows of the node, and that it was is in the store of those who had it."""
     fleet, inserted = busy_fleet(agents)

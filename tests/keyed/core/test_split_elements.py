@@ -107,7 +107,7 @@ def test_another_key_is_told_to_be_hot_within_two_epochs() -> None:
     fleet = Fleet(one_stage(), 4)
     source = next(iter(fleet.agents.values()))
     others = [(f"w{number}", "g", 1) for number in range(12)]
-    pressed(fleet, source, HOT + others, 100)
+    pressed(fleet, source, HOT + others, 60)
     pressed(fleet, source, [("new", "g", 1)] * len(HOT) + others, 2_000 // 24 + 1)
     (told,) = [one for one in source.job.describe() if one["element"] == "Count"]
     assert told["hot"][0][0] == "new"

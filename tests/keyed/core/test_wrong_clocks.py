@@ -50,8 +50,8 @@ def behind_s(fleet: Fleet, type_name: str) -> list[float]:
 @pytest.mark.parametrize(
     ("place", "guaranteed", "lead_ms"),
     seeds(
-        (0, False, -3 * HOUR_MS), (0, False, 3 * HOUR_MS), (0, True, -3 * HOUR_MS), (2, True, 3 * HOUR_MS),
-        slow=[(0, True, 3 * HOUR_MS), (2, True, -3 * HOUR_MS)],
+        (0, False, -3 * HOUR_MS), (0, False, 3 * HOUR_MS), (2, True, 3 * HOUR_MS),
+        slow=[(0, True, -3 * HOUR_MS), (0, True, 3 * HOUR_MS), (2, True, -3 * HOUR_MS)],
     ),
 )  # fmt: skip
 def test_time_goes_on_for_all_though_one_clock_is_wrong(place: int, guaranteed: bool, lead_ms: int) -> None:
