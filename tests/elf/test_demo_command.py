@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from elf_process import elf
 from terminal_process import TerminalProcess
 
 from agent.programs.confinement import refusal
@@ -156,8 +157,9 @@ def test_without_a_terminal_it_speaks_in_lines_and_leaves_out_what_there_is_no_t
 @pytest.mark.parametrize(
     ("number", "code", "line"),
     [
-        pytest.param(signal.SIGTERM, 143, "8 web servers", id="SIGTERM while agents start"),
-        pytest.param(signal.SIGINT, 130, "is its master", id="Ctrl-C while it is live"),
+        pytest.param(signal.SIGINT, 130, "8 web servers", id="Ctrl-C while agents start"),
+        pytest.param(signal.SIGTERM, 143, "8 web servers", id="SIGTERM while agents start", marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, 130, "is its master", id="Ctrl-C while it is live", marks=pytest.mark.slow),
         pytest.param(signal.SIGHUP, 129, "is its master", id="SIGHUP while it is live", marks=pytest.mark.slow),
     ],
 )
@@ -291,13 +293,12 @@ def test_a_demo_that_is_not_there_or_too_short_is_refused() -> None:
         ("opo", "--seconds", "10"): "elf: --seconds 10 is too short for a few comparisons: 20 at least",
         ("spam-campaign", "--seconds", "20"): "elf: --seconds 20 is too short for these jobs: 30 at least",
     }.items():
-        refused = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-        assert (refused.returncode, refused.stdout) == (2, "")
-        assert refused.stderr.startswith(said)
+        refused = elf("demo", *words)
+        refused.refuses(2)
+        assert refused.err.startswith(said)
 
 
 def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    command = [*COMMAND, "--keep", str(tmp_path / "file" / "logs")]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert (refused.returncode, refused.stderr.startswith("elf: --keep")) == (1, True)
+    refused = elf("demo", "--keep", str(tmp_path / "file" / "logs"))
+    assert (refused.code, refused.err.startswith("elf: --keep")) == (1, True)

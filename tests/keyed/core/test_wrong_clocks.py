@@ -28,7 +28,7 @@ class Traffic:
         for _ in range(round(seconds / STEP_S)):
             for agent in self.fleet.agents.values():
                 self._insert(agent)
-            self.fleet.run(STEP_S)
+            self.fleet.run(STEP_S, STEP_S / 2)
 
     def _insert(self, agent: Agent) -> None:
         if not agent.job.has_room:
