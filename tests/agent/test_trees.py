@@ -47,7 +47,7 @@ def told(found: Sequence[WindowResult]) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.mark.parametrize(("size", "bystanders"), [(1, 0), (2, 1), (5, 0), (9, 4)])
+@pytest.mark.parametrize(("size", "bystanders"), seeds((1, 0), (2, 1), (9, 4), slow=[(5, 0)]))
 @pytest.mark.parametrize("trees", seeds(2, 64, slow=[4]))
 def test_several_trees_give_what_one_gives(size: int, bystanders: int, trees: int) -> None:
     for sql in (GROUPED, f"{GROUPED} ORDER BY n DESC LIMIT 3 WINDOWING 1 SECOND"):

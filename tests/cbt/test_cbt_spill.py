@@ -229,7 +229,7 @@ def test_a_full_disk_costs_no_row(tmp_path: Path) -> None:
     assert counts(tree) == model
 
 
-@pytest.mark.parametrize("times", [1, 10])
+@pytest.mark.parametrize("times", [1, 4])
 def test_trees_share_a_quota_of_the_disk(tmp_path: Path, times: int) -> None:
     unbounded = limited(tmp_path)
     unbounded.insert(keys(0, 10_000))
