@@ -135,7 +135,7 @@ def test_small_records_are_the_same_bytes_for_all_standbys_who_hold_their_own_no
     log.add(state, masks, {}, [], [], {}, 1.0)
     assert (sent[HOST].parts == sent[OTHER].parts) == are_shared
     for peer, node in nodes.items():
-        record, store = record_of(sent[peer], 4), StandbyStore(4, {})
+        record, store = record_of(sent[peer], 4), StandbyStore(4, (), {})
         store.take(record, masks[peer])
         (held,) = store.copy(both).tables
         assert (record.nodes.tolist(), set(held.rows["n"])) == ([node], {node})
@@ -148,7 +148,7 @@ def usual(number: int, n: int):
 
 
 def test_what_a_standby_has_not_read_is_in_its_copy_in_order() -> None:
-    lazy, eager = StandbyStore(4, {}), StandbyStore(4, {})
+    lazy, eager = StandbyStore(4, (), {}), StandbyStore(4, (), {})
     for number in range(100):
         message = usual(number, number)
         lazy.take(Pieces().record(message, 4), mask_of(np.array([NODE])))
@@ -159,7 +159,7 @@ def test_what_a_standby_has_not_read_is_in_its_copy_in_order() -> None:
 
 
 def test_a_standby_that_cannot_read_a_record_has_no_copy() -> None:
-    store, message = StandbyStore(4, {}), usual(1, 7)
+    store, message = StandbyStore(4, (), {}), usual(1, 7)
     broken = msgspec.structs.replace(message, parts=[(*part[:-1], part[-1][:-1]) for part in message.parts])
     for one in (usual(0, 1), broken, usual(2, 8)):
         store.take(Pieces().record(one, 4), mask_of(np.array([NODE])))
@@ -172,7 +172,7 @@ def test_a_standby_that_cannot_read_a_record_has_no_copy() -> None:
 def test_a_copy_has_the_events_that_are_not_safe_yet_and_those_that_are_held(seed: int) -> None:
     """They are left out in heaps, not with each record, of which each would copy all that is there."""
     pick = random.Random(seed)
-    store, held, emitted = StandbyStore(2, {}), Counter(), Counter()
+    store, held, emitted = StandbyStore(2, (), {}), Counter(), Counter()
     nodes = [3, 4, 5]
     sure = 0
     for commit in range(1, 120):

@@ -217,6 +217,8 @@ class GivenRows:
 
     def inherit_lacks(self, name: str, nodes: Ints, lacks_ms: Ints) -> None:
         """Learns before which times events of nodes that come here may be lacking."""
+        if (lacks_ms <= BEGINNING).all() and name not in self._kept:
+            return
         self.expect(name)
         kept = self._kept[name]
         kept.lacks_ms[nodes] = np.maximum(kept.lacks_ms[nodes], lacks_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import polars as pl
@@ -25,7 +25,7 @@ COMMIT = "@commit"
 NEVER = np.iinfo(np.int64).min
 """Below all commits and times."""
 ALL = np.iinfo(np.int64).max
-"""Above all times."""
+"""Above all times: nothing has been given yet."""
 NONE = (0, 0)
 
 
@@ -38,10 +38,11 @@ class Copy:
 
 
 class StandbyStore:
-    """All copies at one agent. `compact`: by the place of an element. What is in a usual record is read later, before
-    anything else happens to the copies; where it is not sound, there is no copy any more. `refused`: such records."""
+    """All copies at one agent. `types`: those of the job's events. `compact`: by the place of an element. What is in a
+    usual record is read later, before anything else happens to the copies; where it is not sound, there is no copy any
+    more. `refused`: such records."""
 
-    def __init__(self, elements: int, compact: Mapping[int, Compact]) -> None:
+    def __init__(self, elements: int, types: Iterable[str], compact: Mapping[int, Compact]) -> None:
         self._compact = compact
         self._epochs: Ints = np.zeros(NODES, np.int64)
         self._commits: Ints = np.zeros(NODES, np.int64)
@@ -49,7 +50,7 @@ class StandbyStore:
         self._watermarks: Ints = np.zeros((elements, NODES), np.int64)
         self._tables: dict[tuple[Kind, int, str], list[pl.DataFrame]] = {}
         self._passing: dict[tuple[Kind, int, str], _Passing] = {}
-        self._kept_from: dict[str, Ints] = {}
+        self._kept_from: dict[str, Ints] = {name: np.full(NODES, ALL) for name in types}
         self._unread: deque[tuple[StateRecord, Bools]] = deque()
         self._unread_bytes = self.refused = 0
 
@@ -82,7 +83,8 @@ class StandbyStore:
         for element, watermark in enumerate(record.watermarks):
             self._watermarks[element, nodes] = watermark
         for name, from_ms in record.kept_from.items():
-            self._kept_from.setdefault(name, np.full(NODES, ALL))[nodes] = from_ms
+            if name in self._kept_from:
+                self._kept_from[name][nodes] = from_ms
         if not is_usual:
             self._put(record, nodes, accepted)
             return
@@ -166,7 +168,8 @@ class StandbyStore:
                     part = part._replace(rows=part.rows.drop(COMMIT).unique([SOURCE, SEQ], maintain_order=True))
                 if part.rows.height:
                     tables.append(part)
-        return Copy(tables, self._watermarks[:, nodes].min(axis=1).tolist(), self._kept_from)
+        kept_from = {name: np.where(one == ALL, NEVER, one) for name, one in self._kept_from.items()}
+        return Copy(tables, self._watermarks[:, nodes].min(axis=1).tolist(), kept_from)
 
     def drop(self, nodes: Ints) -> None:
         """Forgets the copies of nodes."""

@@ -89,7 +89,7 @@ class NodeMembership:
             waits_for_hosts=self._has_unguaranteed,
             begun=lambda: int(np.count_nonzero(emitter.epochs)),
         )
-        self._store = StandbyStore(len(layout.elements), compact)
+        self._store = StandbyStore(len(layout.elements), layout.by_name, compact)
         self._log = CommitLog(app_id, options.incarnation, send, self._release)
         self._cutter = Cutter(layout, options, host, emitter, self._log, self._known.epoch, self._moved)
         self._out: dict[tuple[Peer, str], list[Ballot]] = {}
