@@ -11,20 +11,22 @@ class EventBlock:
 
     def __init__(self, hashes: npt.NDArray[np.uint64]) -> None:
         self.rows = len(hashes)
-        self._order = np.argsort(hashes, kind="stable")
+        self._order = hashes.argsort(kind="stable")
         ordered = hashes[self._order]
         begins = np.empty(len(hashes), bool)
         begins[0] = True
         np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
-        self.starts = np.flatnonzero(begins)
-        self.keys = ordered[self.starts]
-        self.counts = np.diff(self.starts, append=len(hashes))
+        starts = begins.nonzero()[0]
+        self.keys = ordered[starts]
+        self.counts = np.empty_like(starts)
+        np.subtract(starts[1:], starts[:-1], out=self.counts[:-1])
+        self.counts[-1] = self.rows - starts[-1]
 
     def rows_of(self, keys: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Whether each row, in the order of keys, is one of these keys'."""
-        return np.repeat(keys, self.counts)
+        return keys.repeat(self.counts)
 
-    def in_order(self, by_key: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+    def in_order(self, by_key: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
         """The events' values in their own order, from those in the order of keys."""
         placed = np.empty_like(by_key)
         placed[self._order] = by_key

@@ -18,6 +18,8 @@ CAPACITY = 1000
 """Keys that are counted."""
 HOT_DIVISOR = 5
 """A key is hot above a share of 1 / (5 n) of the source's events."""
+_TRIED = 16
+"""Numbers of workers that are tried at a time."""
 IMBALANCE = 1e-4
 """Share of the events by which D-Choices lets a worker have more than the mean."""
 
@@ -90,10 +92,11 @@ def least_parts(shares: npt.NDArray[np.float64], workers: int) -> int:
     heads = np.cumsum(shares)
     tails = heads[-1] - heads
     rest = max(0.0, 1.0 - heads[-1])
-    for parts in range(min(max(2, ceil(shares[0] * workers)), workers), workers):
-        missed = (1 - 1 / workers) ** (np.arange(1, len(shares) + 1) * parts)
-        reached = 1 - missed
+    for begin in range(min(max(2, ceil(shares[0] * workers)), workers), workers, _TRIED):
+        parts = np.arange(begin, min(begin + _TRIED, workers))[:, None]
+        reached = 1 - (1 - 1 / workers) ** (np.arange(1, len(shares) + 1) * parts)
         loads = heads + reached**parts * tails + reached**2 * rest
-        if (loads <= workers * reached * (1 / workers + IMBALANCE)).all():
-            return parts
+        balanced = (loads <= workers * reached * (1 / workers + IMBALANCE)).all(axis=1)
+        if balanced.any():
+            return begin + int(balanced.argmax())
     return workers

@@ -63,7 +63,7 @@ class Fish(RingGrouping):
 
     @property
     def waits(self) -> npt.NDArray[np.float64]:
-        return self._queued * self._slots()
+        return self._queued * self._speeds.slots
 
     def hot_keys(self) -> HotKeys:
         slots = np.flatnonzero(self._hot(np.arange(self._lasting.size)))
@@ -91,22 +91,18 @@ class Fish(RingGrouping):
         pieces = [hashes[start : start + most] for start in range(0, len(hashes), most)]
         return np.concatenate([self._deal(EventBlock(piece)) for piece in pieces])
 
-    def _slots(self) -> npt.NDArray[np.float64]:
-        """Seconds from one event of this source to the next at each worker."""
-        return self._speeds.seconds / self._speeds.shares
-
     def _drain(self, events: int) -> None:
         """Takes off what workers have processed since the last block; all the same where none has told its speed."""
         passed, self._drained = self._now - self._drained, self._now
-        processed = passed / self._slots() if self._speeds.known else events / len(self._sent)
+        processed = passed / self._speeds.slots if self._speeds.known else events / len(self._sent)
         self._queued = np.maximum(0.0, self._queued - processed)
 
-    def _deal(self, block: EventBlock) -> npt.NDArray[np.int16]:
+    def _deal(self, block: EventBlock) -> npt.NDArray[np.integer]:
         """Workers of a block's events. Keys with two workers choose first, as they have the least choice."""
         slots = self._count(block)
         hot = slots >= 0
         hot[hot] = self._hot(slots[hot])
-        pace = self._slots()
+        pace = self._speeds.slots
         queues = Queues(self._queued * pace, pace, self._stopped, self._phases)
         by_key = np.empty(block.rows, np.int16)
         hot_rows = block.rows_of(hot)

@@ -23,6 +23,7 @@ class ReportedSpeeds:
         self._reports = np.full((2, workers), np.nan)
         self._medians = np.ones(2)
         self._fresh = 0
+        self._slots: npt.NDArray[np.float64] | None = None
 
     def heard(self, place: int, seconds: float, share: float) -> None:
         """Takes a report of a worker; what is no number, or beyond bounds, is refused. O(1) amortized."""
@@ -34,6 +35,7 @@ class ReportedSpeeds:
             kept = min(max(seconds, least[0]), most[0]), min(max(share, least[1]), most[1], 1.0)
             self.refused += kept != (seconds, share)
             seconds, share = kept
+        self._slots = None
         before = self._reports[:, place]
         told = np.array([seconds, share])
         self._reports[:, place] = np.where(np.isnan(before), told, before + (told - before) * WEIGHT)
@@ -43,6 +45,7 @@ class ReportedSpeeds:
 
     def change(self, origins: npt.NDArray[np.int64]) -> None:
         """Keeps the reports of workers who stay; `origins` are their former places, -1 for new ones."""
+        self._slots = None
         self._reports = np.where(origins < 0, np.nan, self._reports[:, origins])
         self._measure()
 
@@ -60,6 +63,13 @@ class ReportedSpeeds:
     def shares(self) -> npt.NDArray[np.float64]:
         """This source's share of each worker's events: the median where it has not told, 1 if none has."""
         return self._filled(1)
+
+    @property
+    def slots(self) -> npt.NDArray[np.float64]:
+        """Seconds from one event of this source to the next at each worker. Remembered until a worker reports."""
+        if self._slots is None:
+            self._slots = self.seconds / self.shares
+        return self._slots
 
     def _filled(self, row: int) -> npt.NDArray[np.float64]:
         known: npt.NDArray[np.float64] = self._reports[row]

@@ -35,15 +35,15 @@ class HashRing:
         order = np.lexsort((ids, points))
         self.workers = len(workers)
         self._points = points[order]
-        self._owners = owners[order]
+        self._owners = owners[order].astype(np.intp)
         self._seconds = _next_others(self._owners)
         self._orders: dict[int, npt.NDArray[np.int16]] = {}
 
-    def first(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:
+    def first(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
         """The first worker of each key. O(keys · log points)."""
         return self._owners[self._at(hashes)]
 
-    def first_two(self, hashes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
+    def first_two(self, hashes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """The first two workers of each key, the same twice where there is one. O(keys · log points)."""
         at = self._at(hashes)
         return self._owners[at], self._seconds[at]
@@ -59,7 +59,7 @@ class HashRing:
         return found[:count]
 
     def _at(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        at = np.searchsorted(self._points, hashes)
+        at = self._points.searchsorted(hashes)
         at[at == len(self._points)] = 0
         return at
 
@@ -104,7 +104,7 @@ def ring_of(workers: tuple[bytes, ...]) -> HashRing:
     return HashRing(workers)
 
 
-def _next_others(owners: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+def _next_others(owners: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     """For each point the owner of the next point that is another worker's."""
     starts = np.flatnonzero(owners != np.roll(owners, 1))
     if not len(starts):

@@ -16,6 +16,7 @@ _SILVER = 0.4142135623730951
 """The silver ratio's fraction: its multiples spread a source's phases over however many workers."""
 _LOW_BITS = np.uint64(0xFFFF)
 """Bits of a hash that order keys with as many events: neighbours on the ring are not to choose at the same time."""
+_LOW_BITS_END = float(_LOW_BITS + 1)
 _TIE = 1e-9
 """Slots that the first worker may be worse than the second and is still taken: of equal ones the first is."""
 _PIECE = 2
@@ -59,9 +60,9 @@ class RingGrouping(Grouping):
         self, block: EventBlock, which: npt.NDArray[np.bool_], queues: Queues, slack: float = _TIE
     ) -> Workers:
         """The workers of some keys' rows, in the order of keys, each of its key's first two."""
-        counts = block.counts[which]
-        firsts, seconds = self._ring.first_two(block.keys[which])
-        largest_first = np.argsort((block.keys[which] & _LOW_BITS) / float(_LOW_BITS + 1) - counts)
+        keys, counts = block.keys[which], block.counts[which]
+        firsts, seconds = self._ring.first_two(keys)
+        largest_first = ((keys & _LOW_BITS) / _LOW_BITS_END - counts).argsort()
         kept = np.empty(len(counts), np.int64)
         kept[largest_first] = deal_two(
             counts[largest_first],

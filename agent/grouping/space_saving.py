@@ -29,21 +29,25 @@ class SpaceSaving:
         O(keys · log capacity + capacity · log capacity)."""
         self.total += float(counts.sum())
         slots = self.find(keys)
+        new = (slots < 0).nonzero()[0]
+        if not len(new):
+            self.counts[slots] += counts
+            return slots, _NONE
         there = slots >= 0
         self.counts[slots[there]] += counts[there]
-        if there.all():
-            return slots, _NONE
-        new = ~there
         taken = slots[new] = self._enter(keys[new], counts[new])
         self._index()
-        return np.where(self.hashes[slots] == keys, slots, -1), taken
+        slots[self.hashes[slots] != keys] = -1
+        return slots, taken
 
     def find(self, keys: npt.NDArray[np.uint64]) -> Slots:
         """The slot of each key, -1 where it has none. O(keys · log capacity)."""
         if not self.size:
             return np.full(len(keys), -1)
-        at = np.minimum(np.searchsorted(self._sorted, keys), self.size - 1)
-        return np.where(self._sorted[at] == keys, self._slots[at], -1)
+        at = self._sorted.searchsorted(keys)
+        found = self._slots.take(at, mode="clip")
+        found[self.hashes[found] != keys] = -1
+        return found
 
     def decay(self, factor: float) -> None:
         """Multiplies all counts, and their sum."""
@@ -75,7 +79,7 @@ class SpaceSaving:
         self.size += free
         done = free
         while done < len(keys):
-            next_least = self._least()[: len(keys) - done]
+            next_least = self._least(len(keys) - done)
             these = slice(done, done + len(next_least))
             taken[these] = next_least
             self.counts[next_least] += counts[these]
@@ -83,14 +87,19 @@ class SpaceSaving:
             done += len(next_least)
         return taken
 
-    def _least(self) -> Slots:
-        """Slots that are replaced before any that a replacement makes, in this order."""
-        found = np.flatnonzero(self.counts < self.counts.min() + 1)
-        return found[np.argsort(self.counts[found], kind="stable")]
+    def _least(self, most: int) -> Slots:
+        """Slots that are replaced before any that a replacement makes, in this order, at most so many."""
+        found = (self.counts < self.counts.min() + 1).nonzero()[0]
+        counts = self.counts[found]
+        if most < len(found) // 4:
+            among = (counts <= np.partition(counts, most - 1)[most - 1]).nonzero()[0]
+            found, counts = found[among], counts[among]
+        replaced: Slots = found[counts.argsort(kind="stable")[:most]]
+        return replaced
 
     def _index(self) -> None:
         hashes = self.hashes[: self.size]
-        self._slots = np.argsort(hashes)
+        self._slots = hashes.argsort()
         self._sorted = hashes[self._slots]
 
 
