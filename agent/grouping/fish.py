@@ -33,6 +33,8 @@ SHARE_OF_ALL = 0.05
 """Share of the events from which a key has all workers: it fills up whom the keys with few workers leave idle."""
 SLACK = 0.5
 """Slots of this source by which the first worker of a key that is not hot may be worse than the second."""
+MISSED_EVENTS = 4.0
+"""Events that a worker may have missed and gets later, at most: if sources forget them, workers are less even."""
 EPOCHS_DEALT = 5
 """Epochs of events that are counted and dealt at a time, at most."""
 
@@ -43,7 +45,7 @@ class Fish(RingGrouping):
     A key is hot while its recent count is two standard deviations above the threshold. It has as many workers as its
     lasting share needs, or a burst that is sure; the most frequent keys have all. An event of another key goes to its
     first worker unless that is half a slot worse than the second. Waits shorten with each block, by the part of each
-    worker's time that this source has.
+    worker's time that this source has; below nothing by a few events, so that who was idle gets more afterwards.
     """
 
     name = "fish"
@@ -63,7 +65,7 @@ class Fish(RingGrouping):
 
     @property
     def waits(self) -> npt.NDArray[np.float64]:
-        return self._queued * self._speeds.slots
+        return np.maximum(0.0, self._queued) * self._speeds.slots
 
     def hot_keys(self) -> HotKeys:
         slots = np.flatnonzero(self._hot(np.arange(self._lasting.size)))
@@ -95,7 +97,7 @@ class Fish(RingGrouping):
         """Takes off what workers have processed since the last block; all the same where none has told its speed."""
         passed, self._drained = self._now - self._drained, self._now
         processed = passed / self._speeds.slots if self._speeds.known else events / len(self._sent)
-        self._queued = np.maximum(0.0, self._queued - processed)
+        self._queued = np.maximum(-MISSED_EVENTS, self._queued - processed)
 
     def _deal(self, block: EventBlock) -> npt.NDArray[np.integer]:
         """Workers of a block's events. Keys with two workers choose first, as they have the least choice."""

@@ -139,7 +139,8 @@ def fish(ring: HashRing, source: int) -> Choose:
         totals[:] = [total * factor for total, factor in zip(totals, factors, strict=True)]
 
     def choose(key: int, now: float) -> int:
-        queued[:] = [max(0.0, one - (now - state["then"]) / slot_seconds) for one in queued]
+        passed = (now - state["then"]) / slot_seconds if state["events"] else 1 / n  # nobody has told how fast it is
+        queued[:] = [max(-4.0, one - passed) for one in queued]
         state["then"] = now
         decay((0.9, 0.2, 1.0) if state["events"] and state["events"] % 1000 == 0 else (1.0, 1.0, 1.0))
         decay((1.0, 1.0, exp(-1 / 200)))
