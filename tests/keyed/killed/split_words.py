@@ -176,7 +176,7 @@ class WordsFleet(SimulatedFleet):
 
     def write(self, server: Server, count: int, *, late_ms: int = 0) -> None:
         for word in self.random.choices(WORDS, WEIGHTS, k=count):
-            server.log.append((self.wall_of(server) - self.random.randint(0, 500) - late_ms, word))
+            server.log.append((self.wall_of(server) - self.random.randint(0, 200) - late_ms, word))
 
     def is_reading(self, server: Server) -> bool:
         """Whether its agent reads its log for both jobs."""

@@ -121,8 +121,8 @@ class CountedWords:
         )
 
     def lacking(self, results: Results) -> int:
-        """How many words lack in windows that name nobody, or are in none; windows of which nobody has events are not
-        told, so words that only agents had which were killed may be in none."""
+        """How many words lack in windows that name nobody, or are in none. Windows of which nobody has events are not
+        told: words that only killed agents had may be in none."""
         lacking: Counter[tuple[int, int]] = Counter()
         for line, _ in results:
             if not line.names:
@@ -186,7 +186,8 @@ def leave(world: CountedWords, server: Server) -> None:
     server.writes = False
 
     def look() -> None:
-        if all(reader.position == len(server.log) for reader in server.readers.values()):
+        is_at_end = all(reader.position == len(server.log) for reader in server.readers.values())
+        if world.fleet.is_reading(server) and is_at_end:
             world.note(f"{server.name} leaves")
             world.fleet.leave(server, patience=30.0)
         else:
@@ -224,7 +225,7 @@ ACTS: tuple[Act, ...] = (kill_for_a_while, kill, join, leave, cut_off, stand_sti
 
 def few(seed: int) -> CountedWords:
     """A few agents, to whom two things happen."""
-    world = CountedWords(seed, agents=4, writers=3, step_s=0.2)
+    world = CountedWords(seed, agents=4, writers=3, step_s=0.25, commit_s=0.3, cut_s=0.06)
     world.happen(world.chance.sample(ACTS, 2))
     return world
 
