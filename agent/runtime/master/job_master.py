@@ -295,7 +295,7 @@ class JobMaster:
         """Notes that an agent leaves, and confirms it unless this one leaves itself: the next master is to know it."""
         is_known = self.state.knows(sender.node_id, message.number)
         if is_known:
-            self.state.leave(message.number, message.last_pane)
+            self.state.leave(message.number, max(message.last_pane, self.lacking.given_upto(self._programs.wall_ms)))
             self.subscribers.acknowledge(now)
         if not self._resigns:
             self._sender.send(sender, LeaveAck(self._app_id, self.state.epoch, message.number), now)
@@ -440,7 +440,8 @@ class JobMaster:
 
     def returned(self, node_id: int) -> None:
         """An agent that was taken for dead works on, and has told so by itself."""
-        self.state.roster.back |= self.state.roster.numbers_of(node_id)
+        self._holdback.heard(numbers := self.state.roster.numbers_of(node_id))
+        self.state.roster.back |= numbers
 
     def told_of_death(self, sender: Peer, message: AgentFailed, now: float) -> bool:
         """Takes an agent's word for it that a child of its is dead, until that agent contributes again."""
@@ -518,7 +519,8 @@ class JobMaster:
         within a moment: until then, those who took part before do still, unless they are dead.
         """
         roster, dead = self.state.roster, self._holdback.dead
-        enrolled, are_all = self._enrolled(self._gone & ~self._holdback.died_within(self._recover_s, now), now)
+        awaited = self._holdback.died_within(self._recover_s, now)
+        enrolled, are_all = self._enrolled((self._gone | self._holdback.unheard) & ~awaited, now)
         if now - self._began_at < NEW_EPOCH_S and before:
             awaited = roster.present() & ~(dead & ~roster.back)
             is_awaited = (not roster.has_met(one) and roster.numbers_of(one.node_id) & awaited for one in before)

@@ -285,6 +285,13 @@ class LackingParts:
             self.given.ask(owners.values(), max(frontier, lacking[0]), lacking[1], now)
         return waits
 
+    def given_upto(self, wall_ms: int) -> int:
+        """The last pane in which an agent that leaves now may have been given events, also before it was started again,
+        of which it knows nothing."""
+        newest = self._state.versions.newest.function
+        is_given = newest.plan.reads_types and newest.pane_ms and not self._state.job.bounded
+        return wall_ms // newest.pane_ms * newest.pane_ms if is_given and newest.pane_ms else FIRST_PANE
+
     def recover(self, owner: Id, runs: Iterable[Snapshot]) -> bool:
         """Takes copies of an agent's runs from one that holds them; False if they were not asked for."""
         numbers = self._state.roster.numbers_of(owner)

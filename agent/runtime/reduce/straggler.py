@@ -284,8 +284,18 @@ class HoldbackTimer:
             self._died_at[number] = now
         self._dead |= agents
 
+    def heard(self, agents: int) -> None:
+        """Notes that agents work on, or again: it is not enough that they have enrolled."""
+        for number in contributors.members(agents):
+            self._died_at.pop(number, None)
+
+    @property
+    def unheard(self) -> int:
+        """The agents that have died, and that nothing has been heard of since."""
+        return sum(1 << number for number in self._died_at)
+
     def died_within(self, seconds: float, now: float) -> int:
-        """The agents that have died in the last so many seconds, which may have been known a moment later."""
+        """Those of them that have died in the last so many seconds, which may have been known a moment later."""
         return sum(1 << number for number, at in self._died_at.items() if now < at - DETECTION_S + seconds)
 
     def write_off(self, agents: int) -> None:
