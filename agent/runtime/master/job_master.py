@@ -519,7 +519,7 @@ class JobMaster:
         within a moment: until then, those who took part before do still, unless they are dead.
         """
         roster, dead = self.state.roster, self._holdback.dead
-        awaited = self._holdback.died_within(self._recover_s, now)
+        awaited = self._holdback.died_within(self._recover_s, now) if self.lacking.has_late_events else 0
         enrolled, are_all = self._enrolled((self._gone | self._holdback.unheard) & ~awaited, now)
         if now - self._began_at < NEW_EPOCH_S and before:
             awaited = roster.present() & ~(dead & ~roster.back)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+import query
 from agent.runtime.durable.records import Span
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.master.state import JobState
@@ -284,6 +285,11 @@ class LackingParts:
         if owners and reads_types:
             self.given.ask(owners.values(), max(frontier, lacking[0]), lacking[1], now)
         return waits
+
+    @property
+    def has_late_events(self) -> bool:
+        """Whether what an agent's log had while it was dead is late for windows; elements with states take it still."""
+        return query.keyed_stream(self._state.versions.newest.function.plan) is not None
 
     def given_upto(self, wall_ms: int) -> int:
         """The last pane in which an agent that leaves now may have been given events, also before it was started again,

@@ -295,7 +295,7 @@ class HoldbackTimer:
         return sum(1 << number for number in self._died_at)
 
     def died_within(self, seconds: float, now: float) -> int:
-        """Those of them that have died in the last so many seconds, which may have been known a moment later."""
+        """The ones of these that have died in the last so many seconds, which may have been known a moment later."""
         return sum(1 << number for number, at in self._died_at.items() if now < at - DETECTION_S + seconds)
 
     def write_off(self, agents: int) -> None:

@@ -128,7 +128,7 @@ def test_a_new_master_takes_those_for_members_who_took_part_before_and_are_back(
     others = [agent.name for agent in world.by_distance() if agent is not before]
     for name in others:
         world.kill(4.0, *(agent for agent in world.fleet.agents if agent.name == name))
-        world.write(2.0)
+        world.write(3.0)
     assert world.members() == [4] * 4
     world.fleet.kill(before)
     successor, *slow = world.by_distance()
