@@ -205,16 +205,20 @@ class GivenAnswers:
 
 
 def runs_of(answers: Iterable[GivenResponse], number: int, local: LocalJob) -> list[Run] | None:
-    """The runs of an agent, one for each tree, put together from what hosts have told; None if that is unsound."""
+    """The runs of an agent, one for each tree, put together from what hosts have told; None if that is unsound, or was
+    too large to be told in one piece."""
     answers = list(answers)
     upto = min(answer.upto for answer in answers)
-    found: dict[int, list[Run]] = {}
-    for encoded in (one for answer in answers for one in answer.runs):
-        run = _run_in(encoded, number, local)
-        if run is None:
-            return None
-        found.setdefault(run.tree, []).append(run.within(run.after, upto))
-    return [_together(runs, local) for _, runs in sorted(found.items())]
+    found: list[list[Run]] = [[] for _ in range(len(local.nodes))]
+    for answer in answers:
+        for encoded in answer.runs:
+            run = _run_in(encoded, number, local)
+            if run is None or (run.after, run.upto) != (answer.after, answer.upto):
+                return None
+            found[run.tree].append(run.within(run.after, upto))
+    if any(len(runs) != len(answers) for runs in found):
+        return None
+    return [_together(runs, local) for runs in found]
 
 
 def _run_in(encoded: bytes, number: int, local: LocalJob) -> Run | None:
