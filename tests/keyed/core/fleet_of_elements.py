@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 import polars as pl
 from counted_elements import compact, element, graph_of, model, runtime_of, type_
+from kept_choices import KeptChoices
 
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
 from agent.runtime.keyed.graph import CheckedGraph
@@ -44,24 +45,6 @@ class Trap:
     number: int
     act: Callable[[Agent, Peer], None]
     arrived: bool
-
-
-class KeptChoices:
-    """What an agent has in store of the workers of rows."""
-
-    def __init__(self) -> None:
-        self.data = b""
-
-    def read(self) -> bytes:
-        return self.data
-
-    def append(self, data: bytes) -> bool:
-        self.data += data
-        return True
-
-    def replace(self, data: bytes) -> bool:
-        self.data = data
-        return True
 
 
 class Agent:

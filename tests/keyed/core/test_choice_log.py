@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fleet_of_elements import KeptChoices
 from hypothesis import given
 from hypothesis import strategies as st
+from kept_choices import KeptChoices
 
 from agent.runtime.keyed.hosting.rows import choice_log
 from agent.runtime.keyed.hosting.rows.choice_log import UNCHOSEN, ChoiceLog

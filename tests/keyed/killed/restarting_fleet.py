@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple
-
+from kept_choices import KeptChoicesOfJobs
 from keyed_jobs import words
 from memory_fleet import FollowedClock
 from pausing_fleet import PausingFleet
@@ -15,42 +13,9 @@ from agent.runtime.durable.records import Place
 from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.reading_progress import KeptPlace
-from agent.runtime.model.epoch import JobTerm
 from overlay import Node
 
 STORE_S = 0.5
-
-
-class ChoicesOnDisk:
-    """The choices of workers that one agent has on disk, of all jobs."""
-
-    def __init__(self) -> None:
-        self._of: dict[JobTerm, bytes] = {}
-
-    def of(self, term: JobTerm) -> ChoicesOfJob:
-        return ChoicesOfJob(self._of, term)
-
-    def retain(self, terms: Collection[JobTerm]) -> None:
-        for term in self._of.keys() - set(terms):
-            del self._of[term]
-
-
-class ChoicesOfJob(NamedTuple):
-    """Those of one job."""
-
-    data: dict[JobTerm, bytes]
-    term: JobTerm
-
-    def read(self) -> bytes:
-        return self.data.get(self.term, b"")
-
-    def append(self, data: bytes) -> bool:
-        self.data[self.term] = self.read() + data
-        return True
-
-    def replace(self, data: bytes) -> bool:
-        self.data[self.term] = data
-        return True
 
 
 class RestartingFleet(PausingFleet):
@@ -60,7 +25,7 @@ class RestartingFleet(PausingFleet):
         self.logs: dict[str, list[tuple[list[str], int]]] = {}
         self._read: dict[tuple[Agent, FeedKey], int] = {}
         self._disks: dict[str, list[KeptPlace]] = {}
-        self._choices: dict[str, ChoicesOnDisk] = {}
+        self._choices: dict[str, KeptChoicesOfJobs] = {}
         self._starts: dict[str, int] = {}
         self._stored_at = 0.0
         super().__init__(*arguments, **options)
@@ -70,7 +35,7 @@ class RestartingFleet(PausingFleet):
         options = KeyedOptions(incarnation=self._starts[name])
         agent = Agent(name, node, streams, observer=RecordingClient(), keyed=options)
         agent.ingest.clock = FollowedClock()
-        agent.keyed.resume(self._disks.get(name, []), self._choices.setdefault(name, ChoicesOnDisk()))
+        agent.keyed.resume(self._disks.get(name, []), self._choices.setdefault(name, KeptChoicesOfJobs()))
         return agent
 
     def restart(self, name: str) -> Agent:

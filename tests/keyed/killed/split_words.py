@@ -4,10 +4,10 @@ that groups each log where it is."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import msgspec
+from kept_choices import KeptChoicesOfJobs
 from recording_client import RecordingClient
 from simulated_disk import SimulatedDisk
 from simulated_fleet import Reader, Server, SimulatedFleet, key_of
@@ -16,7 +16,6 @@ from agent import Agent, PublishedWindow, StreamOptions
 from agent.runtime.durable.records import Place
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.reading_progress import KeptPlace
-from agent.runtime.model.epoch import JobTerm
 from overlay import Event, Node
 from query.model.timestamps import parse_timestamp
 
@@ -25,37 +24,6 @@ GROUPINGS = ("fish", "shuffle", "fields", "pkg", "dchoices", "wchoices")
 WORDS = ["hot", *(f"word-{number:02}" for number in range(20))]
 WEIGHTS = [len(WORDS), *[1] * (len(WORDS) - 1)]
 STORE_S = 0.5
-
-
-class KeptChoices:
-    """A file of the workers that were chosen for rows of an agent's log, for one job."""
-
-    def __init__(self) -> None:
-        self._data = b""
-
-    def read(self) -> bytes:
-        return self._data
-
-    def append(self, data: bytes) -> bool:
-        self._data += data
-        return True
-
-    def replace(self, data: bytes) -> bool:
-        self._data = data
-        return True
-
-
-class KeptChoicesOfJobs:
-    """The files of one agent."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[JobTerm, KeptChoices] = {}
-
-    def of(self, term: JobTerm) -> KeptChoices:
-        return self._jobs.setdefault(term, KeptChoices())
-
-    def retain(self, terms: Collection[JobTerm]) -> None:
-        self._jobs = {term: kept for term, kept in self._jobs.items() if term in terms}
 
 
 class Shape(NamedTuple):
