@@ -81,7 +81,7 @@ class GivenParts:
         master = self._masters.get(message.app_id)
         if master is None or master.state.epoch != message.epoch or master.ended is not None:
             return False
-        has_read_all = partial(self._keyed.has_read_all, message.app_id, message.owner)
-        master.take_given(message, sender, has_read_all, now)
+        has_waited_for = partial(self._keyed.has_waited_for, message.app_id, message.owner)
+        master.take_given(message, sender, has_waited_for, now)
         self._sender.send(sender, CopyAck(message.app_id, message.serial, True), now)
         return True

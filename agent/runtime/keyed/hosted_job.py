@@ -169,7 +169,7 @@ class HostedJob:
         for reader in self._readers:
             reader.give(rows, now, wall_ms)
 
-    def _note_published(self) -> None:
+    def note_published(self) -> None:
         """Tells the core which windows are out, of all who read a type."""
         for type_ in self._types():
             readers = [one for one in self._readers if type_ in one.types]
@@ -211,7 +211,6 @@ class HostedJob:
     def tick(self, now: float, wall_ms: int) -> None:
         """Does what is due."""
         self.core.tick(now, wall_ms)
-        self._note_published()
         for act in self._program.take_acts():
             self.answered(act)
         self.flush(now, wall_ms)

@@ -273,11 +273,11 @@ class KeyedJobs:
         hosted = self._hosted.get(self._stages.job_of(app_id) or app_id)
         return b"" if hosted is None else packed(hosted.core.begun_nodes)
 
-    def has_read_all(self, app_id: Id, node_id: Id, from_ms: int, before_ms: int) -> bool:
+    def has_waited_for(self, app_id: Id, node_id: Id, from_ms: int, before_ms: int) -> bool:
         """At a job's master: whether event time has waited for all events of an agent's logs in this range. The master
         of a stage does not know."""
         hosted = self._hosted.get(app_id)
-        return hosted is not None and hosted.core.has_read_all(node_id, from_ms, before_ms)
+        return hosted is not None and hosted.core.has_waited_for(node_id, from_ms, before_ms)
 
     # Messages and the overlay.
 
@@ -399,6 +399,7 @@ class KeyedJobs:
             with self._containment.around(app_id, now):
                 self._read_by_stages(hosted, now)
                 self._look(hosted, now)
+                hosted.note_published()
             self._tick(hosted, now)
 
     def _pass_time(self, now: float) -> None:

@@ -21,7 +21,7 @@ from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
 from agent.runtime.master.job_log import JobLog
 from agent.runtime.master.job_recorder import JobRecorder
-from agent.runtime.master.lacking_parts import HasReadAll, LackingParts
+from agent.runtime.master.lacking_parts import HasWaitedFor, LackingParts
 from agent.runtime.master.result_archive import ResultRecord, ResultRecords
 from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.rollout import Announcing, Rollout
@@ -565,10 +565,10 @@ class JobMaster:
             self.on_complete(now)
         return is_of_use
 
-    def take_given(self, message: GivenResponse, sender: Peer, has_read_all: HasReadAll, now: float) -> None:
+    def take_given(self, message: GivenResponse, sender: Peer, has_waited_for: HasWaitedFor, now: float) -> None:
         """Takes a host's word on what an agent that panes lack was given; with the last one, that agent's part."""
         enrolled, are_all = self._enrolled(self._gone, now)
-        if are_all and self.lacking.take_given(message, sender, enrolled, has_read_all):
+        if are_all and self.lacking.take_given(message, sender, enrolled, has_waited_for):
             self.on_complete(now)
 
     @property

@@ -42,7 +42,7 @@ PANES_MAX = 1024
 """Upper bound on the panes that are looked at one by one; of more, all count as one."""
 RUN_BYTES_MAX = 64 << 20
 """Upper bound on a run that a host tells."""
-HasReadAll = Callable[[int, int], bool]
+HasWaitedFor = Callable[[int, int], bool]
 """Whether time has waited for all that comes from outside at the agent, from a time on and before another."""
 
 
@@ -241,12 +241,12 @@ def _together(runs: list[Run], local: LocalJob) -> Run:
     return replace(runs[0], state=state, counted=add_counted(run.counted for run in runs), partial=partial)
 
 
-def told_apart(run: Run, counted: Mapping[int, object], pane_ms: int, has_read_all: HasReadAll) -> Iterator[Run]:
+def told_apart(run: Run, counted: Mapping[int, object], pane_ms: int, has_waited_for: HasWaitedFor) -> Iterator[Run]:
     """The parts of an agent's run that are in windows: it is `partial` where time has not waited for its logs, and no
     contributor where it has been given nothing either. `counted`: the panes with events."""
 
     def is_whole(after: int, upto: int) -> bool:
-        return has_read_all(closed_ms(after, pane_ms) + 1, closed_ms(upto, pane_ms) + 1)
+        return has_waited_for(closed_ms(after, pane_ms) + 1, closed_ms(upto, pane_ms) + 1)
 
     if is_whole(run.after, run.upto):
         yield run
@@ -315,7 +315,7 @@ class LackingParts:
         return True
 
     def take_given(
-        self, message: GivenResponse, sender: Peer, awaited: Iterable[Peer], has_read_all: HasReadAll
+        self, message: GivenResponse, sender: Peer, awaited: Iterable[Peer], has_waited_for: HasWaitedFor
     ) -> bool:
         """Takes a host's word on what an agent was given; returns whether that agent's part has come with it.
         `awaited`: those who are to answer."""
@@ -324,14 +324,14 @@ class LackingParts:
         numbers = roster.numbers_of(message.owner) & roster.expected(message.upto)
         runs = runs_of(answers, numbers.bit_length() - 1, self._local) if answers and numbers else None
         if runs:
-            self._take(runs, numbers.bit_length() - 1, has_read_all)
+            self._take(runs, numbers.bit_length() - 1, has_waited_for)
         return bool(runs)
 
-    def _take(self, runs: Sequence[Run], number: int, has_read_all: HasReadAll) -> None:
+    def _take(self, runs: Sequence[Run], number: int, has_waited_for: HasWaitedFor) -> None:
         """Takes an agent's runs; what time has passed without its logs is not waited for any longer."""
         upto = runs[0].upto
         pane_ms = self._state.versions.at(upto).function.pane_ms or 1
-        parts = [part for run in runs for part in told_apart(run, runs[0].counted, pane_ms, has_read_all)]
+        parts = [part for run in runs for part in told_apart(run, runs[0].counted, pane_ms, has_waited_for)]
         for part in parts:
             if self._local.nodes.combiner().add_detached(part):
                 self.copies.came(number, part.upto)

@@ -518,7 +518,7 @@ class KeyedJob:
         emitters = [self.graph.index(one.name) for one in self.graph.emitters(type_)]
         return bool(emitters) and type_ not in self._layout.sources and set(emitters) <= self._layout.guaranteed
 
-    def has_read_all(self, node_id: int, from_ms: int, before_ms: int) -> bool:
+    def has_waited_for(self, node_id: int, from_ms: int, before_ms: int) -> bool:
         """At the job's master: whether event time has waited for an agent's logs, from a time on and up to another."""
         return self._time.has_waited_for(node_id, from_ms, before_ms)
 

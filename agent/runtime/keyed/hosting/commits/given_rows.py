@@ -3,7 +3,7 @@
 Theory. An agent gives its query the events of the nodes that it hosts. If it dies, they are gone with the panes that it
 had not sealed. So each host keeps what has been given of its nodes, by whichever agent: those that stand by hold the
 events anyway, and hold them on, and all that moves with a node has them. Whoever hosts the nodes of a dead agent can
-then tell exactly what it was given, and its part of a window is made again (`agent.runtime.keyed.rebuilding`).
+then tell exactly what it was given, and its part of a window is made again (`agent.runtime.master.lacking_parts`).
 
 Events of a node are numbered and given in order, so of each node it is enough to know the number up to which each giver
 has given. A giver is a stretch of one agent's life between two moments at which nodes come to it: a node that comes
@@ -161,8 +161,7 @@ class GivenRows:
             return None
         times = rows[EVENT_TIME].to_numpy()
         rows = where(rows, (times >= from_ms) & (times < before_ms))
-        agents = np.array([_agent_bits(node_id)])
-        return where(rows, np.isin(self._givers(rows) >> STRETCH_BITS, agents))
+        return where(rows, self._givers(rows) >> STRETCH_BITS == _agent_bits(node_id))
 
     def _givers(self, rows: pl.DataFrame) -> Ints:
         """The giver of each event: of those that have given more of its node, that which has given the least."""
