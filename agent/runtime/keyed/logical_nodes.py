@@ -59,11 +59,10 @@ def packed(nodes: npt.NDArray[np.bool_]) -> bytes:
 
 def in_any(bitmaps: Iterable[bytes]) -> npt.NDArray[np.bool_]:
     """The nodes whose bits are set in any of some bitmaps, whatever their lengths are."""
-    found = np.zeros(NODES, bool)
+    found = 0
     for bitmap in bitmaps:
-        bits = np.frombuffer(bitmap[: NODES // 8].ljust(NODES // 8, b"\0"), np.uint8)
-        found |= np.unpackbits(bits, bitorder="little").astype(bool)
-    return found
+        found |= int.from_bytes(bitmap[: NODES // 8], "little")
+    return np.unpackbits(np.frombuffer(found.to_bytes(NODES // 8, "little"), np.uint8), bitorder="little").astype(bool)
 
 
 def nodes_of(key: Sequence[pl.Series]) -> pl.Series:

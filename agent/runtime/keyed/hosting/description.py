@@ -40,14 +40,11 @@ class Description:
             "sent": emitter.sent_rows,
             "sent_bytes": emitter.sent_bytes,
             "resent": emitter.resent,
-            "shed": sum(self._shed.values()),
-            "evicted": self._total("evicted"),
+            **self.given_up(),
             "late": self._total("late"),
             "dropped": self._total("dropped"),
-            "failed": self._total("failed"),
             "lost": len(self._membership.lost | self._host.lost_nodes),
             "lost_rows": host.lost + emitter.lost,
-            "missed": self._total("late") + self._total("dropped") + host.lost + emitter.lost,
             "given_left_out": host.pledges.given.left_out,
             "null_keys": int(emitter.null_keys.sum()),
             "refused": refused + host.streams.refused + self._membership.refused,
@@ -56,6 +53,15 @@ class Description:
             **emitter.chooser.statistics(),
             "stuck": len(self._membership.stuck),
             "under_replicated": len(self._membership.under_replicated),
+        }
+
+    def given_up(self) -> dict[str, int]:
+        """Counts of what results say that they lack."""
+        return {
+            "shed": sum(self._shed.values()),
+            "evicted": self._total("evicted"),
+            "failed": self._total("failed"),
+            "missed": self._total("late") + self._total("dropped") + self._host.lost + self._emitter.lost,
         }
 
     def _total(self, name: str) -> int:

@@ -499,6 +499,10 @@ class KeyedJob:
         counts = {**self._description.statistics(), **self._relay.statistics()}
         return counts | {"wrong_clock": int(self._time.lead_ms != 0)}
 
+    def given_up(self) -> Mapping[str, int]:
+        """Counts of what results say that they lack."""
+        return self._description.given_up()
+
     def published(self, type_: str, from_ms: int) -> None:
         """Learns that the query's windows over a type are out that end before a time."""
         self._host.pledges.given.forget(type_, from_ms)

@@ -23,7 +23,7 @@ class LosingJob(Protocol):
 
     @property
     def app_id(self) -> Id: ...
-    def statistics(self) -> Mapping[str, int]: ...
+    def given_up(self) -> Mapping[str, int]: ...
     def lost_nodes(self) -> Collection[int]: ...
 
 
@@ -98,7 +98,6 @@ class ElementLossReports:
 
 def given_up(job: LosingJob) -> Given:
     """Reads what the elements of one job on this agent have given up since they have begun here."""
-    counts = job.statistics()
+    counts = job.given_up()
     lost = sum(1 << node for node in job.lost_nodes())
-    evicted, shed, failed, missed = (counts.get(name, 0) for name in ("evicted", "shed", "failed", "missed"))
-    return Given(evicted, shed, lost, failed, missed)
+    return Given(counts["evicted"], counts["shed"], lost, counts["failed"], counts["missed"])
