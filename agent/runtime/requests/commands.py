@@ -93,7 +93,8 @@ class JobCommands:
         bounded = job.bounded or (plan.window_ms is None and not self_paced)
         # Another job's published windows are final: nothing of them comes late.
         grace_ms = job.grace_ms if plan.app is None else 0
-        if plan.elements is not None:  # the elements of its types do not wait, unless the query says so
+        if plan.elements is not None and query.keyed_stream(plan) is None:
+            # The elements of its types do not wait, unless the query says so.
             stated = None if plan.windowing is None else plan.windowing.grace_ms
             grace_ms = stated or 0
         job = msgspec.structs.replace(job, bounded=bounded, submitted_ms=max(0, wall_ms), grace_ms=grace_ms)

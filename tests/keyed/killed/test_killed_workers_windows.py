@@ -20,7 +20,9 @@ from test_killed_workers import AGENTS, LATE_S, LATER, HotLogs
 from elf.client import ClientError
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
-QUERY = "SELECT COUNT(*) AS n, SUM(id) AS ids FROM lines KEYED BY word OVER 16 WORKERS WINDOWING 1 SECOND"
+QUERY = (
+    "SELECT COUNT(*) AS n, SUM(id) AS ids FROM lines KEYED BY word OVER 16 WORKERS WINDOWING 1 SECOND GRACE 0 SECONDS"
+)
 
 
 class Told(NamedTuple):

@@ -15,7 +15,7 @@ from seeds import seeds
 from agent import StreamOptions, Submit
 from overlay import app_id
 
-KEYED = "SELECT COUNT(*) AS n FROM words KEYED BY word OVER 32 WORKERS WINDOWING 1 SECOND"
+KEYED = "SELECT COUNT(*) AS n FROM words KEYED BY word OVER 32 WORKERS WINDOWING 1 SECOND GRACE 0 SECONDS"
 STEP_S = 0.1
 
 

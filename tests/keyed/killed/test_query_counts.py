@@ -14,7 +14,7 @@ from recording_client import client_of
 from agent import StreamOptions, Submit
 from overlay import app_id
 
-KEYED = "SELECT COUNT(*) AS n FROM words KEYED BY word OVER 8 WORKERS WINDOWING 1 SECOND"
+KEYED = "SELECT COUNT(*) AS n FROM words KEYED BY word OVER 8 WORKERS WINDOWING 1 SECOND GRACE 0 SECONDS"
 COUNT = "SELECT COUNT(*) AS n FROM Counted WINDOWING 1 SECOND"
 STEP_S = 0.1
 

@@ -134,15 +134,16 @@ FORMAT = Format("json", time_field="time")
 
 
 class World:
-    """A job with KEYED BY on three agents, of which two log, and what the logs hold."""
+    """A job with KEYED BY on three agents, of which two log, and what the logs hold. `grace_ms`: where the query does
+    not say it."""
 
-    def __init__(self, clause):
+    def __init__(self, clause, grace_ms=0):
         self.fleet = Fleet(2, streams={"web": StreamOptions()})
         self.fleet.add("idle-1", streams={})
         text = TEXT.format(clause)
         plan = query.analyze(query.parse(text), {"web": query.Schema({}, open=True)})
         self.app_id = app_id("hits", b"")
-        job = Submit(self.app_id, "hits", plan.stream, plan.to_wire(), text, bounded=False, grace_ms=0)
+        job = Submit(self.app_id, "hits", plan.stream, plan.to_wire(), text, bounded=False, grace_ms=grace_ms)
         client_of(self.fleet.agents[0]).submit(job, self.fleet.now, self.fleet.wall_ms)
         self.fleet.settle()
         self.fleet.wait_long(4.0)
@@ -195,6 +196,17 @@ def test_a_live_query_by_key_counts_every_event_once_in_its_window(clause):
     assert world.published() == world.expected()
     assert len(world.published()) >= 4
     assert sum(agent.keyed.get(world.app_id).statistics()["hosted"] for agent in world.fleet.agents) > 0
+
+
+def test_late_events_are_waited_for_as_long_as_without_keys():
+    world, chosen = World(" KEYED BY user", grace_ms=5_000), random.Random(6)
+    world.traffic(chosen, 6)
+    late = [{"time": world.fleet.wall_ms - 3_000, "user": "slow", "path": "a", "bytes": 50}]
+    world.write(world.fleet.agents[0], late)
+    world.traffic(chosen, 2)
+    world.let_run(14.0)
+    assert world.published() == world.expected()
+    assert sum(result.late for result in world.fleet.results) == 0
 
 
 @pytest.mark.slow
