@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import seeds
 
 from cbt import Aggregate, ColumnFunction, Key, Layout, UserFunctions
 from cbt.windows import CompleteWindow, Consolidator, WindowSize, subtract_frames
@@ -185,7 +186,7 @@ def combines(layout: Layout, size: WindowSize, panes: int, monkeypatch: pytest.M
     return counts
 
 
-@pytest.mark.parametrize("slices", [2, 10, 60])
+@pytest.mark.parametrize("slices", seeds(2, 10, slow=[60]))
 def test_stacks_need_three_combines_a_slice_whatever_the_size(slices: int, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = combines(LAYOUTS["not invertible"], WindowSize(slices * 10, 10), 120, monkeypatch)
     assert counts <= 3 * 120

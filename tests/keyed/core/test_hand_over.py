@@ -125,7 +125,7 @@ def test_late_news_of_a_host_that_is_dead_is_not_believed() -> None:
     assert source.job.host_of(node) is None
 
 
-@pytest.mark.parametrize("seed", seeds(3, slow=range(5, 12)))
+@pytest.mark.parametrize("seed", seeds(slow=[3, *range(5, 12)]))
 def test_a_node_takes_events_again_soon_when_the_agent_it_was_to_move_to_is_started_again(seed: int) -> None:
     fleet = Fleet(counting(guaranteed=True), 5, seed=seed)
     first = next(iter(fleet.agents.values()))

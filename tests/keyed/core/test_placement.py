@@ -68,6 +68,7 @@ def test_a_fleet_is_even_from_the_start_and_when_agents_come() -> None:
     assert len(moved) < NODES / 8
 
 
+@pytest.mark.slow
 def test_nodes_stay_where_they_begin_though_agents_hear_late_of_each_others_loads() -> None:
     """On a busy machine messages take seconds: nodes that moved for what was true then stood still for as long."""
     fleet = Fleet(counting(guaranteed=True), 6, lost_s=30.0)

@@ -72,6 +72,7 @@ def test_time_goes_on_for_all_though_one_clock_is_wrong(place: int, guaranteed: 
     assert {key: count for key, (count, _) in fleet.states("Count").items()} == traffic.counted
 
 
+@pytest.mark.slow
 def test_a_clock_that_goes_wrong_and_is_set_right_again_leads_nobody_astray() -> None:
     fleet = Fleet(counting(guaranteed=True), 3)
     traffic = Traffic(fleet)

@@ -120,6 +120,7 @@ def test_nodes_begin_once_agents_that_enrol_a_little_late_are_known() -> None:
     world.assert_exact()
 
 
+@pytest.mark.slow
 def test_a_new_master_takes_those_for_members_who_took_part_before_and_are_back() -> None:
     """Else it would have nodes decided on as if it were alone, and there would be one copy of each."""
     world = CountedWords(seed=3)

@@ -109,7 +109,7 @@ def test_windows_go_on_when_a_host_is_back_that_was_written_off(seed: int) -> No
 @pytest.mark.parametrize("seed", range(6, 9))
 def test_windows_that_name_nobody_are_exact_when_a_host_is_killed(seed: int) -> None:
     world = CountedEvents(seed)
-    world.write(2.0 + world.chance.random())
+    world.write(4.0 + world.chance.random())
     dead = world.victim()
     world.fleet.kill(dead)
     world.write(12.0)
@@ -122,9 +122,8 @@ def split_query() -> Submit:
     return Submit(app_id("keyed", b""), "keyed", found.stream, found.to_wire(), KEYED, bounded=False)
 
 
-@pytest.mark.parametrize(
-    "seed", [9, pytest.param(10, marks=pytest.mark.slow), pytest.param(11, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow  # test_keyed_windows_simulated.py has many such fleets
+@pytest.mark.parametrize("seed", range(9, 12))
 def test_windows_of_events_that_travel_by_key_are_exact_where_they_name_nobody(seed: int) -> None:
     world = CountedEvents(seed, split_query())
     world.write(4.0 + world.chance.random())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import elf_process
 import pytest
+from seeds import seeds
 
 from agent.runtime.keyed.hosting import pressure
 
@@ -130,7 +131,7 @@ def test_events_go_round_until_they_leave(tmp_path: Path, ordered: bool, agents:
     assert finished.out == "word,n\nbe,2\nnot,1\nor,1\nto,2\n"
 
 
-@pytest.mark.parametrize("agents", ["1", "3"])
+@pytest.mark.parametrize("agents", seeds("1", slow=["3"]))
 def test_events_that_go_round_for_ever_end_the_job_with_their_path(
     tmp_path: Path, agents: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
