@@ -103,7 +103,9 @@ SWEEP_S = 5.0
 NEIGHBOURS_FILE = "neighbours"
 NEIGHBOURS_S = 15.0
 """Interval at which neighbours are stored, if they have changed."""
-SHOWN_PARTS = ("agent", "copies", "ingest", "sealed", "results", "jobs", "spill", "control", "clients", "node")
+SHOWN_PARTS = (
+    "agent", "claims", "copies", "ingest", "keyed", "sealed", "results", "jobs", "spill", "control", "clients", "node",
+)  # fmt: skip
 """Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0
 PAUSE_TIMEOUT_S = 2.0
@@ -575,6 +577,7 @@ class Daemon(AgentObserver):
             "claims": self._agent.claims.statistics(),
             "copies": self._agent.copies.statistics(),
             "ingest": self._agent.ingest.statistics(),
+            "keyed": self._agent.keyed.statistics(),
             "sealed": {
                 **self._agent.ingest.journal.statistics(),
                 "disk_bytes": self._sealed_files.disk_bytes,

@@ -23,6 +23,7 @@ from elf_process import elf
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.control.messages import TapRequest
+from agent.metrics.families import PLAIN
 from elf.client.sync_client import SyncClient
 from overlay import Authority, app_id
 
@@ -110,6 +111,20 @@ def test_what_an_agent_reads_seals_and_publishes_is_counted(agent: Watched) -> N
     assert found["process_resident_memory_bytes", ()] > 50e6
     lags = [labels for name, labels in found if name == "elf_pane_lag_seconds"]
     assert [dict(labels)["app"] for labels in lags] == [APP]
+
+
+def test_what_elements_do_is_counted(agent: Watched) -> None:
+    text = "SELECT COUNT(*) AS n FROM web KEYED BY product WINDOWING 1 SECOND GRACE 0 SECONDS"
+
+    def has_processed() -> bool:
+        write(agent, *map(event, range(20)))  # until the log is read
+        return agent.value("elf_element_events_total") > 0
+
+    with SyncClient(str(agent.control_socket), 20).query(text, app="by key"):
+        eventually(has_processed, "its workers have had events")
+        assert agent.value("elf_element_nodes") > 0
+        counted = agent.status().counters.keys()
+    assert counted >= {f"{one.part}.{one.counter}" for one in PLAIN if one.part == "keyed"}
 
 
 def look_around(agent: Watched) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import elf_process
 import pytest
-from counted_logs import CountedLogs, GrowingLogs
+from counted_logs import PATIENCE_S, CountedLogs, GrowingLogs
 
 from agent.programs.confinement import refusal
 from elf.client import ClientError
@@ -80,11 +80,13 @@ class HotLogs(GrowingLogs):
         self.served = tuple(range(1, agents))
         """Numbers of the logs that get lines: those of agents that are there."""
         self.ids: Counter[str] = Counter()
+        self.began_at = 0.0
         self._number = 0
         self._pick = chance
         self._guard = threading.Lock()
 
     def _write(self) -> None:
+        self.began_at = time.monotonic()
         files = [path.open("a", buffering=1) for path in self.paths]
         while not self._is_over.wait(EVERY_S):
             for number in self.served:
@@ -186,7 +188,9 @@ def test_nothing_is_lost_or_doubled_where_workers_of_a_hot_key_come_and_go(tmp_p
         assert world.silence_s(lambda: world.kill(host)) < 1 + LATE_S
         world.until_exact()
         world.logs.hot = "hot-2"
-        world.until(lambda: "hot-2" in world.hottest(), world.elements)
+        # No agent has had an epoch of lines, so the other key is hotter when it has come as often.
+        patience_s = PATIENCE_S + time.monotonic() - world.logs.began_at
+        world.until(lambda: "hot-2" in world.hottest(), world.elements, patience_s)
         world.fleet.restart(LATER)
         world.logs.served = tuple(range(1, AGENTS + 1))
         world.until(lambda: any(one.agent == LATER and one.nodes for one in world.elements()), world.elements)

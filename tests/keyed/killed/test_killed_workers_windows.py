@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -14,14 +14,17 @@ from typing import Any, NamedTuple
 
 import elf_process
 import pytest
-from counted_logs import CountedLogs
+from counted_logs import PATIENCE_S, CountedLogs
 from test_killed_workers import AGENTS, LATE_S, LATER, HotLogs
 
-from elf.client import ClientError
+from agent.control.messages import Status
+from elf.client import ClientError, SyncClient
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
+WORKERS = 16
 QUERY = (
-    "SELECT COUNT(*) AS n, SUM(id) AS ids FROM lines KEYED BY word OVER 16 WORKERS WINDOWING 1 SECOND GRACE 0 SECONDS"
+    f"SELECT COUNT(*) AS n, SUM(id) AS ids FROM lines KEYED BY word OVER {WORKERS} WORKERS "
+    "WINDOWING 1 SECOND GRACE 0 SECONDS"
 )
 
 
@@ -86,6 +89,29 @@ class WorldOfWindows(CountedLogs):
         named = (*window.missing, *window.partial)
         self.told[second] = Told(row["n"], row["ids"] or 0, named, window.late, at)
 
+    def hosted(self) -> dict[str, int]:
+        """How many workers each agent hosts, as `elf status` of it says; of those that answer."""
+        found = {}
+        for name in filter(self.fleet.is_running, self.fleet.names):
+            with suppress(ClientError, OSError):
+                found[name] = self.status(name).counters.get("keyed.hosted", 0)
+        return found
+
+    def status(self, name: str) -> Status:
+        """`elf status` of an agent."""
+        return SyncClient(str(self.fleet.socket(name)), PATIENCE_S).status()
+
+    def until_all_are_hosted(self, by: Collection[str] = (), known_to: str = "") -> None:
+        """Waits until each worker has a host, agents host some of them (`by`), and one names these as neighbours."""
+
+        def are_hosted() -> bool:
+            hosted = self.hosted()
+            return sum(hosted.values()) == WORKERS and all(hosted.get(one) for one in by)
+
+        self.until(are_hosted, self.hosted)
+        if known_to:
+            self.until(lambda: {*by} <= {*self.status(known_to).leaf_set}, lambda: self.status(known_to))
+
     def until_told(self, second: int) -> None:
         self.until(lambda: max(self.told) >= second, lambda: (second, self.told))
 
@@ -113,17 +139,23 @@ def test_windows_count_each_line_once_where_workers_are_killed_join_and_are_drai
         world.fleet.terminate(LATER)
         world.until_told(int(time.time()))
         host = max(world.client().elements(world.app).elements, key=lambda one: one.events).agent
-        since = time.time()
+        drained, witness, *_ = (one for one in world.fleet.names if one not in (host, LATER))
+        since, before = time.time(), world.hosted()
         world.kill(host)
+        world.until(lambda: world.hosted() != before, lambda: before)
+        assert world.status(host).uptime_s < time.time() - since
         world.until_told(int(time.time()) + 3)
         assert world.latest_s(since) < LATE_S
+        world.until_all_are_hosted()
         world.fleet.restart(LATER)
+        world.until_all_are_hosted(by=[LATER], known_to=witness)
         world.until_told(int(time.time()) + 3)
-        drained = next(one for one in world.fleet.names if one not in (host, LATER))
         number = int(drained.removeprefix("agent-"))
         world.logs.served = tuple(one for one in world.logs.served if one != number)
         world.until_told(int(time.time()))
         assert elf_process.elf("drain", "--socket", str(world.fleet.socket(drained))).code == 0
+        world.until(lambda: drained not in world.status(witness).leaf_set, lambda: world.status(witness))
+        world.until_all_are_hosted()
         world.until_told(int(time.time()) + 3)
         world.logs.stop()
         world.until_told(max(world.logs.seconds) - 1)
