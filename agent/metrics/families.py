@@ -129,7 +129,7 @@ def _agent(figures: AgentFigures) -> Iterator[Metric]:
 
 
 def _plain(named: _Named, parts: Mapping[str, Mapping[str, float]]) -> Metric:
-    value = parts.get(named.part, {}).get(named.counter, 0)
+    value = parts[named.part].get(named.counter, 0)  # of elements only while there is a job that has them
     return (_counter if named.name.endswith("_total") else _gauge)(named.name, named.help, value)
 
 
