@@ -298,7 +298,7 @@ def results(fleet: Fleet, sql: str = GROUPED, **options: Any) -> list[WindowResu
     return fleet.results
 
 
-@pytest.mark.parametrize("size", seeds(2, 9, slow=[5]))
+@pytest.mark.parametrize("size", seeds(2, slow=[5, 9]))
 @pytest.mark.parametrize("sql", [GROUPED, f"{GROUPED} WINDOWING 1 SECOND", f"{GROUPED} TREES 4"])
 def test_a_fleet_whose_runs_go_in_parts_answers_the_same(size: int, sql: str) -> None:
     parted = PartedFleet(size)

@@ -12,6 +12,7 @@ import pytest
 from memory_fleet import WALL_MS
 from program_fleet import Make, ProgramFleet
 from recording_client import client_of
+from seeds import seeds
 
 from agent import StreamOptions, SubmitRefused
 from agent.parsing import Parsed
@@ -135,7 +136,7 @@ def test_stages_over_two_types_and_one_over_another_stage_count_the_same_events_
     assert set(lines) == plainly(of_all(events))
 
 
-@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("size", seeds(1, slow=[4]))
 def test_agents_without_the_log_have_their_part_in_stages_too(fleet_of: Make, size: int) -> None:
     fleet, draw = fleet_of(size, bystanders=size - 1, streams=STREAMS), random.Random(4)
     key = begun(fleet)

@@ -186,13 +186,13 @@ def combines(layout: Layout, size: WindowSize, panes: int, monkeypatch: pytest.M
     return counts
 
 
-@pytest.mark.parametrize("slices", seeds(2, 10, slow=[60]))
+@pytest.mark.parametrize("slices", seeds(2, slow=[10, 60]))
 def test_stacks_need_three_combines_a_slice_whatever_the_size(slices: int, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = combines(LAYOUTS["not invertible"], WindowSize(slices * 10, 10), 120, monkeypatch)
     assert counts <= 3 * 120
 
 
-@pytest.mark.parametrize("slices", [4, 10, 60])
+@pytest.mark.parametrize("slices", seeds(10, 60, slow=[4]))
 def test_differences_need_one_combine_a_slice(slices: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert combines(LAYOUTS["invertible"], WindowSize(slices * 10, 10), 120, monkeypatch) < 120
 

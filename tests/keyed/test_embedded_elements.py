@@ -6,6 +6,7 @@ import random
 
 import pytest
 from keyed_jobs import counting, keyed_job, words
+from seeds import seeds
 
 from agent import EmbeddedFleet
 
@@ -25,7 +26,7 @@ def answered(agents: int, *, guaranteed: bool) -> list[tuple[str | None, list[di
     return results
 
 
-@pytest.mark.parametrize("guaranteed", [True, False])
+@pytest.mark.parametrize("guaranteed", seeds(True, slow=[False]))
 def test_results_over_elements_are_the_same_on_one_agent_and_on_eight(guaranteed):
     alone = answered(1, guaranteed=guaranteed)
     assert len(alone) == 7

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import elf_process
 import pytest
+from seeds import seeds
 
 WORDS = ("to", "be", "or", "not", "that", "is", "the", "question", "of", "a", "mind")
 BEGIN_MS = 1_700_000_000_000
@@ -183,7 +184,7 @@ class Sales(elf.Job):
 """
 
 
-@pytest.mark.parametrize("agents", ["1", "3"])
+@pytest.mark.parametrize("agents", seeds("3", slow=["1"]))
 def test_declared_aggregates_of_values_of_all_types_are_those_of_a_query_over_the_logs(tmp_path, agents):
     chance = random.Random(7)
     values = [1, 2, 0.5, 3, "7", "b", 'say "x"', True, None, 7]

@@ -136,7 +136,7 @@ def failure(seed: int, steps: list[tuple[str, str, int]] | None = None) -> str |
     return None
 
 
-@pytest.mark.parametrize("seed", seeds(1, 8, 28, slow=(2, 3, *range(4, 8), *range(9, 28), *range(29, 60))))
+@pytest.mark.parametrize("seed", seeds(8, slow=(*range(1, 8), *range(9, 60))))
 def test_each_event_counts_once_or_is_late(seed: int) -> None:
     assert failure(seed) is None
 

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from driven_elements import Fields, aggregate
+from seeds import seeds
 
 from agent.programs.element_graph import Element, ElementInput, EventType
 from agent.runtime.keyed.elements import declared
@@ -33,6 +34,7 @@ CALLS_MAX = 0.01
 FIELDS: Fields = [("word", "string"), ("user", "integer"), ("n", "number")]
 TYPES = {name: EventType(name, FIELDS) for name in ("Event", "Click")}
 JOINED = {"left": "Event", "right": "Click", "on": ["word"], "within_ms": 1000}
+SLOW = ("pairs", "windows")
 ELEMENTS = {
     "count": aggregate("COUNT(*) AS c", FIELDS, ["word"]),
     "averages": aggregate("AVG(n) AS a, MIN(n) AS l, SUM(user) AS s", FIELDS, ["word"], ttl_s=60.0),
@@ -115,7 +117,7 @@ def calls(element: Element, rows: int, batches: int) -> Calls:
     return counted
 
 
-@pytest.mark.parametrize("name", ELEMENTS)
+@pytest.mark.parametrize("name", seeds(*(one for one in ELEMENTS if one not in SLOW), slow=SLOW))
 def test_python_calls_for_each_event_are_few(name: str) -> None:
     element = ELEMENTS[name]
     declared.check(element, TYPES)

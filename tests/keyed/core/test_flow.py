@@ -130,7 +130,7 @@ def test_a_host_that_answers_late_gets_nothing_twice(guaranteed: bool) -> None:
     assert not any(agent.job.statistics()["lost_rows"] for agent in fleet.agents.values())
 
 
-@pytest.mark.parametrize("guaranteed", [False, True])
+@pytest.mark.parametrize("guaranteed", seeds(False, slow=[True]))
 def test_hosts_say_seldom_how_far_they_are_while_nothing_waits_for_it(guaranteed: bool) -> None:
     fleet, inserted = begun(guaranteed)
     wire = Wire(fleet)

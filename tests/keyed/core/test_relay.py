@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fleet_of_elements import APP, LEAVES, Fleet
+from seeds import seeds
 from test_flow import check, counting, rows_of
 
 from agent.runtime.keyed.hosting.rows.relay import PARCEL_BYTES
@@ -13,7 +14,7 @@ AGENTS, SOURCES = 16, 4
 FINGERS = 4
 
 
-@pytest.mark.parametrize("guaranteed", [False, True])
+@pytest.mark.parametrize("guaranteed", seeds(False, slow=[True]))
 def test_each_event_gets_to_its_element_along_the_ring(guaranteed: bool) -> None:
     fleet = Fleet(counting(guaranteed=guaranteed), AGENTS, is_sparse=True, direct_max=8)
     inserted = []

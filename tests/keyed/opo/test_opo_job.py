@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from seeds import seeds
 
 import elf
 from elf.jobs import opo
@@ -177,7 +178,7 @@ def test_the_search_begins_anew_from_the_best_point_before_its_state_grows_witho
     assert json.loads(last.shown)["best"] == {"prominence": 0.8}
 
 
-@pytest.mark.parametrize("agents", ["1", "3"])
+@pytest.mark.parametrize("agents", seeds("3", slow=["1"]))
 def test_over_files_it_says_what_came_of_the_experiment(tmp_path: Path, agents: str) -> None:
     draws = random.Random(1)
     lines: list[list[str]] = [[], []]
