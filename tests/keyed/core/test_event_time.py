@@ -6,6 +6,11 @@ import pytest
 from fleet_of_elements import Fleet, element, graph_of, type_
 from test_flow import check, counting, rows_of
 
+from agent.runtime.keyed.hosting.time.master_times import ALIVE_S, SILENT_S
+from agent.runtime.messages.elements import ElementTimes
+from agent.runtime.model.fields import Message
+from overlay import Peer
+
 
 def run_bounded(fleet: Fleet, rows: list[tuple[str, str, int]], seconds: float = 60) -> None:
     """Deals rows of one file to agents, a part each, and lets them be processed to their end."""
@@ -83,3 +88,26 @@ def test_time_that_has_passed_at_the_sources_passes_all_types_of_a_chain_soon() 
         fleet.run(0.15, 0.01)
         assert [agent.job.watermark(one) for one in fleet.graph.types] == [second * 1000] * 4
         fleet.run(0.85)
+
+
+def test_an_agent_that_does_not_report_gets_a_message_which_shows_whether_it_is_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet = Fleet(counting(guaranteed=True), 4)
+    fleet.run(2 * SILENT_S)
+    master, *_, silent = fleet.agents.values()
+    told: list[tuple[float, Peer]] = []
+    send = master.send
+
+    def note(peer: Peer, message: Message, now: float) -> None:
+        if isinstance(message, ElementTimes) and not message.report:
+            told.append((now, peer))
+        send(peer, message, now)
+
+    monkeypatch.setattr(master, "send", note)
+    fleet.run(2 * SILENT_S)
+    assert told == [], "all report"
+    fleet.silence(silent, 60.0, detected_s=100.0)
+    fleet.run(2 * SILENT_S + 2 * ALIVE_S)
+    assert {peer for _, peer in told} == {silent.me}
+    assert len(told) == 2

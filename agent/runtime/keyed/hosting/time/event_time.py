@@ -86,7 +86,7 @@ class EventTime:
         self.is_quiet = False
         self.is_urgent = False
         """Whether a step is being passed: what follows from it is told at once."""
-        self._told_at = 0.0
+        self._told_at = self._looked_for_silent_at = 0.0
         self._is_unsure = False
         self._asked, self._confirmed, self._asked_at = 0, 0, 0.0
         self._unjudged: ElementTimes | None = None
@@ -188,11 +188,22 @@ class EventTime:
         self._looked_at = now
         self._host.is_stirred = False
         self._report(now, wall_ms, send)
+        if self.master == ring.me:
+            self._look_for_silent(now, wall_ms, ring)
         if self.master == ring.me and (self._has_news(wall_ms) or now >= self._told_at + ALIVE_S):
             self._told_at, self._told_times = now, list(self._adding.times)
             message = self.told(wall_ms)
             ring.multicast(message, now)
             self.heard(message)
+
+    def _look_for_silent(self, now: float, wall_ms: int, ring: Ring) -> None:
+        """Sends the times to those who do not report, at the master, without a detour: others' word of a death may have
+        been lost, and whether a message is taken shows it."""
+        if now >= self._looked_for_silent_at + ALIVE_S:
+            self._looked_for_silent_at = now
+            for peer in self._adding.silent(now):
+                if peer != ring.me:
+                    ring.send(peer, self.told(wall_ms), now)
 
     def _has_news(self, wall_ms: int) -> bool:
         """Whether all are to be told, at the master."""

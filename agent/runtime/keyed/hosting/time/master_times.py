@@ -25,6 +25,8 @@ REPORT_S = 0.025
 """Time between reports of one agent of a bounded job, while something changes."""
 ALIVE_S = 1.0
 """Time between reports where nothing changes that elements or windows wait for."""
+SILENT_S = 3.0
+"""Time after which an agent that has not reported gets a message: if it is dead, that nobody takes it is told."""
 LEADS = 3
 """Reports by which a clock is judged: one that was long on its way makes it look behind."""
 STABLE = 2
@@ -62,6 +64,8 @@ class MasterTimes:
         self._members: frozenset[Peer] = frozenset()
         self._hosted = np.zeros(NODES, bool)
         self._unjudged: set[Peer] = set()
+        self._silent_since: dict[Peer, tuple[int, float]] = {}
+        """The last report of each agent, by its serial, and since when there was no other, and no message to it."""
         self._outer = [layout.by_name[name].place for name in layout.sources]
         self._outer += [one.place for one in layout.types if not layout.graph.emitters(one.name)]
         """The types of which events come from outside."""
@@ -87,6 +91,7 @@ class MasterTimes:
                 self._awaited[peer.node_id] = known._replace(upto_ms=upto_ms)
         self._members = frozenset(peers)
         self._heard = {peer: heard for peer, heard in self._heard.items() if peer in self._members}
+        self._silent_since = {peer: since for peer, since in self._silent_since.items() if peer in self._members}
 
     def report(self, peer: Peer, report: ElementTimeReport) -> None:
         """Takes a report."""
@@ -100,6 +105,17 @@ class MasterTimes:
         leads_ms = () if before is None else before.leads_ms
         self._unjudged.add(peer)
         self._heard[peer] = _Heard(report, leads_ms, before.quiet + 1 if is_quiet and before is not None else 0)
+
+    def silent(self, now: float) -> list[Peer]:
+        """The agents that have not reported for long, each once in that time; to be asked for about each second."""
+        found = []
+        for peer in self._members:
+            serial = self._heard[peer].report.serial if peer in self._heard else 0
+            last, since = self._silent_since.setdefault(peer, (serial, now))
+            if serial != last or now - since >= SILENT_S:
+                self._silent_since[peer] = (serial, now)
+                found += [peer] if serial == last else []
+        return found
 
     def _outer_time(self, times: Sequence[int]) -> int:
         return min((times[place] for place in self._outer), default=BEGINNING)
