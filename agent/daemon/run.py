@@ -570,16 +570,13 @@ class Daemon(AgentObserver):
 
     def statistics(self) -> dict[str, Mapping[str, float]]:
         """The counters of every part, by part; each stream is a part."""
-        node = self._pump.node.statistics()
+        services, node = self._agent.statistics(), self._pump.node.statistics()
         streams = {f"stream.{name}": asdict(read) for name, read in self._feeds.statistics().items()}
         return {
+            **services,
             "agent": {"refused": self._agent.refused},
-            "claims": self._agent.claims.statistics(),
-            "copies": self._agent.copies.statistics(),
-            "ingest": self._agent.ingest.statistics(),
-            "keyed": self._agent.keyed.statistics(),
             "sealed": {
-                **self._agent.ingest.journal.statistics(),
+                **services["sealed"],
                 "disk_bytes": self._sealed_files.disk_bytes,
                 "written_bytes": self._sealed_files.written_bytes,
             },
