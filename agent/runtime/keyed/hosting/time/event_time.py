@@ -188,9 +188,10 @@ class EventTime:
         self._looked_at = now
         self._host.is_stirred = False
         self._report(now, wall_ms, send)
-        if self.master == ring.me:
-            self._look_for_silent(now, wall_ms, ring)
-        if self.master == ring.me and (self._has_news(wall_ms) or now >= self._told_at + ALIVE_S):
+        if self.master != ring.me:
+            return
+        self._look_for_silent(now, wall_ms, ring)
+        if self._has_news(wall_ms) or now >= self._told_at + ALIVE_S:
             self._told_at, self._told_times = now, list(self._adding.times)
             message = self.told(wall_ms)
             ring.multicast(message, now)
@@ -199,11 +200,14 @@ class EventTime:
     def _look_for_silent(self, now: float, wall_ms: int, ring: Ring) -> None:
         """Sends the times to those who do not report, at the master, without a detour: others' word of a death may have
         been lost, and whether a message is taken shows it."""
-        if now >= self._looked_for_silent_at + ALIVE_S:
-            self._looked_for_silent_at = now
-            for peer in self._adding.silent(now):
+        if now < self._looked_for_silent_at + ALIVE_S:
+            return
+        self._looked_for_silent_at = now
+        if silent := self._adding.silent(now):
+            message = self.told(wall_ms)
+            for peer in silent:
                 if peer != ring.me:
-                    ring.send(peer, self.told(wall_ms), now)
+                    ring.send(peer, message, now)
 
     def _has_news(self, wall_ms: int) -> bool:
         """Whether all are to be told, at the master."""
