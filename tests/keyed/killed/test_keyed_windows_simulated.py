@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import math
 import random
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 import pytest
 from recording_client import client_of
 from seeds import seeds
 from simulated_fleet import STEP_S, Server, key_of
 from split_words import GROUPINGS, SHAPES, SPLIT, WHOLE, Shape, WindowLine, WordsFleet
-
-from agent.runtime.master.state import NAMES_MAX
 
 ACTS_S = 2.0
 """Everything happens within this time."""
@@ -124,17 +122,15 @@ class CountedWords:
 
     def lacking(self, results: Results) -> int:
         """How many words lack in windows that name nobody, or are in none. Windows of which nobody has events are not
-        told: words that only killed agents had may be in none, or those of agents that windows around it name."""
+        told: words that only killed agents had may be in none."""
         lacking: Counter[tuple[int, int]] = Counter()
         for line, _ in results:
             if not line.names:
                 lacking |= {line.span: self.fleet.written(*line.span).total() - line.events}
-        lines = sorted((line for line, _ in results), key=lambda line: line.span)
-        logs = [(one.name, one.log) for one in self.fleet.servers.values() if one.name not in self.killed]
-        untold = sum(
-            self.first <= time < self.upto and _is_untold(time, name, lines) for name, log in logs for time, _ in log
-        )
-        return lacking.total() + untold
+        spans = {line.span for line, _ in results}
+        logs = (server.log for server in self.fleet.servers.values() if server.name not in self.killed)
+        times = [time for time, _ in chain.from_iterable(logs) if self.first <= time < self.upto]
+        return lacking.total() + sum(not any(begin <= time < end for begin, end in spans) for time in times)
 
     def check(self) -> None:
         """A window that names nobody has each word that was written in it once, but for those that are late; any other
@@ -152,15 +148,6 @@ class CountedWords:
                     exact[job] |= {(line.span, one): bytes(line.rows) for one in shapes}
         for window in exact[SPLIT].keys() & exact[WHOLE].keys():
             assert exact[SPLIT][window] == exact[WHOLE][window], f"{self.about()}: {window}"
-
-
-def _is_untold(time: int, name: str, lines: list[WindowLine]) -> bool:
-    """Whether a time is in no window, and the windows before and after it do not name an agent."""
-    begun = bisect_right(lines, time, key=lambda line: line.span[0])
-    if begun and time < lines[begun - 1].span[1]:
-        return False
-    around = lines[max(0, begun - 1) : begun + 1] if begun < len(lines) else []
-    return not any(name in (*one.missing, *one.partial) or len(one.missing) == NAMES_MAX for one in around)
 
 
 # What may happen.
