@@ -15,7 +15,7 @@ import pytest
 from seeds import seeds
 
 SOURCE = Path(__file__).with_name("fuzz_scan.c")
-LINES = int(os.environ.get("ELF_FUZZ_LINES", "25000"))
+LINES = int(os.environ.get("ELF_FUZZ_LINES", "50000"))
 """Number of mutated lines of each seed; `make fuzz` takes many more."""
 OPTIONS = ("-O2", "-g", "-std=gnu11", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 QUARANTINE = {"ASAN_OPTIONS": "quarantine_size_mb=16"}

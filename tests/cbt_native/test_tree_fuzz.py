@@ -12,7 +12,7 @@ from seeds import seeds
 
 SOURCE = Path(__file__).with_name("fuzz_tree.c")
 LINES_OF_ROUND = 100
-ROUNDS = int(os.environ.get("ELF_FUZZ_LINES", "25000")) // LINES_OF_ROUND
+ROUNDS = int(os.environ.get("ELF_FUZZ_LINES", "50000")) // LINES_OF_ROUND
 """Number of tables that each seed fills; `make fuzz` takes many more."""
 OPTIONS = ("-O1", "-g", "-std=gnu11", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
