@@ -63,7 +63,7 @@ Phase = Sequence[Lane]
 """Lanes that run side by side."""
 TESTS = Path(__file__).parents[1] / "tests"
 SPREAD = ("-n", "3", "--dist", "worksteal")
-"""One more than there are processors, at least: some tests wait for processes."""
+"""Three workers for two processors: some tests wait for processes, while two others compute."""
 FLEETS = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-v")
 """Tests of one file share a fleet of processes. They wait most of the time: two at a time last nearly as long as the
 fast ones, and leave them what they do not use."""

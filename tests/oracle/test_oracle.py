@@ -22,6 +22,7 @@ from agent import PublishedWindow
 SEEDS = 1031
 QUICK_SEEDS = 3
 QUICK_FOUND = [*FOUND][1:4]
+"""Schedules that broke a promise once, and take least of a processor."""
 
 
 @pytest.mark.parametrize("seed", seeds(*range(QUICK_SEEDS), slow=range(QUICK_SEEDS, SEEDS)))

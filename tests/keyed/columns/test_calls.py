@@ -35,6 +35,7 @@ FIELDS: Fields = [("word", "string"), ("user", "integer"), ("n", "number")]
 TYPES = {name: EventType(name, FIELDS) for name in ("Event", "Click")}
 JOINED = {"left": "Event", "right": "Click", "on": ["word"], "within_ms": 1000}
 SLOW = ("pairs", "windows")
+"""Those that take longest."""
 ELEMENTS = {
     "count": aggregate("COUNT(*) AS c", FIELDS, ["word"]),
     "averages": aggregate("AVG(n) AS a, MIN(n) AS l, SUM(user) AS s", FIELDS, ["word"], ttl_s=60.0),

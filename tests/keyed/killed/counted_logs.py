@@ -197,9 +197,9 @@ class CountedLogs:
         names = self.fleet.names
         return self.chance.choice([one for one in names if self.fleet.is_running(one) and one not in self.stopped])
 
-    def client(self) -> SyncClient:
-        """A client of an agent that runs."""
-        return SyncClient(str(self.fleet.socket(self._running())), PATIENCE_S)
+    def client(self, name: str = "") -> SyncClient:
+        """A client of an agent that runs: of this one, or of any."""
+        return SyncClient(str(self.fleet.socket(name or self._running())), PATIENCE_S)
 
     # Faults.
 

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 import elf_process
 import pytest
-from counted_logs import PATIENCE_S, CountedLogs
+from counted_logs import CountedLogs
 from test_killed_workers import AGENTS, LATE_S, LATER, HotLogs
 
-from agent.control.messages import Status
-from elf.client import ClientError, SyncClient
+from elf.client import ClientError
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 WORKERS = 16
@@ -94,12 +93,12 @@ class WorldOfWindows(CountedLogs):
         found = {}
         for name in filter(self.fleet.is_running, self.fleet.names):
             with suppress(ClientError, OSError):
-                found[name] = self.status(name).counters.get("keyed.hosted", 0)
+                found[name] = self.client(name).status().counters.get("keyed.hosted", 0)
         return found
 
-    def status(self, name: str) -> Status:
-        """`elf status` of an agent."""
-        return SyncClient(str(self.fleet.socket(name)), PATIENCE_S).status()
+    def neighbours(self, name: str) -> list[str]:
+        """The agents that one knows as its neighbours, as `elf status` of it says."""
+        return self.client(name).status().leaf_set
 
     def until_all_are_hosted(self, by: Collection[str] = (), known_to: str = "") -> None:
         """Waits until each worker has a host, agents host some of them (`by`), and one names these as neighbours."""
@@ -110,7 +109,7 @@ class WorldOfWindows(CountedLogs):
 
         self.until(are_hosted, self.hosted)
         if known_to:
-            self.until(lambda: {*by} <= {*self.status(known_to).leaf_set}, lambda: self.status(known_to))
+            self.until(lambda: {*by} <= {*self.neighbours(known_to)}, lambda: self.neighbours(known_to))
 
     def until_told(self, second: int) -> None:
         self.until(lambda: max(self.told) >= second, lambda: (second, self.told))
@@ -143,7 +142,7 @@ def test_windows_count_each_line_once_where_workers_are_killed_join_and_are_drai
         since, before = time.time(), world.hosted()
         world.kill(host)
         world.until(lambda: world.hosted() != before, lambda: before)
-        assert world.status(host).uptime_s < time.time() - since
+        assert world.client(host).status().uptime_s < time.time() - since
         world.until_told(int(time.time()) + 3)
         assert world.latest_s(since) < LATE_S
         world.until_all_are_hosted()
@@ -154,7 +153,7 @@ def test_windows_count_each_line_once_where_workers_are_killed_join_and_are_drai
         world.logs.served = tuple(one for one in world.logs.served if one != number)
         world.until_told(int(time.time()))
         assert elf_process.elf("drain", "--socket", str(world.fleet.socket(drained))).code == 0
-        world.until(lambda: drained not in world.status(witness).leaf_set, lambda: world.status(witness))
+        world.until(lambda: drained not in world.neighbours(witness), lambda: world.neighbours(witness))
         world.until_all_are_hosted()
         world.until_told(int(time.time()) + 3)
         world.logs.stop()
