@@ -6,7 +6,9 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_stragglers import COUNT, Street, name
+from memory_fleet import KEY
+from test_stragglers import COUNT, Street, begins, name
+from test_updating_jobs import update
 
 from agent.runtime.ingest import pane_log
 from agent.runtime.ingest.operator import SELF
@@ -145,3 +147,46 @@ def test_an_agent_that_was_missing_and_is_back_counts_its_events_as_late_once() 
     every = street.results()
     assert [(one.contributors, one.missing) for one in every[-3:]] == [(4, [])] * 3
     assert sum(one.events + one.late for one in every) == sum(one.expected * 4 for one in every)
+
+
+def test_what_it_read_for_a_version_that_is_out_is_late_as_well() -> None:
+    """While it was away, the query was changed, and again once all windows of the version before were out."""
+    street = Street(f"{COUNT} ON STRAGGLER LEAP")
+    slow = street.slow()
+    agent, last_read = street.fleet.agents.pop(slow), street.read[slow]
+    speeds = dict(street.speed)
+    street.speed = dict.fromkeys(range(len(street.fleet.agents)), 1.0)
+    for seconds in (2, 1):
+        street.go_on(8.0)
+        update(street.fleet, f"{COUNT.replace('1 SECOND', f'{seconds} SECONDS')} ON STRAGGLER LEAP")
+        street.go_on(8.0)
+    assert street.results()[-1].version == 3
+    street.fleet.agents.insert(slow, agent)
+    street.speed, street.read = speeds, dict.fromkeys(speeds, street.fleet.now)
+    street.read[slow], street.speed[slow] = last_read, 40.0
+    street.go_on(4.0)
+    street.speed[slow] = 1.0
+    street.go_on(10.0)
+    every = street.results()
+    assert [(one.contributors, one.missing) for one in every[-3:]] == [(4, [])] * 3
+    written = 4 * 4 * (begins(every[-1]) + 1 - begins(every[0]))
+    assert sum(one.events + one.late for one in every) == written
+
+
+def test_what_it_read_of_windows_of_a_version_that_it_had_not_heard_of_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    street = Street(COUNT)
+    deaf = street.slow()
+    part = street.fleet.agents[deaf].jobs.get(KEY)
+    assert part is not None
+    with monkeypatch.context() as patches:
+        patches.setattr(part, "prepare", lambda _message: None)
+        patches.setattr(part, "begin", lambda _versions: False)
+        update(street.fleet, COUNT.replace("1 SECOND", "2 SECONDS"))
+        street.go_on(9.0)
+    street.go_on(12.0)
+    every = street.results()
+    assert {who for one in every for who in one.missing} == {name(street, deaf)}
+    assert [(one.version, one.contributors, one.missing) for one in every[-3:]] == [(2, 4, [])] * 3
+    assert sum(one.late for one in every) > 0
+    written = 4 * 4 * (begins(every[-1]) + 2 - begins(every[0]))
+    assert sum(one.events + one.late for one in every) == written

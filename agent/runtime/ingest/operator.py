@@ -49,8 +49,7 @@ class PaneConsumer:
         self.function = function
         self.operator = operator
         self.log = PaneLog()
-        self.is_begun = False
-        self._is_open = True
+        self.is_begun, self._is_open = False, True
         self._on_sealed = on_sealed
         self.outlet = RunOutlet(self._leave)
         self.frontier = FIRST_PANE
@@ -59,6 +58,8 @@ class PaneConsumer:
         """Later panes belong to another consumer."""
         self.first_pane = FIRST_PANE
         """The first pane of which the consumer has every event."""
+        self.starts = FIRST_PANE
+        """Start of the first window of its version."""
         self.counts = OwnCounts()
         self.is_resumed = False
         """Whether late events of earlier panes may be lost, which an earlier process of the agent has sealed."""
@@ -116,9 +117,8 @@ class PaneConsumer:
         Events older than `unexpected_before` (epoch ms) count as late.
         """
         pane = min(pane, self.last_pane + 1) if self.last_pane < END else pane
-        if pane - 1 <= self.frontier:
-            return
-        self.operator.catch_up(self)
+        if pane - 1 > self.frontier:
+            self.operator.catch_up(self)
         if pane - 1 <= self.frontier:
             return
         nothing = Run(self.frontier, pane - 1, 0, self.function.empty_state)
@@ -175,7 +175,7 @@ class PaneConsumer:
 
     def pane_at(self, time_ms: int | None) -> int | None:
         """The pane that contains an instant."""
-        return None if time_ms is None or self.pane_ms is None else time_ms // self.pane_ms * self.pane_ms
+        return time_ms // self.pane_ms * self.pane_ms if time_ms is not None and self.pane_ms else None
 
     def next_pane(self, time_ms: int) -> int:
         """The first pane that begins after an instant; FIRST_PANE before all time, or if there is only one pane."""
@@ -192,7 +192,7 @@ class PaneConsumer:
             operator.insert_waiting()
         before.counts.owe(Counts(events=before.operator.amendments.drop()))
         before.close()
-        self.counts.take_over(before.counts, (before.closed_ms + 1, self.first_pane))
+        self.counts.take_over(before.counts, (before.closed_ms + 1, self.starts))
 
     def count_late(self, passed: Mapping[int, int], replayed: Collection[Chain]) -> None:
         """Counts late events: see `OwnCounts`. Some of the panes may be this consumer's."""
@@ -213,10 +213,8 @@ class PaneConsumer:
 
     def take(self, run: Run) -> None:
         """Takes a run of the operator, cut to the consumer's panes."""
-        upto = min(run.upto, self._takes_upto())
-        if upto <= self.frontier:
-            return
-        self._emit(self.counts.with_run(run.within(self.frontier, upto), self.pane_ms))
+        if (upto := min(run.upto, self._takes_upto())) > self.frontier:
+            self._emit(self.counts.with_run(run.within(self.frontier, upto), self.pane_ms))
 
     def _emit(self, run: Run) -> None:
         self.frontier = run.upto
@@ -318,8 +316,7 @@ class Operator:
     def remove(self, consumer: PaneConsumer) -> None:
         """Stops serving a consumer."""
         self.consumers.remove(consumer)
-        if consumer in self._takers:
-            self._takers.remove(consumer)
+        self._takers = [one for one in self._takers if one is not consumer]
         self.trim()
 
     def give_up(self) -> None:
@@ -496,11 +493,15 @@ class Operator:
             lacking = range(self.function.settled_pane(carrier) + pane_ms, carrier, pane_ms)
         return self.amendments.take(carrier, SELF, lacking)
 
+    def counted(self) -> Counted:
+        """The counts of the panes in its store."""
+        self.insert_waiting()
+        return self._store.counted
+
     def newest_pane(self) -> int | None:
         """The newest pane with events that is not sealed for all."""
         self.finish_sealing()
-        self.insert_waiting()
-        return max(self._store.counted, default=None)
+        return max(self.counted(), default=None)
 
     @property
     def memory_bytes(self) -> int:
@@ -691,8 +692,7 @@ class Operator:
         lost = closed_ms(self._sealed_upto, self.pane_ms) < self.lost_upto
         lacking = any(self._sealed_upto < pane <= upto for pane in self._incomplete)
         partial = SELF if is_partial or self.is_partial or lost or lacking else 0
-        is_kept = any(consumer.outlet.keeper is not None for consumer in self._takers)
-        encoding = StateEncoding(state) if is_kept else None
+        encoding = StateEncoding(state) if any(one.outlet.keeper is not None for one in self._takers) else None
         return Run(self._sealed_upto, upto, SELF, state, counted, partial, encoding=encoding)
 
 

@@ -23,7 +23,7 @@ class OwnCounts:
         self._late_from = FIRST_PANE
         self._unexpected_before = FIRST_PANE
         self._gap = (END, FIRST_PANE)
-        """The panes between the last one of the version before and its own first: they are in no window."""
+        """The panes between the last window of the version before and the first of its own: they are in no window."""
         self._sealed_before: dict[Chain, int] = {}
         """The last panes that an earlier process of this agent has sealed."""
         self._sealed_from = FIRST_PANE

@@ -14,7 +14,7 @@ from collections import deque
 
 from agent.runtime.durable.records import Span
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS, Publication
-from agent.runtime.model.panes import COUNTS_BYTES, Counted, Counts, Run, count_in, runs_upto, total
+from agent.runtime.model.panes import COUNTS_BYTES, Counted, Counts, Run, add_counted, count_in, runs_upto, total
 
 UNCOMMITTED_BYTES_MAX = 64 << 20
 """Upper bound on runs that are sealed and not committed; past it a worker seals nothing until the master catches up."""
@@ -54,6 +54,12 @@ class PaneLog:
         """Drops all panes after `last_pane`."""
         self._uncommitted = runs_upto(last_pane, self._uncommitted)
         self._uncommitted_bytes = sum(map(_bytes_of, self._uncommitted))
+        self._accounts = {pane: counts for pane, counts in self._accounts.items() if pane <= last_pane}
+
+    @property
+    def counted(self) -> Counted:
+        """The counts of its panes, but for those whose accounts are closed. O(panes)."""
+        return add_counted([self._accounts, *(_own(run) for run in self._uncommitted)])
 
     def after(self, frontier: int) -> list[Run]:
         """Every run beyond a frontier that is still kept, cut to what lies beyond it."""
@@ -92,7 +98,7 @@ class PaneLog:
                     run.encoding.forget()
             self._retained_bytes += sum(map(_bytes_of, committed))
             for run in committed:
-                count_in(self._accounts, run.without_patches().counted if run.contributors else {})
+                count_in(self._accounts, _own(run))
         if not self._heal_ms and published.without:
             self._drop_left_out(published)
         while self._retained and (
@@ -137,6 +143,11 @@ class PaneLog:
     @property
     def memory_bytes(self) -> int:
         return self._uncommitted_bytes + self._retained_bytes + self._healing_bytes
+
+
+def _own(run: Run) -> Counted:
+    """The counts of a run's own panes."""
+    return run.without_patches().counted if run.contributors else {}
 
 
 def _bytes_of(run: Run) -> int:

@@ -28,7 +28,7 @@ from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.incomplete import Publication
-from agent.runtime.model.panes import FIRST_PANE, Counts, Run, closed_ms, total
+from agent.runtime.model.panes import FIRST_PANE, Counted, Counts, Run, closed_ms, total
 from overlay import Id
 
 OnSealed = Callable[[Run], None]
@@ -73,6 +73,8 @@ class Pipeline:
         self._consumers: list[PaneConsumer] = []
         self._current: PaneConsumer | None = None
         """The consumer whose runs are handed on as they are sealed."""
+        self._out_upto = FIRST_PANE
+        """The last pane of the versions that the master has forgotten, as all their panes are out."""
         self._is_ready = False
         self._proposed: PaneConsumer | None = None
         self._opened_before = FIRST_PANE
@@ -357,15 +359,20 @@ class Pipeline:
             consumer.operator.is_ending = False
 
     def change_to(self, versions: Versions) -> None:
-        """Puts these versions in force. One that was not prepared begins with the next pane, where that is later."""
-        chain: list[PaneConsumer] = []
+        """Puts these versions in force. One that was not prepared begins with the next pane, where that is later: what
+        has been counted of its windows until then is in none, and late."""
+        counted = [_counted(consumer) for consumer in (*self._ended, *self._consumers)]
+        chain = self._out_before(versions)
         for one in versions:
             chain += [consumer for consumer in (*self._ended, *self._consumers) if consumer.function is one.function]
             last = chain[-1] if chain and chain[-1].function is one.function else None
             if last is not None:
                 last.end_at(one.upto)
             if last is None or last.last_pane < one.upto:
-                chain.append(self._begun(one, one.after if last is None else last.last_pane))
+                after = one.after if last is None else last.last_pane
+                ended_ms = closed_ms(after, chain[-1].pane_ms if chain else None)
+                chain.append(self._begun(one, after))
+                _leave_out(chain[-1], max(one.version.starts, ended_ms + 1), counted)
         for consumer in self._consumers:
             if consumer not in chain:
                 self._ingest.detach(consumer)
@@ -375,6 +382,19 @@ class Pipeline:
         if not self._unopened:
             for consumer in self._consumers:
                 self._ingest.try_share(consumer)
+
+    def _out_before(self, versions: Versions) -> list[PaneConsumer]:
+        """The consumers of versions that the master has forgotten, as all their panes are out. What they seal goes
+        nowhere; but what of it is in no window is still to be counted as late."""
+        in_force = {one.function for one in versions}
+        self._out_upto, before, begun = next(iter(versions)).after, list[PaneConsumer](), FIRST_PANE
+        for consumer in (*self._ended, *self._consumers):
+            if begun >= self._out_upto or consumer.function in in_force:
+                break
+            consumer.end_at(self._out_upto)
+            before.append(consumer)
+            begun = consumer.last_pane
+        return before
 
     def _begun(self, one: InForce, after: int) -> PaneConsumer:
         """A consumer for panes of a version that has none: the prepared one, or one that begins now."""
@@ -386,6 +406,7 @@ class Pipeline:
             self._want_columns(one.function)
             consumer = self._attach(one.function)
         consumer.end_at(one.upto)
+        consumer.starts = one.version.starts
         if self._is_kept:
             chain = Chain(self._term, one.version.number)
             consumer.outlet.keeper = RunKeeper(self._ingest.journal, chain, identity_of(one.function), self._number)
@@ -424,11 +445,11 @@ class Pipeline:
         if self._current is not self.consumer:
             self._current = self.consumer
             for run in self.consumer.released(FIRST_PANE):
-                self._on_sealed(run)
+                self._sealed(self.consumer, run)
 
     def _sealed(self, consumer: PaneConsumer, run: Run) -> None:
         """Hands on a run of the current version; runs of later versions wait in their logs."""
-        if consumer is self._current:
+        if consumer is self._current and run.upto > self._out_upto:
             self._on_sealed(run)
 
     def _drop_columns(self) -> None:
@@ -494,6 +515,7 @@ class Pipeline:
     def after(self, frontier: int) -> list[Run]:
         """Every run sealed beyond a frontier that may leave, again."""
         self.advance()
+        frontier = max(frontier, self._out_upto)
         return [run for consumer in (*self._ended, self.consumer) for run in consumer.released(frontier)]
 
     def commit(self, published: Publication, retention_pane: int) -> Counts:
@@ -536,6 +558,22 @@ class Pipeline:
     @property
     def memory_bytes(self) -> int:
         return sum(consumer.memory_bytes for consumer in (*self._ended, *self._attached()))
+
+
+def _counted(consumer: PaneConsumer) -> tuple[int, Counted]:
+    """Milliseconds that a consumer's panes last, and what has been counted of each, sealed or not."""
+    open_panes = consumer.operator.counted().items() if consumer.frontier < consumer.last_pane else ()
+    mine = {pane: counts for pane, counts in open_panes if consumer.frontier < pane <= consumer.last_pane}
+    return consumer.pane_ms or 0, {**consumer.log.counted, **mine}
+
+
+def _leave_out(consumer: PaneConsumer, begins: int, counted: Iterable[tuple[int, Counted]]) -> None:
+    """Has a consumer count as late what was and will be read of panes that begin at `begins` (epoch ms) or later, and
+    end before its own first one. `counted`: what others have counted."""
+    for pane_ms, panes in counted:
+        lost = (counts for pane, counts in panes.items() if begins <= pane and pane + pane_ms <= consumer.first_pane)
+        consumer.counts.owe(total(lost))
+        consumer.counts.expect_after(begins - 1)
 
 
 def columns_of(function: JobFunction) -> list[SourceColumn]:
