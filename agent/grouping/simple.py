@@ -20,7 +20,9 @@ _LOW_BITS_END = float(_LOW_BITS + 1)
 _TIE = 1e-9
 """Slots that the first worker may be worse than the second and is still taken: of equal ones the first is."""
 _PIECE = 2
-"""Events that choose among two workers at the same time, in multiples of the workers."""
+"""Events that choose among two workers at the same time, in multiples of the workers; more of a large block."""
+_PIECES_MAX = 32
+"""Upper bound on the pieces of a block that choose one after the other."""
 
 
 def phases(source: int, workers: int) -> npt.NDArray[np.float64]:
@@ -69,7 +71,7 @@ class RingGrouping(Grouping):
             firsts[largest_first],
             seconds[largest_first],
             queues,
-            _PIECE * len(self._sent),
+            max(_PIECE * len(self._sent), int(counts.sum()) // _PIECES_MAX),
             slack,
         )
         return spread_two(kept, counts, firsts, seconds)
