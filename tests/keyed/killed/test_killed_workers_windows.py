@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,9 @@ from elf.client import ClientError
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 WORKERS = 16
+TIMES_BACK = 3.0
+"""Times that a killed agent takes to be back, after which a window comes at the latest where the machine is busy. Twice
+is usual."""
 QUERY = (
     f"SELECT COUNT(*) AS n, SUM(id) AS ids FROM lines KEYED BY word OVER {WORKERS} WORKERS "
     "WINDOWING 1 SECOND GRACE 0 SECONDS"
@@ -100,16 +103,16 @@ class WorldOfWindows(CountedLogs):
         """The agents that one knows as its neighbours, as `elf status` of it says."""
         return self.client(name).status().leaf_set
 
-    def until_all_are_hosted(self, by: Collection[str] = (), known_to: str = "") -> None:
-        """Waits until each worker has a host, agents host some of them (`by`), and one names these as neighbours."""
+    def until_all_are_hosted(self) -> None:
+        """Waits until each worker has a host."""
+        self.until(lambda: sum(self.hosted().values()) == WORKERS, self.hosted)
 
-        def are_hosted() -> bool:
-            hosted = self.hosted()
-            return sum(hosted.values()) == WORKERS and all(hosted.get(one) for one in by)
-
-        self.until(are_hosted, self.hosted)
-        if known_to:
-            self.until(lambda: {*by} <= {*self.neighbours(known_to)}, lambda: self.neighbours(known_to))
+    def until_back(self, name: str, since: float) -> float:
+        """Waits until an agent that was killed at a time answers; the seconds that this has taken, which are many on a
+        busy machine."""
+        self.until(lambda: name in self.hosted(), self.hosted)
+        assert self.client(name).status().uptime_s < time.time() - since
+        return time.time() - since
 
     def until_told(self, second: int) -> None:
         self.until(lambda: max(self.told) >= second, lambda: (second, self.told))
@@ -141,13 +144,15 @@ def test_windows_count_each_line_once_where_workers_are_killed_join_and_are_drai
         drained, witness, *_ = (one for one in world.fleet.names if one not in (host, LATER))
         since, before = time.time(), world.hosted()
         world.kill(host)
+        back_s = world.until_back(host, since)
         world.until(lambda: world.hosted() != before, lambda: before)
-        assert world.client(host).status().uptime_s < time.time() - since
         world.until_told(int(time.time()) + 3)
-        assert world.latest_s(since) < LATE_S
+        print({"back after": back_s, "latest after": world.latest_s(since)})
+        assert world.latest_s(since) < max(LATE_S, TIMES_BACK * back_s)
         world.until_all_are_hosted()
         world.fleet.restart(LATER)
-        world.until_all_are_hosted(by=[LATER], known_to=witness)
+        world.until(lambda: LATER in world.neighbours(witness), lambda: world.neighbours(witness))
+        world.until_all_are_hosted()
         world.until_told(int(time.time()) + 3)
         number = int(drained.removeprefix("agent-"))
         world.logs.served = tuple(one for one in world.logs.served if one != number)
