@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import polars as pl
 import pytest
 from hypothesis import given
@@ -128,22 +131,28 @@ def test_accounts_are_closed_after_a_while() -> None:
     assert log.commit(Publication.to(ME, 10**6, [IncompleteSpan(-1, 4, OTHERS)]), 4) == Counts()
 
 
-def test_an_agent_that_was_missing_and_is_back_counts_its_events_as_late_once() -> None:
-    """It lives, and does not come to read or answer: it is written off. Later it reads what was logged meanwhile."""
-    street = Street(f"{COUNT} ON STRAGGLER LEAP")
-    slow = street.slow()
-    its_name, agent = name(street, slow), street.fleet.agents.pop(slow)
-    speeds = dict(street.speed)
+@contextmanager
+def away(street: Street, slow: int) -> Iterator[None]:
+    """An agent does not come to read or answer meanwhile; then it reads what was logged, and is as fast as others."""
+    agent, last_read, speeds = street.fleet.agents.pop(slow), street.read[slow], dict(street.speed)
     street.speed = dict.fromkeys(range(len(street.fleet.agents)), 1.0)
-    last_read = street.read[slow]
-    street.go_on(15.0)
-    assert its_name in {who for one in street.results() for who in one.missing}
+    yield
     street.fleet.agents.insert(slow, agent)
     street.speed, street.read = speeds, dict.fromkeys(speeds, street.fleet.now)
     street.read[slow], street.speed[slow] = last_read, 40.0
     street.go_on(4.0)
     street.speed[slow] = 1.0
     street.go_on(10.0)
+
+
+def test_an_agent_that_was_missing_and_is_back_counts_its_events_as_late_once() -> None:
+    """It lives, and does not come to read or answer: it is written off. Later it reads what was logged meanwhile."""
+    street = Street(f"{COUNT} ON STRAGGLER LEAP")
+    slow = street.slow()
+    its_name = name(street, slow)
+    with away(street, slow):
+        street.go_on(15.0)
+        assert its_name in {who for one in street.results() for who in one.missing}
     every = street.results()
     assert [(one.contributors, one.missing) for one in every[-3:]] == [(4, [])] * 3
     assert sum(one.events + one.late for one in every) == sum(one.expected * 4 for one in every)
@@ -153,20 +162,12 @@ def test_what_it_read_for_a_version_that_is_out_is_late_as_well() -> None:
     """While it was away, the query was changed, and again once all windows of the version before were out."""
     street = Street(f"{COUNT} ON STRAGGLER LEAP")
     slow = street.slow()
-    agent, last_read = street.fleet.agents.pop(slow), street.read[slow]
-    speeds = dict(street.speed)
-    street.speed = dict.fromkeys(range(len(street.fleet.agents)), 1.0)
-    for seconds in (2, 1):
-        street.go_on(8.0)
-        update(street.fleet, f"{COUNT.replace('1 SECOND', f'{seconds} SECONDS')} ON STRAGGLER LEAP")
-        street.go_on(8.0)
-    assert street.results()[-1].version == 3
-    street.fleet.agents.insert(slow, agent)
-    street.speed, street.read = speeds, dict.fromkeys(speeds, street.fleet.now)
-    street.read[slow], street.speed[slow] = last_read, 40.0
-    street.go_on(4.0)
-    street.speed[slow] = 1.0
-    street.go_on(10.0)
+    with away(street, slow):
+        for seconds in (2, 1):
+            street.go_on(8.0)
+            update(street.fleet, f"{COUNT.replace('1 SECOND', f'{seconds} SECONDS')} ON STRAGGLER LEAP")
+            street.go_on(8.0)
+        assert street.results()[-1].version == 3
     every = street.results()
     assert [(one.contributors, one.missing) for one in every[-3:]] == [(4, [])] * 3
     written = 4 * 4 * (begins(every[-1]) + 1 - begins(every[0]))
