@@ -18,6 +18,7 @@ from agent.runtime.copies.service import COPIES, CopyOptions, RunCopies
 from agent.runtime.drain import Drain
 from agent.runtime.fleet.authorization import NoCreators
 from agent.runtime.fleet.job_directory import JobDirectory
+from agent.runtime.fleet.job_inquiry import JobInquiry
 from agent.runtime.fleet.master_search import MasterSearch
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_clock import MAX_SKEW_MS, EventClock
@@ -66,6 +67,7 @@ from overlay import (
     Delivered,
     EpochTaken,
     Event,
+    Joined,
     LeafSetChanged,
     MessageReceived,
     MulticastAcknowledged,
@@ -123,13 +125,13 @@ class Agent:
         copies: CopyOptions = COPIES,
         keyed: KeyedOptions = KEYED,
     ) -> None:
-        self.name = name
-        self.node = node
+        self.name, self.node = name, node
         self.observer = observer or AgentObserver()
         self._tick_at: float | None = None
         self._clock = WallClock()
         sender = MessageSender(node)
         self.directory = directory = JobDirectory()
+        self.inquiry = JobInquiry(node, sender, directory)
         self.programs = programs = Programs(name, node)
         self.code = code = CodeRegistry(programs, NoCreators())
         containment = JobContainment(self.observer.job_contained, clock)
@@ -175,7 +177,7 @@ class Agent:
             self.failover, self.recorder, self.tree_watch, self.drain, self.pending, self.following, self.commands,
             self.questions, self.discovery, self.elements_seen, self.element_losses, self.emissions,
             self.upstream, self.joins, self.rpc, self.subscriptions, self.stages, self.program_host, self.endings,
-            self.claims, self.copies, self.failover.search, self.keyed, self.given,
+            self.claims, self.copies, self.failover.search, self.keyed, self.given, self.inquiry,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -197,7 +199,7 @@ class Agent:
             self.tree_watch.tick, self.failover.tick, self.recorder.tick, self.commands.tick, self.following.tick,
             self.questions.tick, self.discovery.tick, self.joins.tick, self.upstream.tick, self.directory.tick,
             self.claims.tick, self.copies.tick, self.keyed.tick, self.emissions.tick,
-            self.element_losses.tick, self.elements_seen.tick,
+            self.element_losses.tick, self.elements_seen.tick, self.inquiry.tick,
         )  # fmt: skip
 
     def _handlers(self) -> Iterator[Handlers]:
@@ -205,7 +207,7 @@ class Agent:
         services = (
             self.directory, self.endings, self.claims, self.following, self.commands, self.jobs, self.deployments,
             self.masters, self.failover, self.program_host, self.discovery, self.elements_seen, self.emissions,
-            self.element_losses, self.copies, self.failover.search, self.keyed, self.given,
+            self.element_losses, self.copies, self.failover.search, self.keyed, self.given, self.inquiry,
         )  # fmt: skip
         return (service.handlers() for service in services)
 
@@ -283,7 +285,8 @@ class Agent:
     @property
     def _is_asking(self) -> bool:
         return not all(
-            one.is_empty for one in (self.commands, self.questions, self.discovery, self.claims, self.emissions)
+            one.is_empty
+            for one in (self.commands, self.questions, self.discovery, self.claims, self.emissions, self.inquiry)
         )
 
     @property
@@ -354,6 +357,8 @@ class Agent:
                 self.masters.failed(peer, now)
                 self.tree_watch.failed(peer, now)
                 self.keyed.failed(peer, now)
+            case Joined():
+                self.inquiry.joined(now)
             case LeafSetChanged():
                 self.keyed.neighbours_changed(now)
             case _:

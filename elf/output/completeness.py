@@ -16,6 +16,10 @@ def completeness(result: WindowResult) -> str:
     for word, names in (("missing", result.missing), ("leaped over", result.leaped_over), ("in part", result.partial)):
         if names:
             parts[0] += f" ({word} {', '.join(printable(name) for name in names)})"
+    parts += [
+        f"no window shown from {one.window_start} to {one.window_end}: missing {', '.join(map(printable, one.missing))}"
+        for one in result.unshown
+    ]
     parts += [f"{printable(name)}: {printable(reason)}" for name, reason in result.reasons.items()]
     counts = {"late": result.late, "malformed": result.malformed, "coerced": result.coerced}
     parts += [f"{count:,} {name}" for name, count in counts.items() if count]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_fleet import KEY
-from test_stragglers import COUNT, Street, begins, name
+from test_stragglers import COUNT, STEP_S, Street, begins, name
 from test_updating_jobs import update
 
 from agent.runtime.ingest import pane_log
@@ -22,10 +22,13 @@ from agent.runtime.model.incomplete import (
     IncompleteSpan,
     IncompleteSpans,
     Publication,
+    UnshownSpan,
+    UnshownSpans,
     from_wire,
     to_wire,
 )
 from agent.runtime.model.panes import FIRST_PANE, Counts, Run
+from query.model.timestamps import parse_timestamp
 
 ME = 1 << 3
 OTHERS = 0b111
@@ -191,3 +194,79 @@ def test_what_it_read_of_windows_of_a_version_that_it_had_not_heard_of_is_late(m
     assert sum(one.late for one in every) > 0
     written = 4 * 4 * (begins(every[-1]) + 2 - begins(every[0]))
     assert sum(one.events + one.late for one in every) == written
+
+
+def quiet(street: Street, seconds: float) -> None:
+    """Nobody who is there has any events for a time."""
+    for _ in range(round(seconds / STEP_S)):
+        street.fleet.wait(STEP_S)
+        street.fleet.catch_up()
+    street.read = dict.fromkeys(street.read, street.fleet.now)
+
+
+def unshown(street: Street) -> list[tuple[int, list[str]]]:
+    """How many seconds without a window results speak of, and who lacks there."""
+    found = []
+    for one in street.results():
+        for span in one.unshown:
+            begin, end = map(parse_timestamp, (span.window_start, span.window_end))
+            assert begin is not None
+            assert end is not None
+            assert span.lacking == len(span.missing)
+            assert (span.window_end or "") <= (one.window_start or "")
+            found.append(((end - begin) // 1000, span.missing))
+    return found
+
+
+def test_windows_that_only_an_agent_had_that_was_away_are_not_shown_and_the_next_one_names_it() -> None:
+    street = Street(f"{COUNT} ON STRAGGLER LEAP")
+    slow = street.slow()
+    its_name = name(street, slow)
+    with away(street, slow):
+        quiet(street, 20.0)
+        street.go_on(4.0)
+        before = {begins(one) for one in street.results()}
+        assert not set(range(int(min(before)), int(max(before)))) <= before, "there are windows that are not shown"
+    ((seconds, missing),) = unshown(street)
+    assert 10 <= seconds <= 20
+    assert missing == [its_name]
+    lacking = [one for one in street.results() if one.missing or one.unshown]
+    assert lacking, "those beside it name it too"
+    assert [(one.contributors, one.missing, one.unshown) for one in street.results()[-3:]] == [(4, [], [])] * 3
+
+
+def test_the_next_master_names_it_where_the_one_before_is_dead() -> None:
+    street = Street(f"{COUNT} ON STRAGGLER LEAP", 6)
+    gone = street.take_away(street.slow(), is_dead=False)
+    quiet(street, 12.0)
+    master = next(number for number, agent in enumerate(street.fleet.agents) if agent.masters.get(KEY) is not None)
+    street.take_away(master, is_dead=True)
+    quiet(street, 20.0)
+    street.go_on(6.0)
+    assert any(seconds >= 10 and gone in missing for seconds, missing in unshown(street))
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.booleans()), max_size=30))
+def test_each_pane_that_somebody_lacks_in_is_told_with_the_next_window_unless_one_shows_it(
+    published: list[tuple[int, bool, bool]],
+) -> None:
+    """Panes in turn: how many come together, whether somebody lacks in them, and whether the last of them is shown."""
+    spans, upto, told, expected, waiting = UnshownSpans(), -1, set[int](), set[int](), set[int]()
+    for count, lacks, shows in published:
+        after, upto = upto, upto + count
+        spans.note(UnshownSpan(after, upto, ME if lacks else 0))
+        waiting |= set(range(after + 1, upto + 1)) if lacks else set()
+        if shows:
+            told |= {pane for one in spans.shown(upto, upto + 1) for pane in range(one.after + 1, one.upto + 1)}
+            expected |= waiting - {upto}
+            waiting.clear()
+        spans = UnshownSpans(UnshownSpan(*one) for one in from_wire(to_wire(spans)))
+    assert told == expected
+
+
+def test_of_very_many_spans_that_nobody_has_shown_the_oldest_become_one() -> None:
+    spans = UnshownSpans()
+    for pane in range(2 * SPANS_MAX):
+        spans.note(UnshownSpan(pane - 1, pane, 1 << pane % 2))
+    assert len(list(spans)) == SPANS_MAX
+    assert next(iter(spans)) == UnshownSpan(-1, SPANS_MAX, 0b11)

@@ -168,6 +168,21 @@ def test_a_window_that_was_not_published_is_missed() -> None:
     assert verdicts(lines, Logs(logs))[4] == ("unexplained", "it was not published")
 
 
+def test_one_of_which_the_next_result_says_who_lacks_is_explained() -> None:
+    logs = shop_logs()
+    lines = published(version(), logs)
+    window = json.loads(lines[6])
+    del lines[6]
+    span = {
+        "window_start": window["window_start"],
+        "window_end": window["window_end"],
+        "lacking": 1,
+        "missing": ["web-9"],
+    }
+    lines = changed(lines, 4, lambda line: line.update(unshown=[span]))
+    assert verdicts(lines, Logs(logs))[4] == ("explained", "not shown, missing: web-9")
+
+
 def test_code_that_maps_events_cannot_be_computed_again() -> None:
     logs = shop_logs()
     found = verdicts(published(version(maps=True), logs), Logs(logs))

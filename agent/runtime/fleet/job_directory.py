@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.runtime.fleet.job_names import app_of
@@ -93,7 +93,11 @@ class JobDirectory:
         return True
 
     def _all_announced(self, batch: AnnouncementBatch, now: float) -> bool:
-        return sum(self._announced(announce, now) for announce in batch.jobs) == len(batch.jobs)
+        return self.announced(batch.jobs, now)
+
+    def announced(self, jobs: Sequence[Announce], now: float) -> bool:
+        """Takes what masters have announced of several jobs; False if one of them is refused."""
+        return sum(self._announced(announce, now) for announce in jobs) == len(jobs)
 
     def stopped(self, stopped: Stopped, now: float) -> bool:
         """Ends a job, and tells listeners; False if the message is of an older epoch than the known job's."""

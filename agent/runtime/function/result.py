@@ -61,6 +61,16 @@ class OtherGroups(msgspec.Struct, frozen=True):
         return None if self.relative_error is None else f"{int(float(f'{self.groups:.2g}')):,}"
 
 
+class UnshownWindows(msgspec.Struct, frozen=True):
+    """The time before a window in which none was shown, as nobody who was heard had events of it, although so many
+    agents lack there: they are missing, or there in part. `missing` names the first of them."""
+
+    window_start: str | None
+    window_end: str | None
+    lacking: int
+    missing: list[str]
+
+
 NAMES_MAX = 20
 """Upper bound on the agents that `missing`, `partial` and `leaped_over` name."""
 
@@ -78,7 +88,8 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     results of windows that may still change (EMIT CHANGES). `revision`: how often the result has changed since the
     window's end; left out where it has not. `more`: the next result is of a window that ends, or grows,
     at the same moment. `reasons`: why agents are missing or in part, by their names, where that is known; left out
-    where it is empty.
+    where it is empty. `unshown`: the windows since the last result that are not shown although somebody lacks in them;
+    left out where there are none.
 
     `evicted`, `shed`, `lost`, `failed`, `missed`: what the job's keyed elements have given up since it has begun, as
     far as their hosts have told: elements removed for memory or by their time to live, events left out at the job's
@@ -115,6 +126,7 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     lost: list[int] = []
     failed: int = 0
     missed: int = 0
+    unshown: list[UnshownWindows] = []
 
     def to_json(self) -> str:
         """One line, keys in the order of the fields."""

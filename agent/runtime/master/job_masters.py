@@ -12,6 +12,7 @@ import msgspec
 import query
 from agent.runtime.fleet.authorization import NotAuthorizedError, check_owner
 from agent.runtime.fleet.job_directory import JobDirectory
+from agent.runtime.fleet.job_inquiry import in_batches
 from agent.runtime.function.result import WindowResult
 from agent.runtime.job.code import CodeRegistry
 from agent.runtime.job.local_jobs import LocalJobs
@@ -26,7 +27,6 @@ from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import (
-    ANNOUNCEMENTS_MAX,
     AgentFailed,
     Announce,
     AnnouncementBatch,
@@ -62,8 +62,6 @@ PIECE_BYTES = 1 << 20
 """Memory of runs that are published at a stroke, or a single pane's. Peers would miss a sign of life meanwhile."""
 TOGETHER_S, TOGETHER_MAX = 1.5, 64
 """Announcements due within this time join the ones being sent, up to so many: a message costs more than its payload."""
-BATCH_CHARACTERS = 1 << 16
-"""Characters of queries past which a batch of announcements takes no further job."""
 RUNNING = "a job named {name} is running already: follow it, stop it, or give this one another name"
 LOGS_MAX = 64
 """Upper bound on logs of jobs that are over; past it the oldest are dropped."""
@@ -394,7 +392,6 @@ class JobMasters:
         if not due:
             return
         jobs: list[Announce] = []
-        characters = 0
         if len(due) < TOGETHER_MAX:
             soon = (master for master in self._masters.values() if master not in due and master.ended is None)
             due += islice((one for one in soon if one.announcing.is_due(now, TOGETHER_S)), TOGETHER_MAX - len(due))
@@ -403,11 +400,9 @@ class JobMasters:
             is_unchanged = not self._looks.is_due(app_id, now)
             jobs.append(master.announcing.next(now, len(self._masters), is_unchanged=is_unchanged))
             self._announcements.set(app_id, master.announcing.next_at)
-            characters += len(jobs[-1].text)
-            if len(jobs) == ANNOUNCEMENTS_MAX or characters > BATCH_CHARACTERS:
-                self._publish(jobs, now)
-                jobs, characters = [], 0
-        self._publish(jobs, now)
+        for batch in in_batches(jobs):
+            message = batch[0] if len(batch) == 1 else AnnouncementBatch(FLEET_GROUP, batch)
+            self._sender.multicast(FLEET_GROUP, message, now)
 
     def _to_announce(self, now: float) -> list[JobMaster]:
         """The masters whose announcements are due, or that have a version to announce."""
@@ -419,12 +414,6 @@ class JobMasters:
             elif now >= master.announcing.next_at or master.announcing.is_due(now):
                 found[app_id] = master
         return list(found.values())
-
-    def _publish(self, jobs: list[Announce], now: float) -> None:
-        if len(jobs) == 1:
-            self._sender.multicast(FLEET_GROUP, jobs[0], now)
-        elif jobs:
-            self._sender.multicast(FLEET_GROUP, AnnouncementBatch(FLEET_GROUP, jobs), now)
 
     @property
     def is_active(self) -> bool:

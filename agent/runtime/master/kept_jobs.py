@@ -34,6 +34,7 @@ def record_of(replica: Replica, results: list[tuple[int, bytes]], before: Replic
         job=replica.job if before is None or replica.job != before.job else None,
         members=replica.members if before is None or replica.members != before.members else None,
         versions=replica.versions if before is None or replica.versions != before.versions else None,
+        unshown=replica.unshown,
     )
 
 
@@ -109,5 +110,5 @@ class KeptJobs:
             yield from job.records(results_bytes_max)
 
 
-_SAME = ("app_id", "epoch", "revision", "submitter", "next_number", "frontier", "totals", "written_off")
+_SAME = ("app_id", "epoch", "revision", "submitter", "next_number", "frontier", "totals", "written_off", "unshown")
 """Fields that each record has whole."""

@@ -10,7 +10,14 @@ import polars as pl
 
 import query
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.function.result import NAMES_MAX, OtherGroups, WindowMembership, WindowResult, WindowRows
+from agent.runtime.function.result import (
+    NAMES_MAX,
+    OtherGroups,
+    UnshownWindows,
+    WindowMembership,
+    WindowResult,
+    WindowRows,
+)
 from agent.runtime.function.versions import FunctionCache, InForce, Versions, first_version
 from agent.runtime.master.healing import Healing
 from agent.runtime.master.roster import Roster
@@ -25,6 +32,8 @@ from agent.runtime.model.incomplete import (
     SPANS_MAX,
     IncompleteSpan,
     IncompleteSpans,
+    UnshownSpan,
+    UnshownSpans,
     WireSpan,
     from_wire,
     to_wire,
@@ -74,6 +83,7 @@ class JobState:
         self.membership: dict[int, WindowMembership] | None = None
         """Members of the windows that `publish` returned last, by position; None if nobody needs them."""
         self._incomplete = IncompleteSpans()
+        self._unshown = UnshownSpans()
         self.heal_ms = HEAL_RETENTION_MS
         """Time for which agents keep panes that were published without somebody."""
         self.healing = Healing()
@@ -200,6 +210,7 @@ class JobState:
         self._note_losses(run)
         self.roster.include(run.contributors, run.after + 1)
         self._note_incomplete(run)
+        self._note_unshown(run, version)
         counted = dict(run.counted)
         new = [counts for pane, counts in counted.items() if pane > self._published_before]
         self.totals = total([self.totals, *new, *([run.patched] if run.upto > self._published_before else [])])
@@ -227,6 +238,28 @@ class JobState:
             if self.versions.newest.function.grace.corrects:
                 lacking = self._incomplete.within(run.after - self.heal_ms, run.after)
                 self.healing.note(run.contributors, lacking, self.roster.expected_in)
+
+    def _note_unshown(self, run: Run, version: InForce) -> None:
+        """Notes who lacks in panes that are published for the first time; their windows take that out again."""
+        after, upto, pane_ms = max(run.after, version.version.starts - 1), run.upto, version.function.pane_ms
+        is_timed = pane_ms is not None and not (self.job.bounded or version.function.self_paced)
+        if is_timed and FIRST_PANE < after < upto < END and upto > self._published_before:
+            lacking = self.roster.expected_in(after + 1, upto) & ~(run.contributors & ~run.partial | run.leaped)
+            self._unshown.note(UnshownSpan(after, upto, lacking))
+
+    @property
+    def told_unshown(self) -> tuple[WireSpan, ...]:
+        """The panes without a window so far that somebody lacks in, as messages carry them."""
+        return to_wire(self._unshown)
+
+    def _unshown_before(self, window: ClosedWindow, pane_ms: int | None) -> Iterator[UnshownWindows]:
+        """The windows before one that is shown now which were not, although somebody lacks in them."""
+        end = window.start_ms + window.size_ms if window.size_ms else window.pane + 1
+        for after, upto, agents in self._unshown.shown(window.start_ms, end):
+            if pane_ms and holds_panes(after, upto, pane_ms):
+                first, last = (after // pane_ms + 1) * pane_ms, upto // pane_ms * pane_ms
+                times = query.format_timestamp(first), query.format_timestamp(last + pane_ms)
+                yield UnshownWindows(*times, agents.bit_count(), self.roster.names(agents)[:NAMES_MAX])
 
     def told_incomplete(self, upto: int) -> tuple[WireSpan, ...]:
         """The panes up to one that were published without somebody, as messages carry them."""
@@ -345,6 +378,7 @@ class JobState:
         state.frontier = state.healing.begin(state.versions, ordinary, heal_ms, state.roster.expected_in)
         # Panes that open windows need are asked for again: who is in them will be seen then.
         state._incomplete = IncompleteSpans(state.healing.history.within(FIRST_PANE, state.frontier))
+        state._unshown = UnshownSpans(UnshownSpan(*span) for span in from_wire(replica.unshown))
         state.written_off = contributors.from_bytes(replica.written_off)
         state.totals = Counts(*replica.totals)
         return state
@@ -397,6 +431,7 @@ class JobState:
             lost=given.lost_nodes,
             failed=given.failed,
             missed=given.missed,
+            unshown=list(self._unshown_before(window, version.function.pane_ms)) if self._unshown else [],
         )
 
     @property

@@ -6,7 +6,7 @@ the latest results, and of the job, its members and versions those that are new.
 
 from __future__ import annotations
 
-from agent.runtime.messages.jobs import GivenResults, Members, Submit, Totals
+from agent.runtime.messages.jobs import GivenResults, Incomplete, Members, Submit, Totals
 from agent.runtime.messages.programs import Line
 from agent.runtime.messages.versions import VersionList
 from agent.runtime.model.epoch import JobEpoch
@@ -28,6 +28,7 @@ class DescriptorRecord(Message, frozen=True, tag=True):
     job: Submit | None = None
     members: Members | None = None
     versions: VersionList | None = None
+    unshown: Incomplete = ()
 
 
 class LinesRecord(Message, frozen=True, tag=True):

@@ -170,9 +170,16 @@ class Announce(Message, frozen=True, tag=True):
 
 
 class AnnouncementBatch(Message, frozen=True, tag=True):
-    """Agent → every agent, multicast: the announcements of several masters on this agent. The appId has no meaning."""
+    """Agent → every agent, multicast: the announcements of several masters on this agent. The appId has no meaning.
+
+    Agent → one that joins, in answer to `JobsWanted`: those that it has heard.
+    """
 
     jobs: Annotated[list[Announce], msgspec.Meta(max_length=ANNOUNCEMENTS_MAX)]
+
+
+class JobsWanted(Message, frozen=True, tag=True):
+    """Agent that joins → neighbour: which jobs have you heard of? The appId has no meaning."""
 
 
 class Enrol(Message, frozen=True, tag=True):
@@ -361,7 +368,7 @@ class Replica(Message, frozen=True, tag=True):
     `written_off`: the agents that no pane waits for. `results`: the results that the receiver lacks, by pane, as JSON.
     `take_over`: become the master if you are the root by now; the number of this attempt, 0 if there is none.
     `leaving`: become the master in any case. `restored`: sent by an agent that has it from its disk, not by its master.
-    `incomplete`: as in `Commit`.
+    `incomplete`: as in `Commit`. `unshown`: the panes without a window so far, with those who lack in them.
     """
 
     epoch: JobEpoch
@@ -379,6 +386,7 @@ class Replica(Message, frozen=True, tag=True):
     leaving: bool = False
     restored: bool = False
     incomplete: Incomplete = ()
+    unshown: Incomplete = ()
 
 
 class Replicated(Message, frozen=True, tag=True):
@@ -561,7 +569,7 @@ class OverAnswer(Message, frozen=True, tag=True):
 
 
 CODEC: Codec[Message] = Codec(
-    Submit | Submitted | Announce | AnnouncementBatch | Enrol | Enrolled | Ready | Leave | LeaveAck
+    Submit | Submitted | Announce | AnnouncementBatch | JobsWanted | Enrol | Enrolled | Ready | Leave | LeaveAck
     | Snapshot | SnapshotAck | SnapshotPart | SnapshotPartAck | Commit | Lagging | AgentFailed | Leap
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse

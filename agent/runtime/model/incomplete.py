@@ -61,9 +61,55 @@ class IncompleteSpans:
         return bool(self._spans)
 
 
-def to_wire(spans: Iterable[IncompleteSpan]) -> tuple[WireSpan, ...]:
+class UnshownSpan(NamedTuple):
+    """The panes in (after, upto], published without these agents, of which no window has been shown."""
+
+    after: int
+    upto: int
+    agents: int
+
+
+class UnshownSpans:
+    """The panes that a job's master has published without somebody since its last window: nobody who was heard had
+    events of them, so no window says who lacks in it. The next window does, whichever that is."""
+
+    def __init__(self, spans: Iterable[UnshownSpan] = ()) -> None:
+        self._spans = list(spans)
+
+    def note(self, span: UnshownSpan) -> None:
+        """Notes a span, which follows all others, if it lacks anybody. Past `SPANS_MAX` the two oldest become one."""
+        if not span.agents:
+            return
+        last = self._spans[-1] if self._spans else None
+        if last is not None and (last.upto, last.agents) == (span.after, span.agents):
+            self._spans[-1] = last._replace(upto=span.upto)
+            return
+        self._spans.append(span)
+        if len(self._spans) > SPANS_MAX:
+            first, second = self._spans[:2]
+            self._spans[:2] = [UnshownSpan(first.after, second.upto, first.agents | second.agents)]
+
+    def shown(self, start: int, end: int) -> list[UnshownSpan]:
+        """Forgets the panes up to the end of a window that is shown; returns those before its start.
+
+        >>> spans = UnshownSpans([UnshownSpan(0, 5000, 0b1)])
+        >>> spans.shown(3000, 4000), spans.shown(5000, 6000)
+        ([UnshownSpan(after=0, upto=2999, agents=1)], [UnshownSpan(after=3999, upto=4999, agents=1)])
+        """
+        before = [one._replace(upto=min(one.upto, start - 1)) for one in self._spans if one.after < start - 1]
+        self._spans = [one._replace(after=max(one.after, end - 1)) for one in self._spans if one.upto >= end]
+        return before
+
+    def __iter__(self) -> Iterator[UnshownSpan]:
+        return iter(self._spans)
+
+    def __bool__(self) -> bool:
+        return bool(self._spans)
+
+
+def to_wire(spans: Iterable[IncompleteSpan | UnshownSpan]) -> tuple[WireSpan, ...]:
     """The spans as messages carry them."""
-    return tuple((span.after, span.upto, bitmaps.to_bytes(span.contributors)) for span in spans)
+    return tuple((after, upto, bitmaps.to_bytes(agents)) for after, upto, agents in spans)
 
 
 def from_wire(spans: Iterable[WireSpan]) -> list[IncompleteSpan]:

@@ -41,8 +41,9 @@ SLOW_LOOK_S = 1.0
 """Time between looks past which an agent is slow itself, and judges nobody for as long."""
 SETTLED_S = 5.0
 """Age of an agent's part in an epoch from which on it judges others: all have to hand in again what they have."""
-RECOVER_S = 5.0
-"""Time for which a window waits for the part of a dead agent, where the query does not say more."""
+RECOVER_S = 4.0
+"""Time for which a window waits for the part of a dead agent, where the query does not say more: a second less than it
+may come late at the most."""
 DETECTION_S = 1.0
 """Time within which a death is known, mostly."""
 HOLDBACK_S = 2.0

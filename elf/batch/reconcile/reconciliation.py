@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 
 import query
 from elf.batch.reconcile.live_results import JobLife, LiveJob, LiveResult, VersionLine
-from elf.batch.reconcile.verdicts import ArchivedSpan, Circumstances, Judged, approximate_columns, judge
+from elf.batch.reconcile.verdicts import ArchivedSpan, Circumstances, Judged, approximate_columns, first_names, judge
 
 Windows: TypeAlias = Mapping[tuple[str, str], LiveResult]
 """Window (start and end) → its result."""
@@ -138,7 +138,9 @@ class _Reconciliation:
                     continue
                 beside = around.beside(offline)
                 one = Judged(window, "unexplained", (), "it was not published", None, offline)
-                if any(self._agents(other) != agents for other in beside):
+                if lacking := _lacking(offline, [one for one in self._job.results if one.life == life]):
+                    one = replace(one, verdict="explained", reasons=(f"not shown, missing: {first_names(lacking)}",))
+                elif any(self._agents(other) != agents for other in beside):
                     one = replace(
                         one, verdict="explained", reasons=("who saw its events was not in the windows beside it",)
                     )
@@ -163,6 +165,14 @@ class _Around:
         """The nearest published windows before and after a window."""
         index = bisect_left(self._starts, window.start_ms or 0)
         return self._windows[index - 1 : index + 1]
+
+
+def _lacking(window: LiveResult, results: Sequence[LiveResult]) -> list[str]:
+    """The agents that lack in a window that was not shown, as the next result of the job says."""
+    start, end = window.window
+    spans = (span for result in results for span in result.unshown)
+    around = (span for span in spans if (span.window_start or "") <= start and end <= (span.window_end or ""))
+    return [name for span in around for name in span.missing]
 
 
 def _explained_by_lateness(judged: Sequence[Judged]) -> list[Judged]:

@@ -64,7 +64,7 @@ def judge(live: LiveResult, offline: LiveResult | None, about: Circumstances) ->
     """Compares a live window with the offline one of the same agents, which is None where there are no events."""
     found = _difference(live, offline)
     if found is None:
-        reasons = [f"missing: {_names(live.absent)}; equal without them"] if live.absent else []
+        reasons = [f"missing: {first_names(live.absent)}; equal without them"] if live.absent else []
         return Judged(live.window, "explained" if reasons else "equal", tuple(reasons), None, live, offline)
     reasons = [*_of_events(live, offline, about), *_of_values(live, offline, about), *_of_elements(live)]
     excess = _events(offline) - live.events
@@ -95,7 +95,7 @@ def _of_events(live: LiveResult, offline: LiveResult | None, about: Circumstance
     counted = _events(offline)
     if counted < live.events:
         if strangers := about.agents - about.archived.keys():
-            yield f"no archive of: {_names(strangers)}"
+            yield f"no archive of: {first_names(strangers)}"
         if not about.roster_is_known and len(about.archived.keys() - live.absent) < live.contributors:
             yield f"{live.contributors:,} agents are in it, {len(about.archived):,} have an archive"
         yield from _of_archives(live, live.events - counted, about)
@@ -107,18 +107,18 @@ def _of_events(live: LiveResult, offline: LiveResult | None, about: Circumstance
         if live.leaped:
             yield f"leaped: {live.leaped:,}"
     if live.incomplete and _events(about.least) <= live.events <= counted:
-        yield f"in it with a part of their events: {_names(live.incomplete)}"
+        yield f"in it with a part of their events: {first_names(live.incomplete)}"
 
 
 def _of_archives(live: LiveResult, lacking: int, about: Circumstances) -> Iterable[str]:
     """Reasons for events that the archives lack."""
     spans = {one: about.archived[one] for one in about.agents & about.archived.keys()}
     if behind := [one for one, span in spans.items() if span.to_ms < (live.end_ms or 0)]:
-        yield f"not archived up to its end yet: {_names(behind)}"
+        yield f"not archived up to its end yet: {first_names(behind)}"
     if after := [one for one, span in spans.items() if live.start_ms is not None and span.from_ms > live.start_ms]:
-        yield f"not archived from its start on: {_names(after)}"
+        yield f"not archived from its start on: {first_names(after)}"
     if sum(span.lost for span in spans.values()) >= lacking:
-        yield f"lines were deleted before they were archived: {_names(one for one in spans if spans[one].lost)}"
+        yield f"lines were deleted before they were archived: {first_names(one for one in spans if spans[one].lost)}"
 
 
 def _of_values(live: LiveResult, offline: LiveResult | None, about: Circumstances) -> Iterable[str]:
@@ -174,7 +174,7 @@ def approximate_columns(plan: query.Plan) -> dict[str, float | None]:
     }
 
 
-def _names(names: Iterable[str]) -> str:
+def first_names(names: Iterable[str]) -> str:
     """The first names in order, and the number of the others."""
     ordered = sorted(names)
     more = len(ordered) - NAMES_SHOWN

@@ -14,6 +14,7 @@ from simulated_fleet import Reader, Server, SimulatedFleet, key_of
 
 from agent import Agent, PublishedWindow, StreamOptions
 from agent.runtime.durable.records import Place
+from agent.runtime.function.result import UnshownWindows
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.keyed.reading_progress import KeptPlace
 from overlay import Event, Node
@@ -63,6 +64,7 @@ class WindowLine(msgspec.Struct):
     events: int
     late: int
     dropped: int
+    unshown: list[UnshownWindows] = []
 
     @property
     def span(self) -> tuple[int, int]:

@@ -7,13 +7,15 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import chain
 
 import pytest
 from recording_client import client_of
 from seeds import seeds
 from simulated_fleet import STEP_S, Server, key_of
 from split_words import GROUPINGS, SHAPES, SPLIT, WHOLE, Shape, WindowLine, WordsFleet
+
+from agent.runtime.function.result import UnshownWindows
+from query.model.timestamps import parse_timestamp
 
 ACTS_S = 2.0
 """Everything happens within this time."""
@@ -37,7 +39,6 @@ class CountedWords:
         clause = f" KEYED BY product GROUPING {grouping} OVER {workers} WORKERS"
         self.fleet = WordsFleet(seed, clause, step_s, **options)
         self.leaving: set[str] = set()
-        self.killed: set[str] = set()
         for _ in range(agents):
             self.fleet.add("web")
             self.run(0.02)
@@ -100,7 +101,6 @@ class CountedWords:
         self._until(self._is_told, "words are in no window, or lack in one that names nobody and are not late")
 
     def crash(self, server: Server) -> None:
-        self.killed.add(server.name)
         self.fleet.crash(server)
 
     def _do(self, act: Act) -> None:
@@ -121,16 +121,20 @@ class CountedWords:
         )
 
     def lacking(self, results: Results) -> int:
-        """How many words lack in windows that name nobody, or are in none. Windows of which nobody has events are not
-        told: words that only killed agents had may be in none."""
+        """How many words lack in windows that name nobody, or are in none while no result says who lacks there."""
         lacking: Counter[tuple[int, int]] = Counter()
         for line, _ in results:
             if not line.names:
                 lacking |= {line.span: self.fleet.written(*line.span).total() - line.events}
         spans = {line.span for line, _ in results}
-        logs = (server.log for server in self.fleet.servers.values() if server.name not in self.killed)
-        times = [time for time, _ in chain.from_iterable(logs) if self.first <= time < self.upto]
-        return lacking.total() + sum(not any(begin <= time < end for begin, end in spans) for time in times)
+        unshown = [one for line, _ in results for one in line.unshown]
+        times = [
+            (time, server.name)
+            for server in self.fleet.servers.values()
+            for time, _ in server.log
+            if self.first <= time < self.upto and not any(begin <= time < end for begin, end in spans)
+        ]
+        return lacking.total() + sum(not any(_names(one, name, at) for one in unshown) for at, name in times)
 
     def check(self) -> None:
         """A window that names nobody has each word that was written in it once, but for those that are late; any other
@@ -148,6 +152,12 @@ class CountedWords:
                     exact[job] |= {(line.span, one): bytes(line.rows) for one in shapes}
         for window in exact[SPLIT].keys() & exact[WHOLE].keys():
             assert exact[SPLIT][window] == exact[WHOLE][window], f"{self.about()}: {window}"
+
+
+def _names(unshown: UnshownWindows, agent: str, time: int) -> bool:
+    """Whether this says that an agent lacks at a time; a result names a few of many."""
+    begin, end = map(parse_timestamp, (unshown.window_start, unshown.window_end))
+    return begin <= time < end and (agent in unshown.missing or unshown.lacking > len(unshown.missing))
 
 
 # What may happen.
