@@ -55,10 +55,10 @@ class JobInquiry:
         return self._ask_at is None
 
     def joined(self, now: float) -> None:
-        """Begins an inquiry: this agent has joined the fleet."""
-        self._asked.clear()
-        self._ask_at = now
-        self.tick(now)
+        """Begins the inquiry, once: an agent that was cut off, or stood still, and joins again knows the jobs."""
+        if not self._asked:
+            self._ask_at = now
+            self.tick(now)
 
     def tick(self, now: float) -> None:
         """Asks a neighbour that has not been asked yet."""
