@@ -128,7 +128,7 @@ def test_what_a_dead_agent_had_sealed_is_in_windows_that_waited_for_another(
 
 
 def test_windows_that_lacked_a_side_of_a_cut_are_held_to_be_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
-    life = live(Schedule(4, "changes", 4, faults=(Fault(1.4, "cut", "master", 6.0),)))
+    life = live(Schedule(4, "changes", 4, faults=(Fault(1.8, "cut", "master", 7.0),)))
     Judgement(life).check()
     told = life.fleet.follower.followed[life.fleet.key]
     results = [json.loads(bytes(one.result)) for one in told if isinstance(one, PublishedWindow)]

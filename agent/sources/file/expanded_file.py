@@ -133,6 +133,7 @@ class ExpandedFile(FollowedFile[F]):
         """Tells the format, once: the beginning of a file that is compressed does not change."""
         self._head.look(self._content.end)
         self._head.is_settled = self._is_probed = True
+        self._beginning = self._beginning or self._pread(FINGERPRINT_BYTES, 0)
         self._content.drop_head(FINGERPRINT_BYTES)
 
     def _end(self, now: float) -> list[Block]:
