@@ -8,6 +8,7 @@ from elf.terminal.terminal import printable
 
 if TYPE_CHECKING:
     from agent import WindowResult
+    from agent.runtime.function.result import UnshownWindows
 
 
 def completeness(result: WindowResult) -> str:
@@ -16,10 +17,7 @@ def completeness(result: WindowResult) -> str:
     for word, names in (("missing", result.missing), ("leaped over", result.leaped_over), ("in part", result.partial)):
         if names:
             parts[0] += f" ({word} {', '.join(printable(name) for name in names)})"
-    parts += [
-        f"no window shown from {one.window_start} to {one.window_end}: missing {', '.join(map(printable, one.missing))}"
-        for one in result.unshown
-    ]
+    parts += map(_unshown, result.unshown)
     parts += [f"{printable(name)}: {printable(reason)}" for name, reason in result.reasons.items()]
     counts = {"late": result.late, "malformed": result.malformed, "coerced": result.coerced}
     parts += [f"{count:,} {name}" for name, count in counts.items() if count]
@@ -39,3 +37,10 @@ def completeness(result: WindowResult) -> str:
     if result.error is not None:
         parts.append(f"approximate, within {100 * result.error:.2g} %")
     return " · ".join(parts)
+
+
+def _unshown(windows: UnshownWindows) -> str:
+    """The time without windows, and who lacks there."""
+    more = windows.lacking - len(windows.missing)
+    names = ", ".join([*map(printable, windows.missing), *([f"{more:,} more"] if more > 0 else [])])
+    return f"no window shown from {windows.window_start} to {windows.window_end}, missing {names}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from memory_fleet import KEY
 from test_stragglers import COUNT, STEP_S, Street, begins, name
 from test_updating_jobs import update
 
+from agent.runtime.function.result import UnshownWindows
 from agent.runtime.ingest import pane_log
 from agent.runtime.ingest.operator import SELF
 from agent.runtime.ingest.pane_log import PaneLog
@@ -28,6 +30,7 @@ from agent.runtime.model.incomplete import (
     to_wire,
 )
 from agent.runtime.model.panes import FIRST_PANE, Counts, Run
+from elf.output.completeness import completeness
 from query.model.timestamps import parse_timestamp
 
 ME = 1 << 3
@@ -270,3 +273,13 @@ def test_of_very_many_spans_that_nobody_has_shown_the_oldest_become_one() -> Non
         spans.note(UnshownSpan(pane - 1, pane, 1 << pane % 2))
     assert len(list(spans)) == SPANS_MAX
     assert next(iter(spans)) == UnshownSpan(-1, SPANS_MAX, 0b11)
+
+
+def test_people_read_who_lacks_where_no_window_is_shown() -> None:
+    street = Street(f"{COUNT} ON STRAGGLER LEAP")
+    one = street.results()[-1]
+    windows = UnshownWindows("2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z", 22, [f"web-{n}" for n in range(20)])
+    told = completeness(msgspec.structs.replace(one, unshown=[windows]))
+    assert "no window shown from 2026-01-01T00:00:00Z to 2026-01-01T00:00:05Z, missing web-0, web-1, " in told
+    assert told.endswith("web-19, 2 more")
+    assert "unshown" not in one.to_json()

@@ -156,4 +156,11 @@ def test_windows_count_each_line_once_where_workers_are_killed_join_and_are_drai
         named = {second: told.named for second, told in world.told.items() if told.named}
         assert {name for names in named.values() for name in names} <= {host, drained, LATER}
         assert len(named) < len(world.told) / 2
-        print({"late": sum(told.late for told in world.told.values()), "named": named, "told": len(world.told)})
+        print(
+            {
+                "latest_s": round(world.latest_s(since), 1),
+                "late": sum(told.late for told in world.told.values()),
+                "named": named,
+                "told": len(world.told),
+            }
+        )
