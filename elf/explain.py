@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +15,20 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+import cbt
 import query
 from agent.control.messages import Ended
 from agent.programs.element_graph import SPLITS, UNSPLIT
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.keyed.elements.runtime import DTYPES
+from cbt.windows import PanePlan, plan_windows
 from elf.client.result import Result
 from elf.errors import ElfError, UsageError
 from elf.output.measures import UNNAMED_STREAM, plan_for_any_columns
 from elf.terminal.console import open_console
 from elf.terminal.terminal import printable
+from query.explain import MAKING_WINDOWS
+from query.model.timestamps import duration
 
 if TYPE_CHECKING:
     from elf.client.sync_client import SyncJob
@@ -50,6 +54,8 @@ def measured_run(run: LocalRun) -> Measurements:
             "values that do not fit their use": sum(result.coerced for result in results),
             "malformed lines": run.master.totals.malformed,
             "rows shown": sum(len(result.rows) for result in results),
+            "panes of windows of several": run.master.windows_made.panes,
+            "states merged for these windows": run.master.windows_made.inputs,
             "bytes read": run.bytes_read,
             "seconds in all": total_s,
             "seconds of parsing, in threads beside the rest": run.parsing_s,
@@ -97,6 +103,31 @@ _BYTES = {pl.Int128: 16, pl.Boolean: 1}
 _OF_ANY_LENGTH = (pl.String, pl.Binary, pl.List)
 _OWN_BYTES = 26
 """Bytes that each event has between agents: its time, its channel, its number there, and its logical node."""
+
+
+def merging_steps(plan: query.Plan) -> list[str]:
+    """Describes how the master makes windows of panes and of each other; empty where it does not."""
+    windowing = plan.windowing
+    if windowing is None or windowing.is_of_panes or windowing.session is not None or windowing.changes:
+        return []
+    panes = PanePlan([cbt.WindowSize(one.size_ms, one.slide_ms) for one in windowing.sizes])
+    made = plan_windows(panes, subtracts=JobFunction(plan).difference is not None)
+    if made.is_plain:
+        return ["make windows of each size by themselves: they have too little in common"]
+    several = [one for one in panes.sizes if one.size_ms > panes.pane_ms]
+    alone = sum(made.period_ms // one.slide_ms * (one.size_ms // panes.pane_ms) for one in several)
+    every = duration(made.period_ms)
+    steps = [f"merge {made.inputs:,.0f} states in {every}, not the {alone:,} panes that windows have"]
+    steps += [f"make hidden windows of {_sizes(made.hidden)} as parts of others"] if made.hidden else []
+    steps += [f"keep {_sizes(made.stacks)} in two stacks"] if made.stacks else []
+    return [*steps, *(["take panes off again that windows leave behind"] if made.takes_off else [])]
+
+
+def _sizes(sizes: Iterable[cbt.WindowSize]) -> str:
+    return ", ".join(
+        duration(one.size_ms) + (f" every {duration(one.slide_ms)}" if one.slide_ms < one.size_ms else "")
+        for one in sorted(sizes)
+    )
 
 
 def network_cost(plan: query.Plan) -> list[str]:
@@ -212,6 +243,7 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
         raise UsageError(str(error)) from None
     plan = rewriting.plan
     is_once = once or plan.window_ms is None
+    merging = merging_steps(plan)
     parts = query.explain(plan, rewriting.fired, live=not is_once)
     return Explained(
         query=query.format_query(parsed),
@@ -226,7 +258,7 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
         tree=list(parts.tree),
         network=network_cost(plan),
         roots=list(parts.roots),
-        master=list(parts.master),
+        master=[step for part in parts.master for step in (part, *(merging if part == MAKING_WINDOWS else ()))],
     )
 
 

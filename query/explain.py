@@ -88,11 +88,14 @@ def windows_text(windowing: Windowing | None) -> str:
     return ", ".join(parts)
 
 
+MAKING_WINDOWS = "make windows of panes"
+
+
 def making_steps(windowing: Windowing | None) -> tuple[str, ...]:
     """The step in which the master makes windows of panes."""
     if windowing is None or windowing.is_of_panes:
         return ()
-    return ("make windows of panes" if windowing.session is None else "make sessions of panes",)
+    return (MAKING_WINDOWS if windowing.session is None else "make sessions of panes",)
 
 
 def publishing_step(windowing: Windowing | None) -> str:

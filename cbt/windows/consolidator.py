@@ -1,13 +1,14 @@
 """Consolidates panes into windows of several sizes at once, at the root of a tree."""
 
-import heapq
 from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from cbt.windows.merging import Mergeable
+from cbt.windows.merging import Difference, Mergeable
 from cbt.windows.panes import PanePlan, WindowSize
-from cbt.windows.sequence import CompleteWindow, WindowSequence
+from cbt.windows.sequence import CompleteWindow
+from cbt.windows.shared_windows import SharedWindows, WorkDone
+from cbt.windows.window_plan import WindowPlan
 
 
 class Consolidator:
@@ -15,8 +16,8 @@ class Consolidator:
 
     `layout` combines the frames: a `Layout`, or another object with `empty` and `combine`. A pane's frame has one row
     for each (pane, key), ordered as a tree's flush; a window's has the same columns, with the window's start as `pane`.
-    Overlapping windows share work: see `cbt.windows.sliding`. For each size at most `size_ms / gcd(size_ms, slide_ms)`
-    slices are held. Raises ValueError for window sizes as `PanePlan` does.
+    Windows share work, of all sizes: see `cbt.windows.window_plan`. `difference`: how frames are taken off, if that is
+    not known by the layout. Raises ValueError for window sizes as `PanePlan` does.
 
     >>> from cbt import Aggregate, Key, Layout
     >>> layout = Layout([Key("path", "string")], [Aggregate("hits", "count", None, "any")])
@@ -30,9 +31,9 @@ class Consolidator:
     10 30 [('/b', 1)]
     """
 
-    def __init__(self, layout: Mergeable, sizes: Sequence[WindowSize]) -> None:
+    def __init__(self, layout: Mergeable, sizes: Sequence[WindowSize], difference: Difference | None = None) -> None:
         self.plan = PanePlan(sizes)
-        self._sequences = [WindowSequence(layout, size) for size in self.plan.sizes]
+        self._windows = SharedWindows(layout, self.plan, difference or Difference.of(layout))
         self._complete: int | None = None  # every pane before this time is added
         self._ended = self._yielding = False
 
@@ -40,9 +41,9 @@ class Consolidator:
         """Yields the windows that this pane completes, by their ends, shorter ones first.
 
         Skipped panes count as empty. A window of skipped panes alone is left out; a window with a pane that was added
-        empty is not. The first windows may begin before the first pane. Amortised three combines a slice and size, one
-        a pane and size. Raises ValueError for a pane that is not aligned or not after the last, RuntimeError after
-        `end` or as long as an earlier iterator has not come to its end.
+        empty is not. The first windows may begin before the first pane. Raises ValueError for a pane that is not
+        aligned or not after the last, RuntimeError after `end` or as long as an earlier iterator has not come to its
+        end.
         """
         self._check_idle()
         self._check_aligned(pane)
@@ -71,25 +72,33 @@ class Consolidator:
         return self._started(self._advance(self._complete + self.plan.size_max_ms))
 
     @property
-    def slices(self) -> int:
-        """The number of slices held, without those that are being filled. O(sizes)."""
-        return sum(sequence.slices for sequence in self._sequences)
+    def window_plan(self) -> WindowPlan:
+        """The plan by which windows are made now."""
+        return self._windows.plan
+
+    @property
+    def done(self) -> WorkDone:
+        """The windows that were made, and what was merged for them."""
+        return self._windows.done
+
+    @property
+    def frames(self) -> int:
+        """The number of frames held. O(sizes)."""
+        return self._windows.frames
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the columns held, those that frames share once for each of them. O(slices)."""
-        return sum(sequence.memory_bytes for sequence in self._sequences)
+        """Bytes of the columns held, those that frames share once for each of them. O(frames)."""
+        return self._windows.memory_bytes
 
     def _add(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
         yield from self._advance(pane)
-        for sequence in self._sequences:
-            sequence.add(frame)
+        self._windows.add(frame)
         yield from self._advance(pane + self.plan.pane_ms)
 
     def _advance(self, complete_ms: int) -> Iterator[CompleteWindow]:
         self._complete = complete_ms
-        sequences = (sequence.advance(complete_ms) for sequence in self._sequences)
-        return heapq.merge(*sequences, key=lambda window: (window.end_ms, window.size))
+        return self._windows.advance(complete_ms)
 
     def _started(self, windows: Iterator[CompleteWindow]) -> Iterator[CompleteWindow]:
         self._yielding = True

@@ -8,7 +8,7 @@ import polars as pl
 
 from cbt.windows.merging import Mergeable, combined
 from cbt.windows.panes import WindowSize
-from cbt.windows.sliding import aggregate_for, sliding_aggregate
+from cbt.windows.two_stacks import TwoStacks
 
 _BEFORE_ALL = -(2**63)
 
@@ -31,7 +31,7 @@ class WindowSequence:
 
     def __init__(self, layout: Mergeable, size: WindowSize) -> None:
         self.size, self._layout = size, layout
-        self._aggregate = sliding_aggregate(layout, size)
+        self._aggregate = TwoStacks(layout)
         self._occupancy: deque[bool] = deque()  # for each of the aggregate's slices, whether a pane was added to it
         self._oldest = _BEFORE_ALL  # the start of the oldest slice
         self._filling, self._occupied = layout.empty(), False  # the slice after them, which is being filled
@@ -49,7 +49,7 @@ class WindowSequence:
 
     def add(self, frame: pl.DataFrame) -> None:
         """Adds the pane after those that are complete. At most one combine."""
-        self._filling = combined(self._layout, [self._filling, _in_pane(frame, 0)])
+        self._filling = combined(self._layout, [self._filling, in_pane(frame, 0)])
         self._occupied = True
 
     @property
@@ -69,7 +69,7 @@ class WindowSequence:
         """Skips to a later slice if no unfinished window has any pane yet."""
         slice_start = self._slice_of(time_ms)
         if slice_start > self._filling_start and not self._occupied and not any(self._occupancy):
-            self._aggregate = sliding_aggregate(self._layout, self.size)
+            self._aggregate = TwoStacks(self._layout)
             self._occupancy.clear()
             self._filling_start = slice_start
 
@@ -81,13 +81,12 @@ class WindowSequence:
         start = self._filling_start - self.size.size_ms
         if start % self.size.slide_ms == 0:
             if any(self._occupancy):
-                yield CompleteWindow(self.size, start, _in_pane(self._aggregate.value(), start))
+                yield CompleteWindow(self.size, start, in_pane(self._aggregate.value(), start))
             self._evict_before(start + self.size.slide_ms)
 
     def _push_slice(self) -> None:
         if not len(self._aggregate):
             self._oldest = self._filling_start
-        self._aggregate = aggregate_for(self._aggregate, self._layout, self._filling)
         self._aggregate.push(self._filling)
         self._occupancy.append(self._occupied)
 
@@ -101,5 +100,6 @@ class WindowSequence:
         self._oldest += leaving * self.size.slice_ms
 
 
-def _in_pane(frame: pl.DataFrame, pane: int) -> pl.DataFrame:
+def in_pane(frame: pl.DataFrame, pane: int) -> pl.DataFrame:
+    """The frame with all its rows in one pane."""
     return frame.with_columns(pane=pl.lit(pane, dtype=pl.Int64))

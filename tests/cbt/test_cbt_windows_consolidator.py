@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from seeds import seeds
 
 from cbt import Aggregate, ColumnFunction, Key, Layout, UserFunctions
-from cbt.windows import CompleteWindow, Consolidator, WindowSize, subtract_frames
+from cbt.windows import CompleteWindow, Consolidator, WindowSize, pane_runs, subtract_frames
 
 KEYS = [Key("k", "any")]
 INVERTIBLE = [
@@ -90,6 +90,11 @@ def taken(layout: Layout, windows: Iterable[CompleteWindow]) -> list[tuple[Windo
     return found
 
 
+LONG_SIZES = st.lists(
+    st.builds(lambda size, slide: WindowSize(size * PANE_MS, slide * PANE_MS), st.integers(1, 24), st.integers(1, 12)),
+    min_size=1,
+    max_size=4,
+)
 SIZES = st.lists(
     st.builds(lambda size, slide: WindowSize(size * PANE_MS, slide * PANE_MS), st.integers(1, 7), st.integers(1, 5)),
     min_size=1,
@@ -120,6 +125,24 @@ def test_windows_equal_those_of_all_their_events(
         windows = consolidator.add(pane, lift(layout, pane, events))
         assert taken(layout, windows) == list(model.add(pane, events, pane_ms))
     assert taken(layout, consolidator.end()) == list(model.advance(10**9))
+
+
+@pytest.mark.parametrize("which", LAYOUTS)
+@given(sizes=LONG_SIZES, steps=st.lists(st.tuples(st.sampled_from([0] * 9 + [1, 3, 30]), EVENTS), max_size=40))
+def test_windows_of_many_panes_are_made_of_each_other(
+    which: str, sizes: list[WindowSize], steps: list[tuple[int, list[Event]]]
+) -> None:
+    layout = LAYOUTS[which]
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(pane_runs, "FOLDED_AT", 3)
+        model, consolidator = Model(layout, sizes), Consolidator(layout, sizes)
+        pane_ms, pane = consolidator.plan.pane_ms, 0
+        for distance, events in steps:
+            pane += distance * pane_ms
+            windows = consolidator.add(pane, lift(layout, pane, events))
+            assert taken(layout, windows) == list(model.add(pane, events, pane_ms))
+            pane += pane_ms
+        assert taken(layout, consolidator.end()) == list(model.advance(10**9))
 
 
 @given(sizes=SIZES, panes=st.lists(EVENTS, max_size=9))
@@ -166,6 +189,26 @@ def test_states_of_doubles_are_never_taken_off() -> None:
     assert totals == [0.0, 0.0, 1e300, 1e300, inf, inf, inf, inf, 0.1 + 0.2]
 
 
+@given(
+    sizes=LONG_SIZES,
+    zeros=st.integers(0, 40),
+    totals=st.lists(st.integers(-9, 9), max_size=30),
+)
+def test_nothing_is_taken_off_from_the_first_pane_on_that_would_leave_a_trace(
+    sizes: list[WindowSize], zeros: int, totals: list[int]
+) -> None:
+    functions = UserFunctions()
+    functions.register("doubles", DoubleSum())
+    layout = Layout([], [Aggregate("total", "doubles", "x", "number")], functions=functions)
+    consolidator = Consolidator(layout, sizes)
+    pane_ms, values = consolidator.plan.pane_ms, [0.0] * zeros + [float(one) for one in totals]
+    for number, value in enumerate(values):
+        frame = pl.DataFrame([[number * pane_ms], [0], [value]], schema=layout.schema)
+        for window in consolidator.add(number * pane_ms, frame):
+            first = max(0, window.start_ms // pane_ms)
+            assert window.frame["total.sum"].to_list() == [sum(values[first : window.end_ms // pane_ms])]
+
+
 def combines(layout: Layout, size: WindowSize, panes: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """The number of combines for a number of panes of one event."""
     counts = 0
@@ -198,7 +241,7 @@ def test_differences_need_one_combine_a_slice(slices: int, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("which", LAYOUTS)
-def test_tumbling_windows_need_one_combine_a_pane(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tumbling_windows_need_one_combine_a_window(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
     layout, counts = LAYOUTS[which], 0
     consolidator = Consolidator(layout, [WindowSize.tumbling(60), WindowSize.tumbling(10)])
     frames = [lift(layout, pane * 10, [(1, 1.0)]) for pane in range(60)]
@@ -212,7 +255,7 @@ def test_tumbling_windows_need_one_combine_a_pane(which: str, monkeypatch: pytes
     monkeypatch.setattr(Layout, "combine", counted)
     windows = [window for pane, frame in enumerate(frames) for window in consolidator.add(pane * 10, frame)]
     assert len(windows) == 60 + 10
-    assert counts == 50, "five for each long window, none for a window of one pane"
+    assert counts == 10, "one for each long window, none for a window of one pane"
 
 
 @pytest.mark.parametrize("which", LAYOUTS)
@@ -223,7 +266,7 @@ def test_what_is_held_is_bounded(which: str) -> None:
     for pane in range(100):
         list(consolidator.add(pane * 10, lift(layout, pane * 10, [(pane % 7, 1.0)])))
         sizes.append(consolidator.memory_bytes)
-        assert consolidator.slices <= 10
+        assert consolidator.frames <= 10 + 3
     assert max(sizes[30:60]) == max(sizes[60:])
     for pane in range(100, 120):
         list(consolidator.add(pane * 10, layout.empty()))

@@ -25,6 +25,7 @@ from agent.runtime.model.bundle import Bundle
 from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
 from cbt.layout.group_limit import GroupLimit
 from cbt.layout.group_limit import is_other as is_other_group
+from cbt.windows import Difference
 
 NO_GRACE = Grace()
 MERGED_ROWS = 1 << 15
@@ -161,6 +162,14 @@ class JobFunction:
         """The layout of its groups, if it groups by anything."""
         store = self._empty_store
         return store.layout if isinstance(store, cbt.CompressedBufferTree) and store.layout.keys else None
+
+    @property
+    def difference(self) -> Difference | None:
+        """The way in which states of panes are taken off windows again, if that leaves no trace."""
+        store = self._empty_store
+        return (
+            Difference.of(store.layout, self.plan.max_groups) if isinstance(store, cbt.CompressedBufferTree) else None
+        )
 
     @cached_property
     def is_other(self) -> pl.Expr:

@@ -153,7 +153,13 @@ class JobMasters:
         }
 
     def statistics(self) -> Mapping[str, int]:
-        return {"refused": self.refused, "masters": len(self._masters)}
+        made = [master.state.windows_made for master in self._masters.values()]
+        return {
+            "refused": self.refused,
+            "masters": len(self._masters),
+            "window_panes": sum(one.panes for one in made),
+            "window_inputs": sum(one.inputs for one in made),
+        }
 
     @property
     def held(self) -> dict[Id, JobMaster]:

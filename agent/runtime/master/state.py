@@ -39,6 +39,7 @@ from agent.runtime.model.incomplete import (
     to_wire,
 )
 from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Losses, Run, holds_panes, total
+from cbt.windows import WorkDone
 from overlay import Id
 
 TOO_LARGE = f"its open windows take more than {BYTES_MAX >> 30} GiB: choose shorter ones, or group by fewer columns"
@@ -95,6 +96,11 @@ class JobState:
         self._open: tuple[InForce, WindowAssembler] | None = None
         self._published_before = FIRST_PANE
         """The last pane published before this master took over, which begins earlier if windows are open."""
+
+    @property
+    def windows_made(self) -> WorkDone:
+        """The windows of several panes that the newest version has made, and the states that were merged for them."""
+        return WorkDone() if self._open is None else self._open[1].done
 
     @property
     def published_upto(self) -> int:

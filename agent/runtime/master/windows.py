@@ -31,6 +31,7 @@ from agent.runtime.model.panes import (
     total,
 )
 from cbt import CompleteWindow, Consolidator, OpenSessions, SessionLayout, WindowSize
+from cbt.windows import WorkDone
 
 
 class Members(NamedTuple):
@@ -247,6 +248,11 @@ class WindowAssembler:
         windows = self._windows
         return pane >= self._starts and isinstance(windows, ChangingWindows) and windows.accepts(pane, carrier)
 
+    @property
+    def done(self) -> WorkDone:
+        """The windows made of several panes, and the states that were merged for them."""
+        return self._windows.done if isinstance(self._windows, _Consolidated) else WorkDone()
+
     def stretches(self, start_ms: int) -> Iterator[tuple[int, int, int]]:
         """The bounds of panes from a time on, with who contributes to them."""
         return self._index.stretches(start_ms)
@@ -310,7 +316,7 @@ class _Consolidated:
     """Has the interface of `ChangingWindows`, over a consolidator that shares the work of overlapping windows."""
 
     def __init__(self, function: JobFunction, sizes: Sequence[WindowSize], pane_ms: int) -> None:
-        self._consolidator = Consolidator(_States(function), sizes)
+        self._consolidator = Consolidator(_States(function), sizes, function.difference)
         self._pane_ms = pane_ms
 
     def add(self, pane: int, state: pl.DataFrame) -> Iterator[WindowUpdate]:
@@ -325,6 +331,10 @@ class _Consolidated:
     def _updates_of(self, window: CompleteWindow) -> WindowUpdate:
         newest = window.end_ms - self._pane_ms
         return WindowUpdate(newest, window.start_ms, window.size.size_ms, window.frame, True, newest)
+
+    @property
+    def done(self) -> WorkDone:
+        return self._consolidator.done
 
     @property
     def memory_bytes(self) -> int:
