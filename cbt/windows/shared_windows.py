@@ -1,7 +1,7 @@
 """Makes windows of several sizes of panes and of each other, by a plan (Enorm, section 6.1)."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
@@ -25,6 +25,18 @@ class WorkDone:
     windows: int = 0
     panes: int = 0
     inputs: int = 0
+
+
+class _Counted:
+    """A layout whose merges are counted."""
+
+    def __init__(self, layout: Mergeable, done: WorkDone) -> None:
+        self.empty, self._layout, self._done = layout.empty, layout, done
+
+    def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        merged = list(frames)
+        self._done.inputs += len(merged)
+        return self._layout.combine(merged)
 
 
 class _Made(NamedTuple):
@@ -70,7 +82,7 @@ class SharedWindows:
     def _sequence(self, size: WindowSize) -> WindowSequence:
         """A sequence that has had all panes which its next windows need."""
         layout = self._layout if self._difference is None else self._difference.layout
-        sequence = WindowSequence(layout, size)
+        sequence = WindowSequence(_Counted(layout, self.done), size)
         for start, _, frame in self._runs.stretches():
             _take_all(sequence.advance(start))
             sequence.add(frame)

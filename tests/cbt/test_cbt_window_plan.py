@@ -64,8 +64,11 @@ def test_what_is_merged_is_what_was_planned(layout: Layout, sizes: list[WindowSi
             before = (consolidator.done.inputs, consolidator.done.panes)
     panes = consolidator.done.panes - before[1]
     assert panes == alone
-    if not plan.stacks:
-        assert consolidator.done.inputs - before[0] == plan.inputs * hours * 60 * MINUTE / plan.period_ms
+    planned, inputs = plan.inputs * hours * 60 * MINUTE / plan.period_ms, consolidator.done.inputs - before[0]
+    if plan.stacks:
+        assert 0.9 * planned <= inputs <= 1.02 * planned
+    else:
+        assert inputs == planned
 
 
 def ways(begin: int, end: int, parts: list[Interval], limit: int) -> Iterator[float]:
