@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from . import batch, cbt, fish, fleet, idle, jobs, local, overlay, query, recovery, s4
+from . import batch, cbt, enorm, fish, fleet, idle, jobs, local, overlay, query, recovery, s4
 from .chart import write_chart
 from .environment import ROOT
 from .race import BenchmarkError
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "batch": batch.run,
     "recovery": recovery.run,
     "s4": s4.run,
+    "enorm": enorm.run,
     "fish": fish.run,
 }
 CHARTS = {

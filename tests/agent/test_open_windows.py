@@ -162,3 +162,23 @@ def test_sessions_are_what_brute_force_says_however_panes_come(
             assert sum(row["n"] for row in function.session_rows(state)) == state["a0.n"].sum()
     assert sorted(found) == sorted((first, last) for _, first, last, _ in sessions_of(events, gap))
     assert positions == sorted(set(positions))
+
+
+@given(EVENTS, st.integers(1, 3), st.sampled_from(["6 SECONDS EVERY 1 SECOND", "8 SECONDS EVERY 2 SECONDS, 4 SECONDS"]))
+def test_windows_with_more_groups_than_are_kept_have_the_same_groups_and_other_as_if_nothing_were_taken_off(
+    events: list[tuple[int, str]], max_groups: int, sizes: str
+) -> None:
+    text = f"SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING {sizes}"
+    plan = query.analyze(query.parse(text), {"web": query.Schema({}, open=True)}, max_groups=max_groups)
+    function = JobFunction(query.Plan.from_wire(plan.to_wire()))
+    assert function.pane_ms is not None
+    windows, runs = WindowAssembler(function, FIRST_PANE), []
+    ends = sorted({at * MS // function.pane_ms * function.pane_ms for at, _ in events})
+    for after, upto in pairwise([-100 * MS, *ends]):
+        runs.append(run_of(function, events, after, upto))
+    for run in runs:
+        for window, state in windows.take(run, run.counted, lambda _first, _last: 0b1):
+            end = window.start_ms + (window.size_ms or 0)
+            panes = [one.state.filter(pl.col("pane").is_between(window.start_ms, end, closed="left")) for one in runs]
+            whole = function.combine([one.with_columns(pane=pl.lit(window.start_ms, dtype=pl.Int64)) for one in panes])
+            assert state.sort("hash").equals(whole.sort("hash"), null_equal=True)

@@ -58,6 +58,39 @@ def test_analyze_runs_it_and_says_what_was_not_measured(files: FileBackend, caps
     assert "not measured: " in table
 
 
+def test_windows_of_several_sizes_are_planned_and_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of two hours, as figure 7 of Enorm has it: 86 states an hour instead of 240."""
+    path = tmp_path / "a.json"
+    path.write_text(
+        "".join(json.dumps({"time": 1_699_920_000_000 + 60_000 * minute, "path": "/a"}) + "\n" for minute in range(120))
+    )
+    files = FileBackend([LocalSource("logs", (str(path),))], LocalOptions(arrival_ms=0, time_field="time", agents=2))
+    windows = ", ".join(f"{size} MINUTES" for size in (1, 5, 10, 15, 20))
+    query = f"SELECT path, MAX(path) AS most FROM logs GROUP BY path WINDOWING {windows}"
+    explained = json.loads(said(files, f"EXPLAIN ANALYZE {query}", "json", capsys))
+    assert "merge 86 states in 1 h, not the 240 panes that windows have" in explained["master"]
+    figures = explained["analyzed"]["measured"]
+    assert figures["panes of windows of several"] == 2 * 240
+    assert figures["states merged for these windows"] == 2 * 86
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "windows", "said_of_it"),
+    [
+        ("COUNT(*)", "10 MINUTES EVERY 1 MINUTE", "take panes off again that windows leave behind"),
+        ("MAX(n)", "10 MINUTES EVERY 1 MINUTE", "keep 10 min every 1 min in two stacks"),
+        ("MAX(n)", "1 MINUTE, 20 MINUTES, 30 MINUTES, 40 MINUTES", "make hidden windows of 10 min as parts of others"),
+        ("MAX(n)", "59 SECONDS EVERY 1 SECOND, 61 SECONDS, 67 SECONDS, 71 SECONDS", "too little in common"),
+    ],
+)
+def test_the_way_in_which_windows_are_made_is_explained(
+    files: FileBackend, capsys: pytest.CaptureFixture[str], aggregate: str, windows: str, said_of_it: str
+) -> None:
+    query = f"SELECT path, {aggregate} AS n FROM logs GROUP BY path WINDOWING {windows}"
+    steps = json.loads(said(files, f"EXPLAIN {query}", "json", capsys))["master"]
+    assert any(said_of_it in step for step in steps), steps
+
+
 @pytest.mark.parametrize("text", ["EXPLAIN ANALYZE", "EXPLAIN ANALYZE SELECT nope(", "EXPLAIN ANALYZE SELECT a FROM b"])
 def test_a_wrong_query_is_refused_as_always(files: FileBackend, text: str) -> None:
     with pytest.raises(UsageError, match="line 1, column"):
