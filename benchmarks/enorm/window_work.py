@@ -34,7 +34,9 @@ def processor_time(*, quick: bool) -> list[Comparison]:
 
 def _line(case: Case, kind: str, keys: int) -> Comparison:
     layout = LAYOUTS[kind]
-    frame = layout.lift(pl.DataFrame({"pane": 0, "k": [f"key-{one:06}" for one in range(keys)], "n": 1.0}))
+    names = [f"key-{one:06}" for one in range(keys)]
+    columns = {"k": names, "n": [1.0] * keys, "pane": pl.zeros(keys, dtype=pl.Int64, eager=True)}
+    frame = layout.lift(pl.DataFrame(columns))
     times: dict[str, list[float]] = {"shared": [], "alone": []}
     found = set[tuple[int, float]]()
     for _ in range(ROUNDS):

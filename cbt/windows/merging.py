@@ -44,6 +44,7 @@ class Difference:
         """The layout of the frames that are added and taken off."""
         self._layout = layout
         self._groups_max = groups_max
+        self._has_other = is_other(layout).any() if layout.keys else None
 
     @classmethod
     def of(cls, layout: Mergeable, groups_max: int | None = None) -> "Difference | None":
@@ -51,12 +52,16 @@ class Difference:
         return cls(layout, groups_max) if isinstance(layout, Layout) and invertible(layout) else None
 
     def takes(self, frame: pl.DataFrame) -> bool:
-        """Whether adding this frame and taking it off again leaves no trace. O(n)."""
-        if self._groups_max is not None and frame.height > self._groups_max:
+        """Whether adding this pane's frame and taking it off again leaves no trace. O(n)."""
+        if not self.is_within_limit(frame):
             return False
-        if self._layout.keys and frame.filter(is_other(self._layout)).height:
+        if self._has_other is not None and frame.height and frame.select(self._has_other).item():
             return False
         return subtracts_exactly(self._layout, frame)
+
+    def is_within_limit(self, frame: pl.DataFrame) -> bool:
+        """Whether a frame has no more groups than are kept. O(1)."""
+        return self._groups_max is None or frame.height <= self._groups_max
 
     def counted(self, frame: pl.DataFrame) -> pl.DataFrame:
         """A pane's frame, as the others take and give frames."""

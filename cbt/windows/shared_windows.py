@@ -184,7 +184,7 @@ class SharedWindows:
         if self._difference is None:
             return combined(self._layout, added)
         merged = self._difference.merge(added, taken_off)
-        if self._difference.takes(self._difference.plain(merged)):
+        if self._difference.is_within_limit(merged):
             return merged
         self._subtract_no_more()
         return self._merged(size, start, end)
