@@ -27,8 +27,9 @@ from elf.errors import ElfError, UsageError
 from elf.output.measures import UNNAMED_STREAM, plan_for_any_columns
 from elf.terminal.console import open_console
 from elf.terminal.terminal import printable
-from query.explain import MAKING_WINDOWS
+from query.explain import MAKING_WINDOWS, size_text
 from query.model.timestamps import duration
+from query.plan.windows import PlanWindowSize
 
 if TYPE_CHECKING:
     from elf.client.sync_client import SyncJob
@@ -124,10 +125,7 @@ def merging_steps(plan: query.Plan) -> list[str]:
 
 
 def _sizes(sizes: Iterable[cbt.WindowSize]) -> str:
-    return ", ".join(
-        duration(one.size_ms) + (f" every {duration(one.slide_ms)}" if one.slide_ms < one.size_ms else "")
-        for one in sorted(sizes)
-    )
+    return ", ".join(size_text(PlanWindowSize(one.size_ms, one.slide_ms)) for one in sorted(sizes))
 
 
 def network_cost(plan: query.Plan) -> list[str]:

@@ -77,7 +77,7 @@ def windows_text(windowing: Windowing | None) -> str:
     """
     if windowing is None:
         return "none: one result over everything"
-    parts = list(map(_size, windowing.sizes))
+    parts = list(map(size_text, windowing.sizes))
     if windowing.session is not None:
         gap, most = duration(windowing.session.gap_ms), duration(windowing.session.max_ms)
         parts.append(f"sessions that end with {gap} without an event, cut after {most}")
@@ -129,7 +129,8 @@ def unused_straggler_steps(stated: Stragglers) -> Iterator[str]:
         yield "wait for every agent: ON STRAGGLER and RECOVER FOR are for live jobs"
 
 
-def _size(size: PlanWindowSize) -> str:
+def size_text(size: PlanWindowSize) -> str:
+    """The length of windows, and how often they come where that is not their length."""
     every = "" if size.slide_ms == size.size_ms else f" every {duration(size.slide_ms)}"
     return f"{duration(size.size_ms)}{every}"
 

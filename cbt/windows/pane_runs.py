@@ -2,7 +2,6 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from math import inf
 
 import polars as pl
@@ -25,7 +24,7 @@ class PaneRuns:
         self._ends: list[int] = []
         self._frames: list[pl.DataFrame] = []
         self._costs: list[float] = [0.0]
-        """Sums of the costs of all frames before each, and of all."""
+        """Sums of the costs of all frames before each, and of all, dropped ones among them."""
         self._dropped_upto = -(2**63)
 
     def add(self, start: int, end: int, frame: pl.DataFrame) -> None:
@@ -84,9 +83,7 @@ class PaneRuns:
         count = bisect_right(self._ends, upto)
         if count:
             self._dropped_upto = self._ends[count - 1]
-            del self._starts[:count], self._ends[:count], self._frames[:count]
-            costs = (FRAME_COST + frame.height for frame in self._frames)
-            self._costs = [*accumulate(costs, initial=0.0)]
+            del self._starts[:count], self._ends[:count], self._frames[:count], self._costs[:count]
 
     def forget(self, before: int) -> None:
         """Forgets that there were panes before a time, once there are many of them."""

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heappush, heapreplace
 from math import inf
 from typing import NamedTuple
 
@@ -133,16 +133,16 @@ class SharedWindows:
             return
         self._complete = complete_ms
         while self._ends[0][0] <= complete_ms:
-            end, size = heappop(self._ends)
+            end, size = self._ends[0]
             start = end - size.size_ms
             if self._runs.is_occupied(start, end):
-                window = self._window(size, start)
-                heappush(self._ends, (end + size.slide_ms, size))
+                window = self._window(size, start)  # which may begin another plan, and with it further sizes
+                heapreplace(self._ends, (end + size.slide_ms, size))
                 if size not in self.plan.hidden:
                     self._note(size)
                     yield CompleteWindow(size, start, in_pane(window, start))
             else:
-                heappush(self._ends, (self._end_after(size, start), size))
+                heapreplace(self._ends, (self._end_after(size, start), size))
         self._forget()
 
     def _note(self, size: WindowSize) -> None:

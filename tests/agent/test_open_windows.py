@@ -176,9 +176,12 @@ def test_windows_with_more_groups_than_are_kept_have_the_same_groups_and_other_a
     ends = sorted({at * MS // function.pane_ms * function.pane_ms for at, _ in events})
     for after, upto in pairwise([-100 * MS, *ends]):
         runs.append(run_of(function, events, after, upto))
+    made = []
     for run in runs:
         for window, state in windows.take(run, run.counted, lambda _first, _last: 0b1):
+            made.append((window.start_ms + (window.size_ms or 0), window.size_ms or 0))
             end = window.start_ms + (window.size_ms or 0)
             panes = [one.state.filter(pl.col("pane").is_between(window.start_ms, end, closed="left")) for one in runs]
             whole = function.combine([one.with_columns(pane=pl.lit(window.start_ms, dtype=pl.Int64)) for one in panes])
             assert state.sort("hash").equals(whole.sort("hash"), null_equal=True)
+    assert made == sorted(set(made)), "each window once, in order"
