@@ -39,6 +39,7 @@ class CountedWords:
         clause = f" KEYED BY product GROUPING {grouping} OVER {workers} WORKERS"
         self.fleet = WordsFleet(seed, clause, step_s, **options)
         self.leaving: set[str] = set()
+        self.killed: set[str] = set()
         for _ in range(agents):
             self.fleet.add("web")
             self.run(0.02)
@@ -101,6 +102,7 @@ class CountedWords:
         self._until(self._is_told, "words are in no window, or lack in one that names nobody and are not late")
 
     def crash(self, server: Server) -> None:
+        self.killed.add(server.name)
         self.fleet.crash(server)
 
     def _do(self, act: Act) -> None:
@@ -121,7 +123,8 @@ class CountedWords:
         )
 
     def lacking(self, results: Results) -> int:
-        """How many words lack in windows that name nobody, or are in none while no result says who lacks there."""
+        """How many words lack in windows that name nobody, or are in none: of an agent that was killed, while no result
+        says that it lacks there."""
         lacking: Counter[tuple[int, int]] = Counter()
         for line, _ in results:
             if not line.names:
@@ -134,7 +137,8 @@ class CountedWords:
             for time, _ in server.log
             if self.first <= time < self.upto and not any(begin <= time < end for begin, end in spans)
         ]
-        return lacking.total() + sum(not any(_names(one, name, at) for one in unshown) for at, name in times)
+        named = (name in self.killed and any(_names(one, name, at) for one in unshown) for at, name in times)
+        return lacking.total() + len(times) - sum(named)
 
     def check(self) -> None:
         """A window that names nobody has each word that was written in it once, but for those that are late; any other
