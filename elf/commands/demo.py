@@ -11,7 +11,7 @@ from elf.errors import ElfError, UsageError
 from elf.terminal.terminal import printable
 
 SECONDS_MAX = 3600
-TUNING = "opo"
+TUNING, LENDING = "opo", "lending"
 EXAMPLES = """\b
 Examples:
   elf demo
@@ -19,6 +19,7 @@ Examples:
   elf demo figure1
   elf demo top-words
   elf demo ctr
+  elf demo lending
 """
 
 
@@ -42,6 +43,10 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
     opo finds, within a minute or so, how prominent visitors like an offer best, by trying it out on them. top-words and
     ctr have keyed elements, over logs that are written as you watch: an agent that hosts some is killed, and the
     results go on. In the logs of ctr 54 hours pass, up to now; one server logs ads, the other one clicks on them.
+
+    lending is five queries that read each other: interest and approval at a lending company, by area and overall, in
+    windows of 10 minutes to 24 hours. A whole day passes in the servers' logs, and in the end each query's windows are
+    counted anew from them.
     """
     from elf.demo import DemoError  # only here: other commands load none of this
     from elf.demo.elements.element_plays import ELEMENT_PLAYS, element_play
@@ -49,19 +54,22 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
     from elf.demo.interruption import orderly_end
     from elf.demo.jobs.job_plays import PLAYS, play
     from elf.demo.jobs.job_show import show_jobs
+    from elf.demo.lending.lending_show import show_lending
     from elf.demo.story.show import show
     from elf.demo.tuning.tuning_show import show_tuning
     from elf.terminal.console import open_console
 
     roles = play(job) if job is not None else None
     elements = element_play(job) if job is not None else None
-    if job not in (None, TUNING) and roles is None and elements is None:
-        every = ", ".join((*PLAYS, *ELEMENT_PLAYS, TUNING))
+    if job not in (None, TUNING, LENDING) and roles is None and elements is None:
+        every = ", ".join((*PLAYS, *ELEMENT_PLAYS, TUNING, LENDING))
         raise UsageError(f"{printable(job or '')}: there is no such demo; there are {every}")
     try:
         with orderly_end():
             if job == TUNING:
                 show_tuning(open_console(sys.stdout), seconds, keep)
+            elif job == LENDING:
+                show_lending(open_console(sys.stdout), seconds, keep)
             elif elements is not None:
                 show_elements(open_console(sys.stdout), elements, seconds, keep)
             elif roles is None:

@@ -39,7 +39,7 @@ def submit(file: Path, app: str | None, creator_folder: Path | None, output: str
     """Run the job that FILE defines: one class that is an elf.Job.
 
     A name instead of a file may be that of a job that comes with ELF: micro_promotion, product_bundling,
-    sale_prediction, spam_campaign, kmeans, top_words, ctr or opo. `elf demo NAME` shows each of them.
+    sale_prediction, spam_campaign, kmeans, top_words, ctr, opo or lending. `elf demo NAME` shows each of them.
 
     The file is executed here first, to read its definition; then it is signed with your key and runs, contained, beside
     every agent that has the job's stream. It goes on until `elf stop`. Its stages, if it has any, are jobs beside it.

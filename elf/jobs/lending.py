@@ -1,4 +1,4 @@
-"""What a peer-to-peer lending company watches (Enorm, section 2 and figures 1 to 4): five operators, windows up to a day.
+"""Interest and approval at a peer-to-peer lending company (Enorm, section 2): five operators, windows of up to a day.
 
 Web servers log applications for loans to the stream `loans`: `user`, `area`, `date`, `approval` (true or false),
 `amount`, `return` (what the borrower pays back), `lendingTime` (days) and `income` (a year's).
@@ -22,8 +22,8 @@ RATED = """(
     FROM loans WHERE amount > 0 AND lendingTime > 0
 ) AS rated"""
 SIZES = "WINDOWING 10 MINUTES, 30 MINUTES, 1 HOUR, 6 HOURS, 24 HOURS"
-WAITING = "ON STRAGGLER WAIT"
-"""Sums of money are whole or late: nobody who lives is leaped over."""
+WAITING = "ON STRAGGLER WAIT RECOVER FOR 1 MINUTE"
+"""Figures are rather late than without somebody, be it that an agent is slow or is started again."""
 SHORTEST_MS, TOLD_MS = 600_000, 3_600_000
 """Length of the windows that others are made of, and of the shortest that the job's log tells of."""
 OF_THE_SHORTEST = f"EPOCH_MS(part.window_end) - EPOCH_MS(part.window_start) = {SHORTEST_MS}"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "jobs"
 JOBS = (
-    "ctr", "kmeans", "lending", "micro_promotion", "opo", "product_bundling", "sale_prediction", "spam_campaign", "top_words",
+    "ctr", "kmeans", "lending", "micro_promotion", "opo", "product_bundling", "sale_prediction", "spam_campaign",
+    "top_words",
 )  # fmt: skip
 
 

@@ -73,6 +73,10 @@ class LogWriter:
         """Writes no more. Raises OSError if lines could not be written."""
         self._over.set()
         self._thread.join()
+        self.check()
+
+    def check(self) -> None:
+        """Raises OSError if lines could not be written."""
         if self._fault is not None:
             raise self._fault
 
