@@ -104,7 +104,8 @@ NEIGHBOURS_FILE = "neighbours"
 NEIGHBOURS_S = 15.0
 """Interval at which neighbours are stored, if they have changed."""
 SHOWN_PARTS = (
-    "agent", "claims", "copies", "ingest", "keyed", "sealed", "results", "jobs", "spill", "control", "clients", "node",
+    "agent", "claims", "copies", "ingest", "keyed", "masters", "sealed", "results", "jobs", "spill", "control",
+    "clients", "node",
 )  # fmt: skip
 """Parts whose counters the status shows in full, as `part.counter`."""
 LEAVE_TIMEOUT_S = 5.0

@@ -25,7 +25,7 @@ _DATE_MAX_MS = 4_102_444_800_000
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Terms of loans in an area: what a year costs beyond the base, and the part of a year's income that is lent at most."""
+    """Terms of loans in an area: what a year costs beyond the base, and the part of a year's income that is lent."""
 
     surcharge: float
     lent_max: float

@@ -61,8 +61,9 @@ class LendingOperator:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The outcome for one operator: windows that are as the logs have them, all that there should be, and a line for each
-    that differs.
+    """The outcome for one operator: windows that are as the logs have them, and all that there should be.
+
+    `wrong`: a line for each that differs, up to five.
     """
 
     same: int
