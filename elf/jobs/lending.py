@@ -44,12 +44,14 @@ class Lending(elf.Job):
         """,
         "interest": f"""
             SELECT SUM(rates) / SUM(loans) AS rate, SUM(loans) AS loans
-            FROM app('area_interest') AS part WHERE {OF_THE_SHORTEST} {SIZES}
+            FROM app('area_interest') AS part WHERE {OF_THE_SHORTEST}
+            HAVING SUM(loans) > 0 {SIZES}
         """,
     }
     query = f"""
         SELECT SUM(approved) / SUM(applications) AS share, SUM(applications) AS applications
-        FROM app('area_approval') AS part WHERE {OF_THE_SHORTEST} {SIZES}
+        FROM app('area_approval') AS part WHERE {OF_THE_SHORTEST}
+        HAVING SUM(applications) > 0 {SIZES}
     """
 
     def on_result(self, window: elf.Window) -> None:

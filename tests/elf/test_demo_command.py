@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -287,10 +288,34 @@ def test_each_word_counts_once_though_a_host_of_words_is_killed(temporary: Path)
     assert nothing_is_left(temporary)
 
 
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.skipif(refusal() is not None, reason=f"programs cannot be contained here: {refusal()}")
+def test_a_day_of_loans_goes_by_and_each_window_of_five_operators_is_that_of_the_logs(
+    tmp_path: Path, temporary: Path
+) -> None:
+    logs = tmp_path / "logs"
+    text = shown("lending", "--seconds", "20", "--keep", str(logs))
+    assert re.search(r"\d\d:\d\d  lending: 24 h to \S+T00:00:00Z: [\d,]+ loans at \d+\.\d\d % on average", text), text
+    agree = re.findall(r"✓ (\d+) of (\d+) windows of (op\d) \(\w+, .+\) agree", text)
+    assert [name for _, _, name in agree] == ["op1", "op2", "op3", "op4", "op5"], text
+    assert all(same == all_ for same, all_, _ in agree)
+    assert min(int(all_) for _, all_, _ in agree) >= 150, text  # those of 10 minutes, of 25 hours
+    merged = re.search(r"([\d,]+) states were merged for all windows, .* made of ([\d,]+) panes", text)
+    assert merged is not None, text
+    states, panes = (int(number.replace(",", "")) for number in merged.groups())
+    assert 0 < 2 * states < panes, text
+    lines = [json.loads(line) for log in logs.glob("shop-*/events.json") for line in log.read_text().splitlines()]
+    rated = sum(line["amount"] > 0 and line["lendingTime"] > 0 for line in lines)
+    assert f"servers' own logs, {rated:,} applications with an interest rate:" in text, text
+    assert nothing_is_left(temporary)
+
+
 def test_a_demo_that_is_not_there_or_too_short_is_refused() -> None:
     for words, said in {
         ("figure2",): "elf: figure2: there is no such demo; there are kmeans, micro_promotion,",
         ("opo", "--seconds", "10"): "elf: --seconds 10 is too short for a few comparisons: 20 at least",
+        ("lending", "--seconds", "10"): "elf: --seconds 10 is too short for a day: 20 at least",
         ("spam-campaign", "--seconds", "20"): "elf: --seconds 20 is too short for these jobs: 30 at least",
     }.items():
         refused = elf("demo", *words)

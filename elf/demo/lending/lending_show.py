@@ -35,6 +35,8 @@ RATE = 120
 """Applications per second."""
 BEFORE_MS, AFTER_MS = HOUR_MS, 20 * MINUTE_MS
 """Time in the logs before the whole day, and after it: a window closes once later events have come."""
+PAST_MS = HOUR_MS
+"""Least time since the end of the day, so that nothing in the logs is of the future."""
 LEAD_MS = 2 * HOUR_MS
 """Upper bound on the time by which logs are ahead of windows: on a busy machine, borrowers wait."""
 
@@ -70,12 +72,12 @@ def show_lending(console: Console, seconds: float, keep: Path | None) -> None:
 
 
 def last_midnight(now_ms: int) -> int:
-    """The last midnight (UTC) after which there has been time enough for the end of the demo's logs.
+    """The last midnight (UTC) that is so long ago that the demo's logs may end after it.
 
-    >>> last_midnight(86_400_000), last_midnight(86_400_000 + AFTER_MS)
-    (0, 86400000)
+    >>> last_midnight(2 * DAY_MS + PAST_MS - 1) // DAY_MS, last_midnight(2 * DAY_MS + PAST_MS) // DAY_MS
+    (1, 2)
     """
-    return (now_ms - AFTER_MS) // DAY_MS * DAY_MS
+    return (now_ms - PAST_MS) // DAY_MS * DAY_MS
 
 
 def _agents(shop: Shop) -> list[AgentSpec]:
