@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,7 +24,7 @@ from elf.client import Result
 from elf.demo.elements.log_writing import LogTime, LogWriter
 from elf.demo.lending.borrowers import Borrowers
 from elf.demo.lending.lending_board import LendingBoard
-from elf.demo.lending.lending_show import AFTER_MS, last_midnight
+from elf.demo.lending.lending_show import AFTER_MS, conclude, last_midnight
 from elf.demo.lending.lending_truth import (
     APP,
     DAY_MS,
@@ -37,6 +38,7 @@ from elf.demo.lending.lending_truth import (
     read_applications,
 )
 from elf.demo.shop.fleet import Shop
+from elf.errors import ElfError
 from elf.jobs import lending
 
 LOANS = {"loans": query.Schema({}, open=True)}
@@ -262,6 +264,21 @@ def test_windows_that_end_later_need_not_be_there_but_have_to_be_right(tmp_path:
 
 def test_no_window_is_no_agreement() -> None:
     assert [agreement(one, [], [], DAY_MS).windows for one in OPERATORS] == [0] * 5
+
+
+def test_the_demo_ends_with_an_error_that_names_who_differs(tmp_path: Path) -> None:
+    line = {"at_ms": 0, "user": "ann", "area": "Als", "approval": True, "amount": 100, "return": 110,
+            "lendingTime": 365, "income": 1_000}  # fmt: skip
+    logs = written([line], tmp_path)
+    windows = {one.name: [] for one in OPERATORS} | {INTEREST.name: interest_windows(read_applications(logs))}
+    performance: Any = SimpleNamespace(windows=windows, upto_ms=DAY_MS, merged=(220, 576))
+    console = Console(file=io.StringIO(), width=200, highlight=False)
+    with pytest.raises(ElfError, match="the windows of op1, op2, op3, op5 are not what the logs hold"):
+        conclude(console, performance, logs)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "✓ 5 of 5 windows of op4 (interest, interest of all loans) agree" in shown
+    assert "✗ 0 of 1 windows of op1" in shown
+    assert "      24 h to 1970-01-02 00:00 has not come" in shown
 
 
 # The picture.

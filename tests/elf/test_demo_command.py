@@ -301,7 +301,7 @@ def test_a_day_of_loans_goes_by_and_each_window_of_five_operators_is_that_of_the
     assert [name for _, _, name in agree] == ["op1", "op2", "op3", "op4", "op5"], text
     assert all(same == all_ for same, all_, _ in agree)
     assert min(int(all_) for _, all_, _ in agree) >= 150, text  # those of 10 minutes, of 25 hours
-    merged = re.search(r"([\d,]+) states were merged for all windows, .* made of ([\d,]+) panes", text)
+    merged = re.search(r"([\d,]+) states were merged for windows of several panes; these have ([\d,]+)", text)
     assert merged is not None, text
     states, panes = (int(number.replace(",", "")) for number in merged.groups())
     assert 0 < 2 * states < panes, text

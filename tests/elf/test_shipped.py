@@ -32,7 +32,7 @@ def test_a_file_of_ones_own_goes_first(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_name_that_is_none_is_told_which_there_are() -> None:
     with pytest.raises(
-        UsageError, match=r"^kmean: no such file or directory; jobs that come with ELF are ctr, kmeans, micro_"
+        UsageError, match=r"^kmean: no such file or directory; jobs that come with ELF are ctr, kmeans, lending, micro_"
     ):
         read_job(Path("kmean"))
     with pytest.raises(UsageError, match=r"^jobs/kmeans\.py: no such file or directory$"):

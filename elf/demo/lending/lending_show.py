@@ -68,7 +68,7 @@ def show_lending(console: Console, seconds: float, keep: Path | None) -> None:
             performance = LendingPerformance(fleet, board, screen, writer, midnight_ms)
             run_orderly(performance.run)
         shop.stop()
-        _conclude(console, performance, [server.event_log for server in shop.servers])
+        conclude(console, performance, [server.event_log for server in shop.servers])
 
 
 def last_midnight(now_ms: int) -> int:
@@ -89,7 +89,7 @@ def _stream(log: Path) -> StreamFiles:
     return StreamFiles("loans", (str(log),), read_from="beginning", time_field="date", clock="events")
 
 
-def _conclude(console: Console, performance: LendingPerformance, logs: list[Path]) -> None:
+def conclude(console: Console, performance: LendingPerformance, logs: list[Path]) -> None:
     """Reports the comparison with the logs. Raises ElfError for differences."""
     applications = read_applications(logs)
     say(console, f"\nHeld against the servers' own logs, {len(applications):,} applications with an interest rate:")
@@ -104,6 +104,6 @@ def _conclude(console: Console, performance: LendingPerformance, logs: list[Path
         if not is_right:
             differing.append(f"op{one.number}")
     states, panes = performance.merged
-    say(console, f"{states:,} states were merged for all windows, of which each by itself is made of {panes:,} panes.")
+    say(console, f"{states:,} states were merged for windows of several panes; these have {panes:,}, with empty ones.")
     if differing:
         raise ElfError(f"the windows of {', '.join(differing)} are not what the logs hold")
