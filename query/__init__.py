@@ -8,6 +8,7 @@ from query.execution.result_stage import OtherStage, ResultStage
 from query.execution.rows import ResultRows
 from query.explain import Explanation, aggregate_texts, explain, measures, relative_error
 from query.functions import signatures
+from query.fusion.fusion_text import fusion_text
 from query.model.errors import QueryError, listed, nearest
 from query.model.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TREES_MAX
 from query.model.streams import covers, patterns, selects
@@ -62,6 +63,7 @@ __all__ = [
     "explain",
     "format_query",
     "format_timestamp",
+    "fusion_text",
     "keyed_stream",
     "keywords",
     "listed",

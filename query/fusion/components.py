@@ -1,0 +1,142 @@
+"""The components of a job: its operators, and where each runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import inf, prod
+from operator import and_
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from query.fusion.graph import Edge, FusionGraph, Partitioning
+from query.fusion.labelling import fused_by_labels
+from query.operators.operator import OPERATORS_MAX, Attribute, DataOperator, OperatorGraph
+from query.operators.tracing import attribute_text, least
+
+Place: TypeAlias = Literal["agents", "owners", "one"]
+"""Beside every agent, cut by place; at the owners of key groups; in one partition."""
+Rates: TypeAlias = Mapping[str, float]
+"""Rows in a second that each operator gives, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusedComponent:
+    """Operators between which no row leaves its agent. `attributes` say the partition of a row; () for any, or one."""
+
+    operators: tuple[str, ...]
+    place: Place
+    attributes: Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class FusedJob:
+    """The components of a job. `between`: each operator that is read from another component, and its reader. `note`: a
+    remark for people where planning has ended early, or "".
+    """
+
+    components: tuple[FusedComponent, ...]
+    between: tuple[tuple[str, str], ...]
+    note: str = ""
+
+
+def fused_job(
+    graph: OperatorGraph,
+    rates: Rates = MappingProxyType({}),
+    *,
+    owners: int = 1,
+    cardinalities: Mapping[Attribute, int] = MappingProxyType({}),
+    splits: bool = True,
+    current: FusedJob | None = None,
+) -> FusedJob:
+    """The components with the least traffic between them. A function of the rates, so each period may fuse anew:
+    `current`, the components in force, stay where others gain too little.
+
+    As long as a rate is not measured, all are taken to be equal. An attribute with fewer values than `owners` fuses
+    nothing; `cardinalities` are the known numbers of values. `splits`: the operators beside agents are a component of
+    their own, cut by place (Enorm, Figure 4); otherwise they are fused like others (Figure 2), which ships every event.
+    """
+    placed = tuple(one for one in graph.operators if splits and one.is_placed)
+    free = tuple(one for one in graph.operators if one not in placed)
+    numbers = {one.name: number for number, one in enumerate(free)}
+    masks = _Masks(free, owners, cardinalities)
+    note, found = "", tuple(range(len(free)))
+    if len(graph.operators) > OPERATORS_MAX:
+        note = (
+            f"nothing is fused: {len(graph.operators):,} operators are more than the {OPERATORS_MAX} that are planned"
+        )
+    else:
+        edges = [(numbers[one], numbers[two]) for one, two in graph.edges if one in numbers and two in numbers]
+        labelling = fused_by_labels(
+            FusionGraph(masks.masks, tuple(_rated(edges, free, rates))), _in_force(free, current)
+        )
+        found = labelling.components
+        note = "planning ended early: other components may save more" if labelling.is_cut_short else ""
+    components = [] if not placed else [FusedComponent(tuple(one.name for one in placed), "agents", ())]
+    components += masks.components(found)
+    where = {name: number for number, one in enumerate(components) for name in one.operators}
+    between = tuple(edge for edge in graph.edges if where[edge[0]] != where[edge[1]])
+    return FusedJob(tuple(components), between, note)
+
+
+def _rated(edges: Sequence[tuple[int, int]], operators: Sequence[DataOperator], rates: Rates) -> Iterator[Edge]:
+    """The edges with their rates, which are 1 for all where one is not known."""
+    known = all(operators[read].name in rates for read, _ in edges)
+    for read, reader in sorted(edges):
+        yield read, reader, rates[operators[read].name] if known else 1.0
+
+
+def _in_force(operators: Sequence[DataOperator], current: FusedJob | None) -> Partitioning | None:
+    """The components in force as those of these operators; None where one is new."""
+    if current is None:
+        return None
+    where = {name: number for number, one in enumerate(current.components) for name in one.operators}
+    return tuple(where[one.name] for one in operators) if all(one.name in where for one in operators) else None
+
+
+class _Masks:
+    """The partition attributes of operators as bits: one for each attribute with enough values, and one for a single
+    partition, which operators have that no attribute may partition. A map has all."""
+
+    def __init__(self, operators: Sequence[DataOperator], owners: int, cardinalities: Mapping[Attribute, int]) -> None:
+        self._operators = operators
+        known = {one: None for operator in operators for one in sorted(operator.attributes or (), key=attribute_text)}
+        self._attributes = [one for one in known if _values(one, cardinalities) >= owners]
+        self._bits = {one: 1 << bit for bit, one in enumerate(self._attributes, start=1)}
+        self.masks = tuple(map(self._mask, operators))
+
+    def _mask(self, operator: DataOperator) -> int:
+        if operator.attributes is None:
+            return (2 << len(self._attributes)) - 1
+        return sum(self._bits.get(one, 0) for one in operator.attributes) if operator.attributes else 1
+
+    def components(self, found: Partitioning) -> list[FusedComponent]:
+        """The components of the operators, where those that are partitioned alike are one: they share their owners."""
+        members: dict[int, list[int]] = {}
+        for operator, component in enumerate(found):
+            members.setdefault(component, []).append(operator)
+        alike: dict[object, list[int]] = {}
+        for number, operators in members.items():
+            common = reduce(and_, (self.masks[one] for one in operators))
+            alike.setdefault(self._partition(operators, common) if common else number, []).extend(operators)
+        return [self._component(sorted(operators)) for operators in alike.values()]
+
+    def _component(self, operators: Sequence[int]) -> FusedComponent:
+        place, attributes = self._partition(operators, reduce(and_, (self.masks[one] for one in operators)))
+        return FusedComponent(tuple(self._operators[one].name for one in operators), place, attributes)
+
+    def _partition(self, operators: Sequence[int], common: int) -> tuple[Place, Attribute]:
+        """The place of operators and the least expressions that say all that they have in common."""
+        if common == 1:
+            return "one", ()
+        if all(self._operators[one].attributes is None for one in operators):
+            return "owners", ()
+        shared = [one for one, bit in self._bits.items() if common & bit]
+        return "owners", least(shared or self._operators[operators[0]].attributes or ())
+
+
+def _values(attribute: Attribute, cardinalities: Mapping[Attribute, int]) -> float:
+    """Upper bound on the number of values of an attribute: as counted, or the product of those of its parts."""
+    parts = prod(cardinalities.get((one,), inf) for one in attribute)
+    return min(parts, cardinalities.get(attribute, inf))
