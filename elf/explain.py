@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from rich.tree import Tree
 import cbt
 import query
 from agent.control.messages import Ended
+from agent.programs.calls import JobDescription
 from agent.programs.element_graph import SPLITS, UNSPLIT
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.keyed.elements.runtime import DTYPES
@@ -183,7 +185,7 @@ class Explained(msgspec.Struct, frozen=True):
     """A query as it would run; `stream` is None for the agent's only one, `runs` is live or once.
 
     `agent`, `tree`, `roots` and `master` list the steps of each place, `network` the data sent between them, `rules`
-    the rewriting rules that applied.
+    the rewriting rules that applied. `operators` and `components` are those of a query with a sub-query.
     """
 
     query: str
@@ -199,6 +201,19 @@ class Explained(msgspec.Struct, frozen=True):
     network: list[str]
     roots: list[str]
     master: list[str]
+    operators: list[str] = []
+    components: list[str] = []
+
+
+class ExplainedJob(msgspec.Struct, frozen=True):
+    """A job as it would run: its own query and those of its stages, by their names, the operators of all, and the
+    components that these form."""
+
+    job: str
+    query: str
+    stages: dict[str, str]
+    operators: list[str]
+    components: list[str]
 
 
 def print_explanation(
@@ -242,6 +257,7 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
     plan = rewriting.plan
     is_once = once or plan.window_ms is None
     merging = merging_steps(plan)
+    fusion = None if plan.outer is None else query.fusion_text({"": plan})
     parts = query.explain(plan, rewriting.fired, live=not is_once)
     return Explained(
         query=query.format_query(parsed),
@@ -257,7 +273,43 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
         network=network_cost(plan),
         roots=list(parts.roots),
         master=[step for part in parts.master for step in (part, *(merging if part == MAKING_WINDOWS else ()))],
+        operators=[] if fusion is None else list(fusion.operators),
+        components=[] if fusion is None else list(fusion.components),
     )
+
+
+def print_explained_job(job: JobDescription, app: str, output: str) -> None:
+    """Prints the operators and components of a job, with the queries that they belong to. Raises UsageError for a query
+    that no agent would take.
+    """
+    check_output(output)
+    explained = explained_job(job, app)
+    if output == "json":
+        print(msgspec.json.encode(explained).decode())
+        return
+    lines = [("job", [explained.job]), ("query", [explained.query])]
+    lines += [(f"stage {name}", [text]) for name, text in explained.stages.items()]
+    lines += [("operators", explained.operators), ("components", explained.components)]
+    open_console(sys.stdout).print(_table(lines))
+
+
+def explained_job(job: JobDescription, app: str) -> ExplainedJob:
+    """The explanation of a job of this name; columns are checked when it is submitted."""
+    plans: dict[str, query.Plan] = {}
+    texts: dict[str, str] = {}
+    for name, text in ({"": job.query} | job.stages).items():
+        try:
+            parsed = query.parse(text)
+            plans[name] = plan_for_any_columns(parsed).plan
+        except query.QueryError as error:
+            raise UsageError(f"stage {name}: {error}" if name else str(error)) from None
+        texts[name] = query.format_query(parsed)
+    try:
+        fusion = query.fusion_text(plans)
+    except CycleError as error:
+        raise UsageError(f"stages read each other in a circle: {', '.join(error.args[1])}") from None
+    own = texts.pop("")
+    return ExplainedJob(app, own, texts, list(fusion.operators), list(fusion.components))
 
 
 def _shown(explained: Explained) -> Group:
@@ -266,10 +318,7 @@ def _shown(explained: Explained) -> Group:
         "live": "live: until it is stopped, a result whenever a window closes",
     }
     streams = {None: UNNAMED_STREAM, "*": "*: every stream of every agent"}
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for title, lines in (
+    lines: list[tuple[str, Sequence[str | None]]] = [
         ("query", [explained.query]),
         ("stream", [streams.get(explained.stream, explained.stream)]),
         ("runs", [runs[explained.runs]]),
@@ -278,9 +327,20 @@ def _shown(explained: Explained) -> Group:
         ("aggregates", [", ".join(explained.aggregates) or "none"]),
         ("window", [explained.window]),
         ("rewritten", explained.rules or ["nothing: as it is written"]),
-    ):
+    ]
+    if explained.operators:
+        lines += [("operators", explained.operators), ("components", explained.components)]
+    return Group(_table(lines), "", _tree(explained))
+
+
+def _table(rows: Iterable[tuple[str, Sequence[str | None]]]) -> Table:
+    """Titles, and what is said under each."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for title, lines in rows:
         table.add_row(title, _text(lines))
-    return Group(table, "", _tree(explained))
+    return table
 
 
 def _tree(explained: Explained) -> Tree:

@@ -33,9 +33,12 @@ Examples:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--app", metavar="NAME", help="The job's name; by default the one that its class has.")
 @creator_option
+@click.option("--explain", is_flag=True, help="Print the operators of the job and the components; nothing is sent.")
 @output_option("table", "json")
 @socket_option
-def submit(file: Path, app: str | None, creator_folder: Path | None, output: str, socket: Path | None) -> None:
+def submit(
+    file: Path, app: str | None, creator_folder: Path | None, explain: bool, output: str, socket: Path | None
+) -> None:
     """Run the job that FILE defines: one class that is an elf.Job.
 
     A name instead of a file may be that of a job that comes with ELF: micro_promotion, product_bundling,
@@ -45,6 +48,11 @@ def submit(file: Path, app: str | None, creator_folder: Path | None, output: str
     every agent that has the job's stream. It goes on until `elf stop`. Its stages, if it has any, are jobs beside it.
     """
     job = job_file(file)
+    if explain:
+        from elf.explain import print_explained_job  # it needs all of ELF QL, which submitting does not
+
+        print_explained_job(job.about, app or job.about.app, output)
+        return
     creator = creator_in(creator_folder)
     client = SyncClient(control_socket(socket, creator_folder), ANSWER_TIMEOUT_S)
     name = app or job.about.app

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import inf, prod
@@ -57,34 +57,28 @@ def fused_job(
     nothing; `cardinalities` are the known numbers of values. `splits`: the operators beside agents are a component of
     their own, cut by place (Enorm, Figure 4); otherwise they are fused like others (Figure 2), which ships every event.
     """
-    placed = tuple(one for one in graph.operators if splits and one.is_placed)
-    free = tuple(one for one in graph.operators if one not in placed)
-    numbers = {one.name: number for number, one in enumerate(free)}
+    free = tuple(one for one in graph.operators if not (splits and one.is_placed))
     masks = _Masks(free, owners, cardinalities)
-    note, found = "", tuple(range(len(free)))
     if len(graph.operators) > OPERATORS_MAX:
-        note = (
-            f"nothing is fused: {len(graph.operators):,} operators are more than the {OPERATORS_MAX} that are planned"
-        )
+        note = f"nothing is fused: {len(graph.operators):,} operators, and at most {OPERATORS_MAX} are planned"
+        fused = [masks.component([one]) for one in range(len(free))]
     else:
-        edges = [(numbers[one], numbers[two]) for one, two in graph.edges if one in numbers and two in numbers]
-        labelling = fused_by_labels(
-            FusionGraph(masks.masks, tuple(_rated(edges, free, rates))), _in_force(free, current)
-        )
-        found = labelling.components
-        note = "planning ended early: other components may save more" if labelling.is_cut_short else ""
-    components = [] if not placed else [FusedComponent(tuple(one.name for one in placed), "agents", ())]
-    components += masks.components(found)
+        found = fused_by_labels(FusionGraph(masks.masks, _rated(graph, free, rates)), _in_force(free, current))
+        note = "planning ended early: other components may save more" if found.is_cut_short else ""
+        fused = masks.components(found.components)
+    placed = tuple(one.name for one in graph.operators if splits and one.is_placed)
+    components = (*([FusedComponent(placed, "agents", ())] if placed else []), *fused)
     where = {name: number for number, one in enumerate(components) for name in one.operators}
     between = tuple(edge for edge in graph.edges if where[edge[0]] != where[edge[1]])
-    return FusedJob(tuple(components), between, note)
+    return FusedJob(components, between, note)
 
 
-def _rated(edges: Sequence[tuple[int, int]], operators: Sequence[DataOperator], rates: Rates) -> Iterator[Edge]:
-    """The edges with their rates, which are 1 for all where one is not known."""
-    known = all(operators[read].name in rates for read, _ in edges)
-    for read, reader in sorted(edges):
-        yield read, reader, rates[operators[read].name] if known else 1.0
+def _rated(graph: OperatorGraph, operators: Sequence[DataOperator], rates: Rates) -> tuple[Edge, ...]:
+    """The edges between these operators with their rates, which are 1 for all where one is not known."""
+    numbers = {one.name: number for number, one in enumerate(operators)}
+    edges = [(one, other) for one, other in graph.edges if one in numbers and other in numbers]
+    known = all(read in rates for read, _ in edges)
+    return tuple(sorted((numbers[one], numbers[other], rates[one] if known else 1.0) for one, other in edges))
 
 
 def _in_force(operators: Sequence[DataOperator], current: FusedJob | None) -> Partitioning | None:
@@ -120,9 +114,10 @@ class _Masks:
         for number, operators in members.items():
             common = reduce(and_, (self.masks[one] for one in operators))
             alike.setdefault(self._partition(operators, common) if common else number, []).extend(operators)
-        return [self._component(sorted(operators)) for operators in alike.values()]
+        return [self.component(sorted(operators)) for operators in alike.values()]
 
-    def _component(self, operators: Sequence[int]) -> FusedComponent:
+    def component(self, operators: Sequence[int]) -> FusedComponent:
+        """The component of these operators."""
         place, attributes = self._partition(operators, reduce(and_, (self.masks[one] for one in operators)))
         return FusedComponent(tuple(self._operators[one].name for one in operators), place, attributes)
 

@@ -67,7 +67,7 @@ class _Text:
         for component in job.components:
             yield f"{self._place(component)}: {', '.join(component.operators)}"
         if job.between:
-            yield f"rows travel {', '.join(f'{read} → {reader}' for read, reader in job.between)}"
+            yield f"between them: {', '.join(f'{read} → {reader}' for read, reader in job.between)}"
         if job.note:
             yield job.note
 

@@ -58,7 +58,9 @@ def fused_by_attributes(graph: FusionGraph) -> Partitioning:
 def _bits(attributes: Sequence[int]) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
     """A row for each operator, a column for each attribute."""
     width = max((one.bit_length() for one in attributes), default=0)
-    return np.array([[one >> bit & 1 for bit in range(width)] for one in attributes], bool).reshape(-1, width)
+    return np.array([[one >> bit & 1 for bit in range(width)] for one in attributes], bool).reshape(
+        len(attributes), width
+    )
 
 
 def fused_from_first(graph: FusionGraph, choose: Callable[[Sequence[int]], int]) -> Partitioning:

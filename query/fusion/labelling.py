@@ -49,9 +49,7 @@ def fused_by_labels(graph: FusionGraph, current: Partitioning | None = None, ste
     found = cheapest_labels(graph, choices)
     cut_short = False
     if found is None:
-        starts = (common_labels(graph, fused(graph)) for fused in (fused_by_rate, fused_by_attributes))
-        best = min(filter(None, starts), key=lambda labels: traffic_between(graph, labels))
-        expansion = _Expansion(graph, best, steps_max)
+        expansion = expanded(graph, steps_max)
         found, cut_short = expansion.labels, expansion.is_cut_short
     components = connected(graph, found)
     if (
@@ -61,6 +59,13 @@ def fused_by_labels(graph: FusionGraph, current: Partitioning | None = None, ste
     ):
         return Labelling(current)
     return Labelling(components, cut_short)
+
+
+def expanded(graph: FusionGraph, steps_max: int = STEPS_MAX) -> LabelExpansion:
+    """The labels of the better of Algorithm 1's components, made better by minimum cuts."""
+    starts = (common_labels(graph, fused(graph)) for fused in (fused_by_rate, fused_by_attributes))
+    best = min(filter(None, starts), key=lambda labels: traffic_between(graph, labels))
+    return LabelExpansion(graph, best, steps_max)
 
 
 def connected(graph: FusionGraph, labels: Sequence[int]) -> Partitioning:
@@ -103,7 +108,7 @@ def common_labels(graph: FusionGraph, components: Partitioning) -> list[int] | N
     return labels
 
 
-class _Expansion:
+class LabelExpansion:
     """Labels that minimum cuts improve. Capacities are whole numbers: no rounding hides a gain, or feigns one."""
 
     def __init__(self, graph: FusionGraph, labels: Sequence[int], steps_max: int) -> None:

@@ -1,0 +1,91 @@
+"""EXPLAIN tells the operators and components of queries with sub-queries, and of jobs with stages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from elf_process import Finished, elf
+
+from elf.explain import explained_query
+
+OFFERS = """
+import elf
+
+class Offers(elf.Job):
+    stages = {
+        "bought": "SELECT product, COUNT(*) AS n FROM buys GROUP BY product WINDOWING 10 SECONDS",
+        "best": "SELECT product, SUM(n) AS n FROM app('bought') GROUP BY product "
+                "ORDER BY n DESC LIMIT 2 WINDOWING 10 SECONDS",
+    }
+    query = (
+        "SELECT likes.product AS product, COUNT(*) AS likes FROM likes JOIN app('best') "
+        "ON likes.product = best.product GROUP BY likes.product WINDOWING 10 SECONDS"
+    )
+"""
+
+
+def test_a_query_without_sub_query_has_no_components_to_tell() -> None:
+    text = "SELECT a, COUNT(*) FROM web GROUP BY a"
+    explained = explained_query(text, once=True, max_groups=9, beyond_groups="other")
+    assert explained.operators == explained.components == []
+
+
+def test_a_query_with_a_sub_query_tells_them() -> None:
+    inner = "SELECT url, COUNT(*) AS n FROM web GROUP BY url"
+    text = f"SELECT URL_HOST(url) AS host, MAX(n) FROM ({inner}) WHERE n > 1 GROUP BY host"
+    explained = explained_query(text, once=True, max_groups=9, beyond_groups="other")
+    assert explained.operators == [
+        "map web of web: PA any (stateless, flexible)",
+        "compute of map web: PA URL_HOST(url) | url (stateful, flexible)",
+        "consolidate of compute: PA URL_HOST(url) | url (stateless, rigid)",
+        "map 2 of consolidate: PA any (stateless, flexible)",
+        "compute 2 of map 2: PA URL_HOST(url) (stateful, flexible)",
+        "consolidate 2 of compute 2: PA URL_HOST(url) (stateless, rigid)",
+    ]
+    assert explained.components == [
+        "beside every agent: map web, compute",
+        "at the owners of URL_HOST(url): consolidate, map 2, compute 2, consolidate 2",
+        "between them: compute → consolidate",
+    ]
+
+
+def submitted(folder: Path, source: str, *options: str) -> Finished:
+    (folder / "job.py").write_text(source)
+    return elf("submit", "--explain", *options, "job.py", folder=folder)
+
+
+def test_a_job_with_stages_tells_those_of_all(tmp_path: Path) -> None:
+    told = json.loads(submitted(tmp_path, OFFERS, "--output", "json", "--app", "mine").out)
+    assert (told["job"], list(told["stages"])) == ("mine", ["bought", "best"])
+    assert told["operators"][3] == (
+        "best.consolidate of bought.consolidate: PA buys.product (stateless, rigid, merges states)"
+    )
+    assert told["components"] == [
+        "beside every agent: map buys, bought.compute, map likes, compute",
+        "at the owners of buys.product: bought.consolidate, best.consolidate",
+        "in one partition: best.top",
+        "at the owners of likes.product: consolidate",
+        "between them: bought.compute → bought.consolidate, best.consolidate → best.top, best.top → map likes,"
+        " compute → consolidate",
+    ]
+
+
+def test_for_people_it_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    finished = submitted(tmp_path, OFFERS)
+    assert finished.code == 0
+    for words in ("stage bought", "operators", "components", "at the owners of buys.product: bought.consolidate"):
+        assert words in finished.out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("COUNT(*) AS n FROM buys", "COUNT( AS n FROM buys", "stage bought: line 1"),
+        ("FROM buys", "FROM app('best')", "stages read each other in a circle: "),
+    ],
+)
+def test_a_job_that_cannot_run_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    submitted(tmp_path, OFFERS.replace(old, new)).refuses(2, said)
