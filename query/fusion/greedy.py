@@ -40,7 +40,7 @@ def fused_by_attributes(graph: FusionGraph) -> Partitioning:
     common = _bits(graph.attributes)
     ends = np.array([edge[:2] for edge in graph.edges], np.int64).reshape(-1, 2)
     while len(ends):
-        shared = common[ends[:, 0]] & common[ends[:, 1]]
+        shared = common[ends[:, 0]] * common[ends[:, 1]]
         scores = shared @ common.sum(axis=0)
         best = int(scores.argmax())
         if not scores[best]:
@@ -48,15 +48,15 @@ def fused_by_attributes(graph: FusionGraph) -> Partitioning:
         one, other = map(int, ends[best])
         kept = groups.merge(one, other)
         common[kept] = shared[best]
-        common[other if kept == one else one] = False
+        common[other if kept == one else one] = 0
         ends = ends[scores > 0]
         ends[ends == (other if kept == one else one)] = kept
         ends = ends[ends[:, 0] != ends[:, 1]]
     return groups.numbered()
 
 
-def _bits(attributes: Sequence[int]) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    """A row for each operator, a column for each attribute."""
+def _bits(attributes: Sequence[int]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    """A row for each operator, a column for each attribute: 1 where it has it. Sums are whole, and so are products."""
     width = max((one.bit_length() for one in attributes), default=0)
     return np.array([[one >> bit & 1 for bit in range(width)] for one in attributes], bool).reshape(
         len(attributes), width

@@ -19,8 +19,10 @@ from query.fusion.graph import FusionGraph, Groups, Partitioning, traffic_betwee
 from query.fusion.greedy import fused_by_attributes, fused_by_rate
 from query.fusion.min_cut import Network
 
-STEPS_MAX = 250_000
+STEPS_MAX = 200_000
 """Upper bound on the arcs that minimum cuts look at for one job, which takes about 50 ms."""
+_STEPS_OF_EDGE = 3
+"""Number of arcs that could be looked at in the time in which an edge becomes one."""
 GAIN_MIN = 0.05
 """Least part of the traffic between the components in force by which other ones are to be better to replace them."""
 _UNITS = 1 << 40
@@ -37,7 +39,7 @@ class Labelling:
 
 def fused_by_labels(graph: FusionGraph, current: Partitioning | None = None, steps_max: int = STEPS_MAX) -> Labelling:
     """The components with the least traffic between them that can be found, which is never more than between those of
-    Algorithm 1 with either score.
+    Algorithm 1: with score COMM and, as long as no rates are known and all are equal, with either score.
 
     `current`: the components in force, which stay while others would save less than GAIN_MIN of the traffic between
     them, unless one has no attribute in common any more.
@@ -62,10 +64,14 @@ def fused_by_labels(graph: FusionGraph, current: Partitioning | None = None, ste
 
 
 def expanded(graph: FusionGraph, steps_max: int = STEPS_MAX) -> LabelExpansion:
-    """The labels of the better of Algorithm 1's components, made better by minimum cuts."""
-    starts = (common_labels(graph, fused(graph)) for fused in (fused_by_rate, fused_by_attributes))
-    best = min(filter(None, starts), key=lambda labels: traffic_between(graph, labels))
-    return LabelExpansion(graph, best, steps_max)
+    """The labels of Algorithm 1's components by score COMM, made better by minimum cuts, or where steps are left those
+    that come of its components by score PA, if they are better. As long as all rates are equal both are tried.
+    """
+    by_rate = LabelExpansion(graph, fused_by_rate(graph), steps_max)
+    if by_rate.is_cut_short and len({rate for *_, rate in graph.edges}) > 1:
+        return by_rate
+    by_attributes = LabelExpansion(graph, fused_by_attributes(graph), by_rate.steps_left)
+    return min(by_rate, by_attributes, key=lambda one: traffic_between(graph, one.labels))
 
 
 def connected(graph: FusionGraph, labels: Sequence[int]) -> Partitioning:
@@ -111,18 +117,20 @@ def common_labels(graph: FusionGraph, components: Partitioning) -> list[int] | N
 class LabelExpansion:
     """Labels that minimum cuts improve. Capacities are whole numbers: no rounding hides a gain, or feigns one."""
 
-    def __init__(self, graph: FusionGraph, labels: Sequence[int], steps_max: int) -> None:
+    def __init__(self, graph: FusionGraph, components: Partitioning, steps_max: int) -> None:
+        labels = common_labels(graph, components)
+        assert labels is not None, "Algorithm 1 fuses what has an attribute in common"
         self._attributes = graph.attributes
         total = sum(rate for *_, rate in graph.edges) or 1.0
         self._edges = [(one, other, round(rate / total * _UNITS)) for one, other, rate in graph.edges]
-        self._steps_left = steps_max
-        self.labels = list(labels)
+        self.steps_left = steps_max
+        self.labels = labels
         self._improve(max((one.bit_length() for one in graph.attributes), default=0))
 
     @property
     def is_cut_short(self) -> bool:
         """Whether the steps were used up."""
-        return self._steps_left <= 0
+        return self.steps_left <= 0
 
     def _improve(self, labels: int) -> None:
         """Expands each label in turn until none has gained anything since its last turn."""
@@ -135,29 +143,22 @@ class LabelExpansion:
         """Gives a label to all operators that may have it and gain by it together; whether any did."""
         able = [one for one, has in enumerate(self._attributes) if has >> label & 1 and self.labels[one] != label]
         nodes = {operator: node for node, operator in enumerate(able)}
-        network, taking, constant = Network(len(able)), [0] * len(able), 0
-        before = 0
+        network, taking = Network(len(able)), [0] * len(able)
         for one, other, rate in self._edges:
             node, neighbour = nodes.get(one), nodes.get(other)
-            is_cut = self.labels[one] != self.labels[other]
-            before += rate * is_cut
+            saved = rate * (self.labels[one] != self.labels[other])
             if node is not None and neighbour is not None:
                 # Both take it: nothing. One takes it: the rate. Neither does: as now.
-                network.add_arc(node, neighbour, rate, 0 if is_cut else rate)
-                taking[neighbour] -= rate * is_cut
-                constant += rate * is_cut
-            elif node is not None or neighbour is not None:
-                able_end, fixed = (node, other) if node is not None else (neighbour, one)
-                assert able_end is not None
-                cost = rate * (self.labels[fixed] != label)
-                taking[able_end] += cost - rate * is_cut
-                constant += rate * is_cut
-            else:
-                constant += rate * is_cut
+                network.add_arc(node, neighbour, rate, rate - saved)
+                taking[neighbour] -= saved
+            elif node is not None:
+                taking[node] += rate * (self.labels[other] != label) - saved
+            elif neighbour is not None:
+                taking[neighbour] += rate * (self.labels[one] != label) - saved
         for node, cost in enumerate(taking):
             network.add_terminals(node, max(cost, 0), max(-cost, 0))
         gain = -(network.minimum_cut() + sum(cost for cost in taking if cost < 0))
-        self._steps_left -= network.steps + len(self._edges)
+        self.steps_left -= network.steps + _STEPS_OF_EDGE * len(self._edges)
         for operator, node in nodes.items():
             if gain > 0 and network.beside_sink(node):
                 self.labels[operator] = label

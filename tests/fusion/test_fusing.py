@@ -6,6 +6,7 @@ import random
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from random_jobs import algorithm_1, common, graphs, least_traffic, members
 
 from query.fusion.elimination import cheapest_labels
@@ -60,9 +61,12 @@ def test_no_labels_of_a_small_job_are_better(graph: FusionGraph) -> None:
 
 
 @settings(max_examples=150)
-@given(graphs(14, 6))
-def test_cuts_are_never_worse_than_algorithm_1_with_either_score(graph: FusionGraph) -> None:
-    greedy = min(traffic_between(graph, fused(graph)) for fused in (fused_by_rate, fused_by_attributes))
+@given(graphs(14, 6), st.booleans())
+def test_cuts_are_never_worse_than_algorithm_1(graph: FusionGraph, are_measured: bool) -> None:
+    if not are_measured:
+        graph = FusionGraph(graph.attributes, tuple((one, other, 1.0) for one, other, _ in graph.edges))
+    scores = [fused_by_rate] if are_measured else [fused_by_rate, fused_by_attributes]
+    greedy = min(traffic_between(graph, fused(graph)) for fused in scores)
     for found in (by_labels(graph), by_cuts(graph), fused_by_labels(graph, steps_max=1).components):
         assert traffic_between(graph, found) <= greedy + 1e-9 * sum(rate for *_, rate in graph.edges)
 
