@@ -5,7 +5,7 @@
 
 from benchmarks.report import Comparison
 
-from .fused_jobs import fused_jobs
+from .fusion_figures import fused_jobs
 from .merges import merged_by_jobs
 from .window_work import processor_time
 

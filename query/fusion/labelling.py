@@ -19,8 +19,8 @@ from query.fusion.graph import FusionGraph, Groups, Partitioning, traffic_betwee
 from query.fusion.greedy import fused_by_attributes, fused_by_rate
 from query.fusion.min_cut import Network
 
-STEPS_MAX = 200_000
-"""Upper bound on the arcs that minimum cuts look at for one job, which takes about 50 ms."""
+STEPS_MAX = 150_000
+"""Upper bound on the arcs that minimum cuts look at for one job: half of the 50 ms that planning may take."""
 _STEPS_OF_EDGE = 3
 """Number of arcs that could be looked at in the time in which an edge becomes one."""
 GAIN_MIN = 0.05

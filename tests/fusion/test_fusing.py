@@ -71,6 +71,12 @@ def test_cuts_are_never_worse_than_algorithm_1(graph: FusionGraph, are_measured:
         assert traffic_between(graph, found) <= greedy + 1e-9 * sum(rate for *_, rate in graph.edges)
 
 
+@settings(max_examples=100)
+@given(graphs(10, 2))
+def test_cuts_of_two_labels_are_exact(graph: FusionGraph) -> None:
+    assert traffic_between(graph, by_cuts(graph)) == pytest.approx(least_traffic(graph), abs=1e-9)
+
+
 def test_cuts_are_within_a_hundredth_of_the_best_where_that_is_known() -> None:
     draw, found, least = random.Random(11), 0.0, 0.0
     for _ in range(40):
