@@ -8,12 +8,15 @@ from query.execution.result_stage import OtherStage, ResultStage
 from query.execution.rows import ResultRows
 from query.explain import Explanation, aggregate_texts, explain, measures, relative_error
 from query.functions import signatures
+from query.fusion.components import FusedComponent, FusedJob, fused_job
 from query.fusion.fusion_text import fusion_text
 from query.model.errors import QueryError, listed, nearest
 from query.model.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TREES_MAX
 from query.model.streams import covers, patterns, selects
 from query.model.timestamps import format_timestamp, parse_timestamp
 from query.model.types import Schema
+from query.operators.job_operators import job_operators
+from query.operators.operator import DataOperator, OperatorGraph
 from query.optimizer import Rewriting
 from query.plan.column_tests import where_clauses
 from query.plan.keyed_stream import keyed_stream, without_keys
@@ -34,11 +37,15 @@ __all__ = [
     "App",
     "BeyondGroups",
     "BranchesStage",
+    "DataOperator",
     "EventStage",
     "Explanation",
     "Fields",
+    "FusedComponent",
+    "FusedJob",
     "JoinStage",
     "JoinedSide",
+    "OperatorGraph",
     "OtherStage",
     "Plan",
     "PlanColumn",
@@ -63,7 +70,9 @@ __all__ = [
     "explain",
     "format_query",
     "format_timestamp",
+    "fused_job",
     "fusion_text",
+    "job_operators",
     "keyed_stream",
     "keywords",
     "listed",

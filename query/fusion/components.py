@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from query.fusion.graph import Edge, FusionGraph, Partitioning
 from query.fusion.labelling import fused_by_labels
 from query.operators.operator import OPERATORS_MAX, Attribute, DataOperator, OperatorGraph
-from query.operators.tracing import attribute_text, least
+from query.operators.tracing import least
 
 Place: TypeAlias = Literal["agents", "owners", "one"]
 """Beside every agent, cut by place; at the owners of key groups; in one partition."""
@@ -95,7 +95,7 @@ class _Masks:
 
     def __init__(self, operators: Sequence[DataOperator], owners: int, cardinalities: Mapping[Attribute, int]) -> None:
         self._operators = operators
-        known = {one: None for operator in operators for one in sorted(operator.attributes or (), key=attribute_text)}
+        known = sorted({one for operator in operators for one in operator.attributes or ()}, key=repr)
         self._attributes = [one for one in known if _values(one, cardinalities) >= owners]
         self._bits = {one: 1 << bit for bit, one in enumerate(self._attributes, start=1)}
         self.masks = tuple(map(self._mask, operators))

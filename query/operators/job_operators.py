@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from query.operators.operator import DataOperator, OperatorGraph
 from query.operators.plan_level import PlanLevel, TracedRows
-from query.operators.tracing import attribute_text, determines, varies
+from query.operators.tracing import determines, in_order, varies
 from query.syntax.ast import App, TableRef
 from query.syntax.printer import format_source
 
@@ -64,9 +64,9 @@ class _Builder:
         together, those that its own keys determine."""
         candidates: dict[Attribute, None] = {}
         for keys in self._keys.values():
-            varying = sorted(filter(varies, keys or ()), key=lambda one: attribute_text((one,)))
+            varying = in_order(filter(varies, keys or ()))
             candidates |= dict.fromkeys((one,) for one in varying)
-            candidates |= {tuple(varying): None} if varying else {}
+            candidates |= {varying: None} if varying else {}
         known: dict[frozenset[Expression] | None, frozenset[Attribute] | None] = {None: None}
         for keys in self._keys.values():
             if keys is not None and keys not in known:

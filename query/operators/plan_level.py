@@ -115,7 +115,7 @@ class PlanLevel:
         """The schema of what it reads."""
         return tuple((".".join(one.path), one.type) for one in self.plan.event_columns)
 
-    @property
+    @cached_property
     def lifted_columns(self) -> Columns:
         """The schema of keys and arguments, which its map computes; of a plan without aggregates, of its result."""
         plan = self.plan

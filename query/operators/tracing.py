@@ -81,9 +81,14 @@ def varies(expression: Expression) -> bool:
     return next(references(expression), None) is not None
 
 
+def in_order(expressions: Iterable[Expression]) -> Attribute:
+    """Expressions in the order of their texts, those of one text in the order of their sources: the same everywhere."""
+    return tuple(sorted(expressions, key=lambda one: (attribute_text((one,)), repr(one))))
+
+
 def least(attributes: Iterable[Attribute]) -> Attribute:
     """The expressions that say the partition where all of these attributes do: without those that others determine."""
-    left = sorted({one for attribute in attributes for one in attribute}, key=lambda one: attribute_text((one,)))
+    left = list(in_order({one for attribute in attributes for one in attribute}))
     for one in tuple(left):
         others = frozenset(left) - {one}
         if determines(others, one):

@@ -13,7 +13,7 @@ from query_pipeline import run
 import query
 from query.operators.job_operators import job_operators
 from query.operators.operator import DataOperator
-from query.operators.tracing import attribute_text
+from query.operators.tracing import attribute_text, least, source_column
 
 OPEN = {name: query.Schema({}, open=True) for name in ("web", "buys", "likes", "loans")}
 BY_URL = "SELECT url, COUNT(*) AS n FROM web GROUP BY url"
@@ -194,6 +194,11 @@ def test_a_look_up_reads_the_stage_that_it_looks_up() -> None:
     assert made["map likes"].reads == ("best.consolidate",)
     # A product that was looked up is the same product.
     assert made["consolidate"].attributes == made["best.consolidate"].attributes
+
+
+def test_attributes_of_one_text_are_in_one_order() -> None:
+    columns = [source_column(f"stream{number:02}", ["product"]) for number in range(20)]
+    assert least([(one,) for one in reversed(columns)]) == tuple(columns)
 
 
 KEYED = {
