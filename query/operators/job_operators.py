@@ -100,8 +100,9 @@ class _Builder:
         identity = level.event_identity
         if identity in self._maps:
             shared = self._made[self._maps[identity]]
+            inputs = tuple(dict.fromkeys((*shared.inputs, *level.read_columns)))
             outputs = tuple(dict.fromkeys((*shared.outputs, *level.lifted_columns)))
-            self._made[shared.name] = replace(shared, outputs=outputs)
+            self._made[shared.name] = replace(shared, inputs=inputs, outputs=outputs)
             return shared.name
         read = [one for one in (rows, level.joined) if one is not None]
         streams = (plan.streams_read,) if rows is None else ()

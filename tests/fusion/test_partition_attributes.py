@@ -150,12 +150,13 @@ def test_schemas_say_what_goes_in_and_comes_out() -> None:
 def test_queries_that_keep_the_same_events_share_a_map() -> None:
     made = operators(
         "SELECT area, SUM(amount) FROM loans WHERE amount > 0 GROUP BY area",
-        counts="SELECT area, COUNT(*) FROM loans WHERE amount > 0 GROUP BY area WINDOWING 1 MINUTE",
+        counts="SELECT area, MAX(income) FROM loans WHERE amount > 0 GROUP BY area WINDOWING 1 MINUTE",
         others="SELECT area, COUNT(*) FROM loans WHERE amount < 0 GROUP BY area WINDOWING 1 MINUTE",
     )
     assert made["compute"].reads == made["counts.compute"].reads == ("map loans",)
     assert made["others.compute"].reads == ("map loans (2)",)
-    assert dict(made["map loans"].outputs) == {"area": "any", "amount": "number"}
+    assert dict(made["map loans"].inputs) == {"area": "any", "amount": "number", "income": "any"}
+    assert dict(made["map loans"].outputs) == {"area": "any", "amount": "number", "income": "any"}
 
 
 @pytest.mark.parametrize(
