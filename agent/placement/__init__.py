@@ -22,6 +22,7 @@ from agent.placement.decisions import (
     way_cost,
 )
 from agent.placement.flux import flux_moves, flux_periods
+from agent.placement.frame_cost import FrameCost
 from agent.placement.loads import NOBODY, GroupMove, PlacementLoads
 from agent.placement.window_counts import Intervals, WindowCounts
 
@@ -35,6 +36,7 @@ __all__ = [
     "Counting",
     "Decision",
     "Decisions",
+    "FrameCost",
     "GroupMove",
     "HeavyGroup",
     "Intervals",

@@ -19,7 +19,8 @@ from enum import Enum
 from math import inf, isinf
 from typing import NamedTuple
 
-from agent.placement.amounts import check_amount
+from agent.placement.amounts import AMOUNT_MAX, check_amount
+from agent.placement.frame_cost import FrameCost
 from agent.placement.window_counts import Intervals, WindowCounts, copies
 
 KEEP_GAIN = 0.05
@@ -103,35 +104,53 @@ class WindowJob:
 class WindowWork:
     """Measurements of a job over a period, smoothed over some; the paper's letters in brackets.
 
-    `rows`: those that all agents count (T). `row_s`: seconds to count one into one state (E). `copy_s`: seconds to ship
-    one key group's state of a pane from an agent into its owner's (K₁). `input_s`: seconds to merge one group's state
-    of a pane into a window's. `moves`: groups that move (MK). `pause_s`: seconds for which a rigid one stands still
-    (L). `growth`: exponent by which the keys of n panes grow with n, 0 to 1. `spread`: a group's keys of a pane of all
-    agents, in those of one. `shown`: share of a window's groups that HAVING and LIMIT leave, 0 to 1. Raises ValueError,
-    which names the field.
+    `rows`: those that all agents count (T). Processor time is that of a frame: to `count` rows into a state and seal it
+    (for each row: E); to `send` a state, from encoding to decoding it; to `join` it with others of the same time
+    (both, with `keys` of a key group: K₁); to `merge` one into a window's; and to `show` a window of an owner, up to
+    the master. `keys`: rows of an
+    agent's state of a pane. `input_keys`: rows that go into merging at all owners, and come out, for each state that is
+    merged. `spread`: keys of a pane of all agents, in those of one. `growth`: exponent by which the keys of n panes
+    grow with n, 0 to 1. `shown`: share of a window's keys that HAVING and LIMIT leave, 0 to 1. `moves`: groups that
+    move (MK). `pause_s`: seconds for which one of a rigid job stands still (L). Raises ValueError, which names the
+    field.
     """
 
     rows: float
-    row_s: float
-    copy_s: float
-    input_s: float = 0.0
+    keys: float
+    count: FrameCost
+    send: FrameCost
+    join: FrameCost
+    merge: FrameCost
+    show: FrameCost
+    input_keys: float = 0.0
+    spread: float = 1.0
+    growth: float = 0.0
+    shown: float = 1.0
     moves: float = 0.0
     pause_s: float = 0.0
-    growth: float = 0.0
-    spread: float = 1.0
-    shown: float = 1.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            least = 1.0 if field.name == "spread" else 0.0
-            most = {"growth": 1.0, "shown": 1.0}.get(field.name)
-            check_amount(field.name, getattr(self, field.name), least, *([] if most is None else [most]))
+            value = getattr(self, field.name)
+            if isinstance(value, FrameCost):
+                value.check(field.name)
+            else:
+                least = 1.0 if field.name == "spread" else 0.0
+                check_amount(field.name, value, least, 1.0 if field.name in ("growth", "shown") else AMOUNT_MAX)
+
+    def copy_s(self, job: WindowJob) -> float:
+        """Seconds to ship one key group's state of a pane from an agent (K₁)."""
+        return self.shipped_s(job.owners, self.keys) / job.groups
+
+    def shipped_s(self, frames: float, rows: float) -> float:
+        """Seconds to send states and to join them with others."""
+        return self.send.of(frames, rows) + self.join.of(frames, rows)
 
 
 @dataclass(frozen=True, slots=True)
 class WayCost:
-    """Seconds that a way takes in a period: to count rows, to send states to owners, between owners and the master, to
-    merge panes into slices and windows, and for states that are in two places after moves.
+    """Processor time of a way in a period (s): to count rows, to send states to owners, between owners and the master,
+    to merge panes into slices and windows, and for states that are in two places after moves.
 
     `root_s`: seconds of the busiest root. `latency_s`: for which moves hold the job up.
     """
@@ -182,25 +201,27 @@ class Decisions:
 
 def way_cost(job: WindowJob, work: WindowWork, way: Way) -> WayCost:
     """The cost of one way. O(sizes of windows)."""
-    windows, growth, group_copy_s = job.windows, work.growth, job.groups * work.copy_s
-    per_window, per_slice = way.counting is Counting.WINDOWS, way.sending is Sending.EDGES
-    sent = copies(_sent(windows, way), growth)
-    away = 1 - 1 / job.owners
-    relayed = sent if way.merging is Merging.MASTER else work.shown * copies(windows.windows, growth)
-    send_s = job.agents * group_copy_s * sent
-    relay_s = away * work.spread * group_copy_s * relayed
-    inputs = 0.0 if per_window else windows.slice_inputs if per_slice else windows.pane_inputs
-    root_merge_s = job.groups * work.spread * work.input_s * inputs * _slice_weight(windows, growth, way)
-    held = 0.0 if per_window or not per_slice else sum(n * span for n, span in windows.slices if span > 1)
-    has_open = way.merging is Merging.OWNERS and (not per_window or job.is_rigid)
-    shared_s = root_merge_s if way.merging is Merging.MASTER else root_merge_s / job.owners
+    windows = job.windows
+    per_window, at_master = way.counting is Counting.WINDOWS, way.merging is Merging.MASTER
+    counted = sum(one.number for one in windows.windows) if per_window else windows.panes
+    count_s = work.count.of(job.agents * counted, work.rows * (windows.overlap if per_window else 1.0))
+    sent = _sent(windows, way)
+    pieces, sent_keys = sum(one.number for one in sent), work.keys * copies(sent, work.growth)
+    send_s = work.shipped_s(job.agents * job.owners * pieces, job.agents * sent_keys)
+    relay_s = _shown_s(job, work, roots=1 if at_master else job.owners)
+    if at_master:
+        others = job.owners - 1
+        relay_s += work.shipped_s(others * pieces, others / job.owners * work.spread * sent_keys)
+    root_merge_s = 0.0 if per_window else _root_merge_s(job, work, way)
+    has_open = not at_master and (not per_window or job.is_rigid)
+    root_s = root_merge_s / (1 if at_master else job.owners) + _RECEIVED * (send_s / job.owners + relay_s)
     return WayCost(
-        count_s=work.rows * work.row_s * (windows.overlap if per_window else 1.0),
+        count_s=count_s,
         send_s=send_s,
         relay_s=relay_s,
-        merge_s=root_merge_s + job.agents * job.groups * work.input_s * held,
-        move_s=work.moves * work.spread * work.copy_s * windows.extra_copies(growth) if has_open else 0.0,
-        root_s=shared_s + _RECEIVED * (send_s / job.owners + relay_s),
+        merge_s=root_merge_s + (_held_s(job, work) if way[:2] == (Counting.PANES, Sending.EDGES) else 0.0),
+        move_s=_move_s(job, work) if has_open else 0.0,
+        root_s=root_s,
         latency_s=work.moves * work.pause_s if job.is_rigid and has_open else 0.0,
     )
 
@@ -212,11 +233,37 @@ def _sent(windows: WindowCounts, way: Way) -> tuple[Intervals, ...]:
     return windows.slices if way.counting is Counting.PANES else windows.windows
 
 
-def _slice_weight(windows: WindowCounts, growth: float, way: Way) -> float:
-    """The mean size of the states that windows are made of, in those of panes."""
-    if way.sending is Sending.PANES:
-        return 1.0
-    return copies(windows.slices, growth) / sum(one.number for one in windows.slices)
+def _shown_s(job: WindowJob, work: WindowWork, roots: int) -> float:
+    """Seconds to show windows, of which each root has a part."""
+    number = sum(one.number for one in job.windows.windows)
+    keys = work.spread * work.keys * copies(job.windows.windows, work.growth)
+    return work.show.of(roots * number, work.shown * keys)
+
+
+def _root_merge_s(job: WindowJob, work: WindowWork, way: Way) -> float:
+    """Seconds of all roots to merge windows, of panes or of slices."""
+    windows = job.windows
+    roots = 1 if way.merging is Merging.MASTER else job.owners
+    inputs, size = windows.pane_inputs, 1.0
+    if way.sending is Sending.EDGES:
+        inputs = windows.slice_inputs
+        size = copies(windows.slices, work.growth) / sum(one.number for one in windows.slices)
+    return work.merge.of(roots * inputs, size * inputs * work.input_keys)
+
+
+def _held_s(job: WindowJob, work: WindowWork) -> float:
+    """Seconds of all agents to merge the panes of slices."""
+    held = sum(one.number * one.panes for one in job.windows.slices if one.panes > 1)
+    return job.agents * work.join.of(held, held * work.keys)
+
+
+def _move_s(job: WindowJob, work: WindowWork) -> float:
+    """Seconds for what groups that have moved have of windows that were open, from old owners to new ones."""
+    number = sum(one.number for one in job.windows.windows)
+    opened = sum(one.number for one in job.windows.open)
+    frames = min(work.moves * opened, number * job.owners * (job.owners - 1))
+    rows = work.moves / job.groups * work.spread * work.keys * job.windows.extra_copies(work.growth)
+    return work.shipped_s(frames, rows)
 
 
 def decide(job: WindowJob, work: WindowWork | None, present: Way | None = None) -> Decisions:
@@ -227,12 +274,13 @@ def decide(job: WindowJob, work: WindowWork | None, present: Way | None = None) 
 
     >>> from cbt.windows import WindowSize
     >>> counts = WindowCounts.of([WindowSize(10_000, 1_000)], 60_000)
-    >>> work = WindowWork(rows=2e6, row_s=1e-6, copy_s=1e-4, input_s=1e-5, shown=0.5)
+    >>> send = FrameCost(fixed_s=1e-3, row_s=1e-6)
+    >>> work = WindowWork(2e6, 1_000, FrameCost(1e-3, 1e-6), *[send] * 4, input_keys=1_000, shown=0.1)
     >>> for line in decide(WindowJob(counts, 60, agents=8, owners=4), work).lines():
     ...     print(line)
-    per pane: 5.45 s, not 23.2 s
-    each pane: 5.45 s, not 5.45 s
-    at owners: 5.45 s, not 5.59 s
+    per pane: 8.52 s, not 25.5 s
+    each pane: 8.52 s, not 8.52 s
+    at the master: 8.52 s, not 9.33 s
     """
     ways = [way for way in WAYS if not job.is_rigid or way.counting is Counting.WINDOWS]
     if work is None:

@@ -1,21 +1,30 @@
-"""Enorm: windows of several sizes that are made of each other (section 6.1), and operators that are fused (4.4.1, 7.6).
+"""Enorm: windows made of each other (section 6.1), operators that are fused (4.4.1, 7.6), key groups that move (3.2, 4.4.2), and
+decisions on how windows are computed (5.1.1, 5.1.2).
 
 `python -m benchmarks.enorm [--quick] [--json FILE] [FIGURE ...]`
 """
 
+from collections.abc import Callable
+
 from benchmarks.report import Comparison
 
+from .balance import balance
+from .decisions import decisions
 from .fusion_figures import fused_jobs
 from .merges import merged_by_jobs
 from .window_work import processor_time
 
-FIGURES = ("merges", "processor-time", "fusion")
+_MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
+    "merges": lambda _: merged_by_jobs(),
+    "processor-time": lambda quick: processor_time(quick=quick),
+    "fusion": lambda quick: fused_jobs(quick=quick),
+    "balance": lambda quick: balance(quick=quick),
+    "decisions": lambda quick: decisions(quick=quick),
+}
+FIGURES = tuple(_MEASURES)
 __all__ = ["FIGURES", "run"]
 
 
 def run(quick: bool, *names: str) -> list[Comparison]:
     """All figures, or those of these names."""
-    wanted = names or FIGURES
-    lines = merged_by_jobs() if "merges" in wanted else []
-    lines += processor_time(quick=quick) if "processor-time" in wanted else []
-    return lines + (fused_jobs(quick=quick) if "fusion" in wanted else [])
+    return [line for name in names or FIGURES for line in _MEASURES[name](quick)]

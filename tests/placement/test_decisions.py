@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from agent.placement import (
     WAYS,
     Counting,
+    FrameCost,
     Merging,
     Sending,
     SplitInputs,
@@ -31,17 +32,22 @@ SIZES = {
     "5, 10, 15, 20 min": [WindowSize.tumbling(one * MINUTE) for one in (5, 10, 15, 20)],
 }
 COUNTS = {name: WindowCounts.of(sizes, 4_200_000) for name, sizes in SIZES.items()}
+FRAME_COSTS = st.builds(FrameCost, st.floats(0, 1), st.floats(0, 1e-3))
 WORKS = st.builds(
     WindowWork,
     rows=st.floats(0, 1e9),
-    row_s=st.floats(0, 1e-3),
-    copy_s=st.floats(0, 1),
-    input_s=st.floats(0, 1),
+    keys=st.floats(0, 1e6),
+    count=FRAME_COSTS,
+    send=FRAME_COSTS,
+    join=FRAME_COSTS,
+    merge=FRAME_COSTS,
+    show=FRAME_COSTS,
+    input_keys=st.floats(0, 1e6),
+    spread=st.floats(1, 100),
+    growth=st.floats(0, 1),
+    shown=st.floats(0, 1),
     moves=st.floats(0, 1e4),
     pause_s=st.floats(0, 10),
-    growth=st.floats(0, 1),
-    spread=st.floats(1, 100),
-    shown=st.floats(0, 1),
 )
 JOBS = st.builds(
     WindowJob,
@@ -53,7 +59,9 @@ JOBS = st.builds(
     is_rigid=st.booleans(),
     latency_max_s=st.one_of(st.just(inf), st.floats(0, 100)),
 )
-WORK = WindowWork(rows=1e6, row_s=1e-6, copy_s=1e-4, input_s=1e-5)
+FREE = FrameCost(0, 0)
+FRAME = FrameCost(1e-4, 1e-6)
+WORK = WindowWork(1e6, 1_000, count=FRAME, send=FRAME, join=FRAME, merge=FRAME, show=FRAME, input_keys=1_000)
 
 
 def job(name: str, **options: float) -> WindowJob:
@@ -113,15 +121,17 @@ def test_without_statistics_panes_go_to_owners() -> None:
     ]
 
 
-def test_few_rows_of_many_keys_are_counted_per_pane_and_sent_at_edges() -> None:
-    way = decide(job("7 and 10 min", agents=8, owners=4), replace(WORK, input_s=1e-6)).way
+def test_panes_between_edges_are_merged_at_agents_where_few_keys_are_new() -> None:
+    way = decide(job("7 and 10 min", agents=8, owners=4), replace(WORK, merge=FREE)).way
     assert (way.counting, way.sending) == (Counting.PANES, Sending.EDGES)
+    all_new = replace(WORK, growth=1.0, join=FrameCost(0, 1e-5), send=FrameCost(0, 1e-6))
+    assert decide(job("7 and 10 min", agents=8, owners=4), all_new).way.sending is Sending.PANES
 
 
-def test_rows_that_cost_nothing_are_counted_per_window_where_merging_does() -> None:
-    work = WindowWork(rows=1_000, row_s=1e-7, copy_s=1e-6, input_s=1e-3)
-    assert decide(job("5, 10, 15, 20 min"), work).way.counting is Counting.WINDOWS
-    assert decide(job("5, 10, 15, 20 min"), replace(work, rows=1e9)).way.counting is Counting.PANES
+def test_rows_are_counted_per_window_where_merging_panes_costs_more() -> None:
+    few = replace(WORK, rows=1_000, merge=FrameCost(1e-2, 1e-5))
+    assert decide(job("5, 10, 15, 20 min"), few).way.counting is Counting.WINDOWS
+    assert decide(job("5, 10, 15, 20 min"), replace(few, rows=1e9)).way.counting is Counting.PANES
 
 
 def test_windows_of_which_little_is_shown_are_made_at_owners() -> None:
@@ -129,18 +139,23 @@ def test_windows_of_which_little_is_shown_are_made_at_owners() -> None:
 
 
 def test_windows_far_larger_than_their_panes_are_made_at_the_master_unless_it_would_be_too_busy() -> None:
-    work = replace(WORK, growth=1.0)
+    work = replace(WORK, growth=1.0, moves=1_000)
     assert decide(job("10 min every 1", owners=4), work).way.merging is Merging.MASTER
-    busy = replace(work, input_s=1e-2)
+    busy = replace(work, merge=FrameCost(0, 1e-2))
     owners, master = (way_cost(job("10 min every 1", owners=4), busy, Way(merging=one)) for one in Merging)
     assert master.root_s > owners.root_s
     bounded = job("10 min every 1", owners=4, load_max=(owners.root_s + master.root_s) / 2 / 4_200)
     assert decide(bounded, busy).way.merging is Merging.OWNERS
 
 
+def test_a_single_owner_is_the_master() -> None:
+    owners, master = (way_cost(job("10 min every 1", agents=8), WORK, Way(merging=one)) for one in Merging)
+    assert replace(owners, move_s=0) == replace(master, move_s=0)
+
+
 def test_moves_that_hold_a_rigid_job_up_for_too_long_are_spared_at_the_master() -> None:
     rigid = job("1 min", owners=4, is_rigid=True)
-    work = replace(WORK, moves=10, pause_s=2, shown=0.1)
+    work = replace(WORK, moves=10, pause_s=2, shown=0.1, join=FrameCost(1e-2, 0))
     assert decide(rigid, work).way == Way(Counting.WINDOWS, Sending.EDGES, Merging.OWNERS)
     assert decide(rigid, work).counting.other_cost is None
     bounded = replace(rigid, latency_max_s=10)
@@ -155,18 +170,30 @@ def test_states_that_combine_move_without_a_pause() -> None:
 
 
 def test_panes_at_owners_cost_what_the_paper_says_of_split() -> None:
-    counts = replace(COUNTS["10 min every 1"], open=COUNTS["1 min"].windows[:1])
-    counts = replace(counts, open=(counts.open[0]._replace(number=1.0),))
-    work = replace(WORK, input_s=0, moves=7)
-    paper = SplitInputs(work.rows, work.row_s, counts.overlap, counts.panes, 64, work.copy_s, work.moves)
-    assert way_cost(WindowJob(counts, 4_200), work, Way()).cpu_s == pytest.approx(split_cost(paper).cpu_s)
+    of_one_pane = COUNTS["1 min"].windows[0]
+    counts = replace(COUNTS["10 min every 1"], open=(of_one_pane._replace(number=1.0),))
+    one = WindowJob(counts, 4_200)
+    work = replace(WORK, count=FrameCost(0, 1e-6), send=FrameCost(0, 2e-6), merge=FREE, show=FREE, join=FREE, moves=7)
+    paper = SplitInputs(work.rows, work.count.row_s, counts.overlap, counts.panes, 64, work.copy_s(one), work.moves)
+    assert way_cost(one, work, Way()).cpu_s == pytest.approx(split_cost(paper).cpu_s)
 
 
-@pytest.mark.parametrize("field", list(WindowWork.__dataclass_fields__))
+AMOUNTS = ["rows", "keys", "input_keys", "spread", "growth", "shown", "moves", "pause_s"]
+
+
+@pytest.mark.parametrize("field", AMOUNTS)
 @pytest.mark.parametrize("value", [-1.0, nan, inf])
 def test_bad_measurements_are_refused_by_name(field: str, value: float) -> None:
     with pytest.raises(ValueError, match=rf"^{field} is "):
         replace(WORK, **{field: value})
+
+
+@pytest.mark.parametrize("field", ["count", "send", "join", "merge", "show"])
+@pytest.mark.parametrize("part", FrameCost._fields)
+@pytest.mark.parametrize("value", [-1.0, nan, inf])
+def test_bad_costs_of_frames_are_refused_by_name(field: str, part: str, value: float) -> None:
+    with pytest.raises(ValueError, match=rf"^{field}\.{part} is "):
+        replace(WORK, **{field: FREE._replace(**{part: value})})
 
 
 @pytest.mark.parametrize(("field", "value"), [("growth", 1.1), ("shown", 2.0), ("spread", 0.5)])
