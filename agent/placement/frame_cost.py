@@ -47,9 +47,9 @@ class FrameCost(NamedTuple):
         s = checked_amounts("seconds", seconds, number)
         r = r / FRAME_ROWS
         ff, fr, rr, fs, rs = (float(a @ b) for a, b in ((f, f), (f, r), (r, r), (f, s), (r, s)))
-        if not ff + rr:
-            return cls(0.0, 0.0)
-        pull = _PULL * (ff + rr)
+        if not ff or not rr:
+            return cls(fs / ff if ff else 0.0, rs / rr / FRAME_ROWS if rr else 0.0)
+        pull = _PULL * min(ff, rr)
         ff, fr, rr = ff + pull, fr - pull, rr + pull
         determinant = ff * rr - fr * fr
         fixed, row = (fs * rr - rs * fr) / determinant, (rs * ff - fs * fr) / determinant

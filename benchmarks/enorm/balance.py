@@ -54,13 +54,13 @@ def balance(*, quick: bool) -> list[Comparison]:
 def _moves_lines(orders: int) -> Iterator[Comparison]:
     """Yields a line for each number of agents: both begin with the same groups, and reach Flux's imbalance."""
     for agents in (AGENTS, AGENTS // 2, 2 * AGENTS):
-        found = [_moves(agents, order) for order in range(orders)]
+        found = [moves_until_balanced(agents, order) for order in range(orders)]
         ours, theirs = (fmean(column) for column in zip(*found, strict=True))
         case = f"groups moved until balanced, {GROUPS} of Zipf 1 on {agents} agents"
         yield smaller(NAME, case, ours, "groups", "Flux", theirs, 2.0)
 
 
-def _moves(agents: int, order: int) -> tuple[int, int]:
+def moves_until_balanced(agents: int, order: int) -> tuple[int, int]:
     """The moves of ELF and of Flux until the highest load is what Flux ends with."""
     work = np.random.default_rng(order).permutation(1 / np.arange(1.0, GROUPS + 1))
     before = flux = PlacementLoads.of(np.arange(GROUPS) % agents, work, np.zeros(agents))
@@ -122,12 +122,12 @@ def _shipping_lines(stream: Stream) -> Iterator[Comparison]:
     rows = stream.rows_of_run(0)
     panes = np.linspace(0, PANES, len(rows.hashes), endpoint=False).astype(np.int64)
     dealt = {
-        "PoTC": _by_two_choices(rows, panes),
-        "groups that stay": _by_groups(rows, panes, lambda _: []),
-        "Flux": _by_groups(rows, panes, flux_moves),
-        "ELF": _by_groups(rows, panes, lambda loads: plan_balance(loads).moves),
+        "PoTC": by_two_choices(rows, panes),
+        "groups that stay": by_groups(rows, panes, lambda _: []),
+        "Flux": by_groups(rows, panes, flux_moves),
+        "ELF": by_groups(rows, panes, lambda loads: plan_balance(loads).moves),
     }
-    shipped = {name: _shipped(rows, panes, one.places) for name, one in dealt.items()}
+    shipped = {name: entries_shipped(rows, panes, one.places) for name, one in dealt.items()}
     ours = shipped["ELF"]
     for rival, target in (("PoTC", 1.0), ("Flux", 1.0), ("groups that stay", None)):
         theirs = shipped[rival]
@@ -142,7 +142,7 @@ def _shipping_lines(stream: Stream) -> Iterator[Comparison]:
     yield smaller(NAME, case, max(1, dealt["ELF"].moves), "groups", "Flux", dealt["Flux"].moves, 2.0)
 
 
-def _by_two_choices(rows: Rows, panes: Ints) -> _Dealt:
+def by_two_choices(rows: Rows, panes: Ints) -> _Dealt:
     """The power of two choices: a row goes to that of its key's two agents which its source has sent less to."""
     workers = Assignment(1, 1, tuple(f"owner-{one}".encode() for one in range(AGENTS)))
     groupings = [make_grouping("pkg", workers, source) for source in range(rows.sources)]
@@ -156,7 +156,7 @@ def _by_two_choices(rows: Rows, panes: Ints) -> _Dealt:
     return _Dealt(places)
 
 
-def _by_groups(rows: Rows, panes: Ints, rule: Rule) -> _Dealt:
+def by_groups(rows: Rows, panes: Ints, rule: Rule) -> _Dealt:
     """Key groups whose owners a rule changes between panes, by the rows that each group has had."""
     groups = partitions_of(rows.hashes, GROUPS).astype(np.int64)
     owners = np.arange(GROUPS) % AGENTS
@@ -184,7 +184,7 @@ def _keys_of_groups(groups: Ints, keys: npt.NDArray[np.int32]) -> Ints:
     return np.bincount(groups[first], minlength=GROUPS) if len(different) else np.zeros(GROUPS, np.int64)
 
 
-def _shipped(rows: Rows, panes: Ints, places: Ints) -> _Shipped:
+def entries_shipped(rows: Rows, panes: Ints, places: Ints) -> _Shipped:
     keys = rows.keys.astype(np.int64) * AGENTS + places
     entries = int(rows.keys.max() + 1) * AGENTS
     by_pane = np.bincount(panes * AGENTS + places, minlength=PANES * AGENTS).reshape(PANES, AGENTS)

@@ -32,7 +32,7 @@ from .window_ways import GROUPS, OWNERS, Load, Spent, run
 
 NAME = "enorm"
 AGENTS = 2
-ROWS = 1_500
+ROWS, MANY_ROWS = 1_500, 30_000
 """Rows of each agent in a pane, on average: a third to five thirds of it."""
 ROUNDS, QUICK_ROUNDS = 3, 1
 CALIBRATIONS = 3
@@ -45,17 +45,18 @@ COMBINED = Way(Counting.WINDOWS, Sending.EDGES)
 
 @dataclass(frozen=True)
 class Cell:
-    """Windows, different keys, and groups that move in a period; times are in panes."""
+    """Windows, rows of an agent in a pane, different keys, and groups that move in a period; times are in panes."""
 
     windows: str
     sizes: tuple[WindowSize, ...]
     panes: int
+    rows: int
     keys: int
     moves: int
 
     @property
     def name(self) -> str:
-        return f"{self.windows}, {self.keys:,} keys, {self.moves} moves"
+        return f"{self.windows}, {self.rows:,} rows a pane, {self.keys:,} keys, {self.moves} moves"
 
     @property
     def counts(self) -> WindowCounts:
@@ -68,7 +69,7 @@ class Cell:
         agents = [
             {
                 pane: pl.DataFrame({"k": names.gather(chance.integers(0, self.keys, rows)), "n": chance.random(rows)})
-                for pane, rows in enumerate(chance.integers(ROWS // 3, 5 * ROWS // 3, self.panes).tolist())
+                for pane, rows in enumerate(chance.integers(self.rows // 3, 5 * self.rows // 3, self.panes).tolist())
             }
             for _ in range(AGENTS)
         ]
@@ -78,10 +79,12 @@ class Cell:
         return Load(self.sizes, agents, at)
 
 
-WINDOWS: dict[str, tuple[tuple[WindowSize, ...], int]] = {
-    "W = 2: 7 and 10": ((WindowSize(7, 7), WindowSize(10, 10)), 70),
-    "W = 10: 10 every 1": ((WindowSize(10, 1),), 40),
-    "W = 4: 1, 2, 4 and 8": (tuple(WindowSize(one, one) for one in (1, 2, 4, 8)), 24),
+SEVEN_AND_TEN = (WindowSize(7, 7), WindowSize(10, 10))
+WINDOWS: dict[str, tuple[tuple[WindowSize, ...], int, int]] = {
+    "W = 2: 7 and 10": (SEVEN_AND_TEN, 70, ROWS),
+    "W = 10: 10 every 1": ((WindowSize(10, 1),), 40, ROWS),
+    "W = 4: 1, 2, 4 and 8": (tuple(WindowSize(one, one) for one in (1, 2, 4, 8)), 24, ROWS),
+    "W = 2, many rows": (SEVEN_AND_TEN, 70, MANY_ROWS),
 }
 QUICK_WINDOWS = 2
 """Number of windows of the grid that a quick run has."""
@@ -158,7 +161,7 @@ def _work(cell: Cell, load: Load, periods: list[Spent]) -> WindowWork:
     cost = {work: FrameCost.fitted(*measured) for work, measured in steps.items()}
     _, rows, _ = spent.sums("count")
     _, sent, _ = spent.sums("send")
-    inputs, merged, _ = spent.sums("merge")
+    taken, merged, _ = spent.sums("merge")
     of_panes = [pl.concat([agent[pane]["k"] for agent in load.agents]).n_unique() for pane in load.panes]
     longest, span = max((size, size.size_ms / load.pane_ms) for size in load.sizes)
     of_longest = [found for (_, size), (found, _) in spent.windows.items() if size == longest]
@@ -170,7 +173,7 @@ def _work(cell: Cell, load: Load, periods: list[Spent]) -> WindowWork:
         join=cost["join"],
         merge=cost["merge"],
         show=cost["show"],
-        input_keys=merged / max(1.0, inputs / OWNERS),
+        input_keys=merged / (taken / OWNERS),
         spread=max(1.0, fmean(of_panes) * cell.panes * AGENTS / sent),
         growth=min(1.0, log(max(1.0, fmean(of_longest) / fmean(of_panes))) / log(span)),
         moves=cell.moves,

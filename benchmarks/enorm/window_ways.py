@@ -182,7 +182,7 @@ class _Owners:
                 rows += window.frame.height
                 empty = [LAYOUT.empty()] * len(received)
                 made.setdefault((window.start_ms, window.size), empty)[root] = window.frame
-            self._spent.charge("merge", began, consolidator.done.inputs - before, rows)
+            self._spent.charge("merge", began, 1 + consolidator.done.inputs - before, rows)
         for key, frames in made.items():
             if key[0] >= self._load.panes[0]:
                 self._show(key, self._handed_over(key[0], frames))

@@ -134,18 +134,21 @@ def test_rows_are_counted_per_window_where_merging_panes_costs_more() -> None:
     assert decide(job("5, 10, 15, 20 min"), replace(few, rows=1e9)).way.counting is Counting.PANES
 
 
-def test_windows_of_which_little_is_shown_are_made_at_owners() -> None:
-    assert decide(job("10 min every 1", owners=4), replace(WORK, shown=0.01, growth=0.5)).way.merging is Merging.OWNERS
+def test_windows_of_many_keys_are_made_at_owners_and_of_few_in_fewer_frames_at_the_master() -> None:
+    many = replace(WORK, keys=1e5, input_keys=1e5, growth=0.5, shown=0.01)
+    assert decide(job("10 min every 1", owners=4), many).way.merging is Merging.OWNERS
+    few = replace(WORK, keys=10, input_keys=10)
+    assert decide(job("10 min every 1", owners=4), few).way.merging is Merging.MASTER
 
 
-def test_windows_far_larger_than_their_panes_are_made_at_the_master_unless_it_would_be_too_busy() -> None:
-    work = replace(WORK, growth=1.0, moves=1_000)
-    assert decide(job("10 min every 1", owners=4), work).way.merging is Merging.MASTER
-    busy = replace(work, merge=FrameCost(0, 1e-2))
-    owners, master = (way_cost(job("10 min every 1", owners=4), busy, Way(merging=one)) for one in Merging)
+def test_the_master_makes_no_windows_for_which_it_would_be_too_busy() -> None:
+    work = replace(WORK, keys=10, input_keys=10)
+    free = job("10 min every 1", owners=4)
+    assert decide(free, work).way.merging is Merging.MASTER
+    owners, master = (way_cost(free, work, Way(merging=one)) for one in Merging)
     assert master.root_s > owners.root_s
-    bounded = job("10 min every 1", owners=4, load_max=(owners.root_s + master.root_s) / 2 / 4_200)
-    assert decide(bounded, busy).way.merging is Merging.OWNERS
+    bounded = replace(free, load_max=(owners.root_s + master.root_s) / 2 / free.period_s)
+    assert decide(bounded, work).way.merging is Merging.OWNERS
 
 
 def test_a_single_owner_is_the_master() -> None:
