@@ -184,6 +184,29 @@ def test_an_agent_that_has_become_slow_is_relieved() -> None:
     assert after.work.tolist() == [4, 8]
 
 
+def test_a_slow_agent_is_not_emptied_onto_a_fast_one_where_that_raises_the_variance() -> None:
+    loads = PlacementLoads.of([0], [10], [0, 9_000], speeds=[1, 1_000])
+    relieved = loads.moved([GroupMove(0, 0, 1)])
+    assert relieved.imbalance < loads.imbalance
+    assert relieved.variance > loads.variance
+    assert plan_balance(loads, BalanceOptions(start=1.1)).moves == []
+
+
+def test_a_slow_agent_is_not_given_what_makes_it_the_busiest() -> None:
+    loads = PlacementLoads.of([0, 0], [989.5, 10.5], [0, 0], speeds=[100, 1])
+    given_away = loads.moved([GroupMove(1, 0, 1)])
+    assert given_away.variance < loads.variance
+    assert given_away.imbalance > loads.imbalance
+    assert plan_balance(loads, EAGER).moves == []
+
+
+def test_a_group_that_was_handed_over_is_not_moved_on() -> None:
+    loads = PlacementLoads.of([NOBODY, 0, 1, 1], [10, 5, 8, 1], [0, 0], movable=[True, False, True, True])
+    assert plan_balance(loads).moves == [GroupMove(0, NOBODY, 0)]
+    settled = loads.moved([GroupMove(0, NOBODY, 0)])
+    assert plan_balance(settled).moves == [GroupMove(0, 0, 1), GroupMove(2, 1, 0)]
+
+
 def test_nobody_is_relieved_below_the_floor() -> None:
     loads = PlacementLoads.of([0, 0, 1], [3, 3, 0], [0, 0])
     assert plan_balance(loads).moves == [GroupMove(0, 0, 1)]

@@ -86,6 +86,18 @@ def test_no_way_within_the_bounds_is_cheaper(one: WindowJob, work: WindowWork) -
         assert (decision.choice, decision.cost) == (choice, chosen)
 
 
+@pytest.mark.parametrize("name", COUNTS)
+def test_each_decision_shows_the_best_cost_with_the_other_choice(name: str) -> None:
+    one = job(name, agents=8, owners=4)
+    costs = {way: way_cost(one, WORK, way) for way in WAYS}
+    assert not any(exceeds(one, WORK, way) for way in WAYS)
+    decisions = decide(one, WORK)
+    for decision in (decisions.counting, decisions.sending, decisions.merging):
+        others = [cost.cpu_s for way, cost in costs.items() if decision.choice not in way]
+        assert decision.other_cost is not None
+        assert decision.other_cost.cpu_s == min(others)
+
+
 @given(JOBS, WORKS)
 def test_costs_are_amounts(one: WindowJob, work: WindowWork) -> None:
     for way in WAYS:
@@ -149,6 +161,14 @@ def test_the_master_makes_no_windows_for_which_it_would_be_too_busy() -> None:
     assert master.root_s > owners.root_s
     bounded = replace(free, load_max=(owners.root_s + master.root_s) / 2 / free.period_s)
     assert decide(bounded, work).way.merging is Merging.OWNERS
+    assert decide(bounded, work, present=decide(free, work).way).way.merging is Merging.OWNERS
+
+
+def test_moved_groups_cost_what_all_agents_have_of_them() -> None:
+    work = replace(WORK, moves=10, send=FrameCost(0, 1e-6), join=FREE)
+    one, other = (way_cost(job("10 min every 1", owners=4), replace(work, spread=n), Way()) for n in (1.0, 3.0))
+    assert other.move_s == pytest.approx(3 * one.move_s)
+    assert one.move_s == pytest.approx(10 / 64 * 1_000 * 9 * 1e-6)
 
 
 def test_a_single_owner_is_the_master() -> None:
