@@ -1,5 +1,5 @@
-"""Enorm: windows made of each other (section 6.1), operators that are fused (4.4.1, 7.6), key groups that move (3.2, 4.4.2), and
-decisions on how windows are computed (5.1.1, 5.1.2).
+"""Enorm: windows made of each other (section 6.1), operators that are fused (4.4.1, 7.6), key groups that move (3.2,
+4.4.2), and decisions on how windows are computed (5.1.1, 5.1.2).
 
 `python -m benchmarks.enorm [--quick] [--json FILE] [FIGURE ...]`
 """
