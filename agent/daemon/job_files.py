@@ -18,7 +18,7 @@ from pathlib import Path
 from agent import log
 from agent.durable_files import write_durably
 from agent.runtime.master.kept_jobs import KeptJobs
-from agent.runtime.master.result_log import BYTES_MAX
+from agent.runtime.master.results.result_log import BYTES_MAX
 from agent.runtime.messages.job_records import RECORDS, JobRecord
 from overlay import WireError
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import trio
 
-from agent.runtime.master.result_archive import ResultRecord
+from agent.runtime.master.results.result_archive import ResultRecord
 from query import format_timestamp
 
 FILE_BYTES_MAX = 8 << 20

@@ -16,7 +16,7 @@ from window_checks import check_windows
 
 from agent import Ended, PublishedWindow
 from agent.runtime.fleet.job_directory import SILENCE_S
-from agent.runtime.master import result_log
+from agent.runtime.master.results import result_log
 from agent.runtime.model.panes import FIRST_PANE
 
 TOP = "top"

@@ -11,7 +11,7 @@ from test_following_jobs import live, log_until_shown
 
 from agent import AskRefused
 from agent.control import messages as control
-from agent.runtime.master.result_log import RESULTS_MAX
+from agent.runtime.master.results.result_log import RESULTS_MAX
 from agent.runtime.messages import jobs as messages
 from agent.runtime.messages.jobs import Answer, Ask
 from agent.runtime.requests import asks as questions

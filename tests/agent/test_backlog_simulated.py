@@ -8,8 +8,9 @@ from recording_client import client_of
 from seeds import seeds
 from simulated_fleet import SimulatedFleet, key_of, published
 
-from agent.runtime.master import job_master, job_masters, result_log
+from agent.runtime.master import job_master, job_masters
 from agent.runtime.master.job_master import PAST_S
+from agent.runtime.master.results import result_log
 from agent.runtime.messages.client_events import WindowsLost
 from agent.runtime.model.panes import FIRST_PANE
 

@@ -11,8 +11,8 @@ from recording_client import client_of
 
 from agent import Accepted, Acknowledged, Ended, PublishedWindow, StopAnswer, Submit, SubmitRefused, WindowsLost
 from agent.runtime.fleet.job_directory import SILENCE_S
-from agent.runtime.master import result_log
 from agent.runtime.master.job_master import LINGER_S, NOBODY_S, UNFOLLOWED_S
+from agent.runtime.master.results import result_log
 from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.requests.commands import NO_ANSWER
 

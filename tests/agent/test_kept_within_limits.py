@@ -8,9 +8,9 @@ import pytest
 from agent.parsing.known_fields import COLUMNS_MAX, KnownFields
 from agent.runtime.ingest import pane_log
 from agent.runtime.ingest.pane_log import PaneLog
-from agent.runtime.master import result_log
-from agent.runtime.master.job_log import JobLog
-from agent.runtime.master.result_log import ResultLog
+from agent.runtime.master.results import result_log
+from agent.runtime.master.results.job_log import JobLog
+from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.messages.jobs import Snapshot
 from agent.runtime.messages.programs import LOG_LINES_MAX, Line
 from agent.runtime.model.epoch import JobEpoch

@@ -9,9 +9,9 @@ import pytest
 from memory_fleet import COUNT, WALL_MS, Fleet, events
 
 import query
-from agent.runtime.master import result_archive as result_records
 from agent.runtime.master import state as master
-from agent.runtime.master.result_archive import ResultRecord
+from agent.runtime.master.results import result_archive as result_records
+from agent.runtime.master.results.result_archive import ResultRecord
 
 
 def running(size: int = 3, text: str = COUNT, **options: Any) -> tuple[Fleet, list[ResultRecord]]:

@@ -14,7 +14,8 @@ from test_combiner import run_of
 import query
 from agent import Submit
 from agent.runtime.fleet import job_directory
-from agent.runtime.master import failover, roster, subscribers
+from agent.runtime.master import failover, roster
+from agent.runtime.master.results import subscribers
 from agent.runtime.master.roster import Roster
 from agent.runtime.messages.client_events import Ended
 from agent.runtime.messages.jobs import CODEC, Enrol, Follow, MemberEntry, Replica, StopAnswer, Stopped

@@ -11,7 +11,7 @@ import trio
 
 from agent.daemon import result_files
 from agent.daemon.result_files import ResultFiles
-from agent.runtime.master.result_archive import ResultRecord
+from agent.runtime.master.results.result_archive import ResultRecord
 
 CONTEXT = (b'{"kind":"version","text":"SELECT"}', b'{"kind":"roster","agents":["a"]}')
 

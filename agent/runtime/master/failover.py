@@ -25,7 +25,7 @@ from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.master_search import MasterSearch
 from agent.runtime.master.job_recorder import JobRecorder, Then
 from agent.runtime.master.kept_jobs import KeptJob
-from agent.runtime.master.result_log import Packed, ResultLog
+from agent.runtime.master.results.result_log import Packed, ResultLog
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Announce, Replica, Replicated, Stopped

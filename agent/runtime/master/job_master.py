@@ -7,26 +7,25 @@ master would otherwise publish windows again, or not know which agents are missi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import compress, takewhile
 
 import msgspec
 
-from agent.programs.calls import TEXT_CHARACTERS_MAX, WindowPublished
+from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.function.result import WindowMembership, WindowResult
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
-from agent.runtime.master.job_log import JobLog
 from agent.runtime.master.job_recorder import JobRecorder
 from agent.runtime.master.lacking_parts import HasWaitedFor, LackingParts
-from agent.runtime.master.result_archive import ResultRecord, ResultRecords
-from agent.runtime.master.result_log import ResultLog
+from agent.runtime.master.results.job_log import JobLog
+from agent.runtime.master.results.outlet import ResultOutlet
+from agent.runtime.master.results.result_log import ResultLog
+from agent.runtime.master.results.subscribers import Subscribers
 from agent.runtime.master.rollout import Announcing, Rollout
 from agent.runtime.master.state import JobState
-from agent.runtime.master.subscribers import Subscribers
 from agent.runtime.messages.copies import GivenResponse
 from agent.runtime.messages.jobs import (
     AgentFailed,
@@ -92,32 +91,16 @@ SUCCESSOR_S = 3.0
 would not learn of results published now, and agents would free panes that it still needs."""
 STANDSTILL_S = 3.0
 """Time for which parts of a pane wait for others from which on an agent is suspected to follow another master."""
-RESULT_BYTES_MAX = 48 << 20
-"""Upper bound on a result; a larger one loses its last rows."""
 UNCONFIRMED_BYTES = 1 << 20
 """Bytes of results that wait for replicas from which on no more are made. The next master's log is to hold all that the
 last one had made: with what is made at a stroke they fit in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """Results that are published once the replicas hold their revision."""
-
-    revision: int
-    frontier: int
-    results: tuple[tuple[int, WindowResult], ...]
-    json: tuple[tuple[int, bytes], ...]
-    membership: Mapping[int, WindowMembership]
-    release_at: float
-    events: int
-
-
 class JobMaster:
     """The master of one job in one epoch: a `RootSink` whose runs become results.
 
-    `log` holds the last results; `replicas` agents are to hold the master's descriptor. `on_result` is called with each
-    published result, and the listener of `record` with each result of a live job as a line of a log. Runs of about
-    `piece_bytes` are published at a stroke. `wake` is called when something happens that a look may have to follow.
+    `log` holds the last results; `replicas` agents are to hold the master's descriptor. Runs of about `piece_bytes` are
+    published at a stroke. `wake` is called when something happens that a look may have to follow.
     """
 
     enrolments = 0
@@ -145,15 +128,12 @@ class JobMaster:
         self._wake = wake
         self.is_closest = False
         """Whether this agent is known to be the one closest to the appId, with the agents around as they are."""
-        self.on_result: Callable[[WindowResult], None] | None = None
-        self._record: Callable[[ResultRecord], None] | None = None
-        self._records = ResultRecords(state)
         self.ended: Reason | None = None
         self.subscribers = Subscribers(state, log, sender, name)
         self.subscribers.frontier, self.subscribers.events = state.published_upto, state.totals.events
+        self.outlet = ResultOutlet(state, local, self.subscribers, programs, meter)
         self._recorder = recorder
         self._piece_bytes = piece_bytes
-        self._meter = meter
         self._replication = StateReplicator(state, log, sender, node, replicas, recorder, self._stored)
         self._sender = sender
         self._node = node
@@ -181,7 +161,6 @@ class JobMaster:
         self.announcing = Announcing(state, self.rollout, self.subscribers, node.peer, name, now)
         self._complete: deque[list[Run]] = deque()
         """Complete runs that are to be published, in pieces."""
-        self._outcomes: deque[_Outcome] = deque()
         self.log = JobLog()
 
     # Requests of agents.
@@ -362,7 +341,8 @@ class JobMaster:
     def next_look(self, now: float) -> float:
         """The time at which anything is due next unless something happens, which `wake` reports; ANY_TIME where
         something is under way."""
-        is_under_way = bool(self._complete or self._outcomes) or self.rollout.is_under_way or self.state.healing.is_due
+        publishes = bool(self._complete) or len(self.outlet) > 0
+        is_under_way = publishes or self.rollout.is_under_way or self.state.healing.is_due
         if self.ended is not None or self._resigns or is_under_way or not self.local.nodes.is_at_rest:
             return ANY_TIME
         ends = [now + LOOK_AGAIN_S if self.is_closest else max(now, self._hand_over_at)]
@@ -479,7 +459,7 @@ class JobMaster:
         """Whether the job goes on, and its replicas keep up."""
         if self.ended is not None or self.state.failure is not None:
             return False
-        return sum(len(json) for outcome in self._outcomes for _, json in outcome.json) < UNCONFIRMED_BYTES
+        return self.outlet.waiting_bytes < UNCONFIRMED_BYTES
 
     def _take_complete(self, now: float) -> None:
         """Takes what is to be published now."""
@@ -625,65 +605,19 @@ class JobMaster:
                 self.note(f"{left_out:,} more windows have gained agents, and are not shown again: {CORRECTED_MAX} are")
             if self.state.failure is not None:
                 break
-        json: list[tuple[int, bytes]] = []
-        if len(self.subscribers) or not self.state.job.bounded or self.local.program is not None:
-            json = [(pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results]
+        json = self.outlet.encoded(results)
         revision = self._replication.publish(json, now)
-        kept = () if self._record is None and self.on_result is None else tuple(results)
-        outcome = _Outcome(
-            revision, self.state.published_upto, kept, tuple(json), membership, now + REPLICATION_S,
-            self.state.totals.events,
-        )  # fmt: skip
-        self._outcomes.append(outcome)
+        self.outlet.add(results, json, membership, revision, now + REPLICATION_S)
 
     def _release(self, now: float) -> None:
         """Publishes the results whose revision the replicas hold."""
-        while self._outcomes:
-            outcome = self._outcomes[0]
-            is_held = self._replication.is_held(outcome.revision)
-            if now < self._silent_until or (not is_held and now < outcome.release_at):
-                return
-            self._outcomes.popleft()
-            self.subscribers.frontier, self.subscribers.events = outcome.frontier, outcome.events
-            self.subscribers.publish(outcome.json, now)
-            self._count(outcome)
-            self._archive(outcome)
-            for _, json in outcome.json:
-                self._call_back(json)
-            if self.on_result is not None:
-                for _, result in outcome.results:
-                    self.on_result(result)
-            incomplete = self.state.told_incomplete(outcome.frontier)
-            commit = Commit(self._app_id, self.state.epoch, outcome.frontier, incomplete)
-            self._sender.multicast(self._app_id, commit, now)
-            if outcome.frontier == END:
+        for frontier in self.outlet.release(self._replication.is_held, now) if now >= self._silent_until else ():
+            incomplete = self.state.told_incomplete(frontier)
+            self._sender.multicast(self._app_id, Commit(self._app_id, self.state.epoch, frontier, incomplete), now)
+            if frontier == END:
                 self.stop(now, "finished")
-        if self.state.failure is not None:
+        if self.state.failure is not None and not len(self.outlet):
             self.stop(now, "failed")
-
-    def _count(self, outcome: _Outcome) -> None:
-        is_live = bool(outcome.json) and not self.state.job.bounded
-        pane_ms = self.state.versions.at(outcome.frontier).function.pane_ms if is_live else None
-        self._meter.count_windows(len(outcome.json), outcome.frontier, pane_ms, self._programs.wall_ms)
-
-    def record(self, listener: Callable[[ResultRecord], None]) -> None:
-        """Gives a live job's results to a log: first the last results of the master before, then each published one."""
-        if not self.state.job.bounded:
-            self._record, self.state.membership = listener, {}
-            for record in self._records.carried_over(self.subscribers.log):
-                listener(record)
-
-    def _archive(self, outcome: _Outcome) -> None:
-        if self._record is None:
-            return
-        program = self.local.program
-        maps = program is not None and program.maps
-        for (pane, result), (_, json) in zip(outcome.results, outcome.json, strict=True):
-            self._record(self._records.record(result, json, outcome.membership[pane], maps=maps))
-
-    def _call_back(self, json: bytes) -> None:
-        if (program := self.local.program) is not None:
-            self._programs.call(program, WindowPublished(self._programs.place(program), program.app, json))
 
     def depose(self, announce: Announce | None, now: float) -> None:
         """Makes way for the new master, which has taken over the results that wait here as published.
@@ -693,7 +627,4 @@ class JobMaster:
         is_same = announce is not None and self.state.epoch.is_same_job(announce.epoch)
         if announce is not None and is_same and announce.frontier < self.state.published_upto:
             self._replication.offer(announce.master, now)
-        for outcome in self._outcomes:
-            self.subscribers.publish(outcome.json, now)
-            self._archive(outcome)
-        self._outcomes.clear()
+        self.outlet.release_all(now)

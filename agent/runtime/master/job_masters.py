@@ -19,11 +19,11 @@ from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
 from agent.runtime.master.failover import Takeover, descriptor_of
 from agent.runtime.master.healing import HEAL_AGAIN_S
-from agent.runtime.master.job_log import JobLog
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.job_recorder import JobRecorder
-from agent.runtime.master.result_archive import ResultRecord
-from agent.runtime.master.result_log import ResultLog
+from agent.runtime.master.results.job_log import JobLog
+from agent.runtime.master.results.result_archive import ResultRecord
+from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import (
@@ -334,9 +334,9 @@ class JobMasters:
             meter=self._jobs.ingest.meter, wake=partial(self._looks.set, state.job.app_id, ANY_TIME),
         )  # fmt: skip
         master.log.add(lines)
-        master.on_result = self.on_result
+        master.outlet.on_result = self.on_result
         if self.record is not None:
-            master.record(self.record)
+            master.outlet.record(self.record)
         self._masters[state.job.app_id] = master
         self._looks.set(state.job.app_id, ANY_TIME)
         self._announcements.set(state.job.app_id, ANY_TIME)

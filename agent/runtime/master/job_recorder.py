@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.runtime.master.kept_jobs import KeptJob, record_of
-from agent.runtime.master.result_log import ResultLog
+from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.messages.job_records import DropRecord, EndRecord, JobRecord, LinesRecord
 from agent.runtime.messages.jobs import Replica
 from agent.runtime.messages.programs import Line

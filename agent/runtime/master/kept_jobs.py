@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from agent.runtime.fleet.job_directory import ENDED_MAX, JOBS_MAX
-from agent.runtime.master.job_log import JobLog
-from agent.runtime.master.result_log import ResultLog
+from agent.runtime.master.results.job_log import JobLog
+from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.messages.job_records import DescriptorRecord, DropRecord, EndRecord, JobRecord, LinesRecord
 from agent.runtime.messages.jobs import Replica
 from agent.runtime.messages.programs import LOG_LINES_MAX

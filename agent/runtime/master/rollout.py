@@ -17,8 +17,8 @@ from enum import Enum, auto
 
 import query
 from agent.runtime.ingest.event_clock import FUTURE_MS
+from agent.runtime.master.results.subscribers import Subscribers
 from agent.runtime.master.state import JobState, window_of
-from agent.runtime.master.subscribers import Subscribers
 from agent.runtime.messages.jobs import LAGGARDS_MAX, Announce, Update, Updated
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.messages.versions import (

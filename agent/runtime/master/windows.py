@@ -8,7 +8,7 @@ which assembles the same windows. An agent that has left or failed since is only
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add, or_, sub
@@ -17,6 +17,7 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.runtime.function.changing_windows import ChangingWindows, WindowUpdate
+from agent.runtime.function.consolidated_windows import ConsolidatedWindows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.model.panes import (
     END,
@@ -30,7 +31,7 @@ from agent.runtime.model.panes import (
     count_in,
     total,
 )
-from cbt import CompleteWindow, Consolidator, OpenSessions, SessionLayout, WindowSize
+from cbt import OpenSessions, SessionLayout, WindowSize
 from cbt.windows import WorkDone
 
 
@@ -212,13 +213,13 @@ class WindowAssembler:
         self._pane_ms = windowing.pane_ms
         self._starts = starts
         self._index = PaneIndex()
-        self._windows: ChangingWindows | SessionWindows | _Consolidated
+        self._windows: ChangingWindows | SessionWindows | ConsolidatedWindows
         if function.sessions is not None:
             self._windows = SessionWindows(function.sessions)
         elif windowing.changes:
             self._windows = ChangingWindows(function.combine, sizes, self._pane_ms, function.grace.amends_ms)
         else:
-            self._windows = _Consolidated(function, sizes, self._pane_ms)
+            self._windows = ConsolidatedWindows(function, sizes, self._pane_ms)
         self._last = (0, 0)
         self._taken = 0
         self.is_too_large = False
@@ -251,7 +252,7 @@ class WindowAssembler:
     @property
     def done(self) -> WorkDone:
         """The windows made of several panes, and the states that were merged for them."""
-        return self._windows.done if isinstance(self._windows, _Consolidated) else WorkDone()
+        return self._windows.done if isinstance(self._windows, ConsolidatedWindows) else WorkDone()
 
     def stretches(self, start_ms: int) -> Iterator[tuple[int, int, int]]:
         """The bounds of panes from a time on, with who contributes to them."""
@@ -310,45 +311,3 @@ class WindowAssembler:
             leaped=belong & self._index.leaped(update.start_ms, update.pane),
             revision=update.revision,
         )
-
-
-class _Consolidated:
-    """Has the interface of `ChangingWindows`, over a consolidator that shares the work of overlapping windows."""
-
-    def __init__(self, function: JobFunction, sizes: Sequence[WindowSize], pane_ms: int) -> None:
-        self._consolidator = Consolidator(_States(function), sizes, function.difference)
-        self._pane_ms = pane_ms
-
-    def add(self, pane: int, state: pl.DataFrame) -> Iterator[WindowUpdate]:
-        return map(self._updates_of, self._consolidator.add(pane, state))
-
-    def advance(self, complete_ms: int) -> Iterator[WindowUpdate]:
-        return map(self._updates_of, self._consolidator.advance(complete_ms))
-
-    def end(self) -> Iterator[WindowUpdate]:
-        return map(self._updates_of, self._consolidator.end())
-
-    def _updates_of(self, window: CompleteWindow) -> WindowUpdate:
-        newest = window.end_ms - self._pane_ms
-        return WindowUpdate(newest, window.start_ms, window.size.size_ms, window.frame, True, newest)
-
-    @property
-    def done(self) -> WorkDone:
-        return self._consolidator.done
-
-    @property
-    def memory_bytes(self) -> int:
-        return self._consolidator.memory_bytes
-
-
-class _States:
-    """Lets a consolidator merge states of a function, within its limit of groups."""
-
-    def __init__(self, function: JobFunction) -> None:
-        self._function = function
-
-    def empty(self) -> pl.DataFrame:
-        return self._function.empty_state
-
-    def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
-        return self._function.combine(list(frames))

@@ -6,7 +6,7 @@ that belong to one master's term carry its epoch; those of an older epoch are re
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -142,6 +142,7 @@ class Announce(Message, frozen=True, tag=True):
     `incomplete`: as in `Commit`. `owner`: as in `Submit`. `events`: the number of events in what is published.
     `closed`: the last instant of the published panes; that of `frontier` is within one. `keyed`: the job has keyed
     elements, or reads those of the job that it is a stage of; every agent takes part, whatever streams it has.
+    `owners`: the roots of its trees but the first make windows of the panes that they combine.
     """
 
     epoch: JobEpoch
@@ -167,6 +168,7 @@ class Announce(Message, frozen=True, tag=True):
     events: Count = 0
     closed: Time = FIRST_PANE
     keyed: bool = False
+    owners: bool = False
 
 
 class AnnouncementBatch(Message, frozen=True, tag=True):
@@ -243,13 +245,22 @@ class LeaveAck(Message, frozen=True, tag=True):
     number: Number
 
 
+Stage = Literal["panes", "report", "windows"]
+"""The part of the protocol that a snapshot belongs to."""
+WireWindow = tuple[Time, Annotated[int, msgspec.Meta(gt=0)], bytes]
+"""The start and the length (ms) of a window, and its state in one tree."""
+
+
 class Snapshot(Message, frozen=True, tag=True):
     """Child → parent: the combined panes in (after, upto] of the contributors, with their counts.
 
     `partial`: the contributors that lack some of their events.
     `detached`: it was sent before, to a parent that may have passed it on; it goes up to the root unchanged.
     `tree`: the tree whose range of keys the state has; counts go up tree 0. `of_root`: sent by that tree's root to the
-    master. `leaped`: the agents that were leaped over in these panes. `losses`, `patches`: see `Run`.
+    master. `leaped`: the agents that were leaped over in these panes. `losses`, `patches`, `strays`: see `Run`.
+
+    `stage`: of a tree whose root makes windows, the root sends the master first a *report* of what it has combined,
+    without the state and, once that is decided on, the `windows` that it makes of it: see `agent.runtime.reduce.owner`.
     """
 
     epoch: JobEpoch
@@ -266,11 +277,15 @@ class Snapshot(Message, frozen=True, tag=True):
     leaped: Bitmap = b""
     losses: Annotated[list[tuple[Bitmap, LossReason]], msgspec.Meta(max_length=LOSSES_MAX)] = []  # noqa: RUF012
     patches: Annotated[list[WirePatch], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
+    stage: Stage = "panes"
+    windows: Annotated[list[WireWindow], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
+    strays: bool = False
 
     @property
     def size(self) -> int:
         """An upper bound on the encoded bytes, but for a few."""
         size = len(self.state) + COUNTS_BYTES * len(self.counted)
+        size += sum(COUNTS_BYTES + len(state) for *_, state in self.windows)
         for _, state, counted, _ in self.patches:
             size += len(state) + sum(COUNTS_BYTES + len(entry[-1]) for entry in counted)
         return size
@@ -284,6 +299,34 @@ class SnapshotAck(Message, frozen=True, tag=True):
     upto: Time
     contributors: Bitmap
     tree: Tree = 0
+    stage: Stage = "panes"
+
+
+class Decision(Message, frozen=True, tag=True):
+    """Master → owner of a tree: these panes are decided on, make the windows that end with them.
+
+    `taken`: whether what the owner has reported of them counts. `begins`: it is the first decision on this owner's
+    panes in this epoch; `ends`: the last one, as no window needs them afterwards. `whole_from`: of windows that start
+    then or later, nobody else has groups of this owner's. `published`: windows that end with a pane up to this one are
+    out.
+    """
+
+    epoch: JobEpoch
+    tree: Tree
+    after: Time
+    upto: Time
+    taken: bool
+    begins: bool
+    ends: bool
+    whole_from: Time
+    published: Time
+
+
+class OwnerLost(Message, frozen=True, tag=True):
+    """Owner of a tree → master: I do not have the panes that you have decided on, or leave with them."""
+
+    epoch: JobEpoch
+    tree: Tree
 
 
 class SnapshotPart(Message, frozen=True, tag=True):
@@ -299,6 +342,7 @@ class SnapshotPart(Message, frozen=True, tag=True):
     offset: Count
     data: bytes
     of_root: bool = False
+    stage: Stage = "panes"
 
 
 class SnapshotPartAck(Message, frozen=True, tag=True):
@@ -309,6 +353,7 @@ class SnapshotPartAck(Message, frozen=True, tag=True):
     tree: Tree
     digest: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
     upto: Count
+    stage: Stage = "panes"
 
 
 class Commit(Message, frozen=True, tag=True):
@@ -571,6 +616,7 @@ class OverAnswer(Message, frozen=True, tag=True):
 CODEC: Codec[Message] = Codec(
     Submit | Submitted | Announce | AnnouncementBatch | JobsWanted | Enrol | Enrolled | Ready | Leave | LeaveAck
     | Snapshot | SnapshotAck | SnapshotPart | SnapshotPartAck | Commit | Lagging | AgentFailed | Leap
+    | Decision | OwnerLost
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed

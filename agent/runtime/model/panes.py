@@ -92,6 +92,8 @@ class Patch:
         return is_before and self.agents.keys() >= panes and _are_sane(self.counted.values())
 
 
+Owner = tuple[int, int]
+"""A tree's number, and the node id of the agent that consolidates its panes."""
 Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
 """Merges the states of a run that ends with a pane."""
 
@@ -120,7 +122,8 @@ class Run:
     `partial`: the contributors that know that they lack some of their events. `tree`: the range of the keys' hashes of
     the state; the counts go with tree 0. `leaped`: the agents that were leaped over in these panes. `losses`: those who
     would be contributors, and why they are none. `patches`: what the contributors had too late for earlier panes.
-    `encoding`: the bytes of a state, which may be that of this run.
+    `encoding`: the bytes of a state, which may be that of this run. `held`: the owners that have the rest of its state,
+    at a master. `strays`: it may have keys that another owner has as well.
     """
 
     after: int
@@ -134,6 +137,8 @@ class Run:
     losses: Losses = ()
     patches: tuple[Patch, ...] = ()
     encoding: StateEncoding | None = None
+    held: frozenset[Owner] = frozenset()
+    strays: bool = False
 
     @property
     def encoded_state(self) -> bytes:
@@ -193,8 +198,8 @@ class Run:
 
     def is_like(self, other: Run) -> bool:
         """Whether it covers the same panes of the same contributors, in the same tree."""
-        mine = (self.tree, self.after, self.upto, self.contributors, self.leaped, self.losses)
-        return mine == (other.tree, other.after, other.upto, other.contributors, other.leaped, other.losses)
+        mine = (self.tree, self.after, self.upto, self.contributors, self.leaped, self.losses, self.held)
+        return mine == (other.tree, other.after, other.upto, other.contributors, other.leaped, other.losses, other.held)
 
     def by(self, number: int) -> Run:
         """A worker's own run under its number; a run without contributors stays so."""

@@ -122,7 +122,7 @@ class OutgoingRun(OutgoingParts[SnapshotPart]):
     """A snapshot on its way in parts."""
 
     def __init__(self, snapshot: Snapshot, limits: RunLimits) -> None:
-        make = partial(SnapshotPart, snapshot.app_id, snapshot.epoch, snapshot.tree)
+        make = partial(SnapshotPart, snapshot.app_id, snapshot.epoch, snapshot.tree, stage=snapshot.stage)
         super().__init__(CODEC.encode(snapshot), make, limits)
 
 

@@ -108,6 +108,7 @@ def snapshot_of(
         losses=[(contributors.to_bytes(agents), reason) for agents, reason in run.losses],
         leaped=contributors.to_bytes(run.leaped) if run.leaped else b"",
         patches=[_encoded(patch) for patch in run.patches],
+        strays=run.strays,
     )
 
 
@@ -174,8 +175,9 @@ def run_of(
         return None  # a pane twice, or what goes up tree 0
     losses = merged_losses([tuple((contributors.from_bytes(agents), why) for agents, why in message.losses)])
     run = Run(
-        message.after, message.upto, members, state, counted, partial, message.tree, leaped, losses, tuple(patches)
-    )
+        message.after, message.upto, members, state, counted, partial, message.tree, leaped, losses, tuple(patches),
+        strays=message.strays,
+    )  # fmt: skip
     states = [state, *(patch.state for patch in patches)]
     is_of_tree = all(placement.is_on_tree(function, one, message.tree) for one in states)
     if function.sessions is not None and not function.sessions.is_sound(state):

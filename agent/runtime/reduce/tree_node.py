@@ -2,23 +2,30 @@
 
 With one tree all keys go up the same way. With m, each tree has the keys of one range of their hashes, and a root of
 its own: so no agent combines everybody's states of a large key space. The root of tree 0 is the master. The other roots
-send it what they have combined; its node 0 waits for them as for the children of its own tree, and joins the ranges.
+send it what they have combined, or report it if they make windows of it themselves (`agent.runtime.reduce.owner`); its
+node 0 waits for them as for the children of its own tree, and joins the ranges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from agent.runtime.messages.jobs import Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck
+import msgspec
+
+from agent.runtime.messages.jobs import Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck, Stage
 from agent.runtime.model.panes import END, Combine, Run
 from agent.runtime.reduce.combiner import Combiner, PaneSpan
+from agent.runtime.reduce.owner import TreeOwner
 from agent.runtime.reduce.parts import RunLimits
 from agent.runtime.reduce.retransmit import AckLatency, RetransmitBuffer
 from agent.runtime.reduce.straggler import LOOK_INTERVAL_S, StragglerPolicy
 
 Encode = Callable[[Run], Iterable[Snapshot]]
 """Makes the snapshots that carry a run."""
+Owns = Callable[[Run], bool]
+"""Whether the root of a tree makes windows of a run."""
 
 
 class RootOf(NamedTuple):
@@ -30,11 +37,12 @@ class RootOf(NamedTuple):
 class TreeNode:
     """The node of one tree in one epoch. Its `combiner` exists once the function is installed."""
 
-    def __init__(self, tree: int, buffer: RetransmitBuffer, children: Iterable[int] = ()) -> None:
+    def __init__(self, tree: int, buffer: RetransmitBuffer, owner: TreeOwner, children: Iterable[int] = ()) -> None:
         self.tree = tree
         self.children = dict.fromkeys(children)
         self.combiner: Combiner | None = None
         self.buffer = buffer
+        self.owner = owner
         self._encode: Encode | None = None
 
     def install(self, combiner: Combiner, encode: Encode | None) -> None:
@@ -44,13 +52,32 @@ class TreeNode:
         for child in self.children:
             combiner.add_source(child)
 
-    def advance(self, now: float, *, has_parent: bool) -> list[Snapshot | SnapshotPart]:
-        """Combines what every source has reached, and keeps it until it is committed; the snapshots to send now."""
-        if self.combiner is not None and self._encode is not None and not self.buffer.is_full:
-            for run in self.combiner.ready(as_encoded=True):
-                for snapshot in self._encode(run):
-                    self.buffer.add(snapshot)
+    def advance(self, now: float, *, has_parent: bool, owns: Owns | None = None) -> list[Snapshot | SnapshotPart]:
+        """Combines what every source has reached, and keeps it until it is committed; the snapshots to send now.
+        `owns`: at the tree's root, the runs that are not sent but reported."""
+        is_full = self.buffer.is_full or self.owner.is_full
+        if self.combiner is not None and self._encode is not None and not is_full:
+            for run in self.combiner.ready(as_encoded=owns is None):
+                if owns is not None and owns(run):
+                    self._report(run, self._encode)
+                else:
+                    for snapshot in self._encode(run):
+                        self.buffer.add(snapshot)
         return self.buffer.due(now) if has_parent else []
+
+    def _report(self, run: Run, encode: Encode) -> None:
+        self.owner.hold(run)
+        for report in encode(replace(run, state=run.state.clear(), encoding=None)):
+            self.owner.reports.add(msgspec.structs.replace(report, stage="report"))
+
+    def buffer_of(self, stage: Stage) -> RetransmitBuffer:
+        """The buffer of what is sent in a stage of the protocol."""
+        return {"panes": self.buffer, "report": self.owner.reports, "windows": self.owner.answers}[stage]
+
+    @property
+    def buffers(self) -> tuple[RetransmitBuffer, ...]:
+        """What goes up the tree, and what goes to the master."""
+        return self.buffer, self.owner.reports, self.owner.answers
 
 
 class TreeNodes:
@@ -60,11 +87,18 @@ class TreeNodes:
         self._worker = worker
         self._latency = latency
         self._limits = limits
-        self._nodes = [TreeNode(0, RetransmitBuffer(latency, 1, limits))]
+        self._nodes = [self._new_node(0, 1)]
         self._looks_at = 0.0
+
+    def _new_node(self, tree: int, trees: int, children: Iterable[int] = ()) -> TreeNode:
+        of_job = (self._latency, trees, self._limits)
+        return TreeNode(tree, RetransmitBuffer(*of_job), TreeOwner(*of_job), children)
 
     def __iter__(self) -> Iterator[TreeNode]:
         return iter(self._nodes)
+
+    def __getitem__(self, tree: int) -> TreeNode:
+        return self._nodes[tree]
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -73,10 +107,7 @@ class TreeNodes:
         """Begins anew with the children only; new trees have none yet."""
         before = [node.children for node in self._nodes[:trees]]
         children = [*before, *({} for _ in range(trees - len(before)))]
-        self._nodes = [
-            TreeNode(tree, RetransmitBuffer(self._latency, trees, self._limits), known)
-            for tree, known in enumerate(children)
-        ]
+        self._nodes = [self._new_node(tree, trees, known) for tree, known in enumerate(children)]
 
     def install(self, combine: Combine, frontier: int, encode: Encode, *, at_master: bool) -> None:
         """Begins to combine, at a frontier."""
@@ -202,20 +233,21 @@ class TreeNodes:
 
     def acknowledged(self, message: SnapshotAck, now: float) -> bool:
         """Notes that the parent has a snapshot; whether anything waited for that."""
-        buffer = self._nodes[message.tree].buffer
+        buffer = self._nodes[message.tree].buffer_of(message.stage)
         return buffer.acknowledged(message.after, message.upto, message.contributors, now)
 
     def part_acknowledged(self, message: SnapshotPartAck, now: float) -> list[SnapshotPart]:
         """Notes how far the parent has a snapshot; returns the parts to send now."""
-        buffer = self._nodes[message.tree].buffer
+        buffer = self._nodes[message.tree].buffer_of(message.stage)
         return [*buffer.part_acknowledged(message.digest, message.upto, now), *buffer.due_parts(now)]
 
     def commit(self, frontier: int) -> None:
         """Frees what is published."""
-        for node in self._nodes:
-            node.buffer.commit(frontier)
+        for buffer in (buffer for node in self._nodes for buffer in node.buffers):
+            buffer.commit(frontier)
 
     @property
     def is_acknowledged(self) -> bool:
         """Whether parents have every snapshot."""
-        return not any(len(node.buffer) and not node.buffer.is_acknowledged for node in self._nodes)
+        buffers = (buffer for node in self._nodes for buffer in node.buffers)
+        return not any(len(buffer) and not buffer.is_acknowledged for buffer in buffers)

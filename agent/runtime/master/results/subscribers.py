@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.runtime.master.result_log import ResultLog
+from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Acknowledgement, Follow, Followed, JobEnded, Reader, WindowMessage
 from agent.runtime.messages.sender import MessageSender

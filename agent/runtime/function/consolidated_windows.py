@@ -1,0 +1,62 @@
+"""Makes windows of the panes of a job's function, sharing the work of those that overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import polars as pl
+
+from agent.runtime.function.changing_windows import WindowUpdate
+from agent.runtime.function.job_function import JobFunction
+from cbt import CompleteWindow, Consolidator, WindowSize
+from cbt.windows import WorkDone
+
+
+class ConsolidatedWindows:
+    """Has the interface of `ChangingWindows`, over a consolidator that shares the work of overlapping windows."""
+
+    @classmethod
+    def of(cls, function: JobFunction) -> ConsolidatedWindows:
+        """Windows of the sizes of a function that has several panes in each."""
+        windowing = function.plan.windowing
+        assert windowing is not None
+        sizes = [WindowSize(one.size_ms, one.slide_ms) for one in windowing.sizes]
+        return cls(function, sizes, windowing.pane_ms)
+
+    def __init__(self, function: JobFunction, sizes: Sequence[WindowSize], pane_ms: int) -> None:
+        self._consolidator = Consolidator(_States(function), sizes, function.difference)
+        self._pane_ms = pane_ms
+
+    def add(self, pane: int, state: pl.DataFrame) -> Iterator[WindowUpdate]:
+        return map(self._updates_of, self._consolidator.add(pane, state))
+
+    def advance(self, complete_ms: int) -> Iterator[WindowUpdate]:
+        return map(self._updates_of, self._consolidator.advance(complete_ms))
+
+    def end(self) -> Iterator[WindowUpdate]:
+        return map(self._updates_of, self._consolidator.end())
+
+    def _updates_of(self, window: CompleteWindow) -> WindowUpdate:
+        newest = window.end_ms - self._pane_ms
+        return WindowUpdate(newest, window.start_ms, window.size.size_ms, window.frame, True, newest)
+
+    @property
+    def done(self) -> WorkDone:
+        return self._consolidator.done
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._consolidator.memory_bytes
+
+
+class _States:
+    """Lets a consolidator merge states of a function, within its limit of groups."""
+
+    def __init__(self, function: JobFunction) -> None:
+        self._function = function
+
+    def empty(self) -> pl.DataFrame:
+        return self._function.empty_state
+
+    def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        return self._function.combine(list(frames))

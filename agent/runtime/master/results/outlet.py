@@ -1,0 +1,125 @@
+"""Publishes the results of one master, in order, each once the agents nearest to it hold what goes with it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.programs.calls import WindowPublished
+from agent.runtime.function.result import WindowMembership, WindowResult
+from agent.runtime.job.local_job import LocalJob
+from agent.runtime.job.program_table import Programs
+from agent.runtime.master.results.result_archive import ResultRecord, ResultRecords
+from agent.runtime.master.results.subscribers import Subscribers
+from agent.runtime.master.state import JobState
+from agent.runtime.model.meters import JobMeter
+
+RESULT_BYTES_MAX = 48 << 20
+"""Upper bound on a result; a larger one loses its last rows."""
+Results = Sequence[tuple[int, WindowResult]]
+"""Results with their positions, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Results that are published once the replicas hold their revision, or a time has come."""
+
+    revision: int
+    frontier: int
+    results: Results
+    json: tuple[tuple[int, bytes], ...]
+    membership: Mapping[int, WindowMembership]
+    release_at: float
+    events: int
+
+
+class ResultOutlet:
+    """The results that wait. `on_result` is called with each published result, and the listener of `record` with each
+    result of a live job as a line of a log."""
+
+    def __init__(
+        self, state: JobState, local: LocalJob, subscribers: Subscribers, programs: Programs, meter: JobMeter
+    ) -> None:
+        self.on_result: Callable[[WindowResult], None] | None = None
+        self._record: Callable[[ResultRecord], None] | None = None
+        self._records = ResultRecords(state)
+        self._state, self._local, self._subscribers = state, local, subscribers
+        self._programs, self._meter = programs, meter
+        self._outcomes: deque[Outcome] = deque()
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of the results that wait, as JSON."""
+        return sum(len(json) for outcome in self._outcomes for _, json in outcome.json)
+
+    def encoded(self, results: Results) -> tuple[tuple[int, bytes], ...]:
+        """The results as JSON, if anybody may read them so."""
+        if not len(self._subscribers) and self._state.job.bounded and self._local.program is None:
+            return ()
+        return tuple((pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results)
+
+    def add(
+        self,
+        results: Results,
+        json: tuple[tuple[int, bytes], ...],
+        membership: Mapping[int, WindowMembership],
+        revision: int,
+        release_at: float,
+    ) -> None:
+        """Takes results that may go once the replicas hold this revision, or at a time."""
+        kept = () if self._record is None and self.on_result is None else tuple(results)
+        frontier, events = self._state.published_upto, self._state.totals.events
+        self._outcomes.append(Outcome(revision, frontier, kept, json, membership, release_at, events))
+
+    def release(self, is_held: Callable[[int], bool], now: float) -> Iterator[int]:
+        """Publishes what may go; yields the frontier after each part."""
+        while self._outcomes:
+            outcome = self._outcomes[0]
+            if not is_held(outcome.revision) and now < outcome.release_at:
+                return
+            self._outcomes.popleft()
+            self._subscribers.frontier, self._subscribers.events = outcome.frontier, outcome.events
+            self._subscribers.publish(outcome.json, now)
+            self._count(outcome)
+            self._archive(outcome)
+            for _, json in outcome.json:
+                self._call_back(json)
+            if self.on_result is not None:
+                for _, result in outcome.results:
+                    self.on_result(result)
+            yield outcome.frontier
+
+    def release_all(self, now: float) -> None:
+        """Publishes everything at once, as the next master has taken it over as published."""
+        for outcome in self._outcomes:
+            self._subscribers.publish(outcome.json, now)
+            self._archive(outcome)
+        self._outcomes.clear()
+
+    def _count(self, outcome: Outcome) -> None:
+        is_live = bool(outcome.json) and not self._state.job.bounded
+        pane_ms = self._state.versions.at(outcome.frontier).function.pane_ms if is_live else None
+        self._meter.count_windows(len(outcome.json), outcome.frontier, pane_ms, self._programs.wall_ms)
+
+    def record(self, listener: Callable[[ResultRecord], None]) -> None:
+        """Gives a live job's results to a log: first the last results of the master before, then each published one."""
+        if not self._state.job.bounded:
+            self._record, self._state.membership = listener, {}
+            for record in self._records.carried_over(self._subscribers.log):
+                listener(record)
+
+    def _archive(self, outcome: Outcome) -> None:
+        if self._record is None:
+            return
+        program = self._local.program
+        maps = program is not None and program.maps
+        for (pane, result), (_, json) in zip(outcome.results, outcome.json, strict=True):
+            self._record(self._records.record(result, json, outcome.membership[pane], maps=maps))
+
+    def _call_back(self, json: bytes) -> None:
+        if (program := self._local.program) is not None:
+            self._programs.call(program, WindowPublished(self._programs.place(program), program.app, json))
