@@ -28,6 +28,7 @@ from agent.runtime.job.code import CodeRegistry
 from agent.runtime.job.deployment import Deployments
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
+from agent.runtime.job.tree_owners import TreeOwners
 from agent.runtime.job.tree_watch import TreeWatch
 from agent.runtime.keyed.given_parts import GivenParts
 from agent.runtime.keyed.hosting.options import KeyedOptions
@@ -137,7 +138,7 @@ class Agent:
         containment = JobContainment(self.observer.job_contained, clock)
         self.ingest = ingest = OperatorPool(containment, room, EventClock(max_skew_ms), heal_ms, self.observer)
         self.jobs = jobs = LocalJobs(name, node, sender, dict(streams), directory, ingest, programs, code, containment)
-        self.tree_watch = TreeWatch(node, jobs)
+        self.tree_watch, self.owners = TreeWatch(node, jobs), TreeOwners(jobs, sender)
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)
         self.recorder = recorder = JobRecorder(self.observer, containment)
         self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, containment, recorder, replicas)
@@ -177,7 +178,7 @@ class Agent:
             self.failover, self.recorder, self.tree_watch, self.drain, self.pending, self.following, self.commands,
             self.questions, self.discovery, self.elements_seen, self.element_losses, self.emissions,
             self.upstream, self.joins, self.rpc, self.subscriptions, self.stages, self.program_host, self.endings,
-            self.claims, self.copies, self.failover.search, self.keyed, self.given, self.inquiry,
+            self.claims, self.copies, self.failover.search, self.keyed, self.given, self.inquiry, self.owners,
         )  # fmt: skip
 
     def _connect(self, containment: JobContainment) -> None:
@@ -191,7 +192,7 @@ class Agent:
             self.copies.drop,
         )  # fmt: skip
         self.program_host.element_act, self.copies.on_given = self.keyed.answered, self.given.take
-        self.drain.on_begun, self.drain.holds = self.keyed.leave, self.keyed.holds
+        self.drain.on_begun, self.drain.holds = (self.keyed.leave, self.owners.leave), self.keyed.holds
         self.directory.on_over(self.failover.answer_over)
         containment.on_raised(self.masters.fail, self.jobs.abandon)
         self._timers = (
@@ -207,7 +208,7 @@ class Agent:
         services = (
             self.directory, self.endings, self.claims, self.following, self.commands, self.jobs, self.deployments,
             self.masters, self.failover, self.program_host, self.discovery, self.elements_seen, self.emissions,
-            self.element_losses, self.copies, self.failover.search, self.keyed, self.given, self.inquiry,
+            self.element_losses, self.copies, self.failover.search, self.keyed, self.given, self.inquiry, self.owners,
         )  # fmt: skip
         return (service.handlers() for service in services)
 

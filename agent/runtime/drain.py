@@ -45,7 +45,7 @@ class Drain:
         self._sender = sender
         self.holds: Callable[[Id], bool] = lambda _app_id: False
         """Tells whether a job has to go on here for now: it hands over more than its panes."""
-        self.on_begun: Callable[[float], None] = lambda _now: None
+        self.on_begun: tuple[Callable[[float], None], ...] = ()
         self._told: dict[Id, tuple[JobEpoch, float]] = {}
         """The masters of which leave was taken, by their epochs, and when."""
 
@@ -53,7 +53,8 @@ class Drain:
         """Takes on nothing new from now on."""
         self.has_begun = True
         self._jobs.takes_work = self._failover.takes_over = False
-        self.on_begun(now)
+        for leave in self.on_begun:
+            leave(now)
         self._masters.resign(now)
         self.step(now)
 

@@ -106,6 +106,14 @@ class JobFunction:
         """Identity of its computation, without the feeds: equal in functions that differ only in what they show."""
         return msgspec.msgpack.encode((self.plan.shared_part().to_wire(), self.range))
 
+    @cached_property
+    def is_consolidated(self) -> bool:
+        """Whether each of its windows is made of several panes once, at its end, and has groups."""
+        windowing = self.plan.windowing
+        if windowing is None or self.is_of_panes or self.self_paced or self.layout is None:
+            return False
+        return windowing.session is None and not windowing.changes
+
     def retention_pane(self, frontier: int) -> int:
         """The newest pane no unpublished window needs once everything up to `frontier` is published."""
         windowing = self.plan.windowing

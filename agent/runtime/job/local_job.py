@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 import query
 from agent.runtime.function.tree_placement import TreePlacement
@@ -17,6 +16,7 @@ from agent.runtime.ingest.pao_handles import PaoHandle, PaoHandles
 from agent.runtime.ingest.pipelines import AnyPipeline, columns_read, new_pipeline
 from agent.runtime.job.lifecycle import INSTALLED_STATES, LocalJobEvent, LocalJobState, next_state
 from agent.runtime.job.program_table import Program
+from agent.runtime.job.root_sink import RootSink
 from agent.runtime.messages.jobs import PANES_COUNTED_MAX, Announce, Enrolled, Lagging, Leap, Ready, Snapshot
 from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
 from agent.runtime.model.epoch import JobEpoch
@@ -35,29 +35,6 @@ from agent.runtime.reduce.snapshot import (
 from agent.runtime.reduce.straggler import LeapTimer, StragglerPolicy
 from agent.runtime.reduce.tree_node import RootOf, TreeNodes
 from overlay import Id, Peer
-
-
-class RootSink(Protocol):
-    """Takes complete runs at the root of a job's trees: the job's master, where it is on this agent."""
-
-    @property
-    def reads_app(self) -> bool:
-        """Whether the job reads another job's results, which only the master's agent does."""
-        ...
-
-    def known(self) -> int:
-        """Bitmap of the agents on the roster."""
-        ...
-
-    def on_complete(self, now: float) -> None:
-        """Publishes the runs that every source has reached, or a piece of them if they are large."""
-        ...
-
-    @property
-    def has_more(self) -> bool:
-        """Whether `on_complete` would publish more at once."""
-        ...
-
 
 OnLeaving = Callable[["LocalJob", Sequence[Run]], None]
 """Takes the pieces of each run of a job's worker that may leave this agent now."""
@@ -129,7 +106,7 @@ class LocalJob:
         self._published_before: int | None = None  # in this epoch's beginning
         self.reads_rows = False
         """Whether a version of the job, in force or prepared, needs rows of other jobs' results, or of a table."""
-        self._is_live = False
+        self._is_live = self.has_owners = False
         self._early, self._ahead = EarlySnapshots(), EarlySnapshots()
         self._policy: StragglerPolicy | None = None
         self._leaps = LeapTimer()
@@ -184,8 +161,11 @@ class LocalJob:
 
     # Epochs.
 
-    def begin_epoch(self, epoch: JobEpoch, master: Peer, trees: int = 1) -> None:
-        """Follows another master. A new job of the same name begins from nothing."""
+    def begin_epoch(self, epoch: JobEpoch, master: Peer, trees: int = 1, *, owners: bool = False) -> None:
+        """Follows another master. A new job of the same name begins from nothing. `owners`: the roots of trees but the
+        first make windows.
+        """
+        self.has_owners = owners
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
             self.close()
             self.versions = self.number = self.number_before = None
@@ -204,6 +184,11 @@ class LocalJob:
     def version(self) -> int:
         """The newest version in force here."""
         return self.versions.newest.version.number if self.versions is not None else 0
+
+    def owns(self, run: Run) -> bool:
+        """Whether the root of a run's tree makes windows of it, and sends the master no panes."""
+        assert self.versions is not None
+        return self.has_owners and run.tree > 0 and self.versions.at(run.upto).function.is_consolidated
 
     @property
     def _placement(self) -> TreePlacement:
@@ -489,6 +474,8 @@ class LocalJob:
         sound = self.sound_run(message)
         self.refused += sound is None
         run = sound or without_content(self.versions, message.after, message.upto, message.tree)
+        if message.stage == "report" and run.contributors:
+            run = replace(run, held=frozenset({(message.tree, sender)}))
         if message.of_root and run.after < combiner.progress(source):
             # Another root has delivered those panes; this one may know of other agents.
             self._take_detached(run.within(run.after, combiner.progress(source)))
@@ -523,7 +510,8 @@ class LocalJob:
     def _is_of_tree(self, message: Snapshot) -> bool:
         """Whether the job has the snapshot's tree and, if a root has sent it, this agent has the master."""
         to_master = self.root is not None and message.tree > 0
-        return message.tree < len(self.nodes) and (to_master or not message.of_root)
+        is_possible = to_master if message.of_root else message.stage == "panes"
+        return message.tree < len(self.nodes) and is_possible
 
     def _hold(self, sender: int, message: Snapshot) -> bool:
         is_held = self._early.hold(sender, message)

@@ -152,7 +152,7 @@ class LocalJobs:
             return
         if job.epoch is None or announce.epoch > job.epoch:
             self._unannounced.pop(job.app_id, None)
-            self._begin_epoch(job, announce.epoch, announce.master, announce.trees, now)
+            self._begin_epoch(job, announce.epoch, announce.master, announce.trees, now, owners=announce.owners)
         job.commit(announce.frontier, announce.incomplete)
         job.works = works
         if not works:
@@ -216,10 +216,12 @@ class LocalJobs:
         elif job.is_installed:
             self._trees.join(job, now)  # leaves the trees in which nothing goes up from here any more
 
-    def _begin_epoch(self, job: LocalJob, epoch: JobEpoch, master: Peer, trees: int, now: float) -> None:
+    def _begin_epoch(
+        self, job: LocalJob, epoch: JobEpoch, master: Peer, trees: int, now: float, *, owners: bool
+    ) -> None:
         if trees != len(job.nodes):
             self._trees.leave(job, now)
-        job.begin_epoch(epoch, master, trees)
+        job.begin_epoch(epoch, master, trees, owners=owners)
         self._looks.set(job.app_id, ANY_TIME)
         self._trees.watch(job)
 
@@ -227,7 +229,7 @@ class LocalJobs:
         """Begins an epoch in which this agent is the job's master; the caller sets the job's `root`."""
         job = self._jobs.get(app_id) or self._make(app_id)
         assert job is not None, "a master is made only where there is room"
-        self._begin_epoch(job, epoch, self._node.peer, trees, now)
+        self._begin_epoch(job, epoch, self._node.peer, trees, now, owners=trees > 1)
         for program in job.programs.values():
             program.is_root = True
         return job
@@ -388,7 +390,11 @@ class LocalJobs:
             job = self._forward(message, now)
         if job is None:
             return False
-        if is_source:
+        if message.stage == "windows":
+            taken = job.root is not None and job.root.take_windows(message, sender, now)
+        elif is_source:
+            if message.stage == "report" and job.root is not None:
+                job.root.owner_reports(sender)
             taken = job.take_snapshot(sender.node_id, message)
         else:
             taken = not message.of_root and job.take_detached(message)
@@ -412,7 +418,7 @@ class LocalJobs:
             job = self._forward(message, now)
         if job is None or job.epoch != message.epoch or not (job.is_installed and (is_source or job.root is not None)):
             return False
-        source = (sender.node_id, message.tree, message.of_root)
+        source = (sender.node_id, message.tree, message.of_root, message.stage)
         answer: SnapshotAck | SnapshotPartAck | None = self.assembler.answer(source, message)
         if answer is None:
             arrived = self.assembler.add(source, message, now)
@@ -420,7 +426,9 @@ class LocalJobs:
                 return False
             if not isinstance(arrived, int):
                 return self._whole(source, message, arrived, sender, now)
-            answer = SnapshotPartAck(message.app_id, message.epoch, message.tree, message.digest, arrived)
+            answer = SnapshotPartAck(
+                message.app_id, message.epoch, message.tree, message.digest, arrived, message.stage
+            )
         self._sender.send(sender, answer, now)
         return True
 
@@ -452,7 +460,7 @@ class LocalJobs:
         """Notes that the parent has a snapshot."""
         if (job := self._of_epoch(message)) is None:
             return message.app_id not in self._jobs
-        if not self._is_uplink(job, message.tree, sender):
+        if not self._is_uplink(job, message, sender):
             return False
         if job.nodes.acknowledged(message, now):
             self.has_work(job)
@@ -462,13 +470,15 @@ class LocalJobs:
         """Notes how far the parent has a snapshot, and sends the next parts."""
         if (job := self._of_epoch(message)) is None:
             return message.app_id not in self._jobs
-        if not self._is_uplink(job, message.tree, sender):
+        if not self._is_uplink(job, message, sender):
             return False
         self._send(job, message.tree, sender, job.nodes.part_acknowledged(message, now), now)
         return True
 
-    def _is_uplink(self, job: LocalJob, tree: int, sender: Peer) -> bool:
-        parent = self.uplink(job, tree) if tree < len(job.nodes) else None
+    def _is_uplink(self, job: LocalJob, message: SnapshotAck | SnapshotPartAck, sender: Peer) -> bool:
+        if message.tree >= len(job.nodes):
+            return False
+        parent = self.uplink(job, message.tree) if message.stage == "panes" else job.master_peer
         return parent is not None and parent.node_id == sender.node_id
 
     def of_group(self, group: Id) -> LocalJob | None:
@@ -526,7 +536,10 @@ class LocalJobs:
             job.pipeline.advance()
         for node in job.nodes:
             parent = self.uplink(job, node.tree)
-            self._send(job, node.tree, parent, node.advance(now, has_parent=parent is not None), now)
+            is_owner = job.has_owners and self.takes_work and self._trees.is_root(job.app_id, node.tree)
+            owns = job.owns if is_owner else None
+            self._send(job, node.tree, parent, node.advance(now, has_parent=parent is not None, owns=owns), now)
+            self._send(job, node.tree, job.master_peer, node.owner.due(now), now)
         if job.root is not None:
             job.root.on_complete(now)
         if (job.root is not None and job.root.has_more) or job.take_ahead():
@@ -538,14 +551,16 @@ class LocalJobs:
         for node in job.nodes:
             if (parent := self.uplink(job, node.tree)) is not None:
                 self._send(job, node.tree, parent, node.buffer.due(now), now)
+            self._send(job, node.tree, job.master_peer, node.owner.due(now), now)
 
     def _send(
         self, job: LocalJob, tree: int, parent: Peer | None, messages: Sequence[Snapshot | SnapshotPart], now: float
     ) -> None:
         if parent is None or not messages:
             return
-        of_root = tree > 0 and self._trees.is_root(job.app_id, tree)
+        is_root = tree > 0 and self._trees.is_root(job.app_id, tree)
         for message in messages:
+            of_root = is_root or message.stage != "panes"
             self._sender.send(parent, msgspec.structs.replace(message, of_root=of_root), now)
 
     # Feeds: see `FeedListener`.
@@ -651,4 +666,5 @@ class LocalJobs:
 
 
 def _acknowledgement(message: Snapshot) -> SnapshotAck:
-    return SnapshotAck(message.app_id, message.epoch, message.after, message.upto, message.contributors, message.tree)
+    of_panes = (message.after, message.upto, message.contributors, message.tree)
+    return SnapshotAck(message.app_id, message.epoch, *of_panes, message.stage)

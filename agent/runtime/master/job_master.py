@@ -20,6 +20,7 @@ from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
 from agent.runtime.master.job_recorder import JobRecorder
 from agent.runtime.master.lacking_parts import HasWaitedFor, LackingParts
+from agent.runtime.master.owned_windows import OwnedWindows
 from agent.runtime.master.results.job_log import JobLog
 from agent.runtime.master.results.outlet import ResultOutlet
 from agent.runtime.master.results.result_log import ResultLog
@@ -161,6 +162,7 @@ class JobMaster:
         self.announcing = Announcing(state, self.rollout, self.subscribers, node.peer, name, now)
         self._complete: deque[list[Run]] = deque()
         """Complete runs that are to be published, in pieces."""
+        self.owned = OwnedWindows(state, sender)
         self.log = JobLog()
 
     # Requests of agents.
@@ -367,6 +369,7 @@ class JobMaster:
         if self.state.job.bounded and not len(self.state.roster) and now - self._began_at > NOBODY_S:
             self.stop(now, "nobody")
             return
+        self.owned.tick(now)
         self.on_complete(now)
         self.rollout.tick(now)
         self._replication.refresh(now)
@@ -374,7 +377,10 @@ class JobMaster:
             self._hand_over(now)
 
     def heals(self, now: float) -> bool:
-        """Whether to begin anew now, as agents are back that windows lack which may be corrected."""
+        """Whether to begin anew now, as agents are back that windows lack which may be corrected, or an owner is gone
+        with panes that windows need."""
+        if self.ended is None and self.owned.is_lost:
+            return True
         if not self.state.healing.is_due or self.ended is not None:
             self._heals_at = None
         elif self._heals_at is None:
@@ -408,8 +414,25 @@ class JobMaster:
 
     # Results.
 
+    def owner_reports(self, sender: Peer) -> None:
+        """Notes an agent that reports what it has combined as the root of a tree."""
+        self.owned.reports(sender)
+
+    def take_windows(self, message: Snapshot, sender: Peer, now: float) -> bool:
+        """Takes windows that the owner of a tree has made; False if they are of no use."""
+        if message.epoch != self.state.epoch or not self.owned.take(message, sender, now):
+            return False
+        self._wake()
+        return True
+
+    def owner_lost(self, tree: int, sender: Peer, _now: float) -> None:
+        """Begins anew, as the owner of a tree does not have the panes that windows need."""
+        self.owned.lost(tree, sender)
+        self._wake()
+
     def agent_died(self, node_id: int, now: float) -> None:
         """Waits for an agent that is dead no longer than the job says."""
+        self.owned.died(node_id)
         agents = self.state.roster.numbers_of(node_id)
         if agents and self.ended is None:
             self._holdback.died(agents, now, again=bool(agents & self.state.roster.back))
@@ -445,7 +468,7 @@ class JobMaster:
         if self._makes_more():
             if not self._complete:
                 self._take_complete(now)
-            if self._complete:
+            if self._complete and self.owned.are_made(self._complete[0]):
                 self._publish(self._complete.popleft(), now)
                 self.subscribers.acknowledge(now)
         self._release(now)
@@ -453,7 +476,7 @@ class JobMaster:
     @property
     def has_more(self) -> bool:
         """Whether `on_complete` would publish more at once."""
-        return bool(self._complete) and self._makes_more()
+        return bool(self._complete) and self.owned.are_made(self._complete[0]) and self._makes_more()
 
     def _makes_more(self) -> bool:
         """Whether the job goes on, and its replicas keep up."""
@@ -471,7 +494,8 @@ class JobMaster:
             # A pane that lacks nobody does not wait for what later ones lack.
             spans = list(takewhile(lambda span: not self._lacking(span), spans if self.local.is_copied else ()))
         if spans:
-            self._complete.extend(in_pieces(self.local.nodes.complete_runs(spans[-1].upto), self._piece_bytes))
+            for piece in in_pieces(self.local.nodes.complete_runs(spans[-1].upto), self._piece_bytes):
+                self._complete.append(list(self.owned.decide(piece, now)))
             self.state.runs(self._holdback.written_off & ~written_off, no_longer=True)
             alive = self.lacking.copies.published(spans[-1].upto, spans[-1].whole)
             self._holdback.contributed(alive)
@@ -599,7 +623,7 @@ class JobMaster:
         results: list[tuple[int, WindowResult]] = []
         membership: dict[int, WindowMembership] = {}
         for run in runs:
-            results += self.state.publish(run).items()
+            results += self.state.publish(run, self.owned.take_windows(run)).items()
             membership |= self.state.membership or {}
             if left_out := self.state.healing.take_left_out():
                 self.note(f"{left_out:,} more windows have gained agents, and are not shown again: {CORRECTED_MAX} are")

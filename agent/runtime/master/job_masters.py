@@ -73,6 +73,8 @@ RESTORED_S = 3600.0
 """Time for which the master of a job from a disk hears from other agents what their disks have of it."""
 HANDED_OVER_S = 60.0
 """Time for which a master hears from the one that has handed over to it, or was taken for dead, what that one had."""
+OWNER_LOST_AGAIN_S = 3.0
+"""Interval in which a master begins an epoch as owners of trees are gone."""
 FULL = "this agent cannot be master of another job: it has a part in too many"
 
 
@@ -446,7 +448,8 @@ class JobMasters:
                 self._jobs.has_work(master.local)
             if master.ended is None:
                 self._directory.refresh(app_id, now)
-            if master.heals(now) and now - self._healed_at.get(app_id, -HEAL_AGAIN_S) >= HEAL_AGAIN_S:
+            again_s = OWNER_LOST_AGAIN_S if master.owned.is_lost else HEAL_AGAIN_S
+            if master.heals(now) and now - self._healed_at.get(app_id, -HEAL_AGAIN_S) >= again_s:
                 self._healed_at[app_id] = now
                 self.outdo(app_id, master.state.epoch, now)
             if master.has_lingered(now) and self._masters.get(app_id) is master:

@@ -337,4 +337,5 @@ class Announcing:
             events=self._subscribers.events,
             closed=self._subscribers.closed_ms,
             keyed=state.versions.newest.function.plan.reads_types,
+            owners=state.trees > 1,
         )

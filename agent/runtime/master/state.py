@@ -39,6 +39,7 @@ from agent.runtime.model.incomplete import (
     to_wire,
 )
 from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Losses, Run, holds_panes, total
+from agent.runtime.reduce.owner import OwnedWindow
 from cbt.windows import WorkDone
 from overlay import Id
 
@@ -106,6 +107,11 @@ class JobState:
     def published_upto(self) -> int:
         """The last pane published, by this master or the one before."""
         return max(self.frontier, self._published_before)
+
+    @property
+    def published_before(self) -> int:
+        """The last pane that was published before this master took over."""
+        return self._published_before
 
     def enrol(
         self, node_id: int, name: str, *, works: bool, before: int | None = None, resumes: bool = False
@@ -194,9 +200,9 @@ class JobState:
     def _forget_left(self) -> None:
         self.roster.forget_left(self.versions.retention_pane(self.frontier) - LEFT_KEPT_MS)
 
-    def publish(self, run: Run) -> dict[int, WindowResult]:
+    def publish(self, run: Run, owned: Sequence[OwnedWindow] = ()) -> dict[int, WindowResult]:
         """The results of the windows that a combined run completes or changes, by position, in order. The run must
-        follow the last one.
+        follow the last one. `owned`: the windows that owners of trees have made of it.
 
         Where too many groups are an error, windows end before the first that has them, and `failure` says so.
         """
@@ -230,7 +236,7 @@ class JobState:
         if function.is_of_panes:
             results |= self._of_panes(run, version, counted, others)
         else:
-            results |= self._of_several(run, version, counted)
+            results |= self._of_several(run, version, counted, owned)
         if corrected := self._corrected(run):
             results = dict(sorted({**corrected, **results}.items()))
         self._forget_left()
@@ -307,7 +313,9 @@ class JobState:
             results[pane] = self._result(window, finished[pane], others.get(pane), version)
         return results
 
-    def _of_several(self, run: Run, version: InForce, counted: Counted) -> dict[int, WindowResult]:
+    def _of_several(
+        self, run: Run, version: InForce, counted: Counted, owned: Sequence[OwnedWindow]
+    ) -> dict[int, WindowResult]:
         """The results of windows of several panes that the run completes or changes."""
         function = version.function
         for patch in run.patches:
@@ -315,7 +323,7 @@ class JobState:
                 self.roster.include(agents & run.contributors, pane)
         if self._open is None:
             self._open = version, WindowAssembler(function, version.version.starts)
-        return self._shown(version, self._open[1], self._open[1].take(run, counted, self.roster.expected_in))
+        return self._shown(version, self._open[1], self._open[1].take(run, counted, self.roster.expected_in, owned))
 
     def _settled(self, run: Run, function: JobFunction) -> dict[int, WindowResult]:
         """The last results of windows of the version before, where a run begins another one. Those that are not over

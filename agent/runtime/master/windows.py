@@ -8,9 +8,11 @@ which assembles the same windows. An agent that has left or failed since is only
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from heapq import merge
+from itertools import groupby
 from operator import add, or_, sub
 from typing import NamedTuple
 
@@ -31,6 +33,7 @@ from agent.runtime.model.panes import (
     count_in,
     total,
 )
+from agent.runtime.reduce.owner import OwnedWindow
 from cbt import OpenSessions, SessionLayout, WindowSize
 from cbt.windows import WorkDone
 
@@ -225,15 +228,28 @@ class WindowAssembler:
         self.is_too_large = False
         """Whether open windows take more than BYTES_MAX of memory."""
 
-    def take(self, run: Run, counted: Counted, expected: Expected) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
-        """The windows that the next run completes or changes, in order, each with its state."""
+    def take(
+        self, run: Run, counted: Counted, expected: Expected, owned: Sequence[OwnedWindow] = ()
+    ) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
+        """The windows that the next run completes or changes, in order, each with its state. `owned`: the states that
+        owners of trees have of them, by their ends and lengths."""
         patches, too_late = self._sorted_out(run.patches)
         counted = add_counted([counted, too_late]) if too_late else counted
         self._index.add(run, counted)
-        for update in self._updates_of(run, counted.keys(), patches):
+        updates = self._updates_of(run, counted.keys(), patches)
+        for update in self._merged(updates, owned) if owned else updates:
             if update.start_ms >= self._starts:
                 yield self._closed(update, expected), update.state
         self._index.forget(self.function.retention_pane(run.upto) + 1)
+
+    def _merged(self, updates: Iterable[WindowUpdate], owned: Iterable[OwnedWindow]) -> Iterator[WindowUpdate]:
+        """The windows of both, in order, each once."""
+        alike = [(WindowUpdate(one.at, one.start_ms, one.size_ms, one.state, True, one.at)) for one in owned]
+        in_order = merge(updates, alike, key=lambda one: (one.at, one.size_ms))
+        for _, parts in groupby(in_order, key=lambda one: (one.at, one.size_ms)):
+            first, *others = parts
+            states = [one.state for one in (first, *others) if one.state.height]
+            yield first if not others else first._replace(state=self.function.combine(states))
 
     def _sorted_out(self, patches: Iterable[Patch]) -> tuple[list[Patch], Counted]:
         """The patches cut to the panes that can be amended, and what is to be counted late of the others."""

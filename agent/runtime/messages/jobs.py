@@ -308,10 +308,11 @@ class Decision(Message, frozen=True, tag=True):
     `taken`: whether what the owner has reported of them counts. `begins`: it is the first decision on this owner's
     panes in this epoch; `ends`: the last one, as no window needs them afterwards. `whole_from`: of windows that start
     then or later, nobody else has groups of this owner's. `published`: windows that end with a pane up to this one are
-    out.
+    out. `version`: that of the panes.
     """
 
     epoch: JobEpoch
+    version: Count
     tree: Tree
     after: Time
     upto: Time

@@ -58,13 +58,15 @@ class TreeOwner:
         self._held: deque[Run] = deque()
         self._held_bytes = 0
         self._decided: int | None = None
-        """The last pane that is decided on, if windows need any of this owner's."""
+        """The last pane that is decided on."""
+        self._is_needed = self._has_given_up = False
+        """Whether windows need panes of this owner; whether it leaves with them."""
         self._open: tuple[InForce, ConsolidatedWindows] | None = None
 
     @property
     def has_panes(self) -> bool:
         """Whether the master may ask for panes that are here."""
-        return bool(self._held) or self._decided is not None
+        return bool(self._held) or self._is_needed
 
     @property
     def is_full(self) -> bool:
@@ -79,6 +81,8 @@ class TreeOwner:
     def decide(self, decision: Decision, version: InForce) -> Iterator[WindowSpan] | None:
         """Yields the windows that end with the panes that are decided on, in order; None if panes are not here which
         the master counts upon. Nothing comes of a decision that is known."""
+        if self._has_given_up:
+            return None
         if self._decided is not None and decision.upto <= self._decided:
             return iter(())
         if decision.begins:
@@ -88,8 +92,13 @@ class TreeOwner:
         taken = list(self._take(decision.after, decision.upto))
         if decision.taken and (not taken or (taken[0].after, taken[-1].upto) != (decision.after, decision.upto)):
             return None
-        self._decided = decision.upto
+        self._decided, self._is_needed = decision.upto, not decision.ends
         return self._answers(decision, version, taken if decision.taken else ())
+
+    def give_up(self) -> None:
+        """Drops all panes: the master is told, and begins anew without them."""
+        self._held.clear()
+        self._open, self._held_bytes, self._is_needed, self._has_given_up = None, 0, False, True
 
     def _take(self, after: int, upto: int) -> Iterator[Run]:
         """Takes the runs in (after, upto]; what is before has been decided on without this owner."""
@@ -115,7 +124,7 @@ class TreeOwner:
             windows.append(window)
             size += int(window.state.estimated_size())
         if decision.ends:
-            self._decided = self._open = None
+            self._open = None
         yield WindowSpan(after, decision.upto, windows)
 
     def _windows(self, decision: Decision, version: InForce, taken: Iterable[Run]) -> Iterator[OwnedWindow]:
@@ -138,5 +147,5 @@ class TreeOwner:
                 yield OwnedWindow(update.at, update.start_ms, update.size_ms, update.state)
 
     def due(self, now: float) -> list[Snapshot | SnapshotPart]:
-        """What to send to the master now."""
+        """The snapshots to send to the master now."""
         return [*self.reports.due(now), *self.answers.due(now)]

@@ -76,7 +76,7 @@ class TreeNode:
 
     @property
     def buffers(self) -> tuple[RetransmitBuffer, ...]:
-        """What goes up the tree, and what goes to the master."""
+        """The buffers of all stages of the protocol."""
         return self.buffer, self.owner.reports, self.owner.answers
 
 

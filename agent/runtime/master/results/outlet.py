@@ -22,7 +22,7 @@ Results = Sequence[tuple[int, WindowResult]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReleasableResults:
     """Results that are published once the replicas hold their revision, or a time has come."""
 
     revision: int
@@ -46,7 +46,7 @@ class ResultOutlet:
         self._records = ResultRecords(state)
         self._state, self._local, self._subscribers = state, local, subscribers
         self._programs, self._meter = programs, meter
-        self._outcomes: deque[Outcome] = deque()
+        self._outcomes: deque[ReleasableResults] = deque()
 
     def __len__(self) -> int:
         return len(self._outcomes)
@@ -73,7 +73,7 @@ class ResultOutlet:
         """Takes results that may go once the replicas hold this revision, or at a time."""
         kept = () if self._record is None and self.on_result is None else tuple(results)
         frontier, events = self._state.published_upto, self._state.totals.events
-        self._outcomes.append(Outcome(revision, frontier, kept, json, membership, release_at, events))
+        self._outcomes.append(ReleasableResults(revision, frontier, kept, json, membership, release_at, events))
 
     def release(self, is_held: Callable[[int], bool], now: float) -> Iterator[int]:
         """Publishes what may go; yields the frontier after each part."""
@@ -100,7 +100,7 @@ class ResultOutlet:
             self._archive(outcome)
         self._outcomes.clear()
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: ReleasableResults) -> None:
         is_live = bool(outcome.json) and not self._state.job.bounded
         pane_ms = self._state.versions.at(outcome.frontier).function.pane_ms if is_live else None
         self._meter.count_windows(len(outcome.json), outcome.frontier, pane_ms, self._programs.wall_ms)
@@ -112,7 +112,7 @@ class ResultOutlet:
             for record in self._records.carried_over(self._subscribers.log):
                 listener(record)
 
-    def _archive(self, outcome: Outcome) -> None:
+    def _archive(self, outcome: ReleasableResults) -> None:
         if self._record is None:
             return
         program = self._local.program

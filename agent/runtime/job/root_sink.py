@@ -1,0 +1,42 @@
+"""The job's master as the local job on its agent sees it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from agent.runtime.messages.jobs import Snapshot
+from overlay import Peer
+
+
+class RootSink(Protocol):
+    """Takes complete runs at the root of a job's trees: the job's master, where it is on this agent."""
+
+    @property
+    def reads_app(self) -> bool:
+        """Whether the job reads another job's results, which only the master's agent does."""
+        ...
+
+    def known(self) -> int:
+        """Bitmap of the agents on the roster."""
+        ...
+
+    def on_complete(self, now: float) -> None:
+        """Publishes the runs that every source has reached, or a piece of them if they are large."""
+        ...
+
+    def take_windows(self, message: Snapshot, sender: Peer, now: float) -> bool:
+        """Takes windows that a tree's owner has made; False if they were not asked for."""
+        ...
+
+    def owner_lost(self, tree: int, sender: Peer, now: float) -> None:
+        """Notes that an owner does not have panes that it is asked for, or leaves with them."""
+        ...
+
+    def owner_reports(self, sender: Peer) -> None:
+        """Notes the agent of a report, to which decisions are sent."""
+        ...
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `on_complete` would publish more at once."""
+        ...

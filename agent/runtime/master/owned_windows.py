@@ -1,0 +1,207 @@
+"""Collects at a master the windows that owners of trees make of the panes that it has decided on.
+
+Theory. A run that is complete at the master names the owners that hold its states (`Run.held`). The master decides on
+such runs in their order, and tells each owner of panes that open windows need; an owner answers with the windows that
+end. A run is published once all of them have. What a master has of a tree itself, as it came beside the tree's root, it
+makes windows of by itself, and merges with theirs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+import cbt
+from agent.runtime.function.versions import InForce
+from agent.runtime.master.state import JobState
+from agent.runtime.messages.jobs import Decision, Snapshot
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.panes import END, FIRST_PANE, Owner, Run
+from agent.runtime.reduce.owner import OwnedWindow
+from agent.runtime.reduce.parts import FRAME_BYTES_MAX
+from overlay import Peer
+
+ASK_AGAIN_S = 1.5
+"""Delay before an owner is told of a decision again that it has not answered."""
+SILENCE_S = 10.0
+"""Time without any answer after which an owner counts as lost."""
+PANES_AT_ONCE = 16
+"""Number of panes with counts that are decided on at once: their windows are in memory together."""
+
+
+@dataclass(slots=True)
+class _Holder:
+    """An owner of panes that open windows need. `last`: the last of them that counts."""
+
+    last: int
+    has_begun: bool = False
+
+
+@dataclass(slots=True)
+class _Asked:
+    """The answers of one owner to a decision, by their first pane."""
+
+    decision: Decision
+    sent_at: float
+    answers: dict[int, tuple[int, list[OwnedWindow]]] = field(default_factory=dict)
+
+    @property
+    def reached(self) -> int:
+        """The last pane to which the answers are all there."""
+        after = self.decision.after
+        while after in self.answers:
+            after = self.answers[after][0]
+        return after
+
+
+class _Decided(NamedTuple):
+    run: Run
+    version: InForce
+    asked: dict[Owner, _Asked]
+
+    @property
+    def is_complete(self) -> bool:
+        return all(asked.reached >= self.run.upto for asked in self.asked.values())
+
+
+class OwnedWindows:
+    """The owners of one master in one epoch. `refused`: answers that nobody has asked for, or that are not sound."""
+
+    def __init__(self, state: JobState, sender: MessageSender) -> None:
+        self.refused = 0
+        self.is_lost = False
+        """Whether an owner is gone with panes that windows need: the master has to begin anew."""
+        self._state = state
+        self._sender = sender
+        self._peers: dict[int, Peer] = {}
+        self._holders: dict[Owner, _Holder] = {}
+        self._decided: deque[_Decided] = deque()
+        self._answered_at: dict[int, float] = {}
+        self._whole_from = FIRST_PANE
+
+    def reports(self, sender: Peer) -> None:
+        """Notes an agent that has reported."""
+        self._peers[sender.node_id] = sender
+
+    @property
+    def owners(self) -> Iterable[Owner]:
+        """The owners of panes that open windows need."""
+        return self._holders.keys()
+
+    def decide(self, runs: Iterable[Run], now: float) -> Iterator[Run]:
+        """Takes complete runs in their order; yields them in pieces, of which owners are to make windows now."""
+        for run in runs:
+            for piece in run.pieces(PANES_AT_ONCE) if run.held or self._holders else (run,):
+                self._decide(piece, now)
+                yield piece
+
+    def _decide(self, run: Run, now: float) -> None:
+        version = self._state.versions.at(run.upto)
+        for owner in run.held:
+            self._holders.setdefault(owner, _Holder(run.upto)).last = run.upto
+        asked = {
+            owner: _Asked(self._decision(owner, holder, run, version), now) for owner, holder in self._holders.items()
+        }
+        self._decided.append(_Decided(run, version, asked))
+        for owner, one in asked.items():
+            self._holders[owner].has_begun = True
+            if one.decision.ends:
+                del self._holders[owner]
+            self._answered_at.setdefault(owner[1], now)
+            self._send(owner, one.decision, now)
+
+    def _decision(self, owner: Owner, holder: _Holder, run: Run, version: InForce) -> Decision:
+        corrects = version.function.grace.corrects
+        needed = self._state.versions.retention_pane(run.upto)
+        return Decision(
+            self._state.job.app_id,
+            self._state.epoch,
+            version.version.number,
+            owner[0],
+            run.after,
+            run.upto,
+            taken=owner in run.held,
+            begins=not holder.has_begun,
+            ends=run.upto == END or holder.last <= needed,
+            whole_from=self._whole_from,
+            published=FIRST_PANE if corrects else self._state.published_before,
+        )
+
+    def _send(self, owner: Owner, decision: Decision, now: float) -> None:
+        if (peer := self._peers.get(owner[1])) is not None:
+            self._sender.send(peer, decision, now)
+
+    def tick(self, now: float) -> None:
+        """Tells owners again of the decisions that they have not answered."""
+        asks = [(owner, one) for decided in self._decided for owner, one in decided.asked.items()]
+        waits = {owner[1] for owner, one in asks if one.reached < one.decision.upto}
+        self._answered_at = {node_id: self._answered_at.get(node_id, now) for node_id in waits}
+        self.is_lost |= any(now - at > SILENCE_S for at in self._answered_at.values())
+        for owner, one in asks:
+            if one.reached < one.decision.upto and now - one.sent_at >= ASK_AGAIN_S:
+                one.sent_at = now
+                self._send(owner, one.decision, now)
+
+    def take(self, message: Snapshot, sender: Peer, now: float) -> bool:
+        """Takes an owner's answer, or a part of it; False if it was not asked for."""
+        owner = (message.tree, sender.node_id)
+        found = (decided for decided in self._decided if owner in decided.asked)
+        decided = next((one for one in found if one.run.after <= message.after < message.upto <= one.run.upto), None)
+        if decided is None:
+            # An answer that comes again, as its acknowledgement was lost.
+            is_known = message.upto <= self._state.frontier and sender.node_id in self._peers
+            self.refused += not is_known
+            return is_known
+        self._answered_at[sender.node_id] = now
+        asked = decided.asked[owner]
+        if message.after not in asked.answers:
+            windows = _windows_of(message, decided.version)
+            self.refused += windows is None
+            asked.answers[message.after] = (message.upto, windows or [])
+        return True
+
+    def lost(self, tree: int, sender: Peer) -> None:
+        """An owner does not have what it was asked for."""
+        owner = (tree, sender.node_id)
+        self.is_lost |= owner in self._holders or any(owner in decided.asked for decided in self._decided)
+
+    def died(self, node_id: int) -> None:
+        """An agent is dead."""
+        asked = (owner for decided in self._decided for owner in decided.asked)
+        self.is_lost |= any(owner[1] == node_id for owner in (*self._holders, *asked))
+
+    def are_made(self, runs: Sequence[Run]) -> bool:
+        """Whether the windows that end with the next runs are there."""
+        return all(decided.is_complete for decided in islice(self._decided, len(runs)))
+
+    def take_windows(self, run: Run) -> list[OwnedWindow]:
+        """The windows of owners that end with the next run, by their ends, and lengths."""
+        decided = self._decided.popleft()
+        assert decided.run is run
+        answers = (answer for asked in decided.asked.values() for answer in asked.answers.values())
+        return sorted((one for _, windows in answers for one in windows), key=lambda one: (one.at, one.size_ms))
+
+
+def _windows_of(message: Snapshot, version: InForce) -> list[OwnedWindow] | None:
+    """The windows in an answer that may hold anything; None if it is of no use."""
+    function = version.function
+    windowing = function.plan.windowing
+    assert windowing is not None
+    sizes = {one.size_ms: one.slide_ms for one in windowing.sizes}
+    windows = []
+    for start_ms, size_ms, encoded in message.windows:
+        at = start_ms + size_ms - windowing.pane_ms
+        is_window = size_ms in sizes and start_ms % sizes[size_ms] == 0
+        if not is_window or not message.after < at <= message.upto:
+            return None
+        try:
+            state = cbt.decode_frame(encoded, function.state_schema, bytes_max=FRAME_BYTES_MAX)
+        except cbt.FrameError:
+            return None
+        if not (state["pane"] == start_ms).all() or not function.is_within_limit(state):
+            return None
+        windows.append(OwnedWindow(at, start_ms, size_ms, state))
+    return windows
