@@ -475,7 +475,7 @@ class LocalJob:
         self.refused += sound is None
         run = sound or without_content(self.versions, message.after, message.upto, message.tree)
         if message.stage == "report" and run.contributors:
-            run = replace(run, held=frozenset({(message.tree, sender)}))
+            run = replace(run, held=frozenset({((message.tree, sender), run.contributors)}))
         if message.of_root and run.after < combiner.progress(source):
             # Another root has delivered those panes; this one may know of other agents.
             self._take_detached(run.within(run.after, combiner.progress(source)))

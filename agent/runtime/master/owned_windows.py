@@ -19,6 +19,7 @@ from agent.runtime.function.versions import InForce
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Decision, Snapshot
 from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, FIRST_PANE, Owner, Run
 from agent.runtime.reduce.owner import OwnedWindow
 from agent.runtime.reduce.parts import FRAME_BYTES_MAX
@@ -77,6 +78,7 @@ class OwnedWindows:
         self._state = state
         self._sender = sender
         self._peers: dict[int, Peer] = {}
+        self._dead: set[int] = set()
         self._holders: dict[Owner, _Holder] = {}
         self._decided: deque[_Decided] = deque()
         self._answered_at: dict[int, float] = {}
@@ -85,6 +87,7 @@ class OwnedWindows:
     def reports(self, sender: Peer) -> None:
         """Notes an agent that has reported."""
         self._peers[sender.node_id] = sender
+        self._dead.discard(sender.node_id)
 
     @property
     def owners(self) -> Iterable[Owner]:
@@ -100,11 +103,11 @@ class OwnedWindows:
 
     def _decide(self, run: Run, now: float) -> None:
         version = self._state.versions.at(run.upto)
-        for owner in run.held:
+        held = dict(run.held)
+        self.is_lost |= any(node_id in self._dead for _, node_id in held)
+        for owner in held:
             self._holders.setdefault(owner, _Holder(run.upto)).last = run.upto
-        asked = {
-            owner: _Asked(self._decision(owner, holder, run, version), now) for owner, holder in self._holders.items()
-        }
+        asked = {owner: _Asked(self._decision(owner, held.get(owner, 0), run, version), now) for owner in self._holders}
         self._decided.append(_Decided(run, version, asked))
         for owner, one in asked.items():
             self._holders[owner].has_begun = True
@@ -113,7 +116,8 @@ class OwnedWindows:
             self._answered_at.setdefault(owner[1], now)
             self._send(owner, one.decision, now)
 
-    def _decision(self, owner: Owner, holder: _Holder, run: Run, version: InForce) -> Decision:
+    def _decision(self, owner: Owner, members: int, run: Run, version: InForce) -> Decision:
+        holder = self._holders[owner]
         corrects = version.function.grace.corrects
         needed = self._state.versions.retention_pane(run.upto)
         return Decision(
@@ -123,7 +127,7 @@ class OwnedWindows:
             owner[0],
             run.after,
             run.upto,
-            taken=owner in run.held,
+            contributors=contributors.to_bytes(members),
             begins=not holder.has_begun,
             ends=run.upto == END or holder.last <= needed,
             whole_from=self._whole_from,
@@ -169,7 +173,8 @@ class OwnedWindows:
         self.is_lost |= owner in self._holders or any(owner in decided.asked for decided in self._decided)
 
     def died(self, node_id: int) -> None:
-        """An agent is dead."""
+        """An agent is dead, until it reports again."""
+        self._dead.add(node_id)
         asked = (owner for decided in self._decided for owner in decided.asked)
         self.is_lost |= any(owner[1] == node_id for owner in (*self._holders, *asked))
 

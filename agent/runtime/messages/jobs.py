@@ -305,10 +305,10 @@ class SnapshotAck(Message, frozen=True, tag=True):
 class Decision(Message, frozen=True, tag=True):
     """Master → owner of a tree: these panes are decided on, make the windows that end with them.
 
-    `taken`: whether what the owner has reported of them counts. `begins`: it is the first decision on this owner's
-    panes in this epoch; `ends`: the last one, as no window needs them afterwards. `whole_from`: of windows that start
-    then or later, nobody else has groups of this owner's. `published`: windows that end with a pane up to this one are
-    out. `version`: that of the panes.
+    `contributors`: those of what the owner has reported of them, if that counts; none if it does not. `begins`: it is
+    the first decision on this owner's panes in this epoch; `ends`: the last one, as no window needs them afterwards.
+    `whole_from`: of windows that start then or later, nobody else has groups of this owner's. `published`: windows that
+    end with a pane up to this one are out. `version`: that of the panes.
     """
 
     epoch: JobEpoch
@@ -316,7 +316,7 @@ class Decision(Message, frozen=True, tag=True):
     tree: Tree
     after: Time
     upto: Time
-    taken: bool
+    contributors: Bitmap
     begins: bool
     ends: bool
     whole_from: Time

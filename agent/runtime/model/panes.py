@@ -94,6 +94,8 @@ class Patch:
 
 Owner = tuple[int, int]
 """A tree's number, and the node id of the agent that consolidates its panes."""
+Holding = tuple[Owner, int]
+"""The owner of states that are not in a run, and their contributors."""
 Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
 """Merges the states of a run that ends with a pane."""
 
@@ -122,8 +124,8 @@ class Run:
     `partial`: the contributors that know that they lack some of their events. `tree`: the range of the keys' hashes of
     the state; the counts go with tree 0. `leaped`: the agents that were leaped over in these panes. `losses`: those who
     would be contributors, and why they are none. `patches`: what the contributors had too late for earlier panes.
-    `encoding`: the bytes of a state, which may be that of this run. `held`: the owners that have the rest of its state,
-    at a master. `strays`: it may have keys that another owner has as well.
+    `encoding`: the bytes of a state, which may be that of this run. `held`: the rest of its state, at a master: it is
+    with these owners. `strays`: it may have keys that another owner has as well.
     """
 
     after: int
@@ -137,7 +139,7 @@ class Run:
     losses: Losses = ()
     patches: tuple[Patch, ...] = ()
     encoding: StateEncoding | None = None
-    held: frozenset[Owner] = frozenset()
+    held: frozenset[Holding] = frozenset()
     strays: bool = False
 
     @property

@@ -32,8 +32,8 @@ from agent.runtime.model.panes import (
     FIRST_PANE,
     Combine,
     Counted,
+    Holding,
     Losses,
-    Owner,
     Run,
     add_counted,
     merged_losses,
@@ -238,7 +238,7 @@ class Combiner:
 
     def _kind(
         self, as_encoded: bool, cut: tuple[PaneSpan, list[Run]]
-    ) -> tuple[int, int, int, Losses, frozenset[Owner], int, StateEncoding | None]:
+    ) -> tuple[int, int, int, Losses, frozenset[Holding], int, StateEncoding | None]:
         """Merge key of a span (contributors, partial, leaped, losses, owners, version, bytes); neighbours with equal
         keys form one run.
         """
@@ -247,7 +247,7 @@ class Combiner:
         losses = merged_losses(run.losses for run in runs if run.losses)
         encoding = runs[0].encoding if as_encoded and len(runs) == 1 else None
         alone = encoding if encoding is not None and encoding.is_made else None
-        held = frozenset[Owner]().union(*(run.held for run in runs if run.held))
+        held = frozenset[Holding]().union(*(run.held for run in runs if run.held))
         return span.contributors, partial, span.leaped, losses, held, sum(end < span.upto for end in self.ends), alone
 
     def end_versions_at(self, ends: tuple[int, ...]) -> None:

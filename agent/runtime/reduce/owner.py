@@ -13,7 +13,7 @@ which they hand them in again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -22,6 +22,7 @@ from agent.runtime.function.changing_windows import WindowUpdate
 from agent.runtime.function.consolidated_windows import ConsolidatedWindows
 from agent.runtime.function.versions import InForce
 from agent.runtime.messages.jobs import Decision, Snapshot, SnapshotPart
+from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, PANE_MAX, Run, closed_ms
 from agent.runtime.reduce.parts import RunLimits
 from agent.runtime.reduce.retransmit import AckLatency, RetransmitBuffer
@@ -90,10 +91,10 @@ class TreeOwner:
         elif decision.after != self._decided:
             return None
         taken = list(self._take(decision.after, decision.upto))
-        if decision.taken and (not taken or (taken[0].after, taken[-1].upto) != (decision.after, decision.upto)):
+        if decision.contributors and not _are_those(taken, decision):
             return None
         self._decided, self._is_needed = decision.upto, not decision.ends
-        return self._answers(decision, version, taken if decision.taken else ())
+        return self._answers(decision, version, taken if decision.contributors else ())
 
     def give_up(self) -> None:
         """Drops all panes: the master is told, and begins anew without them."""
@@ -149,3 +150,11 @@ class TreeOwner:
     def due(self, now: float) -> list[Snapshot | SnapshotPart]:
         """The snapshots to send to the master now."""
         return [*self.reports.due(now), *self.answers.due(now)]
+
+
+def _are_those(runs: Sequence[Run], decision: Decision) -> bool:
+    """Whether runs are what the master counts upon: an agent that was started again may have parts of it only."""
+    if not runs or (runs[0].after, runs[-1].upto) != (decision.after, decision.upto):
+        return False
+    members = contributors.from_bytes(decision.contributors)
+    return all(run.contributors == members for run in runs)
