@@ -265,19 +265,28 @@ class Layout:
         """Which rows are of groups whose main rows are chosen. O(n)."""
         return self._items.rows_of_groups(frame, chosen) if self.has_items else chosen
 
+    def _marks(self) -> dict[str, pl.Expr]:
+        """Whether all rows are whole, of each aggregate whose results are whole in one frame and not in another."""
+        return {
+            f"{aggregate.name} is whole": mark.all()
+            for aggregate, pao in zip(self.aggregates, self.paos, strict=True)
+            if (mark := pao.whole()) is not None
+        }
+
+    def is_whole(self, frame: pl.DataFrame) -> bool:
+        """Whether no result of a frame is a fraction that may decide how those of other rows are rounded. O(n)."""
+        marks = self._marks()
+        return not marks or frame.is_empty() or all(frame.select(**marks).row(0))
+
     def alike(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
         """A PAO frame in parts of whole panes that each lower to columns of one type. O(n).
 
         A column of sums is of integers or of doubles as a whole: lowered apart, the contents of one pane never decide
         how another's results are rounded.
         """
-        marks = {
-            f"{aggregate.name} is whole": mark.all()
-            for aggregate, pao in zip(self.aggregates, self.paos, strict=True)
-            if (mark := pao.whole()) is not None
-        }
-        if not marks or frame.is_empty() or all(frame.select(**marks).row(0)):
+        if self.is_whole(frame):
             return [frame]
+        marks = self._marks()
         of_panes = {name: mark.over("pane") for name, mark in marks.items()}
         return frame.with_columns(**of_panes).partition_by(list(marks), maintain_order=True, include_key=False)
 

@@ -60,6 +60,19 @@ class ResultStage:
             start += run["len"]
         return windows
 
+    @property
+    def chooses(self) -> bool:
+        """Whether groups may be left out by HAVING, or LIMIT."""
+        return self._plan.kind == "aggregate" and (self._plan.having is not None or self._plan.limit is not None)
+
+    def chosen(self, frame: pl.DataFrame) -> pl.Series:
+        """Which groups of one window are shown, by HAVING and LIMIT: of a frame as `windows` takes it, whose results
+        are all whole. More groups beside them can only take the place of some. O(n log n)."""
+        numbered = self._complete(frame, ()).with_row_index("row")
+        parts = [self._evaluated(part, "row") for part in self._homogeneous(numbered)]
+        shown = self._ordered(pl.concat(parts, how="vertical_relaxed"), "s")
+        return numbered["row"].is_in(shown["row"].implode())
+
     def values(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The output columns v0, v1 ... of a frame's keys and aggregates, row by row, as `ResultTable` takes them."""
         numbered = frame.with_columns(pane=pl.int_range(pl.len(), dtype=pl.Int64))
@@ -121,8 +134,9 @@ class ResultStage:
         calls = (expression for expression in self._expressions() if isinstance(expression, Operation))
         return {reference.name for call in calls for reference in references(call)}
 
-    def _evaluated(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Sort columns s0, s1 ... and output columns v0, v1 ...; doubles of a number are in v0.double."""
+    def _evaluated(self, frame: pl.DataFrame, *kept: str) -> pl.DataFrame:
+        """Sort columns s0, s1 ... and output columns v0, v1 ...; doubles of a number are in v0.double. `kept`: columns
+        that stay."""
         texts = _text_columns(frame, self._types)
         quoted = {name for name in texts if is_quoted(frame[name])}
         values = _session_bounds() if self._has_sessions else _bounds(self._plan.window_ms)
@@ -141,9 +155,9 @@ class ResultStage:
         for n, output in enumerate(self._plan.output):
             named += _output_columns(f"v{n}", output.expression, texts, translator)
         if self._plan.having is None:
-            return translator.prepare(frame.lazy()).select("pane", *named).collect()
+            return translator.prepare(frame.lazy()).select("pane", *kept, *named).collect()
         shown = translator.translate(self._plan.having).as_boolean()
-        return translator.prepare(frame.lazy()).filter(shown).select("pane", *named).collect()
+        return translator.prepare(frame.lazy()).filter(shown).select("pane", *kept, *named).collect()
 
 
 def _text_columns(frame: pl.DataFrame, types: Mapping[str, str]) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 
 import polars as pl
 
@@ -39,6 +40,10 @@ class ConsolidatedWindows:
     def _updates_of(self, window: CompleteWindow) -> WindowUpdate:
         newest = window.end_ms - self._pane_ms
         return WindowUpdate(newest, window.start_ms, window.size.size_ms, window.frame, True, newest)
+
+    def partial(self) -> Iterator[WindowUpdate]:
+        """The windows that have begun, as far as they have come. O(windows that have begun)."""
+        return map(self._updates_of, deepcopy(self._consolidator).end())
 
     @property
     def done(self) -> WorkDone:

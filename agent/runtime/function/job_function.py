@@ -373,6 +373,21 @@ class JobFunction:
             found[pane] = own if self._outer is None else self._outer._over(own, pane, size_ms)
         return found
 
+    def pruned(self, state: pl.DataFrame, size_ms: int, owners: int) -> pl.DataFrame:
+        """A window's state with the groups alone that may be shown, where nobody else has groups of its owner's; all of
+        it where more depends on them: OTHER, limits of aggregates, and the rounding of numbers. `owners`: the number of
+        those who have groups of the window. O(n log n)."""
+        layout = self.layout
+        results, _ = self._stage(size_ms)
+        if layout is None or not results.chooses or state.height * owners > self.plan.max_groups:
+            return state
+        if state.select(self.is_other.any()).item() or self.limited(state) or not layout.is_whole(state):
+            return state
+        lowered = layout.lower(state)
+        if any(_is_beyond_doubles(lowered[one.name]) for one in self.plan.aggregates):
+            return state
+        return state.filter(layout.rows_of_groups(state, results.chosen(lowered)))
+
     def finish_sessions(self, sessions: pl.DataFrame) -> WindowRows:
         """The rows of sessions that come together."""
         return WindowRows(self.session_rows(sessions), {}, query.relative_error(self.plan, {}), 0)
@@ -404,6 +419,18 @@ class JobFunction:
             windows |= results.windows(layout.lower(part), part["pane"].unique())
         absent = [pane for pane in panes if pane not in windows]
         return windows | results.windows(layout.lower(layout.empty()), absent) if absent else windows
+
+
+EXACT_MAX = 1 << 53
+"""Upper bound on whole numbers that doubles tell apart."""
+
+
+def _is_beyond_doubles(numbers: pl.Series) -> bool:
+    """Whether some of them would be rounded beside fractions."""
+    if not numbers.dtype.is_integer():
+        return False
+    least, most = numbers.min(), numbers.max()
+    return any(isinstance(one, int) and abs(one) > EXACT_MAX for one in (least, most))
 
 
 def _parts(states: Sequence[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:

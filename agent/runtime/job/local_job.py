@@ -22,6 +22,7 @@ from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrep
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.incomplete import Publication, WireSpan, from_wire
 from agent.runtime.model.panes import FIRST_PANE, Counts, Run, total
+from agent.runtime.model.placement import NOT_MOVED, KeyMoves
 from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from agent.runtime.reduce.retransmit import AckLatency
 from agent.runtime.reduce.snapshot import (
@@ -107,6 +108,7 @@ class LocalJob:
         self.reads_rows = False
         """Whether a version of the job, in force or prepared, needs rows of other jobs' results, or of a table."""
         self._is_live = self.has_owners = False
+        self.moved = NOT_MOVED
         self._early, self._ahead = EarlySnapshots(), EarlySnapshots()
         self._policy: StragglerPolicy | None = None
         self._leaps = LeapTimer()
@@ -170,7 +172,7 @@ class LocalJob:
             self.close()
             self.versions = self.number = self.number_before = None
             self.committed = self._numbered_from = FIRST_PANE
-            self._numbers, self._told_late = 0, []
+            self._numbers, self._told_late, self.moved = 0, [], NOT_MOVED
         self.has_departed = self.has_left = False
         self._on(LocalJobEvent.EPOCH_BEGUN)
         self.epoch, self.master_peer, self.pending = epoch, master, None
@@ -191,8 +193,14 @@ class LocalJob:
         return self.has_owners and run.tree > 0 and self.versions.at(run.upto).function.is_consolidated
 
     @property
-    def _placement(self) -> TreePlacement:
-        return TreePlacement(len(self.nodes))
+    def placement(self) -> TreePlacement:
+        """The places of keys on trees, as far as they are known here."""
+        return TreePlacement(len(self.nodes), self.moved)
+
+    def place(self, moved: KeyMoves) -> None:
+        """Takes the moves of key groups, unless later ones are known."""
+        if moved.number > self.moved.number:
+            self.moved = moved
 
     def await_code(self, message: Enrolled, sender: Peer) -> None:
         """Keeps the master's answer until its code is loaded."""
@@ -206,6 +214,7 @@ class LocalJob:
             raise query.PlanError("the job has not as many trees as were announced")
         self.versions = versions
         self._is_live = not message.job.bounded
+        self.place(message.moved)
         self.nodes.install(versions.combine, message.frontier, self._messages, at_master=self.root is not None)
         self._on(LocalJobEvent.INSTALLED)
         self._change_to(message.versions)
@@ -409,7 +418,7 @@ class LocalJob:
     def _in_trees(self, run: Run) -> list[Run]:
         assert self.versions is not None
         assert self.number is not None
-        return self._placement.split(self.versions.at(run.upto).function, run.by(self.number))
+        return self.placement.split(self.versions.at(run.upto).function, run.by(self.number))
 
     def hand_in(self) -> bool:
         """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now.
@@ -559,7 +568,7 @@ class LocalJob:
         """The run in a peer's message; None if an honest one could not have made it."""
         assert self.versions is not None
         known = self.root.known() if self.root is not None else None
-        return run_of(message, self.versions, self._placement, known, self._limits)
+        return run_of(message, self.versions, self.placement, known, self._limits)
 
     def _keep_detached(self, run: Run) -> None:
         for message in self._messages(run, detached=True):

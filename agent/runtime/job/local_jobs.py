@@ -25,6 +25,7 @@ from agent.runtime.messages.jobs import (
     Enrol,
     Leap,
     LeaveAck,
+    Place,
     Snapshot,
     SnapshotAck,
     SnapshotPart,
@@ -113,6 +114,7 @@ class LocalJobs:
             Commit: Handler(Via.JOB, self.commit),
             ProgramMulticast: Handler(Via.JOB, self.multicast),
             Leap: Handler(Via.JOB, self.leap),
+            Place: Handler(Via.JOB, self.place),
         }
 
     def statistics(self) -> Mapping[str, int]:
@@ -153,6 +155,7 @@ class LocalJobs:
         if job.epoch is None or announce.epoch > job.epoch:
             self._unannounced.pop(job.app_id, None)
             self._begin_epoch(job, announce.epoch, announce.master, announce.trees, now, owners=announce.owners)
+        job.place(announce.moved)
         job.commit(announce.frontier, announce.incomplete)
         job.works = works
         if not works:
@@ -347,7 +350,7 @@ class LocalJobs:
         return True
 
     def _of_epoch(
-        self, message: LeaveAck | ProgramMulticast | Commit | Leap | SnapshotAck | SnapshotPartAck
+        self, message: LeaveAck | ProgramMulticast | Commit | Leap | Place | SnapshotAck | SnapshotPartAck
     ) -> LocalJob | None:
         """The job of a message, unless that is of another epoch."""
         job = self._jobs.get(message.app_id)
@@ -371,6 +374,13 @@ class LocalJobs:
             return message.app_id not in self._jobs
         self._looks.set(job.app_id, ANY_TIME)
         job.commit(message.frontier, message.incomplete)
+        return True
+
+    def place(self, message: Place, _now: float) -> bool:
+        """Takes the moves of a job's key groups; False if the message is of another epoch."""
+        if (job := self._of_epoch(message)) is None:
+            return message.app_id not in self._jobs
+        job.place(message.moved)
         return True
 
     def leap(self, message: Leap, now: float) -> bool:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.parsing import NO_WATERMARK_MS, Parsed
-from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import Pipeline
@@ -106,9 +105,8 @@ class TypeReader:
         from_ms = BEGINNING if after == FIRST_PANE else closed_ms(after, pane_ms) + 1
         nodes, rows = self._core.given_to(node_id, tuple(self.types), from_ms, closed_ms(upto, pane_ms) + 1)
         given = {self.types[type_]: self._frames(self.types[type_], [events]) for type_, events in rows.items()}
-        placement = TreePlacement(len(self.local.nodes))
         run = pipeline.run_again(one.function, given, after, upto).by(0)
-        pieces = placement.split(one.function, run)
+        pieces = self.local.placement.split(one.function, run)
         return GivenPart(
             after, upto, nodes, [snapshot for piece in pieces for snapshot in self.local.snapshots_of(piece)]
         )

@@ -159,6 +159,7 @@ def descriptor_of(state: JobState, revision: int, results: Sequence[tuple[int, b
         versions=state.versions.all(),
         incomplete=state.told_incomplete(state.published_upto),
         unshown=state.told_unshown,
+        moved=state.moved,
     )
 
 

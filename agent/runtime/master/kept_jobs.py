@@ -35,6 +35,7 @@ def record_of(replica: Replica, results: list[tuple[int, bytes]], before: Replic
         members=replica.members if before is None or replica.members != before.members else None,
         versions=replica.versions if before is None or replica.versions != before.versions else None,
         unshown=replica.unshown,
+        moved=replica.moved,
     )
 
 
@@ -110,5 +111,16 @@ class KeptJobs:
             yield from job.records(results_bytes_max)
 
 
-_SAME = ("app_id", "epoch", "revision", "submitter", "next_number", "frontier", "totals", "written_off", "unshown")
+_SAME = (
+    "app_id",
+    "epoch",
+    "revision",
+    "submitter",
+    "next_number",
+    "frontier",
+    "totals",
+    "written_off",
+    "unshown",
+    "moved",
+)
 """Fields that each record has whole."""

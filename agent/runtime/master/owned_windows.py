@@ -15,6 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import cbt
+from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import InForce
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Decision, Snapshot
@@ -82,6 +83,7 @@ class OwnedWindows:
         self._holders: dict[Owner, _Holder] = {}
         self._decided: deque[_Decided] = deque()
         self._answered_at: dict[int, float] = {}
+        self._held: frozenset[Owner] = frozenset()
         self._whole_from = FIRST_PANE
 
     def reports(self, sender: Peer) -> None:
@@ -104,6 +106,10 @@ class OwnedWindows:
     def _decide(self, run: Run, now: float) -> None:
         version = self._state.versions.at(run.upto)
         held = dict(run.held)
+        if not run.held and not self._holders:
+            self._decided.append(_Decided(run, version, {}))
+            return
+        self._note_whole(run, frozenset(held), version)
         self.is_lost |= any(node_id in self._dead for _, node_id in held)
         for owner in held:
             self._holders.setdefault(owner, _Holder(run.upto)).last = run.upto
@@ -115,6 +121,19 @@ class OwnedWindows:
                 del self._holders[owner]
             self._answered_at.setdefault(owner[1], now)
             self._send(owner, one.decision, now)
+
+    def _note_whole(self, run: Run, held: frozenset[Owner], version: InForce) -> None:
+        """Notes from where on all panes of a tree are with one owner, and all groups in one tree."""
+        if held != self._held:
+            self._whole_from, self._held = max(self._whole_from, run.after + 1), held
+        moved = self._state.moved
+        begun = [move.pane for move in moved.moves if run.after < move.pane <= run.upto and move.mode == "instant"]
+        self._whole_from = max(self._whole_from, *begun, FIRST_PANE)
+        placement = TreePlacement(self._state.trees, moved)
+        is_stale = moved.is_stale(run.placed, run.upto)
+        self.is_lost |= is_stale and any(move.mode != "instant" for move in moved.moves if move.number > run.placed)
+        if is_stale or not placement.is_on_tree(version.function, run.state, 0):
+            self._whole_from = max(self._whole_from, run.upto + 1)
 
     def _decision(self, owner: Owner, members: int, run: Run, version: InForce) -> Decision:
         holder = self._holders[owner]
@@ -132,6 +151,7 @@ class OwnedWindows:
             ends=run.upto == END or holder.last <= needed,
             whole_from=self._whole_from,
             published=FIRST_PANE if corrects else self._state.published_before,
+            moved=self._state.moved,
         )
 
     def _send(self, owner: Owner, decision: Decision, now: float) -> None:

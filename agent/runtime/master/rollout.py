@@ -338,4 +338,5 @@ class Announcing:
             closed=self._subscribers.closed_ms,
             keyed=state.versions.newest.function.plan.reads_types,
             owners=state.trees > 1,
+            moved=state.moved,
         )

@@ -39,6 +39,7 @@ from agent.runtime.model.incomplete import (
     to_wire,
 )
 from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Losses, Run, holds_panes, total
+from agent.runtime.model.placement import NOT_MOVED
 from agent.runtime.reduce.owner import OwnedWindow
 from cbt.windows import WorkDone
 from overlay import Id
@@ -78,6 +79,8 @@ class JobState:
         self.roster = Roster()
         self.frontier = FIRST_PANE
         self.totals = Counts()
+        self.moved = NOT_MOVED
+        """The moves of its key groups."""
         self.written_off = 0
         """Bitmap of the agents that no pane waits for."""
         self.failure: str | None = None
@@ -132,7 +135,9 @@ class JobState:
             if self.job.bounded or (resumes and begins > FIRST_PANE):
                 self.roster.begin(number, begins)
         versions, job = self.versions.all(), self.job
-        return Enrolled(job.app_id, self.epoch, number, versions, self.frontier, begins, job, contributed, is_new)
+        return Enrolled(
+            job.app_id, self.epoch, number, versions, self.frontier, begins, job, contributed, is_new, self.moved
+        )
 
     def _earliest_pane(self, node_id: int) -> int:
         """The first pane to which an agent can still contribute, or contribute again after it has left."""
@@ -393,7 +398,7 @@ class JobState:
         # Panes that open windows need are asked for again: who is in them will be seen then.
         state._incomplete = IncompleteSpans(state.healing.history.within(FIRST_PANE, state.frontier))
         state._unshown = UnshownSpans(UnshownSpan(*span) for span in from_wire(replica.unshown))
-        state.written_off = contributors.from_bytes(replica.written_off)
+        state.written_off, state.moved = contributors.from_bytes(replica.written_off), replica.moved
         state.totals = Counts(*replica.totals)
         return state
 

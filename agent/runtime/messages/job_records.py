@@ -11,6 +11,7 @@ from agent.runtime.messages.programs import Line
 from agent.runtime.messages.versions import VersionList
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Bitmap, Count, Message, Time
+from agent.runtime.model.placement import NOT_MOVED, KeyMoves
 from overlay import Codec, Id
 
 
@@ -29,6 +30,7 @@ class DescriptorRecord(Message, frozen=True, tag=True):
     members: Members | None = None
     versions: VersionList | None = None
     unshown: Incomplete = ()
+    moved: KeyMoves = NOT_MOVED
 
 
 class LinesRecord(Message, frozen=True, tag=True):

@@ -75,6 +75,7 @@ from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Bitmap, Count, Message, Name, Number, Reason, Text, Time
 from agent.runtime.model.incomplete import SPANS_MAX
 from agent.runtime.model.panes import COUNTS_BYTES, FIRST_PANE, LOSSES_MAX
+from agent.runtime.model.placement import GROUPS, NOT_MOVED, KeyMoves
 from overlay import Codec, Id, Peer
 
 Owner = Annotated[str, msgspec.Meta(max_length=255)]
@@ -142,7 +143,8 @@ class Announce(Message, frozen=True, tag=True):
     `incomplete`: as in `Commit`. `owner`: as in `Submit`. `events`: the number of events in what is published.
     `closed`: the last instant of the published panes; that of `frontier` is within one. `keyed`: the job has keyed
     elements, or reads those of the job that it is a stage of; every agent takes part, whatever streams it has.
-    `owners`: the roots of its trees but the first make windows of the panes that they combine.
+    `owners`: the roots of its trees but the first make windows of the panes that they combine. `moved`: the moves of
+    its key groups.
     """
 
     epoch: JobEpoch
@@ -169,6 +171,7 @@ class Announce(Message, frozen=True, tag=True):
     closed: Time = FIRST_PANE
     keyed: bool = False
     owners: bool = False
+    moved: KeyMoves = NOT_MOVED
 
 
 class AnnouncementBatch(Message, frozen=True, tag=True):
@@ -215,6 +218,7 @@ class Enrolled(Message, frozen=True, tag=True):
     job: Submit
     contributed: Time = -(2**63)
     is_new: bool = False
+    moved: KeyMoves = NOT_MOVED
 
 
 class Ready(Message, frozen=True, tag=True):
@@ -245,7 +249,7 @@ class LeaveAck(Message, frozen=True, tag=True):
     number: Number
 
 
-Stage = Literal["panes", "report", "windows"]
+Stage = Literal["panes", "report", "windows", "given"]
 """The part of the protocol that a snapshot belongs to."""
 WireWindow = tuple[Time, Annotated[int, msgspec.Meta(gt=0)], bytes]
 """The start and the length (ms) of a window, and its state in one tree."""
@@ -257,10 +261,11 @@ class Snapshot(Message, frozen=True, tag=True):
     `partial`: the contributors that lack some of their events.
     `detached`: it was sent before, to a parent that may have passed it on; it goes up to the root unchanged.
     `tree`: the tree whose range of keys the state has; counts go up tree 0. `of_root`: sent by that tree's root to the
-    master. `leaped`: the agents that were leaped over in these panes. `losses`, `patches`, `strays`: see `Run`.
+    master. `leaped`: the agents that were leaped over in these panes. `losses`, `patches`, `placed`: see `Run`.
 
     `stage`: of a tree whose root makes windows, the root sends the master first a *report* of what it has combined,
-    without the state and, once that is decided on, the `windows` that it makes of it: see `agent.runtime.reduce.owner`.
+    without the state and, once that is decided on, the `windows` that it makes of it. What open windows have of a group
+    that moves is *given* by one owner to another: see `agent.runtime.reduce.owner`.
     """
 
     epoch: JobEpoch
@@ -279,7 +284,7 @@ class Snapshot(Message, frozen=True, tag=True):
     patches: Annotated[list[WirePatch], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
     stage: Stage = "panes"
     windows: Annotated[list[WireWindow], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
-    strays: bool = False
+    placed: Count = 0
 
     @property
     def size(self) -> int:
@@ -302,13 +307,18 @@ class SnapshotAck(Message, frozen=True, tag=True):
     stage: Stage = "panes"
 
 
+GivenGroup = tuple[Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)], Tree, Peer]
+"""A key group, and its other owner: the tree, and the agent."""
+
+
 class Decision(Message, frozen=True, tag=True):
     """Master → owner of a tree: these panes are decided on, make the windows that end with them.
 
     `contributors`: those of what the owner has reported of them, if that counts; none if it does not. `begins`: it is
     the first decision on this owner's panes in this epoch; `ends`: the last one, as no window needs them afterwards.
     `whole_from`: of windows that start then or later, nobody else has groups of this owner's. `published`: windows that
-    end with a pane up to this one are out. `version`: that of the panes.
+    end with a pane up to this one are out. `version`: that of the panes. `gives`: the groups of which other owners get
+    what open windows have of them here, before these panes; `restores`: those of which this owner gets it.
     """
 
     epoch: JobEpoch
@@ -321,6 +331,16 @@ class Decision(Message, frozen=True, tag=True):
     ends: bool
     whole_from: Time
     published: Time
+    moved: KeyMoves = NOT_MOVED
+    gives: Annotated[list[GivenGroup], msgspec.Meta(max_length=GROUPS)] = []  # noqa: RUF012
+    restores: Annotated[list[GivenGroup], msgspec.Meta(max_length=GROUPS)] = []  # noqa: RUF012
+
+
+class Place(Message, frozen=True, tag=True):
+    """Master → all, multicast: the moves of the job's key groups from now on."""
+
+    epoch: JobEpoch
+    moved: KeyMoves
 
 
 class OwnerLost(Message, frozen=True, tag=True):
@@ -433,6 +453,7 @@ class Replica(Message, frozen=True, tag=True):
     restored: bool = False
     incomplete: Incomplete = ()
     unshown: Incomplete = ()
+    moved: KeyMoves = NOT_MOVED
 
 
 class Replicated(Message, frozen=True, tag=True):
@@ -617,7 +638,7 @@ class OverAnswer(Message, frozen=True, tag=True):
 CODEC: Codec[Message] = Codec(
     Submit | Submitted | Announce | AnnouncementBatch | JobsWanted | Enrol | Enrolled | Ready | Leave | LeaveAck
     | Snapshot | SnapshotAck | SnapshotPart | SnapshotPartAck | Commit | Lagging | AgentFailed | Leap
-    | Decision | OwnerLost
+    | Decision | OwnerLost | Place
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed

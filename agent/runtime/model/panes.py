@@ -125,7 +125,8 @@ class Run:
     the state; the counts go with tree 0. `leaped`: the agents that were leaped over in these panes. `losses`: those who
     would be contributors, and why they are none. `patches`: what the contributors had too late for earlier panes.
     `encoding`: the bytes of a state, which may be that of this run. `held`: the rest of its state, at a master: it is
-    with these owners. `strays`: it may have keys that another owner has as well.
+    with these owners. `placed`: the least number of the
+    placements by which contributors have cut their states for the trees.
     """
 
     after: int
@@ -140,7 +141,7 @@ class Run:
     patches: tuple[Patch, ...] = ()
     encoding: StateEncoding | None = None
     held: frozenset[Holding] = frozenset()
-    strays: bool = False
+    placed: int = 0
 
     @property
     def encoded_state(self) -> bytes:

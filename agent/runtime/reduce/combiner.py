@@ -213,18 +213,17 @@ class Combiner:
         runs = []
         as_encoded &= len(cuts) <= ENCODED_MAX
         for kind, group in groupby(cuts, bound(self._kind, as_encoded)):
-            contributors, partial, leaped, losses, held, *_ = kind
+            contributors, partial, leaped, losses, held, placed, *_ = kind
             alike = list(group)
             parts = [run.within(span.after, span.upto) for span, chosen in alike for run in chosen]
             after, upto = alike[0][0].after, alike[-1][0].upto
             state, counted = self._merge(parts, upto)
             patches = merged_patches((one for part in parts for one in part.patches), upto, self.combine)
             encoding, tree = next((part.encoding for part in parts if part.state is state), None), self.trees[0]
-            strays = any(part.strays for part in parts)
             runs.append(
                 Run(
                     after, upto, contributors, state, counted, partial, tree, leaped, losses, patches, encoding, held,
-                    strays,
+                    placed,
                 )
             )  # fmt: skip
         for source, waiting in list(self._waiting.items()):
@@ -238,9 +237,9 @@ class Combiner:
 
     def _kind(
         self, as_encoded: bool, cut: tuple[PaneSpan, list[Run]]
-    ) -> tuple[int, int, int, Losses, frozenset[Holding], int, StateEncoding | None]:
-        """Merge key of a span (contributors, partial, leaped, losses, owners, version, bytes); neighbours with equal
-        keys form one run.
+    ) -> tuple[int, int, int, Losses, frozenset[Holding], int, int, StateEncoding | None]:
+        """Merge key of a span (contributors, partial, leaped, losses, owners, placement, version, bytes); neighbours
+        with equal keys form one run.
         """
         span, runs = cut
         partial = reduce(or_, (run.partial for run in runs), span.contributors & ~span.whole)
@@ -248,7 +247,8 @@ class Combiner:
         encoding = runs[0].encoding if as_encoded and len(runs) == 1 else None
         alone = encoding if encoding is not None and encoding.is_made else None
         held = frozenset[Holding]().union(*(run.held for run in runs if run.held))
-        return span.contributors, partial, span.leaped, losses, held, sum(end < span.upto for end in self.ends), alone
+        placed, version = min((run.placed for run in runs), default=0), sum(end < span.upto for end in self.ends)
+        return span.contributors, partial, span.leaped, losses, held, placed, version, alone
 
     def end_versions_at(self, ends: tuple[int, ...]) -> None:
         """Ends runs at these panes from now on. Panes delivered beyond a new end are of no version in force."""

@@ -20,6 +20,7 @@ import polars as pl
 
 from agent.runtime.function.changing_windows import WindowUpdate
 from agent.runtime.function.consolidated_windows import ConsolidatedWindows
+from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import InForce
 from agent.runtime.messages.jobs import Decision, Snapshot, SnapshotPart
 from agent.runtime.model import contributors
@@ -55,6 +56,7 @@ class TreeOwner:
     def __init__(self, latency: AckLatency, trees: int, limits: RunLimits) -> None:
         self.reports = RetransmitBuffer(latency, trees, limits)
         self.answers = RetransmitBuffer(latency, trees, limits)
+        self._trees = trees
         self._answer_bytes, self._held_max = limits.whole_bytes, limits.kept_bytes // trees
         self._held: deque[Run] = deque()
         self._held_bytes = 0
@@ -145,7 +147,11 @@ class TreeOwner:
     def _shown(self, updates: Iterable[WindowUpdate], decision: Decision, version: InForce) -> Iterator[OwnedWindow]:
         for update in updates:
             if update.start_ms >= version.version.starts and update.at > decision.published and update.state.height:
-                yield OwnedWindow(update.at, update.start_ms, update.size_ms, update.state)
+                placement = TreePlacement(self._trees, decision.moved)
+                state = placement.of_window(update.state, decision.tree, update.at)
+                if update.start_ms >= decision.whole_from:
+                    state = version.function.pruned(state, update.size_ms, self._trees)
+                yield OwnedWindow(update.at, update.start_ms, update.size_ms, state)
 
     def due(self, now: float) -> list[Snapshot | SnapshotPart]:
         """The snapshots to send to the master now."""
