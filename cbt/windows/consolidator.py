@@ -71,6 +71,14 @@ class Consolidator:
             return iter(())
         return self._started(self._advance(self._complete + self.plan.size_max_ms))
 
+    def partial(self) -> Iterator[CompleteWindow]:
+        """Yields the windows that have begun, as far as they have come, by their ends. More can be added afterwards.
+
+        Raises RuntimeError as `add` does. O(frames).
+        """
+        self._check_idle()
+        return self._windows.partial()
+
     @property
     def window_plan(self) -> WindowPlan:
         """The plan by which windows are made now."""

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from heapq import heappush, heapreplace
 from math import inf
@@ -144,6 +145,12 @@ class SharedWindows:
             else:
                 heapreplace(self._ends, (self._end_after(size, start), size))
         self._forget()
+
+    def partial(self) -> Iterator[CompleteWindow]:
+        """Yields the windows that have begun, as far as they have come; what is kept stays. O(frames)."""
+        kept = (self._layout, self._panes, self._difference, self.plan)
+        copied = deepcopy(self, {id(one): one for one in kept})
+        return copied.advance(self._complete + self._panes.size_max_ms) if self._ends else iter(())
 
     def _note(self, size: WindowSize) -> None:
         if size.size_ms > self._panes.pane_ms:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from copy import deepcopy
 
 import polars as pl
 
@@ -43,7 +42,7 @@ class ConsolidatedWindows:
 
     def partial(self) -> Iterator[WindowUpdate]:
         """The windows that have begun, as far as they have come. O(windows that have begun)."""
-        return map(self._updates_of, deepcopy(self._consolidator).end())
+        return map(self._updates_of, self._consolidator.partial())
 
     @property
     def done(self) -> WorkDone:

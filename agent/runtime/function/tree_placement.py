@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.model.panes import Patch, Run
-from agent.runtime.model.placement import GROUPS, NOT_MOVED, KeyMoves
+from agent.runtime.model.placement import GROUPS, NOT_MOVED, KeyMoves, Move
 from cbt.algebra import partitions
 
 Trees = npt.NDArray[np.int64]
+_GROUP_SHIFT = 64 - GROUPS.bit_length() + 1
+
+
+def are_of(state: pl.DataFrame, groups: Sequence[int]) -> pl.Series:
+    """Which rows of a state are of these key groups. O(n)."""
+    numbers = partitions.partitions_of(state["hash"].to_numpy(), GROUPS)
+    return pl.Series(np.isin(numbers, np.array(groups, dtype=np.uint64)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,14 @@ class TreePlacement:
             for tree, state in enumerate(self.cut(function, patch.state))
         ]
 
+    @property
+    def once(self) -> TreePlacement:
+        """The same without panes that go to two trees, for those who merge all trees."""
+        if not any(move.until > move.pane for move in self.moved.moves):
+            return self
+        moves = tuple(msgspec.structs.replace(move, until=move.pane) for move in self.moved.moves)
+        return TreePlacement(self.trees, KeyMoves(self.moved.number, moves))
+
     def cut(self, function: JobFunction, state: pl.DataFrame) -> list[pl.DataFrame]:
         """The part of a state on each tree, in order. O(n), and O(n · moves) where groups have moved."""
         nothing = function.empty_state
@@ -70,6 +87,16 @@ class TreePlacement:
         if others is not None:
             rows = [np.union1d(own, np.flatnonzero(others == tree)) for tree, own in enumerate(rows)]
         return [state[own.astype(np.uint32)] for own in rows]
+
+    def trees_before(self, move: Move) -> set[int]:
+        """The trees that a move's group has been on: a group may reach across two ranges of hashes."""
+        before = [one for one in self.moved.moves if one.group == move.group and one.number < move.number]
+        if before:
+            return {before[-1].tree}
+        first = move.group << _GROUP_SHIFT
+        last = ((move.group + 1) << _GROUP_SHIFT) - 1
+        of_first, of_last = (partitions.partition_of(one, self.trees) for one in (first, last))
+        return set(range(of_first, of_last + 1))
 
     def _trees_of(self, state: pl.DataFrame) -> tuple[Trees, Trees | None]:
         """The tree of each row and, where panes of moving groups go to two, the other tree; -1 where there is none."""
@@ -98,17 +125,29 @@ class TreePlacement:
 
     def of_window(self, state: pl.DataFrame, tree: int, at: int) -> pl.DataFrame:
         """The groups of a window that its owner on a tree shows: its rows have the window's start as their pane, and it
-        comes with the pane `at`. A group that moves instantly is shown by both owners of its panes, others by one:
-        smoothly, by the old one of windows that begin before, disruptively, by the new one of windows that end after.
-        O(n · moves)."""
-        latest = {move.group: move for move in self.moved.moves}
-        hiding = [move for move in latest.values() if move.mode != "instant"]
-        if not hiding or state.is_empty():
+        comes with the pane `at`. Of a group that moves smoothly the old owner shows windows that begin before the move,
+        the new one those that begin later; what one has given to another it shows no more. O(n · moves)."""
+        if not any(move.mode != "instant" for move in self.moved.moves) or state.is_empty():
             return state
-        start, groups = int(state["pane"][0]), partitions.partitions_of(state["hash"].to_numpy(), GROUPS)
-        hidden = np.zeros(len(groups), dtype=np.bool_)
-        for move in hiding:
-            has_moved = start >= move.pane if move.mode == "smooth" else at >= move.pane
-            if has_moved != (move.tree == tree):
-                hidden |= groups == move.group
+        start, hashes = int(state["pane"][0]), state["hash"].to_numpy()
+        groups, hidden = partitions.partitions_of(hashes, GROUPS), np.zeros(len(hashes), dtype=np.bool_)
+        for move in self.moved.moves:
+            if _is_hidden(move, start, at, is_new=move.tree == tree):
+                before = self._trees_before(move, hashes)
+                hidden |= (groups == move.group) & ((before != tree) if move.tree == tree else (before == tree))
         return state.filter(pl.Series(~hidden)) if hidden.any() else state
+
+    def _trees_before(self, move: Move, hashes: npt.NDArray[np.uint64]) -> Trees:
+        """The tree that each key of a move's group has been on."""
+        before = [one for one in self.moved.moves if one.group == move.group and one.number < move.number]
+        if before:
+            return np.full(len(hashes), before[-1].tree)
+        return partitions.partitions_of(hashes, self.trees).astype(np.int64)
+
+
+def _is_hidden(move: Move, start: int, at: int, *, is_new: bool) -> bool:
+    """Whether the new, or the old, owner of a group does not show it in a window."""
+    spans = start < move.pane <= at
+    if move.mode == "smooth":
+        return spans if is_new else move.pane <= start < move.until
+    return move.mode == "disruptive" and spans and not is_new

@@ -172,7 +172,8 @@ class LocalJob:
             self.close()
             self.versions = self.number = self.number_before = None
             self.committed = self._numbered_from = FIRST_PANE
-            self._numbers, self._told_late, self.moved = 0, [], NOT_MOVED
+            self._numbers, self._told_late = 0, []
+        self.moved = NOT_MOVED
         self.has_departed = self.has_left = False
         self._on(LocalJobEvent.EPOCH_BEGUN)
         self.epoch, self.master_peer, self.pending = epoch, master, None
@@ -397,7 +398,7 @@ class LocalJob:
         for piece in self.nodes.add(pieces):
             self._take_detached(piece)
         if self.on_leaving is not None:
-            self.on_leaving(self, pieces)
+            self.on_leaving(self, pieces if self.placement.once is self.placement else self._in_trees(run, once=True))
 
     @property
     def live_pane_ms(self) -> int | None:
@@ -415,10 +416,12 @@ class LocalJob:
         """The snapshots that carry a piece of a sealed run."""
         return self._messages(piece)
 
-    def _in_trees(self, run: Run) -> list[Run]:
+    def _in_trees(self, run: Run, *, once: bool = False) -> list[Run]:
+        """A run as it goes up the trees; `once`: without what goes up two of them while groups move."""
         assert self.versions is not None
         assert self.number is not None
-        return self.placement.split(self.versions.at(run.upto).function, run.by(self.number))
+        placement = self.placement.once if once else self.placement
+        return placement.split(self.versions.at(run.upto).function, run.by(self.number))
 
     def hand_in(self) -> bool:
         """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now.
@@ -430,7 +433,7 @@ class LocalJob:
         self._on(LocalJobEvent.HANDED_IN)
         self.nodes.end_worker()
         for run in self.pipeline.after(self.committed):
-            for piece in self._in_trees(run) if run.contributors else ():
+            for piece in self._in_trees(run, once=True) if run.contributors else ():
                 self._take_detached(piece)
         return True
 

@@ -44,6 +44,7 @@ from agent.runtime.model.work_budget import OverBudgetError
 from agent.runtime.reduce.parts import RunAssembler
 from agent.runtime.reduce.retransmit import AckLatency
 from agent.runtime.reduce.straggler import SLOW_LOOK_S
+from agent.runtime.reduce.tree_node import TreeNode
 from overlay import Id, Node, Peer, WireError
 
 AGENT_REGEX_SIZE_MAX = 50_000
@@ -101,6 +102,8 @@ class LocalJobs:
         self._unable: dict[Id, JobEpoch] = {}
         """Jobs whose code cannot run here, in this epoch."""
         self.on_leaving: OnLeaving | None = None
+        self.take_given: Callable[[LocalJob, Snapshot, Peer, float], bool] = lambda _job, _message, _peer, _now: False
+        """Takes what another owner gives to one here; False if that is of no use."""
         self.on_working: Callable[[LocalJob, Submit, float], None] = lambda _local, _job, _now: None
         """Takes each job on whose roster this agent is now."""
 
@@ -400,11 +403,13 @@ class LocalJobs:
             job = self._forward(message, now)
         if job is None:
             return False
-        if message.stage == "windows":
+        if message.stage == "given":
+            taken = self.take_given(job, message, sender, now)
+        elif message.stage == "windows":
             taken = job.root is not None and job.root.take_windows(message, sender, now)
         elif is_source:
-            if message.stage == "report" and job.root is not None:
-                job.root.owner_reports(sender)
+            if message.of_root and job.root is not None:
+                job.root.heard_of_root(message.tree, sender)
             taken = job.take_snapshot(sender.node_id, message)
         else:
             taken = not message.of_root and job.take_detached(message)
@@ -488,7 +493,10 @@ class LocalJobs:
     def _is_uplink(self, job: LocalJob, message: SnapshotAck | SnapshotPartAck, sender: Peer) -> bool:
         if message.tree >= len(job.nodes):
             return False
-        parent = self.uplink(job, message.tree) if message.stage == "panes" else job.master_peer
+        if message.stage == "given":
+            parent = job.nodes[message.tree].given_to
+        else:
+            parent = self.uplink(job, message.tree) if message.stage == "panes" else job.master_peer
         return parent is not None and parent.node_id == sender.node_id
 
     def of_group(self, group: Id) -> LocalJob | None:
@@ -549,7 +557,7 @@ class LocalJobs:
             is_owner = job.has_owners and self.takes_work and self._trees.is_root(job.app_id, node.tree)
             owns = job.owns if is_owner else None
             self._send(job, node.tree, parent, node.advance(now, has_parent=parent is not None, owns=owns), now)
-            self._send(job, node.tree, job.master_peer, node.owner.due(now), now)
+            self._send_of_owner(job, node, now)
         if job.root is not None:
             job.root.on_complete(now)
         if (job.root is not None and job.root.has_more) or job.take_ahead():
@@ -561,7 +569,13 @@ class LocalJobs:
         for node in job.nodes:
             if (parent := self.uplink(job, node.tree)) is not None:
                 self._send(job, node.tree, parent, node.buffer.due(now), now)
-            self._send(job, node.tree, job.master_peer, node.owner.due(now), now)
+            self._send_of_owner(job, node, now)
+
+    def _send_of_owner(self, job: LocalJob, node: TreeNode, now: float) -> None:
+        """Sends what the owner of a tree has for the master, and for another owner."""
+        self._send(job, node.tree, job.master_peer, node.due_of_owner(now), now)
+        if node.given_to is not None:
+            self._send(job, node.tree, node.given_to, node.given.due(now), now)
 
     def _send(
         self, job: LocalJob, tree: int, parent: Peer | None, messages: Sequence[Snapshot | SnapshotPart], now: float

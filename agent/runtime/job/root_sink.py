@@ -32,8 +32,8 @@ class RootSink(Protocol):
         """Notes that an owner does not have panes that it is asked for, or leaves with them."""
         ...
 
-    def owner_reports(self, sender: Peer) -> None:
-        """Notes the agent of a report, to which decisions are sent."""
+    def heard_of_root(self, tree: int, sender: Peer) -> None:
+        """Notes an agent that has sent something as the root of a tree."""
         ...
 
     @property

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-import cbt
+import msgspec
+
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Decision, OwnerLost, Snapshot
 from agent.runtime.messages.sender import MessageSender
-from agent.runtime.reduce.owner import WindowSpan
-from overlay import Peer
+from agent.runtime.reduce.owned_states import decoded_windows, encoded_windows
+from agent.runtime.reduce.owner import OwnedWindow
+from overlay import Id, Peer
+
+WAITING_MAX = 256
+"""Upper bound on decisions that wait for what other owners give; masters repeat others."""
 
 
 class TreeOwners:
@@ -22,38 +27,77 @@ class TreeOwners:
     def __init__(self, jobs: LocalJobs, sender: MessageSender) -> None:
         self._jobs = jobs
         self._sender = sender
-        self._windows = self._lost = 0
+        self._waiting: dict[tuple[Id, int], tuple[Decision, Peer]] = {}
+        self._windows = self._lost = self._given = 0
+        jobs.take_given = self.take_given
 
     def handlers(self) -> Handlers:
         return {Decision: Handler(Via.DIRECT, self.decide), OwnerLost: Handler(Via.DIRECT, self.lost)}
 
     def statistics(self) -> Mapping[str, int]:
         owners = (node.owner for job in self._jobs for node in job.nodes)
-        return {"trees": sum(owner.has_panes for owner in owners), "windows": self._windows, "lost": self._lost}
+        trees = sum(owner.has_panes for owner in owners)
+        return {"trees": trees, "windows": self._windows, "given": self._given, "lost": self._lost}
 
     def decide(self, message: Decision, sender: Peer, now: float) -> bool:
-        """Makes the windows that end with panes that the master has decided on; False if it is of another epoch, or not
-        from the master."""
+        """Makes the windows that end with panes that the master has decided on; False if it is of another epoch, not
+        from the master, or of what is not known here yet: the master asks again."""
         job = self._jobs.get(message.app_id)
-        if job is None or job.epoch is None or message.epoch < job.epoch:
+        if job is None or message.epoch != job.epoch or sender.node_id != message.epoch.master:
             return False
-        if sender.node_id != message.epoch.master or message.after >= message.upto:
+        if message.tree >= len(job.nodes) or message.after >= message.upto:
             return False
-        node = job.nodes[message.tree] if message.epoch == job.epoch and message.tree < len(job.nodes) else None
-        if node is None or not job.is_installed or job.versions is None:
-            return False  # the master asks again
+        if not job.is_installed or job.versions is None:
+            return False
         version = job.versions.at(message.upto)
         if version.version.number != message.version or not version.function.is_consolidated:
             return False
-        spans = node.owner.decide(message, version)
+        owner = job.nodes[message.tree].owner
+        if owner.lacks(message):
+            if len(self._waiting) < WAITING_MAX:
+                self._waiting[message.app_id, message.tree] = (message, sender)
+            return True
+        if message.gives is not None:
+            self._give(job, message)
+        spans = owner.decide(message, version)
         if spans is None:
             self._lost += 1
             self._sender.send(sender, OwnerLost(message.app_id, message.epoch, message.tree), now)
             return True
-        for span in spans:
-            node.owner.answers.add(_answer(span, job, message))
-            self._windows += len(span.windows)
+        for after, upto, windows in spans:
+            job.nodes[message.tree].answers.add(_snapshot(message, after, upto, windows))
+            self._windows += len(windows)
         self._jobs.has_work(job)
+        return True
+
+    def _give(self, job: LocalJob, decision: Decision) -> None:
+        """Gives another owner the state of groups that move to its tree."""
+        assert decision.gives is not None
+        groups, tree, peer = decision.gives
+        node = job.nodes[decision.tree]
+        if not node.owner.awaits(decision):
+            return  # it is known
+        windows = node.owner.given(decision, groups)
+        given = _snapshot(decision, decision.after, decision.after + 1, windows)
+        given = msgspec.structs.replace(given, stage="given", to_tree=tree)
+        self._given += 1
+        node.given_to = peer
+        node.given.add(given)
+
+    def take_given(self, job: LocalJob, message: Snapshot, sender: Peer, now: float) -> bool:
+        """Takes what another owner has of open windows, and makes those that have waited for it."""
+        if message.epoch != job.epoch or job.versions is None or message.to_tree >= len(job.nodes):
+            return False
+        version = job.versions.at(message.upto)
+        if version.version.number != message.version or not version.function.is_consolidated:
+            return False
+        windows = decoded_windows(message, version.function)
+        giver = (message.tree, sender.node_id, message.after)
+        if windows is None or not job.nodes[message.to_tree].owner.take_given(giver, windows):
+            return False
+        waiting = self._waiting.pop((job.app_id, message.to_tree), None)
+        if waiting is not None:
+            self.decide(*waiting, now)
         return True
 
     def lost(self, message: OwnerLost, sender: Peer, now: float) -> bool:
@@ -73,9 +117,8 @@ class TreeOwners:
                     self._jobs.send_to_master(job, OwnerLost(job.app_id, job.epoch, node.tree), now)
 
 
-def _answer(span: WindowSpan, job: LocalJob, decision: Decision) -> Snapshot:
-    windows = [(one.start_ms, one.size_ms, cbt.encode_frame(one.state)) for one in span.windows]
+def _snapshot(decision: Decision, after: int, upto: int, windows: Sequence[OwnedWindow]) -> Snapshot:
     return Snapshot(
-        job.app_id, decision.epoch, decision.version, span.after, span.upto, b"", b"", [],
-        tree=decision.tree, of_root=True, stage="windows", windows=windows,
+        decision.app_id, decision.epoch, decision.version, after, upto, b"", b"", [],
+        tree=decision.tree, of_root=True, stage="windows", windows=encoded_windows(windows),
     )  # fmt: skip

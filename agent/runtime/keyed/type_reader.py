@@ -106,7 +106,7 @@ class TypeReader:
         nodes, rows = self._core.given_to(node_id, tuple(self.types), from_ms, closed_ms(upto, pane_ms) + 1)
         given = {self.types[type_]: self._frames(self.types[type_], [events]) for type_, events in rows.items()}
         run = pipeline.run_again(one.function, given, after, upto).by(0)
-        pieces = self.local.placement.split(one.function, run)
+        pieces = self.local.placement.once.split(one.function, run)
         return GivenPart(
             after, upto, nodes, [snapshot for piece in pieces for snapshot in self.local.snapshots_of(piece)]
         )

@@ -19,6 +19,7 @@ from agent.runtime.job.program_table import Programs
 from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
 from agent.runtime.master.job_recorder import JobRecorder
+from agent.runtime.master.key_placement import KeyPlacement
 from agent.runtime.master.lacking_parts import HasWaitedFor, LackingParts
 from agent.runtime.master.owned_windows import OwnedWindows
 from agent.runtime.master.results.job_log import JobLog
@@ -163,6 +164,7 @@ class JobMaster:
         self._complete: deque[list[Run]] = deque()
         """Complete runs that are to be published, in pieces."""
         self.owned = OwnedWindows(state, sender)
+        self.placement = KeyPlacement(state, local, sender, node.peer)
         self.log = JobLog()
 
     # Requests of agents.
@@ -370,6 +372,7 @@ class JobMaster:
             self.stop(now, "nobody")
             return
         self.owned.tick(now)
+        self.placement.tick(now)
         self.on_complete(now)
         self.rollout.tick(now)
         self._replication.refresh(now)
@@ -414,9 +417,10 @@ class JobMaster:
 
     # Results.
 
-    def owner_reports(self, sender: Peer) -> None:
-        """Notes an agent that reports what it has combined as the root of a tree."""
+    def heard_of_root(self, tree: int, sender: Peer) -> None:
+        """Notes an agent that has sent something as the root of a tree."""
         self.owned.reports(sender)
+        self.placement.roots[tree] = sender
 
     def take_windows(self, message: Snapshot, sender: Peer, now: float) -> bool:
         """Takes windows that the owner of a tree has made; False if they are of no use."""

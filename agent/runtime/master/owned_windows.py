@@ -14,16 +14,17 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-import cbt
+import msgspec
+
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import InForce
 from agent.runtime.master.state import JobState
-from agent.runtime.messages.jobs import Decision, Snapshot
+from agent.runtime.messages.jobs import Decision, GivenGroups, Snapshot
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, FIRST_PANE, Owner, Run
+from agent.runtime.reduce.owned_states import decoded_windows
 from agent.runtime.reduce.owner import OwnedWindow
-from agent.runtime.reduce.parts import FRAME_BYTES_MAX
 from overlay import Peer
 
 ASK_AGAIN_S = 1.5
@@ -100,27 +101,33 @@ class OwnedWindows:
         """Takes complete runs in their order; yields them in pieces, of which owners are to make windows now."""
         for run in runs:
             for piece in run.pieces(PANES_AT_ONCE) if run.held or self._holders else (run,):
-                self._decide(piece, now)
-                yield piece
+                for part in _cut_at((move.pane for move in self._state.moved.moves), piece):
+                    self._decide(part, now)
+                    yield part
 
     def _decide(self, run: Run, now: float) -> None:
-        version = self._state.versions.at(run.upto)
-        held = dict(run.held)
-        if not run.held and not self._holders:
+        version, held = self._state.versions.at(run.upto), dict(run.held)
+        if not held and not self._holders:
             self._decided.append(_Decided(run, version, {}))
             return
         self._note_whole(run, frozenset(held), version)
         self.is_lost |= any(node_id in self._dead for _, node_id in held)
         for owner in held:
             self._holders.setdefault(owner, _Holder(run.upto)).last = run.upto
-        asked = {owner: _Asked(self._decision(owner, held.get(owner, 0), run, version), now) for owner in self._holders}
-        self._decided.append(_Decided(run, version, asked))
-        for owner, one in asked.items():
-            self._holders[owner].has_begun = True
-            if one.decision.ends:
+        gives, restores = self._given(run)
+        asked = {}
+        for owner, holder in list(self._holders.items()):
+            decision = self._decision(owner, held.get(owner, 0), run, version)
+            decision = msgspec.structs.replace(
+                decision, gives=gives.get(owner), restores=sorted(restores.get(owner, ()))
+            )
+            asked[owner] = _Asked(decision, now)
+            holder.has_begun = True
+            if decision.ends:
                 del self._holders[owner]
             self._answered_at.setdefault(owner[1], now)
-            self._send(owner, one.decision, now)
+            self._send(owner, decision, now)
+        self._decided.append(_Decided(run, version, asked))
 
     def _note_whole(self, run: Run, held: frozenset[Owner], version: InForce) -> None:
         """Notes from where on all panes of a tree are with one owner, and all groups in one tree."""
@@ -131,9 +138,40 @@ class OwnedWindows:
         self._whole_from = max(self._whole_from, *begun, FIRST_PANE)
         placement = TreePlacement(self._state.trees, moved)
         is_stale = moved.is_stale(run.placed, run.upto)
-        self.is_lost |= is_stale and any(move.mode != "instant" for move in moved.moves if move.number > run.placed)
-        if is_stale or not placement.is_on_tree(version.function, run.state, 0):
+        is_beside = not placement.is_on_tree(version.function, run.state, 0)
+        if is_stale or is_beside:
             self._whole_from = max(self._whole_from, run.upto + 1)
+            self.is_lost |= self._are_told_apart(run, only_stale=not is_beside)
+
+    def _are_told_apart(self, run: Run, *, only_stale: bool) -> bool:
+        """Whether one owner alone shows a group whose panes are with others as well, which is known only of panes that
+        have come to owners, cut by the newest placement."""
+        needed = self._state.versions.retention_pane(run.after)
+        return any(
+            move.mode != "instant" and move.pane <= run.upto and max(move.pane, move.until) > needed
+            for move in self._state.moved.moves
+            if move.number > run.placed or not only_stale
+        )
+
+    def _given(self, run: Run) -> tuple[dict[Owner, GivenGroups], dict[Owner, set[Owner]]]:
+        """The owners that give groups to others before a run, and those that get them, of whom."""
+        gives: dict[Owner, GivenGroups] = {}
+        restores: dict[Owner, set[Owner]] = {}
+        placement = TreePlacement(self._state.trees, self._state.moved)
+        for move in self._state.moved.moves:
+            if move.mode != "disruptive" or move.pane != run.after + 1:
+                continue
+            to = next((owner for owner, _ in run.held if owner[0] == move.tree), None)
+            before = placement.trees_before(move) - {move.tree}
+            givers = [owner for owner, holder in self._holders.items() if owner[0] in before and holder.has_begun]
+            if to is None:
+                self.is_lost |= bool(givers)
+                continue
+            for giver in givers:
+                groups = gives[giver][0] if giver in gives else []
+                gives[giver] = ([*groups, move.group], move.tree, self._peers[to[1]])
+                restores.setdefault(to, set()).add(giver)
+        return gives, restores
 
     def _decision(self, owner: Owner, members: int, run: Run, version: InForce) -> Decision:
         holder = self._holders[owner]
@@ -182,7 +220,7 @@ class OwnedWindows:
         self._answered_at[sender.node_id] = now
         asked = decided.asked[owner]
         if message.after not in asked.answers:
-            windows = _windows_of(message, decided.version)
+            windows = decoded_windows(message, decided.version.function)
             self.refused += windows is None
             asked.answers[message.after] = (message.upto, windows or [])
         return True
@@ -199,8 +237,8 @@ class OwnedWindows:
         self.is_lost |= any(owner[1] == node_id for owner in (*self._holders, *asked))
 
     def are_made(self, runs: Sequence[Run]) -> bool:
-        """Whether the windows that end with the next runs are there."""
-        return all(decided.is_complete for decided in islice(self._decided, len(runs)))
+        """Whether the windows that end with the next runs are there; none are once the master has to begin anew."""
+        return not self.is_lost and all(decided.is_complete for decided in islice(self._decided, len(runs)))
 
     def take_windows(self, run: Run) -> list[OwnedWindow]:
         """The windows of owners that end with the next run, by their ends, and lengths."""
@@ -210,23 +248,10 @@ class OwnedWindows:
         return sorted((one for _, windows in answers for one in windows), key=lambda one: (one.at, one.size_ms))
 
 
-def _windows_of(message: Snapshot, version: InForce) -> list[OwnedWindow] | None:
-    """The windows in an answer that may hold anything; None if it is of no use."""
-    function = version.function
-    windowing = function.plan.windowing
-    assert windowing is not None
-    sizes = {one.size_ms: one.slide_ms for one in windowing.sizes}
-    windows = []
-    for start_ms, size_ms, encoded in message.windows:
-        at = start_ms + size_ms - windowing.pane_ms
-        is_window = size_ms in sizes and start_ms % sizes[size_ms] == 0
-        if not is_window or not message.after < at <= message.upto:
-            return None
-        try:
-            state = cbt.decode_frame(encoded, function.state_schema, bytes_max=FRAME_BYTES_MAX)
-        except cbt.FrameError:
-            return None
-        if not (state["pane"] == start_ms).all() or not function.is_within_limit(state):
-            return None
-        windows.append(OwnedWindow(at, start_ms, size_ms, state))
-    return windows
+def _cut_at(panes: Iterable[int], run: Run) -> Iterator[Run]:
+    """A run in pieces that begin with these panes."""
+    after = run.after
+    for pane in sorted(pane for pane in panes if run.after < pane - 1 < run.upto):
+        yield run.within(after, pane - 1)
+        after = pane - 1
+    yield run.within(after, run.upto)

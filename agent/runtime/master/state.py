@@ -18,6 +18,7 @@ from agent.runtime.function.result import (
     WindowResult,
     WindowRows,
 )
+from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import FunctionCache, InForce, Versions, first_version
 from agent.runtime.master.healing import Healing
 from agent.runtime.master.roster import Roster
@@ -328,7 +329,9 @@ class JobState:
                 self.roster.include(agents & run.contributors, pane)
         if self._open is None:
             self._open = version, WindowAssembler(function, version.version.starts)
-        return self._shown(version, self._open[1], self._open[1].take(run, counted, self.roster.expected_in, owned))
+        placement = TreePlacement(self.trees, self.moved)
+        windows = self._open[1].take(run, counted, self.roster.expected_in, owned, placement)
+        return self._shown(version, self._open[1], windows)
 
     def _settled(self, run: Run, function: JobFunction) -> dict[int, WindowResult]:
         """The last results of windows of the version before, where a run begins another one. Those that are not over
@@ -398,7 +401,8 @@ class JobState:
         # Panes that open windows need are asked for again: who is in them will be seen then.
         state._incomplete = IncompleteSpans(state.healing.history.within(FIRST_PANE, state.frontier))
         state._unshown = UnshownSpans(UnshownSpan(*span) for span in from_wire(replica.unshown))
-        state.written_off, state.moved = contributors.from_bytes(replica.written_off), replica.moved
+        state.written_off = contributors.from_bytes(replica.written_off)
+        state.moved = replica.moved.begun_anew()
         state.totals = Counts(*replica.totals)
         return state
 

@@ -21,6 +21,7 @@ import polars as pl
 from agent.runtime.function.changing_windows import ChangingWindows, WindowUpdate
 from agent.runtime.function.consolidated_windows import ConsolidatedWindows
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.model.panes import (
     END,
     PANE_MAX,
@@ -175,6 +176,7 @@ class SessionWindows:
         return self._sessions.memory_bytes
 
 
+ONE_TREE = TreePlacement(1)
 BYTES_MAX = 2 << 30
 """Upper bound on the memory of open windows; past it the job ends."""
 LOOK_PANES = 64
@@ -229,14 +231,21 @@ class WindowAssembler:
         """Whether open windows take more than BYTES_MAX of memory."""
 
     def take(
-        self, run: Run, counted: Counted, expected: Expected, owned: Sequence[OwnedWindow] = ()
+        self,
+        run: Run,
+        counted: Counted,
+        expected: Expected,
+        owned: Sequence[OwnedWindow] = (),
+        placement: TreePlacement = ONE_TREE,
     ) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
         """The windows that the next run completes or changes, in order, each with its state. `owned`: the states that
-        owners of trees have of them, by their ends and lengths."""
+        owners of trees have of them, by their ends and lengths. `placement`: that of keys, on tree 0 and others."""
         patches, too_late = self._sorted_out(run.patches)
         counted = add_counted([counted, too_late]) if too_late else counted
         self._index.add(run, counted)
-        updates = self._updates_of(run, counted.keys(), patches)
+        updates: Iterable[WindowUpdate] = self._updates_of(run, counted.keys(), patches)
+        if placement.moved.moves:
+            updates = (one._replace(state=placement.of_window(one.state, 0, one.at)) for one in updates)
         for update in self._merged(updates, owned) if owned else updates:
             if update.start_ms >= self._starts:
                 yield self._closed(update, expected), update.state

@@ -265,7 +265,7 @@ class Snapshot(Message, frozen=True, tag=True):
 
     `stage`: of a tree whose root makes windows, the root sends the master first a *report* of what it has combined,
     without the state and, once that is decided on, the `windows` that it makes of it. What open windows have of a group
-    that moves is *given* by one owner to another: see `agent.runtime.reduce.owner`.
+    that moves is *given* by one owner to another, that of `to_tree`: see `agent.runtime.reduce.owner`.
     """
 
     epoch: JobEpoch
@@ -285,6 +285,7 @@ class Snapshot(Message, frozen=True, tag=True):
     stage: Stage = "panes"
     windows: Annotated[list[WireWindow], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
     placed: Count = 0
+    to_tree: Tree = 0
 
     @property
     def size(self) -> int:
@@ -307,8 +308,8 @@ class SnapshotAck(Message, frozen=True, tag=True):
     stage: Stage = "panes"
 
 
-GivenGroup = tuple[Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)], Tree, Peer]
-"""A key group, and its other owner: the tree, and the agent."""
+GivenGroups = tuple[list[Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)]], Tree, Peer]
+"""Key groups, and their new owner: the tree, and the agent."""
 
 
 class Decision(Message, frozen=True, tag=True):
@@ -317,8 +318,9 @@ class Decision(Message, frozen=True, tag=True):
     `contributors`: those of what the owner has reported of them, if that counts; none if it does not. `begins`: it is
     the first decision on this owner's panes in this epoch; `ends`: the last one, as no window needs them afterwards.
     `whole_from`: of windows that start then or later, nobody else has groups of this owner's. `published`: windows that
-    end with a pane up to this one are out. `version`: that of the panes. `gives`: the groups of which other owners get
-    what open windows have of them here, before these panes; `restores`: those of which this owner gets it.
+    end with a pane up to this one are out. `version`: that of the panes. `gives`: the groups of which another owner
+    gets what open windows have of them here, before these panes; `restores`: the owners, by their trees and node ids,
+    of whom this one gets it.
     """
 
     epoch: JobEpoch
@@ -332,8 +334,8 @@ class Decision(Message, frozen=True, tag=True):
     whole_from: Time
     published: Time
     moved: KeyMoves = NOT_MOVED
-    gives: Annotated[list[GivenGroup], msgspec.Meta(max_length=GROUPS)] = []  # noqa: RUF012
-    restores: Annotated[list[GivenGroup], msgspec.Meta(max_length=GROUPS)] = []  # noqa: RUF012
+    gives: GivenGroups | None = None
+    restores: Annotated[list[tuple[Tree, Id]], msgspec.Meta(max_length=GROUPS)] = []  # noqa: RUF012
 
 
 class Place(Message, frozen=True, tag=True):

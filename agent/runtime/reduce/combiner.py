@@ -162,6 +162,10 @@ class Combiner:
         most = max(self._progress.values(), default=self.frontier)
         return most if most > self._limit() else None
 
+    def newest_pane(self) -> int:
+        """The pane to which the farthest source has come."""
+        return max(self._progress.values(), default=self.frontier)
+
     def is_level(self, upto: int) -> bool:
         """Whether no source is ahead of another, and nobody is waited for up to a pane."""
         limit = self._limit()

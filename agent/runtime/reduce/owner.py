@@ -1,10 +1,13 @@
-"""Makes windows of the panes of one tree at its root, the tree's *owner* (Enorm, sections 4.2 and 6.2).
+"""Makes windows of the panes of one tree at its root, the tree's *owner* (Enorm, sections 4.2, 4.5 and 6.2).
 
 Theory of operation. Only the master knows whose panes are in a window: it may leap over stragglers, wait for copies, or
 take a run that has come another way. So an owner first *reports* what it has combined, as a run without its state, and
 holds the state. Once the master has decided on panes, in their order, the owner puts what counts into its windows, and
 sends the master those that end with them. Where several agents have panes of one window, since the tree has another
 root by now or keys have moved to another tree, each sends what it has, and the master merges that.
+
+A group of keys that moves *disruptively* goes with its state: before the first pane that is with its new owner, the old
+one gives it what open windows have of the group so far. The new one answers nothing until it has that.
 
 Nothing is lost with an owner: agents keep the panes that open windows need. If it dies, the master begins an epoch, in
 which they hand them in again.
@@ -14,22 +17,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import groupby
 from typing import NamedTuple
 
 import polars as pl
 
 from agent.runtime.function.changing_windows import WindowUpdate
 from agent.runtime.function.consolidated_windows import ConsolidatedWindows
-from agent.runtime.function.tree_placement import TreePlacement
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.tree_placement import TreePlacement, are_of
 from agent.runtime.function.versions import InForce
-from agent.runtime.messages.jobs import Decision, Snapshot, SnapshotPart
+from agent.runtime.messages.jobs import Decision
 from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, PANE_MAX, Run, closed_ms
-from agent.runtime.reduce.parts import RunLimits
-from agent.runtime.reduce.retransmit import AckLatency, RetransmitBuffer
 
 ANSWER_WINDOWS = 64
 """Upper bound on the windows in one answer to the master; more go as several."""
+GIVEN_MAX = 64
+"""Upper bound on the given states that wait for the master's decision."""
+Giver = tuple[int, int, int]
+"""The tree and the node id of an owner, and the last pane before those that another one has of its groups."""
 
 
 class OwnedWindow(NamedTuple):
@@ -53,11 +61,8 @@ class WindowSpan(NamedTuple):
 class TreeOwner:
     """The owner of one tree, as long as this agent is its root in one epoch, and as long after as windows need it."""
 
-    def __init__(self, latency: AckLatency, trees: int, limits: RunLimits) -> None:
-        self.reports = RetransmitBuffer(latency, trees, limits)
-        self.answers = RetransmitBuffer(latency, trees, limits)
-        self._trees = trees
-        self._answer_bytes, self._held_max = limits.whole_bytes, limits.kept_bytes // trees
+    def __init__(self, trees: int, answer_bytes: int, held_bytes: int) -> None:
+        self._trees, self._answer_bytes, self._held_max = trees, answer_bytes, held_bytes
         self._held: deque[Run] = deque()
         self._held_bytes = 0
         self._decided: int | None = None
@@ -65,6 +70,10 @@ class TreeOwner:
         self._is_needed = self._has_given_up = False
         """Whether windows need panes of this owner; whether it leaves with them."""
         self._open: tuple[InForce, ConsolidatedWindows] | None = None
+        self._given: dict[Giver, list[OwnedWindow]] = {}
+        """States that other owners have given before they were asked for here."""
+        self._restored: list[OwnedWindow] = []
+        """Windows that end later, as far as they had come with other owners."""
 
     @property
     def has_panes(self) -> bool:
@@ -74,12 +83,51 @@ class TreeOwner:
     @property
     def is_full(self) -> bool:
         """Whether so much waits for the master's decision that nothing more is to be combined."""
-        return self._held_bytes > self._held_max or self.reports.is_full
+        return self._held_bytes > self._held_max
 
     def hold(self, run: Run) -> None:
         """Holds a run until it is decided on."""
         self._held.append(run)
         self._held_bytes += int(run.state.estimated_size())
+
+    def give_up(self) -> None:
+        """Drops all panes: the master is told, and begins anew without them."""
+        self._held.clear()
+        self._open, self._held_bytes, self._is_needed, self._has_given_up = None, 0, False, True
+
+    # Groups that move with their state.
+
+    def take_given(self, giver: Giver, windows: list[OwnedWindow]) -> bool:
+        """Takes what another owner has of open windows; False if too many wait."""
+        if len(self._given) >= GIVEN_MAX and giver not in self._given:
+            return False
+        self._given.setdefault(giver, windows)
+        return True
+
+    def awaits(self, decision: Decision) -> bool:
+        """Whether a decision is the next one here."""
+        return not self._has_given_up and (decision.begins or decision.after == self._decided)
+
+    def lacks(self, decision: Decision) -> bool:
+        """Whether a decision has to wait for what other owners give."""
+        is_known = self._decided is not None and decision.upto <= self._decided
+        return not is_known and any((*giver, decision.after) not in self._given for giver in decision.restores)
+
+    def given(self, decision: Decision, groups: Sequence[int]) -> list[OwnedWindow]:
+        """The state of groups in the windows that are open before the panes of a decision. O(open windows)."""
+        if self._open is None:
+            return []
+        version, windows = self._open
+        placement = TreePlacement(self._trees, decision.moved)
+        found = []
+        for one in self._joined(windows.partial(), version.function):
+            state = placement.of_window(one.state, decision.tree, decision.after)
+            state = state.filter(are_of(state, groups))
+            if one.start_ms >= version.version.starts and state.height:
+                found.append(one._replace(state=state))
+        return found
+
+    # Decisions.
 
     def decide(self, decision: Decision, version: InForce) -> Iterator[WindowSpan] | None:
         """Yields the windows that end with the panes that are decided on, in order; None if panes are not here which
@@ -89,19 +137,17 @@ class TreeOwner:
         if self._decided is not None and decision.upto <= self._decided:
             return iter(())
         if decision.begins:
-            self._open = None
+            self._open, self._restored = None, []
         elif decision.after != self._decided:
             return None
         taken = list(self._take(decision.after, decision.upto))
         if decision.contributors and not _are_those(taken, decision):
             return None
         self._decided, self._is_needed = decision.upto, not decision.ends
+        for giver in decision.restores:
+            self._restored += self._given.pop((*giver, decision.after))
+        self._restored.sort(key=_end_and_size)
         return self._answers(decision, version, taken if decision.contributors else ())
-
-    def give_up(self) -> None:
-        """Drops all panes: the master is told, and begins anew without them."""
-        self._held.clear()
-        self._open, self._held_bytes, self._is_needed, self._has_given_up = None, 0, False, True
 
     def _take(self, after: int, upto: int) -> Iterator[Run]:
         """Takes the runs in (after, upto]; what is before has been decided on without this owner."""
@@ -119,7 +165,7 @@ class TreeOwner:
         """The windows as answers, none of which is large unless a window is; the last ends where the decision does."""
         after, size = decision.after, 0
         windows: list[OwnedWindow] = []
-        for window in self._windows(decision, version, taken):
+        for window in self._shown(decision, version, taken):
             is_much = size > self._answer_bytes or len(windows) >= ANSWER_WINDOWS
             if is_much and window.at > windows[-1].at:
                 yield WindowSpan(after, windows[-1].at, windows)
@@ -127,35 +173,55 @@ class TreeOwner:
             windows.append(window)
             size += int(window.state.estimated_size())
         if decision.ends:
-            self._open = None
+            self._open, self._restored = None, []
         yield WindowSpan(after, decision.upto, windows)
 
-    def _windows(self, decision: Decision, version: InForce, taken: Iterable[Run]) -> Iterator[OwnedWindow]:
-        function = version.function
+    def _shown(self, decision: Decision, version: InForce, taken: Iterable[Run]) -> Iterator[OwnedWindow]:
+        """The windows that end with these panes, with the groups that this owner shows."""
+        function, placement = version.function, TreePlacement(self._trees, decision.moved)
         if self._open is None or self._open[0].function is not function:
-            self._open = version, ConsolidatedWindows.of(function)
-        windows = self._open[1]
-        for run in taken:
-            for frame in run.state.partition_by("pane"):
-                yield from self._shown(windows.add(frame["pane"][0], frame), decision, version)
-        if decision.upto == END:
-            yield from self._shown(windows.end(), decision, version)
-        else:
-            complete_ms = min(closed_ms(decision.upto, function.pane_ms) + 1, PANE_MAX)
-            yield from self._shown(windows.advance(complete_ms), decision, version)
+            self._open, self._restored = (version, ConsolidatedWindows.of(function)), []
+        made = _windows_of(self._open[1], taken, decision.upto, function)
+        for window in self._joined(made, function, decision.upto):
+            if window.start_ms < version.version.starts or window.at <= decision.published:
+                continue
+            state = placement.of_window(window.state, decision.tree, window.at)
+            if window.start_ms >= decision.whole_from:
+                state = function.pruned(state, window.size_ms, self._trees)
+            if state.height:
+                yield window._replace(state=state)
 
-    def _shown(self, updates: Iterable[WindowUpdate], decision: Decision, version: InForce) -> Iterator[OwnedWindow]:
-        for update in updates:
-            if update.start_ms >= version.version.starts and update.at > decision.published and update.state.height:
-                placement = TreePlacement(self._trees, decision.moved)
-                state = placement.of_window(update.state, decision.tree, update.at)
-                if update.start_ms >= decision.whole_from:
-                    state = version.function.pruned(state, update.size_ms, self._trees)
-                yield OwnedWindow(update.at, update.start_ms, update.size_ms, state)
+    def _joined(
+        self, updates: Iterable[WindowUpdate], function: JobFunction, upto: int | None = None
+    ) -> Iterator[OwnedWindow]:
+        """Windows with what was restored of them, in order. `upto`: what is restored of those that end with a pane up
+        to this one is not needed again."""
+        restored = self._restored
+        if upto is not None:
+            self._restored = [one for one in restored if one.at > upto]
+            restored = [one for one in restored if one.at <= upto]
+        made = (OwnedWindow(one.at, one.start_ms, one.size_ms, one.state) for one in updates)
+        for _, alike in groupby(merge(made, restored, key=_end_and_size), key=_end_and_size):
+            first, *others = alike
+            states = [one.state for one in (first, *others)]
+            yield first if not others else first._replace(state=function.combine(states))
 
-    def due(self, now: float) -> list[Snapshot | SnapshotPart]:
-        """The snapshots to send to the master now."""
-        return [*self.reports.due(now), *self.answers.due(now)]
+
+def _end_and_size(window: OwnedWindow) -> tuple[int, int]:
+    return window.at, window.size_ms
+
+
+def _windows_of(
+    windows: ConsolidatedWindows, runs: Iterable[Run], upto: int, function: JobFunction
+) -> Iterator[WindowUpdate]:
+    """The windows that end with panes up to one, of which these runs have what there is."""
+    for run in runs:
+        for frame in run.state.partition_by("pane"):
+            yield from windows.add(frame["pane"][0], frame)
+    if upto == END:
+        yield from windows.end()
+    else:
+        yield from windows.advance(min(closed_ms(upto, function.pane_ms) + 1, PANE_MAX))
 
 
 def _are_those(runs: Sequence[Run], decision: Decision) -> bool:

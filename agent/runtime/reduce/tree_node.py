@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +22,7 @@ from agent.runtime.reduce.owner import TreeOwner
 from agent.runtime.reduce.parts import RunLimits
 from agent.runtime.reduce.retransmit import AckLatency, RetransmitBuffer
 from agent.runtime.reduce.straggler import LOOK_INTERVAL_S, StragglerPolicy
+from overlay import Peer
 
 Encode = Callable[[Run], Iterable[Snapshot]]
 """Makes the snapshots that carry a run."""
@@ -37,12 +39,17 @@ class RootOf(NamedTuple):
 class TreeNode:
     """The node of one tree in one epoch. Its `combiner` exists once the function is installed."""
 
-    def __init__(self, tree: int, buffer: RetransmitBuffer, owner: TreeOwner, children: Iterable[int] = ()) -> None:
+    def __init__(
+        self, tree: int, new_buffer: Callable[[], RetransmitBuffer], owner: TreeOwner, children: Iterable[int] = ()
+    ) -> None:
         self.tree = tree
         self.children = dict.fromkeys(children)
         self.combiner: Combiner | None = None
-        self.buffer = buffer
+        self.buffer = new_buffer()
         self.owner = owner
+        self.reports, self.answers, self.given = new_buffer(), new_buffer(), new_buffer()
+        """The snapshots of an owner to the master and, of groups that move with their state, to their new owner."""
+        self.given_to: Peer | None = None
         self._encode: Encode | None = None
 
     def install(self, combiner: Combiner, encode: Encode | None) -> None:
@@ -55,7 +62,7 @@ class TreeNode:
     def advance(self, now: float, *, has_parent: bool, owns: Owns | None = None) -> list[Snapshot | SnapshotPart]:
         """Combines what every source has reached, and keeps it until it is committed; the snapshots to send now.
         `owns`: at the tree's root, the runs that are not sent but reported."""
-        is_full = self.buffer.is_full or self.owner.is_full
+        is_full = self.buffer.is_full or self.reports.is_full or self.owner.is_full
         if self.combiner is not None and self._encode is not None and not is_full:
             for run in self.combiner.ready(as_encoded=owns is None):
                 if owns is not None and owns(run):
@@ -68,16 +75,20 @@ class TreeNode:
     def _report(self, run: Run, encode: Encode) -> None:
         self.owner.hold(run)
         for report in encode(replace(run, state=run.state.clear(), encoding=None)):
-            self.owner.reports.add(msgspec.structs.replace(report, stage="report"))
+            self.reports.add(msgspec.structs.replace(report, stage="report"))
 
     def buffer_of(self, stage: Stage) -> RetransmitBuffer:
         """The buffer of what is sent in a stage of the protocol."""
-        return {"panes": self.buffer, "report": self.owner.reports, "windows": self.owner.answers}[stage]
+        return {"panes": self.buffer, "report": self.reports, "windows": self.answers, "given": self.given}[stage]
 
     @property
     def buffers(self) -> tuple[RetransmitBuffer, ...]:
         """The buffers of all stages of the protocol."""
-        return self.buffer, self.owner.reports, self.owner.answers
+        return self.buffer, self.reports, self.answers, self.given
+
+    def due_of_owner(self, now: float) -> list[Snapshot | SnapshotPart]:
+        """The snapshots to send to the master now."""
+        return [*self.reports.due(now), *self.answers.due(now)]
 
 
 class TreeNodes:
@@ -91,8 +102,9 @@ class TreeNodes:
         self._looks_at = 0.0
 
     def _new_node(self, tree: int, trees: int, children: Iterable[int] = ()) -> TreeNode:
-        of_job = (self._latency, trees, self._limits)
-        return TreeNode(tree, RetransmitBuffer(*of_job), TreeOwner(*of_job), children)
+        new_buffer = partial(RetransmitBuffer, self._latency, trees, self._limits)
+        owner = TreeOwner(trees, self._limits.whole_bytes, self._limits.kept_bytes // trees)
+        return TreeNode(tree, new_buffer, owner, children)
 
     def __iter__(self) -> Iterator[TreeNode]:
         return iter(self._nodes)

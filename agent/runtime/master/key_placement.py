@@ -1,0 +1,102 @@
+"""Moves key groups from one owner of a job to another, at the master (Enorm, sections 4.4.2, 4.5 and 6.2).
+
+Theory. A move holds from a pane on that nobody is expected to have cut yet: the modification punctuation. It is
+multicast, again with each announcement, and each run says by which placement it was cut. So nothing hangs on who has
+heard in time: of an instant move, windows are merged of whatever each owner has; of the others, the master begins an
+epoch if anybody is late, in which all panes are cut anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from agent.runtime.function.tree_placement import TreePlacement
+from agent.runtime.job.local_job import LocalJob
+from agent.runtime.master.state import JobState
+from agent.runtime.messages.jobs import Place
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.panes import END, FIRST_PANE
+from agent.runtime.model.placement import MOVES_MAX, KeyMoves, Mode, Move
+from overlay import Peer
+
+AHEAD_MS = 1000
+"""Least time between the newest pane that the master has heard of and the first one after a move."""
+REPEAT_S = 0.5
+"""Interval in which agents are told of moves whose panes have not come."""
+ONE_TREE = "the job has one tree, and one owner: give it more, as in TREES 4"
+UNDER_WAY = "group {group} has moved already, and windows need both of its owners until {until}: try again then"
+OF_MASTER = "tree 0 is the master's, which waits for nobody: move groups to it, and from it, instantly or smoothly"
+ENDING = "the job has come to its end"
+PLAIN = "only windows of several panes have a state that can be moved: move the groups of this job instantly"
+TOO_MANY = f"open windows need {MOVES_MAX} moves already: try again once some of them are out"
+
+
+class KeyPlacement:
+    """The places of one job's key groups, in one epoch of its master. `roots`: the owners of its trees, as far as they
+    have sent anything."""
+
+    def __init__(self, state: JobState, local: LocalJob, sender: MessageSender, master: Peer) -> None:
+        self.roots: dict[int, Peer] = {0: master}
+        self._state, self._local, self._sender = state, local, sender
+        self._repeat_at: float | None = None
+
+    def move(self, groups: Iterable[int], tree: int, mode: Mode, now: float) -> str | None:
+        """Moves groups to a tree, from a pane on that is not cut yet; returns why that is not possible."""
+        moved: KeyMoves | str = self._state.moved
+        for group in groups:
+            assert isinstance(moved, KeyMoves)
+            moved = self._with_move(moved, group, tree, mode)
+            if isinstance(moved, str):
+                return moved
+        assert isinstance(moved, KeyMoves)
+        if moved is not self._state.moved:
+            self._state.moved = moved
+            self._local.place(moved)
+            self._tell(now)
+        return None
+
+    def _with_move(self, moved: KeyMoves, group: int, tree: int, mode: Mode) -> KeyMoves | str:
+        state, function = self._state, self._state.versions.newest.function
+        if state.trees == 1:
+            return ONE_TREE
+        if mode != "instant" and not function.is_consolidated:
+            return PLAIN
+        frontier, pane_ms = state.frontier, function.pane_ms or 1
+        needed = state.versions.retention_pane(frontier)
+        before = [move for move in moved.moves if move.group == group]
+        if before and max(before[-1].pane, before[-1].until) > max(needed, FIRST_PANE + 1):
+            return UNDER_WAY.format(group=group, until="they are out")
+        if len(moved.moves) >= MOVES_MAX:
+            return TOO_MANY
+        newest = self._local.nodes.combiner().newest_pane()
+        if END in (newest, frontier):
+            return ENDING
+        pane = max(newest, frontier) // pane_ms * pane_ms + pane_ms + -(-AHEAD_MS // pane_ms) * pane_ms
+        while any(one.pane == pane and mode == one.mode == "disruptive" and one.tree != tree for one in moved.moves):
+            pane += pane_ms  # an owner gives to one other at a time
+        until = pane + function.window_ms if mode == "smooth" else pane
+        move = Move(moved.number + 1, pane, group, tree, mode, until)
+        placement = TreePlacement(state.trees, moved)
+        if placement.trees_before(move) == {tree}:
+            return moved
+        if mode == "disruptive" and 0 in {tree, *placement.trees_before(move)}:
+            return OF_MASTER
+        return moved.with_move(move, needed)
+
+    def _tell(self, now: float) -> None:
+        self._repeat_at = now + REPEAT_S
+        state = self._state
+        self._sender.multicast(state.job.app_id, Place(state.job.app_id, state.epoch, state.moved), now)
+
+    def tick(self, now: float) -> None:
+        """Tells agents again of moves whose panes have not come yet."""
+        if self._repeat_at is not None and now >= self._repeat_at:
+            is_awaited = any(move.pane > self._state.frontier for move in self._state.moved.moves)
+            if is_awaited:
+                self._tell(now)
+            else:
+                self._repeat_at = None
+
+    def groups(self) -> Mapping[int, int]:
+        """The trees of the groups that have moved."""
+        return {move.group: move.tree for move in self._state.moved.moves}

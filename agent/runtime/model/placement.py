@@ -1,0 +1,63 @@
+"""Key groups, and their moves from one tree of a job to another (Enorm, sections 4.4.2 and 4.5)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from agent.runtime.model.fields import Count, Time
+from agent.runtime.model.panes import FIRST_PANE
+
+GROUPS = 64
+"""Number of groups that the keys of a job are in, by the upper bits of their hashes."""
+MOVES_MAX = 256
+"""Upper bound on the moves that are told of: one more is refused where open windows need that many."""
+
+Mode = Literal["instant", "smooth", "disruptive"]
+"""The way in which a group's open windows go on: its old and new owner each have their panes of them, and the master
+merges these; the old owner has them to their ends, of panes that both get; or the new owner is given what the old one
+has, while everybody waits."""
+
+
+class Move(msgspec.Struct, frozen=True, array_like=True):
+    """From a pane on, a key group is on another tree than before. `until`: panes before it go to both trees. `number`:
+    how many moves the job had with it."""
+
+    number: Count
+    pane: Time
+    group: Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)]
+    tree: Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)]
+    mode: Mode
+    until: Time
+
+
+class KeyMoves(msgspec.Struct, frozen=True, array_like=True):
+    """The moves of a job's groups, in the order of their panes: `number` of them, without those that nobody needs to
+    know any more."""
+
+    number: Count = 0
+    moves: Annotated[tuple[Move, ...], msgspec.Meta(max_length=MOVES_MAX)] = ()
+
+    def with_move(self, move: Move, needed: int) -> KeyMoves:
+        """These and one more. `needed`: panes up to this one are needed no longer, so of the moves before them only the
+        last one of each group is. O(moves)."""
+        last = {one.group: one for one in self.moves if one.pane <= needed}
+        kept = [one for one in self.moves if one.pane > needed or last[one.group] is one]
+        return KeyMoves(move.number, tuple(sorted((*kept, move), key=lambda one: one.pane)))
+
+    def begun_anew(self) -> KeyMoves:
+        """The same for an epoch in which all panes are cut anew: groups have been where they are now from the first."""
+        if not self.moves:
+            return self
+        number = self.number + 1
+        last = {move.group: move.tree for move in self.moves}
+        moves = (Move(number, FIRST_PANE, group, tree, "instant", FIRST_PANE) for group, tree in sorted(last.items()))
+        return KeyMoves(number, tuple(moves))
+
+    def is_stale(self, placed: int, upto: int) -> bool:
+        """Whether a run with panes up to one was cut without a move that holds for some of them."""
+        return any(move.number > placed and move.pane <= upto for move in self.moves)
+
+
+NOT_MOVED = KeyMoves()
