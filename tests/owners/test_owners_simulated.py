@@ -1,0 +1,103 @@
+"""Owners of trees that crash, stand still, leave and come back, with key groups that move meanwhile: every window equals
+what the logs of those in it say, none is left out, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+import simulated_fleet
+from lives import JOB, TREE_ACTS, Act, Life, begin_some, crash_master, crash_root, cut, happen, stall_root
+from seeds import seeds, slowly
+from simulated_fleet import key_of
+from test_hopping_simulated import HOPPING, LONGEST_S, SIZES, check_contents, check_followed, check_windows
+
+from agent.runtime.model.placement import GROUPS, Mode
+from overlay import tree_id
+
+MODES: tuple[Mode, ...] = ("instant", "smooth", "disruptive")
+SILENCE_MAX_S = 40.0
+
+
+@pytest.fixture(autouse=True)
+def _many_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated_fleet, "PRODUCTS", "abcdefghijklmnopqrstuvwxyz")
+
+
+def move(life: Life) -> None:
+    """Some groups move, in any way."""
+    fleet = life.fleet
+    for server, _ in fleet.masters(JOB):
+        master, mode = server.agent.masters.get(key_of(JOB)), fleet.random.choice(MODES)
+        groups = fleet.random.sample(range(GROUPS), fleet.random.choice((1, 8, 24)))
+        tree = fleet.random.randrange(mode == "disruptive", life.trees)
+        moving = [group for group in groups if mode != "disruptive" or group * life.trees >= GROUPS + life.trees]
+        assert master is not None
+        said = master.placement.move(moving, tree, mode, fleet.now)
+        life.note(f"{len(moving)} groups move to tree {tree}, {mode}: {said}")
+
+
+def lived(seed: int, acts: Sequence[Act], *, trees: int) -> Life:
+    life = begin_some(seed, random.Random(seed), trees=trees, sql=SIZES if seed % 2 else HOPPING)
+    happen(life, acts)
+    life.fleet.run(life.fleet.now + LONGEST_S)
+    return life
+
+
+def check(life: Life, seed: int, *, is_cut: bool = False) -> None:
+    (check_contents if is_cut else check_windows)(life)
+    check_followed(life, *(((2, 2), (8, 4)) if seed % 2 else ((8, 2),)))
+    there = {server.name for server in life.fleet.workers() if server.is_up}
+    last = life.fleet.of(JOB)[-2:]
+    assert there <= last[0].contributors | last[1].contributors, life.about()
+    silence = life.fleet.longest_silence(JOB, life.began_at, life.fleet.now)
+    assert silence <= SILENCE_MAX_S, f"{life.about()}: silent for {silence:.1f} s"
+
+
+def made_by_owners(life: Life) -> int:
+    return sum(one.agent.owners.statistics()["windows"] for one in life.fleet.servers.values() if one.is_up)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 2, 4, slow=range(10, 40)))
+def test_groups_that_move_in_peace_disturb_nobody(seed: int) -> None:
+    life = lived(seed, [move] * (2 + seed % 3), trees=2 + seed % 3)
+    check(life, seed)
+    windows = life.fleet.of(JOB)
+    workers = {server.name for server in life.fleet.workers()}
+    assert all(window.contributors == workers and not window.partial for window in windows[6:])
+    assert len({window.epoch for window in windows}) == 1, life.about()
+    assert made_by_owners(life) > 0
+
+
+@pytest.mark.parametrize("seed", seeds(0, 3, slow=[5]))
+def test_the_panes_of_an_owner_that_dies_are_handed_in_again(seed: int) -> None:
+    life = lived(seed, [crash_root, move], trees=4)
+    check(life, seed)
+
+
+def test_a_tree_gets_another_owner_whose_predecessor_lives() -> None:
+    life = begin_some(6, random.Random(6), trees=3, sql=HOPPING)
+    fleet, key = life.fleet, tree_id(key_of(JOB), 1)
+    closer = fleet.add("web", node_id=key)
+    fleet.keep_writing(fleet.now + 60.0, servers=[closer])
+    before = len(fleet.of(JOB))
+    fleet.run(fleet.now + 25.0)
+    assert closer.node.is_root(key)
+    check(life, 6)
+    windows = fleet.of(JOB)
+    assert len({window.epoch for window in windows}) == 1, "both owners have panes of windows, which are merged"
+    assert all(not window.result.missing for window in windows[before:])
+    assert closer.agent.owners.statistics()["windows"] > 0
+
+
+def restless(seed: int) -> Life:
+    source = random.Random(seed)
+    acts: tuple[Act, ...] = (*TREE_ACTS, crash_master, stall_root, *([cut] if seed % 4 == 3 else []))
+    chosen = source.choices(acts, k=1 + seed % 3)
+    return lived(seed, [*chosen, *[move] * (2 + seed % 3)], trees=2 + seed % 3)
+
+
+@pytest.mark.parametrize("seed", [*range(8), *slowly(range(30, 330))])
+def test_restless_lives(seed: int) -> None:
+    check(restless(seed), seed, is_cut=seed % 4 == 3)
