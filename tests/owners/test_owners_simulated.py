@@ -1,5 +1,5 @@
-"""Owners of trees that crash, stand still, leave and come back, with key groups that move meanwhile: every window equals
-what the logs of those in it say, none is left out, and nobody waits for ever."""
+"""Owners of trees that crash, stand still, leave and come back, while key groups move: every window equals what the
+logs of those in it say, none is left out, and nobody waits for ever."""
 
 from __future__ import annotations
 

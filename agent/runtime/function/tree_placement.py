@@ -26,6 +26,11 @@ def are_of(state: pl.DataFrame, groups: Sequence[int]) -> pl.Series:
     return pl.Series(np.isin(numbers, np.array(groups, dtype=np.uint64)))
 
 
+def rows_of_groups(state: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """The number of a state's rows in each key group. O(n)."""
+    return np.bincount(partitions.partitions_of(state["hash"].to_numpy(), GROUPS).astype(np.int64), minlength=GROUPS)
+
+
 @dataclass(frozen=True, slots=True)
 class TreePlacement:
     """Tree k has the keys in the k-th range of hashes, but for groups that have moved. A state without keys is all on
@@ -61,7 +66,7 @@ class TreePlacement:
 
     @property
     def once(self) -> TreePlacement:
-        """The same without panes that go to two trees, for those who merge all trees."""
+        """This placement without panes that go to two trees, for those who merge all trees."""
         if not any(move.until > move.pane for move in self.moved.moves):
             return self
         moves = tuple(msgspec.structs.replace(move, until=move.pane) for move in self.moved.moves)
@@ -88,15 +93,20 @@ class TreePlacement:
             rows = [np.union1d(own, np.flatnonzero(others == tree)) for tree, own in enumerate(rows)]
         return [state[own.astype(np.uint32)] for own in rows]
 
+    def trees_of_group(self, group: int) -> set[int]:
+        """The trees that a group is on, with all moves that are known."""
+        latest = [move.tree for move in self.moved.moves if move.group == group]
+        return {latest[-1]} if latest else self._trees_by_range(group)
+
+    def _trees_by_range(self, group: int) -> set[int]:
+        first, last = group << _GROUP_SHIFT, ((group + 1) << _GROUP_SHIFT) - 1
+        of_first, of_last = (partitions.partition_of(one, self.trees) for one in (first, last))
+        return set(range(of_first, of_last + 1))
+
     def trees_before(self, move: Move) -> set[int]:
         """The trees that a move's group has been on: a group may reach across two ranges of hashes."""
         before = [one for one in self.moved.moves if one.group == move.group and one.number < move.number]
-        if before:
-            return {before[-1].tree}
-        first = move.group << _GROUP_SHIFT
-        last = ((move.group + 1) << _GROUP_SHIFT) - 1
-        of_first, of_last = (partitions.partition_of(one, self.trees) for one in (first, last))
-        return set(range(of_first, of_last + 1))
+        return {before[-1].tree} if before else self._trees_by_range(move.group)
 
     def _trees_of(self, state: pl.DataFrame) -> tuple[Trees, Trees | None]:
         """The tree of each row and, where panes of moving groups go to two, the other tree; -1 where there is none."""

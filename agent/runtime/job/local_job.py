@@ -52,6 +52,10 @@ class LocalJob:
     """Whether this agent has no events of the job any more, and is taking leave of its master."""
     encoder: StateEncoder | None = None
     """Keeps states encoded while copies of them are made."""
+    has_owners = False
+    """Whether the roots of the job's trees but the first make windows."""
+    moved = NOT_MOVED
+    """The moves of the job's key groups, as far as they are known here."""
     heard: Announce | None = None  # the last announcement, if all agents run the job
     joined_at: int | None = None
     """The first pane of a worker that has joined a job which others had begun; None: it may have been there before."""
@@ -107,8 +111,7 @@ class LocalJob:
         self._published_before: int | None = None  # in this epoch's beginning
         self.reads_rows = False
         """Whether a version of the job, in force or prepared, needs rows of other jobs' results, or of a table."""
-        self._is_live = self.has_owners = False
-        self.moved = NOT_MOVED
+        self._is_live = False
         self._early, self._ahead = EarlySnapshots(), EarlySnapshots()
         self._policy: StragglerPolicy | None = None
         self._leaps = LeapTimer()

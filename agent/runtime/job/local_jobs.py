@@ -25,7 +25,7 @@ from agent.runtime.messages.jobs import (
     Enrol,
     Leap,
     LeaveAck,
-    Place,
+    MoveKeys,
     Snapshot,
     SnapshotAck,
     SnapshotPart,
@@ -117,7 +117,7 @@ class LocalJobs:
             Commit: Handler(Via.JOB, self.commit),
             ProgramMulticast: Handler(Via.JOB, self.multicast),
             Leap: Handler(Via.JOB, self.leap),
-            Place: Handler(Via.JOB, self.place),
+            MoveKeys: Handler(Via.JOB, self.place),
         }
 
     def statistics(self) -> Mapping[str, int]:
@@ -353,7 +353,7 @@ class LocalJobs:
         return True
 
     def _of_epoch(
-        self, message: LeaveAck | ProgramMulticast | Commit | Leap | Place | SnapshotAck | SnapshotPartAck
+        self, message: LeaveAck | ProgramMulticast | Commit | Leap | MoveKeys | SnapshotAck | SnapshotPartAck
     ) -> LocalJob | None:
         """The job of a message, unless that is of another epoch."""
         job = self._jobs.get(message.app_id)
@@ -379,7 +379,7 @@ class LocalJobs:
         job.commit(message.frontier, message.incomplete)
         return True
 
-    def place(self, message: Place, _now: float) -> bool:
+    def place(self, message: MoveKeys, _now: float) -> bool:
         """Takes the moves of a job's key groups; False if the message is of another epoch."""
         if (job := self._of_epoch(message)) is None:
             return message.app_id not in self._jobs

@@ -64,8 +64,11 @@ class TreeOwners:
             self._lost += 1
             self._sender.send(sender, OwnerLost(message.app_id, message.epoch, message.tree), now)
             return True
+        loads = owner.take_loads()
         for after, upto, windows in spans:
-            job.nodes[message.tree].answers.add(_snapshot(message, after, upto, windows))
+            answer = _snapshot(message, after, upto, windows)
+            job.nodes[message.tree].answers.add(msgspec.structs.replace(answer, loads=loads))
+            loads = []
             self._windows += len(windows)
         self._jobs.has_work(job)
         return True

@@ -49,6 +49,7 @@ from agent.runtime.messages.jobs import (
     Unfollow,
     Update,
 )
+from agent.runtime.messages.placement import PlaceRequest
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, ProgramFailed
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
@@ -88,6 +89,7 @@ REPLICATION_S = 0.5
 """Upper bound on the delay of a result while replicas do not confirm it."""
 HAND_OVER_S = 1.0
 """Interval of attempts to hand over."""
+OVER = "the job is over"
 SUCCESSOR_S = 3.0
 """Pause of publishing after an attempt to hand over that is not declined: the successor may be the master already. It
 would not learn of results published now, and agents would free panes that it still needs."""
@@ -163,8 +165,8 @@ class JobMaster:
         self.announcing = Announcing(state, self.rollout, self.subscribers, node.peer, name, now)
         self._complete: deque[list[Run]] = deque()
         """Complete runs that are to be published, in pieces."""
-        self.owned = OwnedWindows(state, sender)
-        self.placement = KeyPlacement(state, local, sender, node.peer)
+        self.placement = KeyPlacement(state, local, sender, node.peer, name, now)
+        self.owned = OwnedWindows(state, sender, self.placement.loads)
         self.log = JobLog()
 
     # Requests of agents.
@@ -173,6 +175,7 @@ class JobMaster:
         """Answers an agent that takes part in the job; False if the roster is full."""
         works, before, resumes = message.works, message.number, message.resumes
         self.state.roster.meet(sender)
+        self.placement.names[sender.node_id] = message.agent
         enrolled = self.state.enrol(sender.node_id, message.agent, works=works, before=before, resumes=resumes)
         if enrolled is None:
             return False
@@ -421,6 +424,15 @@ class JobMaster:
         """Notes an agent that has sent something as the root of a tree."""
         self.owned.reports(sender)
         self.placement.roots[tree] = sender
+
+    def move_groups(self, message: PlaceRequest, now: float) -> str | None:
+        """Moves key groups to an agent that owns some; returns why that is not possible."""
+        if self.ended is not None:
+            return OVER
+        refusal = self.placement.move_to(message.groups, message.to, message.mode, now)
+        if refusal is None:
+            self._replicate(now)
+        return refusal
 
     def take_windows(self, message: Snapshot, sender: Peer, now: float) -> bool:
         """Takes windows that the owner of a tree has made; False if they are of no use."""

@@ -50,6 +50,7 @@ from agent.runtime.messages.jobs import (
     Update,
     Updated,
 )
+from agent.runtime.messages.placement import PlaceRequest
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, LogRequest, ProgramFailed
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
@@ -146,6 +147,7 @@ class JobMasters:
             Updated: Handler(Via.DIRECT, self.updated),
             Ask: Handler(Via.REQUEST, self.answer),
             LogRequest: Handler(Via.REQUEST, self.send_log),
+            PlaceRequest: Handler(Via.REQUEST, self.place),
             OverRequest: Handler(Via.REQUEST, self.confirm_end),
             **dict.fromkeys(
                 (Enrol, Ready, VersionPrepared, Leave, Lagging, AgentFailed, Replicated),
@@ -532,6 +534,23 @@ class JobMasters:
             kept = (master.state.job.name, master.log)
         answer = NoJob(message.app_id) if kept is None else kept[1].answer(message.app_id, kept[0], message.lines)
         self._sender.respond(requested, answer, now)
+
+    def place(self, message: PlaceRequest, requested: Requested, now: float) -> None:
+        """Answers where the key groups of a job are, and moves some if the requester is authorized."""
+        master = self._masters.get(message.app_id)
+        if master is None:
+            self._sender.respond(requested, NoJob(message.app_id), now)
+            return
+        refusal = None
+        if message.groups:
+            try:
+                check_owner(master.state.job.owner, message.by)
+            except NotAuthorizedError as error:
+                refusal = str(error)
+            else:
+                refusal = master.move_groups(message, now)
+        self._looks.set(message.app_id, ANY_TIME)
+        self._sender.respond(requested, master.placement.view(refusal), now)
 
     def receive_from_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:
         """Passes a message of a job's code, or on its failure, to the master; False if it is not here, or refuses."""

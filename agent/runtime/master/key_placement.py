@@ -8,15 +8,18 @@ epoch if anybody is late, in which all panes are cut anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
+import query
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.job.local_job import LocalJob
+from agent.runtime.master.group_loads import GroupLoads
 from agent.runtime.master.state import JobState
-from agent.runtime.messages.jobs import Place
+from agent.runtime.messages.jobs import MoveKeys
+from agent.runtime.messages.placement import GroupView, MoveView, OwnerView, PlacementView
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.panes import END, FIRST_PANE
-from agent.runtime.model.placement import MOVES_MAX, KeyMoves, Mode, Move
+from agent.runtime.model.placement import GROUPS, MOVES_MAX, KeyMoves, Mode, Move
 from overlay import Peer
 
 AHEAD_MS = 1000
@@ -24,7 +27,9 @@ AHEAD_MS = 1000
 REPEAT_S = 0.5
 """Interval in which agents are told of moves whose panes have not come."""
 ONE_TREE = "the job has one tree, and one owner: give it more, as in TREES 4"
-UNDER_WAY = "group {group} has moved already, and windows need both of its owners until {until}: try again then"
+UNDER_WAY = "group {group} has moved already, and open windows need both of its owners: try again once they are out"
+NO_OWNER = "{agent} owns no tree of the job; these agents do: {owners}"
+NO_AGENT = "no agent {agent} is known to the job; these agents own its trees: {owners}"
 OF_MASTER = "tree 0 is the master's, which waits for nobody: move groups to it, and from it, instantly or smoothly"
 ENDING = "the job has come to its end"
 PLAIN = "only windows of several panes have a state that can be moved: move the groups of this job instantly"
@@ -35,8 +40,13 @@ class KeyPlacement:
     """The places of one job's key groups, in one epoch of its master. `roots`: the owners of its trees, as far as they
     have sent anything."""
 
-    def __init__(self, state: JobState, local: LocalJob, sender: MessageSender, master: Peer) -> None:
+    def __init__(
+        self, state: JobState, local: LocalJob, sender: MessageSender, master: Peer, name: str, now: float
+    ) -> None:
         self.roots: dict[int, Peer] = {0: master}
+        self.names: dict[int, str] = {master.node_id: name}
+        """Names of agents by their node ids."""
+        self.loads = GroupLoads(now)
         self._state, self._local, self._sender = state, local, sender
         self._repeat_at: float | None = None
 
@@ -63,9 +73,12 @@ class KeyPlacement:
             return PLAIN
         frontier, pane_ms = state.frontier, function.pane_ms or 1
         needed = state.versions.retention_pane(frontier)
+        placement = TreePlacement(state.trees, moved)
+        if placement.trees_of_group(group) == {tree}:
+            return moved
         before = [move for move in moved.moves if move.group == group]
         if before and max(before[-1].pane, before[-1].until) > max(needed, FIRST_PANE + 1):
-            return UNDER_WAY.format(group=group, until="they are out")
+            return UNDER_WAY.format(group=group)
         if len(moved.moves) >= MOVES_MAX:
             return TOO_MANY
         newest = self._local.nodes.combiner().newest_pane()
@@ -76,9 +89,6 @@ class KeyPlacement:
             pane += pane_ms  # an owner gives to one other at a time
         until = pane + function.window_ms if mode == "smooth" else pane
         move = Move(moved.number + 1, pane, group, tree, mode, until)
-        placement = TreePlacement(state.trees, moved)
-        if placement.trees_before(move) == {tree}:
-            return moved
         if mode == "disruptive" and 0 in {tree, *placement.trees_before(move)}:
             return OF_MASTER
         return moved.with_move(move, needed)
@@ -86,10 +96,11 @@ class KeyPlacement:
     def _tell(self, now: float) -> None:
         self._repeat_at = now + REPEAT_S
         state = self._state
-        self._sender.multicast(state.job.app_id, Place(state.job.app_id, state.epoch, state.moved), now)
+        self._sender.multicast(state.job.app_id, MoveKeys(state.job.app_id, state.epoch, state.moved), now)
 
     def tick(self, now: float) -> None:
         """Tells agents again of moves whose panes have not come yet."""
+        self.loads.tick(now)
         if self._repeat_at is not None and now >= self._repeat_at:
             is_awaited = any(move.pane > self._state.frontier for move in self._state.moved.moves)
             if is_awaited:
@@ -97,6 +108,57 @@ class KeyPlacement:
             else:
                 self._repeat_at = None
 
-    def groups(self) -> Mapping[int, int]:
-        """The trees of the groups that have moved."""
-        return {move.group: move.tree for move in self._state.moved.moves}
+    def move_to(self, groups: Iterable[int], agent: str, mode: Mode, now: float) -> str | None:
+        """Moves groups to the tree of an agent, by its name or the digits of its node id; of several, to the one with
+        the fewest rows. Returns why that is not possible."""
+        if self._state.trees == 1:
+            return ONE_TREE
+        trees = [tree for tree, peer in self.roots.items() if agent in (self._name_of(peer), f"{peer.node_id:032x}")]
+        if not trees:
+            known = agent in self.names.values() or agent in self._state.roster.names(self._state.roster.present())
+            owners = ", ".join(self._name_of(peer) or f"{peer.node_id:032x}" for _, peer in sorted(self.roots.items()))
+            return (NO_OWNER if known else NO_AGENT).format(agent=agent, owners=owners)
+        if mode == "disruptive":
+            trees = [tree for tree in trees if tree] or trees
+        rows = self._rows_of_trees()
+        return self.move(groups, min(trees, key=lambda tree: (rows[tree], tree)), mode, now)
+
+    # Views.
+
+    def view(self, refusal: str | None = None) -> PlacementView:
+        """The places of groups, for people."""
+        state, rows = self._state, self._rows_of_trees()
+        placement = TreePlacement(state.trees, state.moved)
+        needed = state.versions.retention_pane(state.frontier)
+        owners = [
+            OwnerView(tree, self._name_of(peer), peer.node_id, rows[tree]) for tree, peer in sorted(self.roots.items())
+        ]
+        groups = [
+            GroupView(group, tuple(sorted(placement.trees_of_group(group))), float(self.loads.rows[group]))
+            for group in range(GROUPS)
+        ]
+        moves = [
+            MoveView(
+                move.number,
+                move.group,
+                move.tree,
+                move.mode,
+                "" if move.pane == FIRST_PANE else query.format_timestamp(move.pane) or "",
+                max(move.pane, move.until) <= needed,
+            )
+            for move in state.moved.moves
+        ]
+        return PlacementView(state.job.app_id, state.job.name, owners, groups, moves, refusal)
+
+    def _name_of(self, peer: Peer) -> str:
+        return self.names.get(peer.node_id, "")
+
+    def _rows_of_trees(self) -> list[float]:
+        """The rows of each tree in a second; of a group that is on two, each has half."""
+        placement = TreePlacement(self._state.trees, self._state.moved)
+        rows = [0.0] * self._state.trees
+        for group in range(GROUPS):
+            trees = placement.trees_of_group(group)
+            for tree in trees:
+                rows[tree] += float(self.loads.rows[group]) / len(trees)
+        return rows

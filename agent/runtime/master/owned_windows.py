@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from agent.runtime.function.tree_placement import TreePlacement
+from agent.runtime.function.tree_placement import TreePlacement, rows_of_groups
 from agent.runtime.function.versions import InForce
+from agent.runtime.master.group_loads import GroupLoads
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Decision, GivenGroups, Snapshot
 from agent.runtime.messages.sender import MessageSender
@@ -73,7 +74,8 @@ class _Decided(NamedTuple):
 class OwnedWindows:
     """The owners of one master in one epoch. `refused`: answers that nobody has asked for, or that are not sound."""
 
-    def __init__(self, state: JobState, sender: MessageSender) -> None:
+    def __init__(self, state: JobState, sender: MessageSender, loads: GroupLoads) -> None:
+        self._loads = loads
         self.refused = 0
         self.is_lost = False
         """Whether an owner is gone with panes that windows need: the master has to begin anew."""
@@ -111,6 +113,8 @@ class OwnedWindows:
             self._decided.append(_Decided(run, version, {}))
             return
         self._note_whole(run, frozenset(held), version)
+        if run.state.height:
+            self._loads.add(rows_of_groups(run.state))
         self.is_lost |= any(node_id in self._dead for _, node_id in held)
         for owner in held:
             self._holders.setdefault(owner, _Holder(run.upto)).last = run.upto
@@ -223,6 +227,7 @@ class OwnedWindows:
             windows = decoded_windows(message, decided.version.function)
             self.refused += windows is None
             asked.answers[message.after] = (message.upto, windows or [])
+            self._loads.add(message.loads)
         return True
 
     def lost(self, tree: int, sender: Peer) -> None:

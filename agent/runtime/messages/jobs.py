@@ -59,6 +59,7 @@ from agent.runtime.messages.mastership import (
     MasterQuestion,
     MasterRequest,
 )
+from agent.runtime.messages.placement import PlacementView, PlaceRequest
 from agent.runtime.messages.programs import (
     CannotRun,
     JobRequest,
@@ -265,7 +266,8 @@ class Snapshot(Message, frozen=True, tag=True):
 
     `stage`: of a tree whose root makes windows, the root sends the master first a *report* of what it has combined,
     without the state and, once that is decided on, the `windows` that it makes of it. What open windows have of a group
-    that moves is *given* by one owner to another, that of `to_tree`: see `agent.runtime.reduce.owner`.
+    that moves is *given* by one owner to another, that of `to_tree`: see `agent.runtime.reduce.owner`. `loads`: the
+    rows of each key group that an owner has had since it answered last.
     """
 
     epoch: JobEpoch
@@ -286,6 +288,7 @@ class Snapshot(Message, frozen=True, tag=True):
     windows: Annotated[list[WireWindow], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
     placed: Count = 0
     to_tree: Tree = 0
+    loads: Annotated[list[Count], msgspec.Meta(max_length=GROUPS)] = []  # noqa: RUF012
 
     @property
     def size(self) -> int:
@@ -338,7 +341,7 @@ class Decision(Message, frozen=True, tag=True):
     restores: Annotated[list[tuple[Tree, Id]], msgspec.Meta(max_length=GROUPS)] = []  # noqa: RUF012
 
 
-class Place(Message, frozen=True, tag=True):
+class MoveKeys(Message, frozen=True, tag=True):
     """Master → all, multicast: the moves of the job's key groups from now on."""
 
     epoch: JobEpoch
@@ -640,7 +643,7 @@ class OverAnswer(Message, frozen=True, tag=True):
 CODEC: Codec[Message] = Codec(
     Submit | Submitted | Announce | AnnouncementBatch | JobsWanted | Enrol | Enrolled | Ready | Leave | LeaveAck
     | Snapshot | SnapshotAck | SnapshotPart | SnapshotPartAck | Commit | Lagging | AgentFailed | Leap
-    | Decision | OwnerLost | Place
+    | Decision | OwnerLost | MoveKeys | PlaceRequest | PlacementView
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed

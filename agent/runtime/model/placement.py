@@ -40,14 +40,14 @@ class KeyMoves(msgspec.Struct, frozen=True, array_like=True):
     moves: Annotated[tuple[Move, ...], msgspec.Meta(max_length=MOVES_MAX)] = ()
 
     def with_move(self, move: Move, needed: int) -> KeyMoves:
-        """These and one more. `needed`: panes up to this one are needed no longer, so of the moves before them only the
+        """Adds a move. `needed`: panes up to this one are needed no longer, so of the moves before them only the
         last one of each group is. O(moves)."""
         last = {one.group: one for one in self.moves if one.pane <= needed}
         kept = [one for one in self.moves if one.pane > needed or last[one.group] is one]
         return KeyMoves(move.number, tuple(sorted((*kept, move), key=lambda one: one.pane)))
 
     def begun_anew(self) -> KeyMoves:
-        """The same for an epoch in which all panes are cut anew: groups have been where they are now from the first."""
+        """The moves for an epoch in which all panes are cut anew: groups have been where they are now from the first."""
         if not self.moves:
             return self
         number = self.number + 1

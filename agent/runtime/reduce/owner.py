@@ -21,16 +21,19 @@ from heapq import merge
 from itertools import groupby
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from agent.runtime.function.changing_windows import WindowUpdate
 from agent.runtime.function.consolidated_windows import ConsolidatedWindows
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.function.tree_placement import TreePlacement, are_of
+from agent.runtime.function.tree_placement import TreePlacement, are_of, rows_of_groups
 from agent.runtime.function.versions import InForce
 from agent.runtime.messages.jobs import Decision
 from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, PANE_MAX, Run, closed_ms
+from agent.runtime.model.placement import GROUPS
 
 ANSWER_WINDOWS = 64
 """Upper bound on the windows in one answer to the master; more go as several."""
@@ -65,6 +68,7 @@ class TreeOwner:
         self._trees, self._answer_bytes, self._held_max = trees, answer_bytes, held_bytes
         self._held: deque[Run] = deque()
         self._held_bytes = 0
+        self._rows: npt.NDArray[np.int64] = np.zeros(GROUPS, dtype=np.int64)
         self._decided: int | None = None
         """The last pane that is decided on."""
         self._is_needed = self._has_given_up = False
@@ -89,6 +93,13 @@ class TreeOwner:
         """Holds a run until it is decided on."""
         self._held.append(run)
         self._held_bytes += int(run.state.estimated_size())
+        if run.state.height:
+            self._rows += rows_of_groups(run.state)
+
+    def take_loads(self) -> list[int]:
+        """The rows of each key group that have come since the last call; empty where none have."""
+        rows, self._rows = self._rows, np.zeros(GROUPS, dtype=np.int64)
+        return rows.tolist() if rows.any() else []
 
     def give_up(self) -> None:
         """Drops all panes: the master is told, and begins anew without them."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.messages.jobs import Answer, Ask, NoJob
+from agent.runtime.messages.placement import PlacementView, PlaceRequest
 from agent.runtime.messages.programs import Log, LogRequest
 from agent.runtime.model.fields import Message
 from agent.runtime.requests.events import AskRefused, AskReply
@@ -26,7 +27,7 @@ RETRY_S = 0.5
 class _Question:
     """`retry_at`: None while a request is on its way."""
 
-    message: Ask | LogRequest
+    message: Ask | LogRequest | PlaceRequest
     reply: Callable[[AskReply], None]
     deadline: float
     retry_at: float | None = None
@@ -47,7 +48,7 @@ class JobQuestions:
     def is_empty(self) -> bool:
         return not self._open
 
-    def ask(self, message: Ask | LogRequest, reply: Callable[[AskReply], None], now: float) -> None:
+    def ask(self, message: Ask | LogRequest | PlaceRequest, reply: Callable[[AskReply], None], now: float) -> None:
         """Asks a job for its last results or the last lines of its log."""
         if len(self._open) >= OPEN_MAX:
             reply(AskRefused(unavailable=True))
@@ -66,7 +67,7 @@ class JobQuestions:
     def _answered(self, question: _Question, answer: Message | NoAnswer, now: float) -> None:
         app_id = question.message.app_id
         match answer:
-            case Answer() | Log() if answer.app_id == app_id:
+            case Answer() | Log() | PlacementView() if answer.app_id == app_id:
                 self._close(question, answer)
             case NoAnswer.TIMED_OUT:
                 self._close(question, AskRefused(unavailable=True))

@@ -11,6 +11,7 @@ from agent.runtime.messages.descriptions import AgentDescription, SampleStream, 
 from agent.runtime.messages.element_views import ElementsDescription
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.messages.jobs import Answer, StopAnswer, Updated
+from agent.runtime.messages.placement import PlacementView
 from agent.runtime.messages.programs import Log
 from overlay import EpochTaken, Id, Peer, PeerFailed, PeerLeft
 
@@ -43,7 +44,7 @@ class AskRefused:
 SubmitReply = Accepted | SubmitRefused
 UpdateReply = Updated | UpdateRefused
 StopReply = StopAnswer
-AskReply = Answer | Log | AskRefused
+AskReply = Answer | Log | PlacementView | AskRefused
 
 
 @dataclass(frozen=True, slots=True)
