@@ -52,10 +52,8 @@ class LocalJob:
     """Whether this agent has no events of the job any more, and is taking leave of its master."""
     encoder: StateEncoder | None = None
     """Keeps states encoded while copies of them are made."""
-    has_owners = False
-    """Whether the roots of the job's trees but the first make windows."""
-    moved = NOT_MOVED
-    """The moves of the job's key groups, as far as they are known here."""
+    has_owners = False  # whether the roots of its trees but the first make windows
+    moved = NOT_MOVED  # the moves of its key groups, as far as they are known here
     heard: Announce | None = None  # the last announcement, if all agents run the job
     joined_at: int | None = None
     """The first pane of a worker that has joined a job which others had begun; None: it may have been there before."""
@@ -167,9 +165,7 @@ class LocalJob:
     # Epochs.
 
     def begin_epoch(self, epoch: JobEpoch, master: Peer, trees: int = 1, *, owners: bool = False) -> None:
-        """Follows another master. A new job of the same name begins from nothing. `owners`: the roots of trees but the
-        first make windows.
-        """
+        """Follows another master. A new job of the same name begins from nothing."""
         self.has_owners = owners
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
             self.close()

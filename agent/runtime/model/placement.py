@@ -47,7 +47,7 @@ class KeyMoves(msgspec.Struct, frozen=True, array_like=True):
         return KeyMoves(move.number, tuple(sorted((*kept, move), key=lambda one: one.pane)))
 
     def begun_anew(self) -> KeyMoves:
-        """The moves for an epoch in which all panes are cut anew: groups have been where they are now from the first."""
+        """The moves for an epoch in which all panes are cut anew: groups were where they are now from the first."""
         if not self.moves:
             return self
         number = self.number + 1
