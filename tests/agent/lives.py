@@ -10,8 +10,8 @@ from recording_client import client_of
 from simulated_fleet import SQL, Server, SimulatedFleet, key_of
 from window_checks import check_followers, check_windows
 
-from agent.runtime.job.topology import groups_of
 from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.model.placement import groups_of
 
 JOB = "one"
 DEEP = 26

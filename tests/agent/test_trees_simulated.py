@@ -28,7 +28,7 @@ from seeds import seeds
 from simulated_fleet import SQL, SimulatedFleet, key_of
 from window_checks import check_windows
 
-from agent.runtime.job.topology import groups_of
+from agent.runtime.model.placement import groups_of
 from overlay import tree_id
 
 

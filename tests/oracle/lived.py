@@ -11,7 +11,7 @@ from schedules import JOBS, Fault, Schedule
 from simulated_fleet import PRODUCTS, Server
 
 from agent import Ended, PublishedWindow
-from agent.runtime.job.topology import groups_of
+from agent.runtime.model.placement import groups_of
 
 JOINED_S = 20.0
 FIRST_WINDOW_S = 90.0

@@ -13,6 +13,8 @@ from seeds import seeds, slowly
 from simulated_fleet import key_of
 from test_hopping_simulated import HOPPING, LONGEST_S, SIZES, check_contents, check_followed, check_windows
 
+from agent.runtime.master.key_placement import NotYetError
+from agent.runtime.messages.placement import PlaceRequest
 from agent.runtime.model.placement import GROUPS, Mode
 from overlay import tree_id
 
@@ -36,6 +38,30 @@ def move(life: Life) -> None:
         assert master is not None
         said = master.placement.move(moving, tree, mode, fleet.now)
         life.note(f"{len(moving)} groups move to tree {tree}, {mode}: {said}")
+
+
+def move_to_agent(life: Life) -> None:
+    """The same to an agent, which is to own a tree if it owns none."""
+    fleet, to = life.fleet, life.fleet.random.choice(life.alive())
+    groups, mode = fleet.random.sample(range(GROUPS), 12), fleet.random.choice(MODES)
+    until = fleet.now + 8.0
+
+    def ask() -> None:
+        for server, state in fleet.masters(JOB):
+            master = server.agent.masters.get(key_of(JOB))
+            assert master is not None
+            moving = [
+                group for group in groups if mode != "disruptive" or group * state.ranges >= GROUPS + state.ranges
+            ]
+            try:
+                said = master.move_groups(PlaceRequest(key_of(JOB), tuple(moving), to.name, mode), fleet.now)
+            except NotYetError:
+                if fleet.now < until:
+                    fleet.at(fleet.now + 0.5, ask)
+            else:
+                life.note(f"{len(moving)} groups move to {to.name}, {mode}: {said}")
+
+    ask()
 
 
 def lived(seed: int, acts: Sequence[Act], *, trees: int) -> Life:
@@ -70,6 +96,18 @@ def test_groups_that_move_in_peace_disturb_nobody(seed: int) -> None:
     assert made_by_owners(life) > 0
 
 
+@pytest.mark.parametrize(("seed", "trees"), seeds((1, 1), (2, 2), slow=[(3, 1), (4, 3), (6, 1), (7, 2)]))
+def test_any_agent_can_own_groups(seed: int, trees: int) -> None:
+    """Also of a job of one tree, whose master owned all of them."""
+    life = lived(seed, [move_to_agent, move_to_agent], trees=trees)
+    check(life, seed)
+    moved = [fault for fault in life.faults if fault.endswith("None")]
+    assert moved, life.about()
+    assert made_by_owners(life) > 0
+    windows = life.fleet.of(JOB)
+    assert all(not window.result.missing for window in windows[4:]), life.about()
+
+
 @pytest.mark.parametrize("seed", seeds(0, 3, slow=[5]))
 def test_the_panes_of_an_owner_that_dies_are_handed_in_again(seed: int) -> None:
     life = lived(seed, [crash_root, move], trees=4)
@@ -95,7 +133,8 @@ def restless(seed: int) -> Life:
     source = random.Random(seed)
     acts: tuple[Act, ...] = (*TREE_ACTS, crash_master, stall_root, *([cut] if seed % 4 == 3 else []))
     chosen = source.choices(acts, k=1 + seed % 3)
-    return lived(seed, [*chosen, *[move] * (2 + seed % 3)], trees=2 + seed % 3)
+    moves: list[Act] = [move] * (2 + seed % 3) if seed % 3 else [move, move_to_agent]
+    return lived(seed, [*chosen, *moves], trees=2 + seed % 3)
 
 
 @pytest.mark.parametrize("seed", [*range(8), *slowly(range(30, 330))])

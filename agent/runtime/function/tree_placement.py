@@ -33,12 +33,17 @@ def rows_of_groups(state: pl.DataFrame) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class TreePlacement:
-    """Tree k has the keys in the k-th range of hashes, but for groups that have moved. A state without keys is all on
-    tree 0.
+    """Tree k has the keys in the k-th of `ranges` of hashes, but for groups that have moved, also to trees that were
+    added. A state without keys is all on tree 0.
     """
 
-    trees: int
+    ranges: int
     moved: KeyMoves = NOT_MOVED
+
+    @property
+    def trees(self) -> int:
+        """The number of trees."""
+        return self.ranges + len(self.moved.added)
 
     def split(self, function: JobFunction, run: Run) -> list[Run]:
         """A worker's run as it goes up each tree; what was counted goes up tree 0. O(n)."""
@@ -70,7 +75,7 @@ class TreePlacement:
         if not any(move.until > move.pane for move in self.moved.moves):
             return self
         moves = tuple(msgspec.structs.replace(move, until=move.pane) for move in self.moved.moves)
-        return TreePlacement(self.trees, KeyMoves(self.moved.number, moves))
+        return TreePlacement(self.ranges, KeyMoves(self.moved.number, moves, self.moved.added))
 
     def cut(self, function: JobFunction, state: pl.DataFrame) -> list[pl.DataFrame]:
         """The part of a state on each tree, in order. O(n), and O(n · moves) where groups have moved."""
@@ -80,7 +85,7 @@ class TreePlacement:
         if self.moved.moves and state.height:
             return self._gathered(state)
         pieces: list[list[pl.DataFrame]] = [[] for _ in range(self.trees)]
-        for tree, piece in partitions.cut(state, self.trees):
+        for tree, piece in partitions.cut(state, self.ranges):
             pieces[tree].append(piece)
         return [pl.concat(frames) if frames else nothing for frames in pieces]
 
@@ -100,7 +105,7 @@ class TreePlacement:
 
     def _trees_by_range(self, group: int) -> set[int]:
         first, last = group << _GROUP_SHIFT, ((group + 1) << _GROUP_SHIFT) - 1
-        of_first, of_last = (partitions.partition_of(one, self.trees) for one in (first, last))
+        of_first, of_last = (partitions.partition_of(one, self.ranges) for one in (first, last))
         return set(range(of_first, of_last + 1))
 
     def trees_before(self, move: Move) -> set[int]:
@@ -111,7 +116,7 @@ class TreePlacement:
     def _trees_of(self, state: pl.DataFrame) -> tuple[Trees, Trees | None]:
         """The tree of each row and, where panes of moving groups go to two, the other tree; -1 where there is none."""
         hashes, panes = state["hash"].to_numpy(), state["pane"].to_numpy()
-        trees = partitions.partitions_of(hashes, self.trees).astype(np.int64)
+        trees = partitions.partitions_of(hashes, self.ranges).astype(np.int64)
         others: Trees | None = None
         groups = partitions.partitions_of(hashes, GROUPS)
         for move in self.moved.moves:
@@ -152,7 +157,7 @@ class TreePlacement:
         before = [one for one in self.moved.moves if one.group == move.group and one.number < move.number]
         if before:
             return np.full(len(hashes), before[-1].tree)
-        return partitions.partitions_of(hashes, self.trees).astype(np.int64)
+        return partitions.partitions_of(hashes, self.ranges).astype(np.int64)
 
 
 def _is_hidden(move: Move, start: int, at: int, *, is_new: bool) -> bool:

@@ -22,7 +22,7 @@ from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrep
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.incomplete import Publication, WireSpan, from_wire
 from agent.runtime.model.panes import FIRST_PANE, Counts, Run, total
-from agent.runtime.model.placement import NOT_MOVED, KeyMoves
+from agent.runtime.model.placement import NOT_MOVED, KeyMoves, groups_of
 from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from agent.runtime.reduce.retransmit import AckLatency
 from agent.runtime.reduce.snapshot import (
@@ -164,15 +164,14 @@ class LocalJob:
 
     # Epochs.
 
-    def begin_epoch(self, epoch: JobEpoch, master: Peer, trees: int = 1, *, owners: bool = False) -> None:
+    def begin_epoch(self, epoch: JobEpoch, master: Peer, trees: int = 1, moved: KeyMoves = NOT_MOVED) -> None:
         """Follows another master. A new job of the same name begins from nothing."""
-        self.has_owners = owners
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
             self.close()
             self.versions = self.number = self.number_before = None
             self.committed = self._numbered_from = FIRST_PANE
             self._numbers, self._told_late = 0, []
-        self.moved = NOT_MOVED
+        self.moved = moved
         self.has_departed = self.has_left = False
         self._on(LocalJobEvent.EPOCH_BEGUN)
         self.epoch, self.master_peer, self.pending = epoch, master, None
@@ -195,7 +194,12 @@ class LocalJob:
     @property
     def placement(self) -> TreePlacement:
         """The places of keys on trees, as far as they are known here."""
-        return TreePlacement(len(self.nodes), self.moved)
+        return TreePlacement(len(self.nodes) - len(self.moved.added), self.moved)
+
+    @property
+    def groups(self) -> tuple[Id, ...]:
+        """The groups of its trees, in their order."""
+        return groups_of(self.app_id, len(self.nodes), self.moved.added)
 
     def place(self, moved: KeyMoves) -> None:
         """Takes the moves of key groups, unless later ones are known."""
@@ -210,7 +214,7 @@ class LocalJob:
     def install(self, message: Enrolled) -> None:
         """Takes the function and starts to combine at the master's frontier. Raises `query.PlanError`."""
         versions = self.versions or Versions(message.versions, message.job, self._functions)
-        if versions.trees != len(self.nodes):
+        if versions.trees != self.placement.ranges:
             raise query.PlanError("the job has not as many trees as were announced")
         self.versions = versions
         self._is_live = not message.job.bounded

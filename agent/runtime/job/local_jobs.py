@@ -39,6 +39,7 @@ from agent.runtime.model.containment import JobContainment, reason_of
 from agent.runtime.model.epoch import JobEpoch, JobTerm
 from agent.runtime.model.fields import Message
 from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.model.placement import KeyMoves, groups_of
 from agent.runtime.model.schedule import ANY_TIME, Schedule
 from agent.runtime.model.work_budget import OverBudgetError
 from agent.runtime.reduce.parts import RunAssembler
@@ -89,7 +90,7 @@ class LocalJobs:
         self._programs = programs
         self._code = code
         self._latency = AckLatency()
-        self._trees = TreeTopology(node)
+        self._trees = TreeTopology(node, self._groups)
         self._jobs: dict[Id, LocalJob] = {}
         self._awaiting: dict[Id, None] = {}
         """Jobs that wait for a sign of life of their feeds."""
@@ -136,6 +137,13 @@ class LocalJobs:
     def get(self, app_id: Id) -> LocalJob | None:
         return self._jobs.get(app_id)
 
+    def _groups(self, app_id: Id) -> Sequence[Id]:
+        """The groups of a job's trees, as far as they are known here."""
+        if (job := self._jobs.get(app_id)) is not None and job.epoch is not None:
+            return job.groups
+        known = self._directory.get(app_id)
+        return () if known is None else groups_of(app_id, known.trees, known.moved.added)
+
     # Announcements and epochs.
 
     def announced(self, announce: Announce, now: float) -> None:
@@ -149,7 +157,7 @@ class LocalJobs:
         )
         works = has_events and (self.takes_work or (job is not None and job.pipeline is not None))
         works = works and self._unable.get(announce.app_id) != announce.epoch
-        if job is None and not works and not self._trees.has_children(announce.app_id, announce.trees):
+        if job is None and not works and not self._trees.has_children(announce):
             return
         job = job or self._make(announce.app_id)
         if job is None or (job.epoch is not None and announce.epoch < job.epoch):
@@ -157,7 +165,8 @@ class LocalJobs:
             return
         if job.epoch is None or announce.epoch > job.epoch:
             self._unannounced.pop(job.app_id, None)
-            self._begin_epoch(job, announce.epoch, announce.master, announce.trees, now, owners=announce.owners)
+            self._begin_epoch(job, announce.epoch, announce.master, announce.trees, announce.moved, now)
+            job.has_owners = announce.owners
         job.place(announce.moved)
         job.commit(announce.frontier, announce.incomplete)
         job.works = works
@@ -223,19 +232,20 @@ class LocalJobs:
             self._trees.join(job, now)  # leaves the trees in which nothing goes up from here any more
 
     def _begin_epoch(
-        self, job: LocalJob, epoch: JobEpoch, master: Peer, trees: int, now: float, *, owners: bool
+        self, job: LocalJob, epoch: JobEpoch, master: Peer, trees: int, moved: KeyMoves, now: float
     ) -> None:
-        if trees != len(job.nodes):
+        if groups_of(job.app_id, trees, moved.added) != job.groups:
             self._trees.leave(job, now)
-        job.begin_epoch(epoch, master, trees, owners=owners)
+        job.begin_epoch(epoch, master, trees, moved)
         self._looks.set(job.app_id, ANY_TIME)
         self._trees.watch(job)
 
-    def lead(self, app_id: Id, epoch: JobEpoch, trees: int, now: float) -> LocalJob:
+    def lead(self, app_id: Id, epoch: JobEpoch, trees: int, moved: KeyMoves, now: float) -> LocalJob:
         """Begins an epoch in which this agent is the job's master; the caller sets the job's `root`."""
         job = self._jobs.get(app_id) or self._make(app_id)
         assert job is not None, "a master is made only where there is room"
-        self._begin_epoch(job, epoch, self._node.peer, trees, now, owners=trees > 1)
+        self._begin_epoch(job, epoch, self._node.peer, trees, moved, now)
+        job.has_owners = trees > 1
         for program in job.programs.values():
             program.is_root = True
         return job

@@ -382,10 +382,15 @@ class JobMaster:
         if now >= self._hand_over_at and self._node.is_active:
             self._hand_over(now)
 
+    @property
+    def needs_owners(self) -> bool:
+        """Whether an owner is gone with panes that windows need, or one more is to be there."""
+        return self.owned.is_lost or self.placement.has_added
+
     def heals(self, now: float) -> bool:
         """Whether to begin anew now, as agents are back that windows lack which may be corrected, or an owner is gone
         with panes that windows need."""
-        if self.ended is None and self.owned.is_lost:
+        if self.ended is None and self.needs_owners:
             return True
         if not self.state.healing.is_due or self.ended is not None:
             self._heals_at = None
@@ -426,7 +431,8 @@ class JobMaster:
         self.placement.roots[tree] = sender
 
     def move_groups(self, message: PlaceRequest, now: float) -> str | None:
-        """Moves key groups to an agent that owns some; returns why that is not possible."""
+        """Moves key groups to an agent; returns why that is not possible. Raises NotYetError where that takes another
+        epoch, and the master is to be asked again."""
         if self.ended is not None:
             return OVER
         refusal = self.placement.move_to(message.groups, message.to, message.mode, now)

@@ -21,6 +21,7 @@ from agent.runtime.master.failover import Takeover, descriptor_of
 from agent.runtime.master.healing import HEAL_AGAIN_S
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.job_recorder import JobRecorder
+from agent.runtime.master.key_placement import NotYetError
 from agent.runtime.master.results.job_log import JobLog
 from agent.runtime.master.results.result_archive import ResultRecord
 from agent.runtime.master.results.result_log import ResultLog
@@ -331,7 +332,7 @@ class JobMasters:
             begin(now)
 
     def _begin(self, state: JobState, log: ResultLog, lines: Sequence[Line], now: float) -> None:
-        job = self._jobs.lead(state.job.app_id, state.epoch, state.trees, now)
+        job = self._jobs.lead(state.job.app_id, state.epoch, state.trees, state.moved, now)
         job.root = master = JobMaster(
             state, job, log, self._sender, self._node, self._name, self._programs, now,
             replicas=self._replicas, recorder=self._recorder, piece_bytes=self.piece_bytes,
@@ -450,7 +451,7 @@ class JobMasters:
                 self._jobs.has_work(master.local)
             if master.ended is None:
                 self._directory.refresh(app_id, now)
-            again_s = OWNER_LOST_AGAIN_S if master.owned.is_lost else HEAL_AGAIN_S
+            again_s = HEAL_AGAIN_S if not master.needs_owners else OWNER_LOST_AGAIN_S
             if master.heals(now) and now - self._healed_at.get(app_id, -HEAL_AGAIN_S) >= again_s:
                 self._healed_at[app_id] = now
                 self.outdo(app_id, master.state.epoch, now)
@@ -548,8 +549,13 @@ class JobMasters:
             except NotAuthorizedError as error:
                 refusal = str(error)
             else:
-                refusal = master.move_groups(message, now)
-        self._looks.set(message.app_id, ANY_TIME)
+                try:
+                    refusal = master.move_groups(message, now)
+                except NotYetError:
+                    self._sender.respond(requested, NoJob(message.app_id), now)
+                    return
+            finally:
+                self._looks.set(message.app_id, ANY_TIME)
         self._sender.respond(requested, master.placement.view(refusal), now)
 
     def receive_from_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:

@@ -20,7 +20,7 @@ from agent.runtime.messages.placement import GroupView, MoveView, OwnerView, Pla
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.panes import END, FIRST_PANE
 from agent.runtime.model.placement import GROUPS, MOVES_MAX, KeyMoves, Mode, Move
-from overlay import Peer
+from overlay import Id, Peer, tree_id
 
 AHEAD_MS = 1000
 """Least time between the newest pane that the master has heard of and the first one after a move."""
@@ -28,8 +28,16 @@ REPEAT_S = 0.5
 """Interval in which agents are told of moves whose panes have not come."""
 ONE_TREE = "the job has one tree, and one owner: give it more, as in TREES 4"
 UNDER_WAY = "group {group} has moved already, and open windows need both of its owners: try again once they are out"
-NO_OWNER = "{agent} owns no tree of the job; these agents do: {owners}"
-NO_AGENT = "no agent {agent} is known to the job; these agents own its trees: {owners}"
+NO_AGENT = "no agent {agent} takes part in the job; these do: {agents}"
+NO_TREE = f"the job has {query.TREES_MAX} trees already, and this agent owns none of them"
+_NEAR_BITS = 64
+"""Number of lower bits in which the key of an agent's tree differs from its node id."""
+
+
+class NotYetError(Exception):
+    """An agent does not own the tree yet that it is to own."""
+
+
 OF_MASTER = "tree 0 is the master's, which waits for nobody: move groups to it, and from it, instantly or smoothly"
 ENDING = "the job has come to its end"
 PLAIN = "only windows of several panes have a state that can be moved: move the groups of this job instantly"
@@ -47,6 +55,8 @@ class KeyPlacement:
         self.names: dict[int, str] = {master.node_id: name}
         """Names of agents by their node ids."""
         self.loads = GroupLoads(now)
+        self.has_added = False
+        """Whether a tree was added, which is to be there from the next epoch on."""
         self._state, self._local, self._sender = state, local, sender
         self._repeat_at: float | None = None
 
@@ -73,7 +83,7 @@ class KeyPlacement:
             return PLAIN
         frontier, pane_ms = state.frontier, function.pane_ms or 1
         needed = state.versions.retention_pane(frontier)
-        placement = TreePlacement(state.trees, moved)
+        placement = TreePlacement(state.ranges, moved)
         if placement.trees_of_group(group) == {tree}:
             return moved
         before = [move for move in moved.moves if move.group == group]
@@ -110,25 +120,43 @@ class KeyPlacement:
 
     def move_to(self, groups: Iterable[int], agent: str, mode: Mode, now: float) -> str | None:
         """Moves groups to the tree of an agent, by its name or the digits of its node id; of several, to the one with
-        the fewest rows. Returns why that is not possible."""
-        if self._state.trees == 1:
-            return ONE_TREE
+        the fewest rows. Returns why that is not possible.
+
+        Raises NotYetError if the agent is to own a tree, but does not yet: it is to be asked again.
+        """
         trees = [tree for tree, peer in self.roots.items() if agent in (self._name_of(peer), f"{peer.node_id:032x}")]
-        if not trees:
-            known = agent in self.names.values() or agent in self._state.roster.names(self._state.roster.present())
-            owners = ", ".join(self._name_of(peer) or f"{peer.node_id:032x}" for _, peer in sorted(self.roots.items()))
-            return (NO_OWNER if known else NO_AGENT).format(agent=agent, owners=owners)
         if mode == "disruptive":
-            trees = [tree for tree in trees if tree] or trees
+            trees = [tree for tree in trees if tree]
+        if not trees:
+            node_id = next(
+                (node_id for node_id, name in self.names.items() if agent in (name, f"{node_id:032x}")), None
+            )
+            if node_id is None:
+                agents = ", ".join(sorted(filter(None, self.names.values())))
+                return NO_AGENT.format(agent=agent, agents=agents)
+            return self._add_tree(node_id)
         rows = self._rows_of_trees()
         return self.move(groups, min(trees, key=lambda tree: (rows[tree], tree)), mode, now)
+
+    def _add_tree(self, node_id: int) -> str:
+        """Has an agent own a tree from the next epoch on, unless it is to own one already: the tree's key is near the
+        agent's id, so that its heir is the one that the overlay makes the root after it."""
+        state = self._state
+        near = [key for key in state.moved.added if key >> _NEAR_BITS == node_id >> _NEAR_BITS]
+        if not near and state.trees >= query.TREES_MAX:
+            return NO_TREE
+        if not near:
+            low = tree_id(state.job.app_id, state.trees) & ((1 << _NEAR_BITS) - 1)
+            state.moved = state.moved.with_tree(Id(node_id >> _NEAR_BITS << _NEAR_BITS | low))
+            self.has_added = True
+        raise NotYetError
 
     # Views.
 
     def view(self, refusal: str | None = None) -> PlacementView:
         """The places of groups, for people."""
         state, rows = self._state, self._rows_of_trees()
-        placement = TreePlacement(state.trees, state.moved)
+        placement = state.placement
         needed = state.versions.retention_pane(state.frontier)
         owners = [
             OwnerView(tree, self._name_of(peer), peer.node_id, rows[tree]) for tree, peer in sorted(self.roots.items())
@@ -155,7 +183,7 @@ class KeyPlacement:
 
     def _rows_of_trees(self) -> list[float]:
         """The rows of each tree in a second; of a group that is on two, each has half."""
-        placement = TreePlacement(self._state.trees, self._state.moved)
+        placement = self._state.placement
         rows = [0.0] * self._state.trees
         for group in range(GROUPS):
             trees = placement.trees_of_group(group)

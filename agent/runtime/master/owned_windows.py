@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agent.runtime.function.tree_placement import TreePlacement, rows_of_groups
+from agent.runtime.function.tree_placement import rows_of_groups
 from agent.runtime.function.versions import InForce
 from agent.runtime.master.group_loads import GroupLoads
 from agent.runtime.master.state import JobState
@@ -140,7 +140,7 @@ class OwnedWindows:
         moved = self._state.moved
         begun = [move.pane for move in moved.moves if run.after < move.pane <= run.upto and move.mode == "instant"]
         self._whole_from = max(self._whole_from, *begun, FIRST_PANE)
-        placement = TreePlacement(self._state.trees, moved)
+        placement = self._state.placement
         is_stale = moved.is_stale(run.placed, run.upto)
         is_beside = not placement.is_on_tree(version.function, run.state, 0)
         if is_stale or is_beside:
@@ -161,7 +161,7 @@ class OwnedWindows:
         """The owners that give groups to others before a run, and those that get them, of whom."""
         gives: dict[Owner, GivenGroups] = {}
         restores: dict[Owner, set[Owner]] = {}
-        placement = TreePlacement(self._state.trees, self._state.moved)
+        placement = self._state.placement
         for move in self._state.moved.moves:
             if move.mode != "disruptive" or move.pane != run.after + 1:
                 continue

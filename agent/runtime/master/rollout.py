@@ -143,8 +143,8 @@ class Rollout:
         if function.plan.stream != job.stream:
             raise query.PlanError(OTHER_STREAM.format(stream=job.stream, other=function.plan.stream))
         other = function.plan.stated_trees
-        if other is not None and other != self.state.trees:
-            raise query.PlanError(OTHER_TREES.format(trees=self.state.trees, other=other))
+        if other is not None and other != self.state.ranges:
+            raise query.PlanError(OTHER_TREES.format(trees=self.state.ranges, other=other))
         return window_of(function)
 
     def prepared(self, message: VersionPrepared, now: float) -> None:

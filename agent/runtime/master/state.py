@@ -69,8 +69,8 @@ class JobState:
     ) -> None:
         self.versions = Versions(versions or [first_version(job)], job, functions or FunctionCache())
         self.job = msgspec.structs.replace(job, bundle=None)
-        self.trees = self.versions.trees
-        """Number of trees that compute the job, as long as it runs."""
+        self.ranges = self.versions.trees
+        """Number of ranges of hashes that the job's keys are in, as long as it runs."""
         self.epoch = epoch
         self.submitter = submitter
         self.creator = ""
@@ -111,6 +111,16 @@ class JobState:
     def published_upto(self) -> int:
         """The last pane published, by this master or the one before."""
         return max(self.frontier, self._published_before)
+
+    @property
+    def placement(self) -> TreePlacement:
+        """The places of keys on trees."""
+        return TreePlacement(self.ranges, self.moved)
+
+    @property
+    def trees(self) -> int:
+        """Number of trees that compute the job in this epoch."""
+        return self.placement.trees
 
     @property
     def published_before(self) -> int:
@@ -329,8 +339,7 @@ class JobState:
                 self.roster.include(agents & run.contributors, pane)
         if self._open is None:
             self._open = version, WindowAssembler(function, version.version.starts)
-        placement = TreePlacement(self.trees, self.moved)
-        windows = self._open[1].take(run, counted, self.roster.expected_in, owned, placement)
+        windows = self._open[1].take(run, counted, self.roster.expected_in, owned, self.placement)
         return self._shown(version, self._open[1], windows)
 
     def _settled(self, run: Run, function: JobFunction) -> dict[int, WindowResult]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import msgspec
 
 from agent.runtime.model.fields import Count, Time
 from agent.runtime.model.panes import FIRST_PANE
+from overlay import Id, tree_id
 
 GROUPS = 64
 """Number of groups that the keys of a job are in, by the upper bits of their hashes."""
@@ -34,17 +36,23 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
 
 class KeyMoves(msgspec.Struct, frozen=True, array_like=True):
     """The moves of a job's groups, in the order of their panes: `number` of them, without those that nobody needs to
-    know any more."""
+    know any more. `added`: the keys of trees that the job has beside those of its query, each for an agent that is to
+    own groups."""
 
     number: Count = 0
     moves: Annotated[tuple[Move, ...], msgspec.Meta(max_length=MOVES_MAX)] = ()
+    added: Annotated[tuple[Id, ...], msgspec.Meta(max_length=GROUPS)] = ()
 
     def with_move(self, move: Move, needed: int) -> KeyMoves:
         """Adds a move. `needed`: panes up to this one are needed no longer, so of the moves before them only the
         last one of each group is. O(moves)."""
         last = {one.group: one for one in self.moves if one.pane <= needed}
         kept = [one for one in self.moves if one.pane > needed or last[one.group] is one]
-        return KeyMoves(move.number, tuple(sorted((*kept, move), key=lambda one: one.pane)))
+        return KeyMoves(move.number, tuple(sorted((*kept, move), key=lambda one: one.pane)), self.added)
+
+    def with_tree(self, key: Id) -> KeyMoves:
+        """Adds a tree, for the next epoch."""
+        return KeyMoves(self.number, self.moves, (*self.added, key))
 
     def begun_anew(self) -> KeyMoves:
         """The moves for an epoch in which all panes are cut anew: groups were where they are now from the first."""
@@ -53,7 +61,7 @@ class KeyMoves(msgspec.Struct, frozen=True, array_like=True):
         number = self.number + 1
         last = {move.group: move.tree for move in self.moves}
         moves = (Move(number, FIRST_PANE, group, tree, "instant", FIRST_PANE) for group, tree in sorted(last.items()))
-        return KeyMoves(number, tuple(moves))
+        return KeyMoves(number, tuple(moves), self.added)
 
     def is_stale(self, placed: int, upto: int) -> bool:
         """Whether a run with panes up to one was cut without a move that holds for some of them."""
@@ -61,3 +69,9 @@ class KeyMoves(msgspec.Struct, frozen=True, array_like=True):
 
 
 NOT_MOVED = KeyMoves()
+
+
+@lru_cache(maxsize=1024)
+def groups_of(app_id: Id, trees: int, added: tuple[Id, ...] = ()) -> tuple[Id, ...]:
+    """The overlay's groups of a job's trees, in their order; the last ones are those that were added."""
+    return (app_id, *(tree_id(app_id, tree) for tree in range(1, trees - len(added))), *added)

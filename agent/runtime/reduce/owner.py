@@ -129,7 +129,7 @@ class TreeOwner:
         if self._open is None:
             return []
         version, windows = self._open
-        placement = TreePlacement(self._trees, decision.moved)
+        placement = TreePlacement(self._trees - len(decision.moved.added), decision.moved)
         found = []
         for one in self._joined(windows.partial(), version.function):
             state = placement.of_window(one.state, decision.tree, decision.after)
@@ -189,7 +189,7 @@ class TreeOwner:
 
     def _shown(self, decision: Decision, version: InForce, taken: Iterable[Run]) -> Iterator[OwnedWindow]:
         """The windows that end with these panes, with the groups that this owner shows."""
-        function, placement = version.function, TreePlacement(self._trees, decision.moved)
+        function, placement = version.function, TreePlacement(self._trees - len(decision.moved.added), decision.moved)
         if self._open is None or self._open[0].function is not function:
             self._open, self._restored = (version, ConsolidatedWindows.of(function)), []
         made = _windows_of(self._open[1], taken, decision.upto, function)

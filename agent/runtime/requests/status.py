@@ -10,7 +10,6 @@ from heapq import nlargest
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.job.lifecycle import LocalJobState
 from agent.runtime.job.local_job import LocalJob
-from agent.runtime.job.topology import groups_of
 from agent.runtime.messages.descriptions import PLACES_MAX, ParentChoice, Role, TreePlace
 from agent.runtime.messages.jobs import Announce
 from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
@@ -54,7 +53,7 @@ class AgentStatus:
 
 def local_job_status(job: LocalJob, announce: Announce | None, node: Node) -> LocalJobStatus:
     """Describes one local job."""
-    groups = groups_of(job.app_id, len(job.nodes))
+    groups = job.groups
     combines = job.nodes.has_children
     roles = {"master": job.root is not None, "worker": job.pipeline is not None, "combiner": combines}
     return LocalJobStatus(
@@ -130,7 +129,7 @@ def job_figures(jobs: Iterable[LocalJob], directory: JobDirectory, node: Node, w
 
 def tree_places(job: LocalJob, node: Node, wall_ms: int) -> list[TreePlace]:
     """Describes an agent's places in a job's trees."""
-    groups = groups_of(job.app_id, len(job.nodes))
+    groups = job.groups
     return [
         _place(job, one, group, node, wall_ms) for one, group in list(zip(job.nodes, groups, strict=True))[:PLACES_MAX]
     ]
