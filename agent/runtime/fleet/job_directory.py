@@ -9,6 +9,7 @@ from agent.runtime.fleet.job_names import app_of
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Announce, AnnouncementBatch, Stopped
 from agent.runtime.model.epoch import JobEpoch, JobTerm
+from agent.runtime.model.placement import groups_of
 from overlay import Id
 
 JOBS_MAX = 4096
@@ -147,6 +148,11 @@ class JobDirectory:
         """The last announcement of a running job."""
         entry = self._known.get(app_id)
         return entry.announce if entry else None
+
+    def groups(self, app_id: Id) -> tuple[Id, ...]:
+        """The overlay's groups of the trees of a running job, as far as it is known."""
+        known = self.get(app_id)
+        return () if known is None else groups_of(app_id, known.trees, known.moved.added)
 
     def announced_at(self, app_id: Id) -> float | None:
         """The time of a running job's last announcement."""

@@ -52,8 +52,7 @@ class LocalJob:
     """Whether this agent has no events of the job any more, and is taking leave of its master."""
     encoder: StateEncoder | None = None
     """Keeps states encoded while copies of them are made."""
-    has_owners = False  # whether the roots of its trees but the first make windows
-    moved = NOT_MOVED  # the moves of its key groups, as far as they are known here
+    has_owners, moved = False, NOT_MOVED
     heard: Announce | None = None  # the last announcement, if all agents run the job
     joined_at: int | None = None
     """The first pane of a worker that has joined a job which others had begun; None: it may have been there before."""
@@ -188,8 +187,7 @@ class LocalJob:
 
     def owns(self, run: Run) -> bool:
         """Whether the root of a run's tree makes windows of it, and sends the master no panes."""
-        assert self.versions is not None
-        return self.has_owners and run.tree > 0 and self.versions.at(run.upto).function.is_consolidated
+        return self.versions is not None and run.tree > 0 and self.versions.at(run.upto).function.is_consolidated
 
     @property
     def placement(self) -> TreePlacement:
@@ -203,8 +201,7 @@ class LocalJob:
 
     def place(self, moved: KeyMoves) -> None:
         """Takes the moves of key groups, unless later ones are known."""
-        if moved.number > self.moved.number:
-            self.moved = moved
+        self.moved = max(self.moved, moved, key=lambda one: one.number)
 
     def await_code(self, message: Enrolled, sender: Peer) -> None:
         """Keeps the master's answer until its code is loaded."""
@@ -423,8 +420,8 @@ class LocalJob:
         """A run as it goes up the trees; `once`: without what goes up two of them while groups move."""
         assert self.versions is not None
         assert self.number is not None
-        placement = self.placement.once if once else self.placement
-        return placement.split(self.versions.at(run.upto).function, run.by(self.number))
+        cut = self.placement.once.split if once else self.placement.split
+        return cut(self.versions.at(run.upto).function, run.by(self.number))
 
     def hand_in(self) -> bool:
         """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now.

@@ -90,7 +90,7 @@ class LocalJobs:
         self._programs = programs
         self._code = code
         self._latency = AckLatency()
-        self._trees = TreeTopology(node, self._groups)
+        self._trees = TreeTopology(node, directory.groups)
         self._jobs: dict[Id, LocalJob] = {}
         self._awaiting: dict[Id, None] = {}
         """Jobs that wait for a sign of life of their feeds."""
@@ -136,13 +136,6 @@ class LocalJobs:
 
     def get(self, app_id: Id) -> LocalJob | None:
         return self._jobs.get(app_id)
-
-    def _groups(self, app_id: Id) -> Sequence[Id]:
-        """The groups of a job's trees, as far as they are known here."""
-        if (job := self._jobs.get(app_id)) is not None and job.epoch is not None:
-            return job.groups
-        known = self._directory.get(app_id)
-        return () if known is None else groups_of(app_id, known.trees, known.moved.added)
 
     # Announcements and epochs.
 
