@@ -138,7 +138,7 @@ class Agent:
         containment = JobContainment(self.observer.job_contained, clock)
         self.ingest = ingest = OperatorPool(containment, room, EventClock(max_skew_ms), heal_ms, self.observer)
         self.jobs = jobs = LocalJobs(name, node, sender, dict(streams), directory, ingest, programs, code, containment)
-        self.tree_watch, self.owners = TreeWatch(node, jobs), TreeOwners(jobs, sender)
+        self.tree_watch, self.owners = TreeWatch(node, jobs), TreeOwners(jobs, sender, clock)
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)
         self.recorder = recorder = JobRecorder(self.observer, containment)
         self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, containment, recorder, replicas)

@@ -11,6 +11,7 @@ from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Decision, OwnerLost, Snapshot
 from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.containment import Clock
 from agent.runtime.reduce.owned_states import decoded_windows, encoded_windows
 from agent.runtime.reduce.owner import OwnedWindow
 from overlay import Id, Peer
@@ -24,7 +25,10 @@ class TreeOwners:
 
     name = "owners"
 
-    def __init__(self, jobs: LocalJobs, sender: MessageSender) -> None:
+    def __init__(self, jobs: LocalJobs, sender: MessageSender, clock: Clock) -> None:
+        self._clock = clock
+        self._busy_s: dict[tuple[Id, int], float] = {}
+        """Time of the process at the last answer of each owner."""
         self._jobs = jobs
         self._sender = sender
         self._waiting: dict[tuple[Id, int], tuple[Decision, Peer]] = {}
@@ -59,17 +63,22 @@ class TreeOwners:
             return True
         if message.gives is not None:
             self._give(job, message)
+        begun_s = self._clock()
         spans = owner.decide(message, version)
         if spans is None:
             self._lost += 1
             self._sender.send(sender, OwnerLost(message.app_id, message.epoch, message.tree), now)
             return True
-        loads = owner.take_loads()
-        for after, upto, windows in spans:
-            answer = _snapshot(message, after, upto, windows)
-            job.nodes[message.tree].answers.add(msgspec.structs.replace(answer, loads=loads))
-            loads = []
-            self._windows += len(windows)
+        answers = [_snapshot(message, *span) for span in spans]
+        ended_s, key = self._clock(), (job.app_id, message.tree)
+        busy_s, self._busy_s[key] = ended_s - self._busy_s.get(key, begun_s), ended_s
+        if answers:  # else it is known
+            work_us, busy_us = round(1e6 * (ended_s - begun_s)), round(1e6 * busy_s)
+            measured = {"loads": owner.take_loads(), "work_us": work_us, "busy_us": busy_us}
+            answers[0] = msgspec.structs.replace(answers[0], **measured)
+        for answer in answers:
+            job.nodes[message.tree].answers.add(answer)
+            self._windows += len(answer.windows)
         self._jobs.has_work(job)
         return True
 

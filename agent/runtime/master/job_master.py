@@ -16,6 +16,7 @@ from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.function.result import WindowMembership, WindowResult
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
+from agent.runtime.master.balancing import Balancer
 from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
 from agent.runtime.master.job_recorder import JobRecorder
@@ -54,6 +55,7 @@ from agent.runtime.messages.programs import CannotRun, Line, LogLines, ProgramFa
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
 from agent.runtime.model.bundle import Signature
+from agent.runtime.model.containment import Clock
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.meters import JobMeter
@@ -107,6 +109,8 @@ class JobMaster:
     published at a stroke. `wake` is called when something happens that a look may have to follow.
     """
 
+    _resigns = False
+    _heals_at: float | None = None
     enrolments = 0
     """Number of answers to agents that take part, or take part again."""
 
@@ -126,6 +130,7 @@ class JobMaster:
         piece_bytes: int,
         meter: JobMeter,
         wake: Callable[[], None],
+        clock: Clock,
     ) -> None:
         self.state = state
         self.local = local
@@ -157,8 +162,6 @@ class JobMaster:
         self._appointed: dict[int, Id] = {}
         """The agents to which this master has handed over and that have not declined, by the number of the attempt."""
         self._silent_until = now
-        self._resigns = False
-        self._heals_at: float | None = None
         self.rollout = Rollout(
             state, sender, self._replicate, self._replication.is_held, self.subscribers.acknowledge, REPLICATION_S
         )
@@ -167,6 +170,8 @@ class JobMaster:
         """Complete runs that are to be published, in pieces."""
         self.placement = KeyPlacement(state, local, sender, node.peer, name, now)
         self.owned = OwnedWindows(state, sender, self.placement.loads)
+        self.balancer = Balancer(state, self.placement, self.note, now)
+        self._clock, self._measured_s = clock, clock()
         self.log = JobLog()
 
     # Requests of agents.
@@ -375,12 +380,21 @@ class JobMaster:
             self.stop(now, "nobody")
             return
         self.owned.tick(now)
-        self.placement.tick(now)
+        self._balance(now)
         self.on_complete(now)
         self.rollout.tick(now)
         self._replication.refresh(now)
         if now >= self._hand_over_at and self._node.is_active:
             self._hand_over(now)
+
+    def _balance(self, now: float) -> None:
+        """Tells of moves again and, with new rates, moves groups."""
+        self.placement.tick(now)
+        if self.state.trees > 1:
+            measured_s, self._measured_s = self._measured_s, self._clock()
+            self.placement.loads.add_seconds(self._node.peer.node_id, 0.0, self._measured_s - measured_s)
+        if self.placement.loads.tick(now):
+            self.balancer.look(self.placement.loads, now)
 
     @property
     def needs_owners(self) -> bool:
@@ -644,6 +658,7 @@ class JobMaster:
     def _publish(self, runs: Iterable[Run], now: float) -> None:
         results: list[tuple[int, WindowResult]] = []
         membership: dict[int, WindowMembership] = {}
+        begun_s = self._clock()
         for run in runs:
             results += self.state.publish(run, self.owned.take_windows(run)).items()
             membership |= self.state.membership or {}
@@ -651,6 +666,7 @@ class JobMaster:
                 self.note(f"{left_out:,} more windows have gained agents, and are not shown again: {CORRECTED_MAX} are")
             if self.state.failure is not None:
                 break
+        self.placement.loads.add_seconds(self._node.peer.node_id, self._clock() - begun_s, 0.0)
         json = self.outlet.encoded(results)
         revision = self._replication.publish(json, now)
         self.outlet.add(results, json, membership, revision, now + REPLICATION_S)

@@ -337,6 +337,7 @@ class JobMasters:
             state, job, log, self._sender, self._node, self._name, self._programs, now,
             replicas=self._replicas, recorder=self._recorder, piece_bytes=self.piece_bytes,
             meter=self._jobs.ingest.meter, wake=partial(self._looks.set, state.job.app_id, ANY_TIME),
+            clock=self._containment.clock,
         )  # fmt: skip
         master.log.add(lines)
         master.outlet.on_result = self.on_result

@@ -86,8 +86,7 @@ class KeyPlacement:
         placement = TreePlacement(state.ranges, moved)
         if placement.trees_of_group(group) == {tree}:
             return moved
-        before = [move for move in moved.moves if move.group == group]
-        if before and max(before[-1].pane, before[-1].until) > max(needed, FIRST_PANE + 1):
+        if not self.is_settled(group):
             return UNDER_WAY.format(group=group)
         if len(moved.moves) >= MOVES_MAX:
             return TOO_MANY
@@ -110,7 +109,6 @@ class KeyPlacement:
 
     def tick(self, now: float) -> None:
         """Tells agents again of moves whose panes have not come yet."""
-        self.loads.tick(now)
         if self._repeat_at is not None and now >= self._repeat_at:
             is_awaited = any(move.pane > self._state.frontier for move in self._state.moved.moves)
             if is_awaited:
@@ -180,6 +178,16 @@ class KeyPlacement:
 
     def _name_of(self, peer: Peer) -> str:
         return self.names.get(peer.node_id, "")
+
+    def name_of(self, tree: int) -> str:
+        """The name, or the node id, of a tree's owner."""
+        return self._name_of(self.roots[tree]) or f"{self.roots[tree].node_id:032x}"
+
+    def is_settled(self, group: int) -> bool:
+        """Whether no open window needs another owner of a group than the present one."""
+        needed = self._state.versions.retention_pane(self._state.frontier)
+        moves = (move for move in self._state.moved.moves if move.group == group)
+        return all(max(move.pane, move.until) <= max(needed, FIRST_PANE + 1) for move in moves)
 
     def _rows_of_trees(self) -> list[float]:
         """The rows of each tree in a second; of a group that is on two, each has half."""

@@ -114,7 +114,7 @@ class OwnedWindows:
             return
         self._note_whole(run, frozenset(held), version)
         if run.state.height:
-            self._loads.add(rows_of_groups(run.state))
+            self._loads.add_rows(rows_of_groups(run.state))
         self.is_lost |= any(node_id in self._dead for _, node_id in held)
         for owner in held:
             self._holders.setdefault(owner, _Holder(run.upto)).last = run.upto
@@ -227,7 +227,8 @@ class OwnedWindows:
             windows = decoded_windows(message, decided.version.function)
             self.refused += windows is None
             asked.answers[message.after] = (message.upto, windows or [])
-            self._loads.add(message.loads)
+            self._loads.add_rows(message.loads)
+            self._loads.add_seconds(sender.node_id, message.work_us / 1e6, message.busy_us / 1e6)
         return True
 
     def lost(self, tree: int, sender: Peer) -> None:

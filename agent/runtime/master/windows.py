@@ -258,7 +258,7 @@ class WindowAssembler:
         for _, parts in groupby(in_order, key=lambda one: (one.at, one.size_ms)):
             first, *others = parts
             states = [one.state for one in (first, *others) if one.state.height]
-            yield first if not others else first._replace(state=self.function.combine(states))
+            yield first if not others else first._replace(state=self.function.put_together(states))
 
     def _sorted_out(self, patches: Iterable[Patch]) -> tuple[list[Patch], Counted]:
         """The patches cut to the panes that can be amended, and what is to be counted late of the others."""

@@ -267,7 +267,8 @@ class Snapshot(Message, frozen=True, tag=True):
     `stage`: of a tree whose root makes windows, the root sends the master first a *report* of what it has combined,
     without the state and, once that is decided on, the `windows` that it makes of it. What open windows have of a group
     that moves is *given* by one owner to another, that of `to_tree`: see `agent.runtime.reduce.owner`. `loads`: the
-    rows of each key group that an owner has had since it answered last.
+    rows of each key group that an owner has had since it answered last; `work_us`, `busy_us`: time of a processor since
+    then for windows of the job, and of the whole agent.
     """
 
     epoch: JobEpoch
@@ -289,6 +290,8 @@ class Snapshot(Message, frozen=True, tag=True):
     placed: Count = 0
     to_tree: Tree = 0
     loads: Annotated[list[Count], msgspec.Meta(max_length=GROUPS)] = []  # noqa: RUF012
+    work_us: Annotated[int, msgspec.Meta(ge=0, lt=1 << 40)] = 0
+    busy_us: Annotated[int, msgspec.Meta(ge=0, lt=1 << 40)] = 0
 
     @property
     def size(self) -> int:

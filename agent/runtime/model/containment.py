@@ -24,7 +24,7 @@ class JobContainment:
 
     def __init__(self, tell: Callable[[Id, BaseException], None], clock: Clock) -> None:
         self._tell = tell
-        self._clock = clock
+        self.clock = clock
         self._budgets = WorkBudgets()
         self._ends: tuple[EndJob, ...] = ()
 
@@ -45,14 +45,14 @@ class JobContainment:
         """Runs a block that evaluates events, `rows` of them new, for these jobs together. What it raises ends them
         all; a job that goes over its budget of work ends everywhere.
         """
-        begun = self._clock()
+        begun = self.clock()
         try:
             yield
         except (Exception, pl.exceptions.PanicException) as error:
             for app_id in jobs:
                 self._end(app_id, error, now)
             return
-        work_s = self._clock() - begun
+        work_s = self.clock() - begun
         for app_id in jobs:
             with self.around(app_id, now):
                 self._budgets.charge(app_id, work_s, rows, now)
