@@ -189,7 +189,7 @@ class Agent:
         )  # fmt: skip
         self.directory.on_gone(
             self.masters.close, self.keyed.drop, self.jobs.drop, self.failover.forget, containment.forget,
-            self.copies.drop,
+            self.copies.drop, self.owners.forget,
         )  # fmt: skip
         self.program_host.element_act, self.copies.on_given = self.keyed.answered, self.given.take
         self.drain.on_begun, self.drain.holds = (self.keyed.leave, self.owners.leave), self.keyed.holds

@@ -130,6 +130,12 @@ class JobFunction:
         """The length of its longest windows (ms); 0 where they have none."""
         return 0 if self.plan.windowing is None else self.plan.windowing.size_ms
 
+    @property
+    def open_windows(self) -> int:
+        """The number of windows that a pane is in at most."""
+        sizes = () if self.plan.windowing is None else self.plan.windowing.sizes
+        return sum(-(-one.size_ms // one.slide_ms) for one in sizes)
+
     def windows_from(self, pane: int) -> int:
         """The start of the earliest window that holds a pane."""
         assert self.plan.windowing is not None

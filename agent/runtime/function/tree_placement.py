@@ -75,7 +75,7 @@ class TreePlacement:
         if not any(move.until > move.pane for move in self.moved.moves):
             return self
         moves = tuple(msgspec.structs.replace(move, until=move.pane) for move in self.moved.moves)
-        return TreePlacement(self.ranges, KeyMoves(self.moved.number, moves, self.moved.added))
+        return TreePlacement(self.ranges, msgspec.structs.replace(self.moved, moves=moves))
 
     def cut(self, function: JobFunction, state: pl.DataFrame) -> list[pl.DataFrame]:
         """The part of a state on each tree, in order. O(n), and O(n · moves) where groups have moved."""

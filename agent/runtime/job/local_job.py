@@ -187,7 +187,9 @@ class LocalJob:
 
     def owns(self, run: Run) -> bool:
         """Whether the root of a run's tree makes windows of it, and sends the master no panes."""
-        return self.versions is not None and run.tree > 0 and self.versions.at(run.upto).function.is_consolidated
+        if self.versions is None or not run.tree or not self.moved.owners:
+            return False
+        return self.versions.at(run.upto).function.is_consolidated
 
     @property
     def placement(self) -> TreePlacement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agent.runtime.messages.jobs import Snapshot
+from agent.runtime.messages.jobs import OwnerLost, Snapshot
 from overlay import Peer
 
 
@@ -28,8 +28,8 @@ class RootSink(Protocol):
         """Takes windows that a tree's owner has made; False if they were not asked for."""
         ...
 
-    def owner_lost(self, tree: int, sender: Peer, now: float) -> None:
-        """Notes that an owner does not have panes that it is asked for, or leaves with them."""
+    def owner_lost(self, message: OwnerLost, sender: Peer, now: float) -> None:
+        """Notes that an owner does not have panes that it is asked for, or leaves with them, or cannot go on."""
         ...
 
     def heard_of_root(self, tree: int, sender: Peer) -> None:

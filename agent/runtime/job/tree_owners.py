@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+import query
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.handlers import Handler, Handlers, Via
@@ -13,9 +14,14 @@ from agent.runtime.messages.jobs import Decision, OwnerLost, Snapshot
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.containment import Clock
 from agent.runtime.reduce.owned_states import decoded_windows, encoded_windows
-from agent.runtime.reduce.owner import OwnedWindow
+from agent.runtime.reduce.owner import OwnedWindow, TreeOwner
 from overlay import Id, Peer
 
+BYTES_MAX = 2 << 30
+"""Upper bound on the memory of an owner's open windows; past it the job ends."""
+WINDOWS_TOO_LARGE = (
+    f"open windows of one owner take more than {BYTES_MAX >> 30} GiB: choose shorter ones, or give the job more trees"
+)
 WAITING_MAX = 256
 """Upper bound on decisions that wait for what other owners give; masters repeat others."""
 
@@ -39,9 +45,12 @@ class TreeOwners:
         return {Decision: Handler(Via.DIRECT, self.decide), OwnerLost: Handler(Via.DIRECT, self.lost)}
 
     def statistics(self) -> Mapping[str, int]:
-        owners = (node.owner for job in self._jobs for node in job.nodes)
-        trees = sum(owner.has_panes for owner in owners)
-        return {"trees": trees, "windows": self._windows, "given": self._given, "lost": self._lost}
+        trees = sum(owner.has_panes for owner in self._owners())
+        counted = {"windows": self._windows, "given": self._given, "lost": self._lost}
+        return {"trees": trees, "merged": sum(owner.merged for owner in self._owners()), **counted}
+
+    def _owners(self) -> Iterator[TreeOwner]:
+        return (node.owner for job in self._jobs for node in job.nodes)
 
     def decide(self, message: Decision, sender: Peer, now: float) -> bool:
         """Makes the windows that end with panes that the master has decided on; False if it is of another epoch, not
@@ -80,7 +89,15 @@ class TreeOwners:
             job.nodes[message.tree].answers.add(answer)
             self._windows += len(answer.windows)
         self._jobs.has_work(job)
+        if owner.memory_bytes > BYTES_MAX:
+            self._sender.send(sender, OwnerLost(message.app_id, message.epoch, message.tree, WINDOWS_TOO_LARGE), now)
         return True
+
+    def forget(self, app_id: Id, _now: float) -> None:
+        """Forgets a job that is over."""
+        for tree in range(query.TREES_MAX):
+            self._waiting.pop((app_id, tree), None)
+            self._busy_s.pop((app_id, tree), None)
 
     def _give(self, job: LocalJob, decision: Decision) -> None:
         """Gives another owner the state of groups that move to its tree."""
@@ -117,7 +134,7 @@ class TreeOwners:
         job = self._jobs.get(message.app_id)
         if job is None or job.root is None or message.epoch != job.epoch:
             return False
-        job.root.owner_lost(message.tree, sender, now)
+        job.root.owner_lost(message, sender, now)
         return True
 
     def leave(self, now: float) -> None:

@@ -43,6 +43,7 @@ from agent.runtime.messages.jobs import (
     Leave,
     LeaveAck,
     NoJob,
+    OwnerLost,
     Ready,
     Replicated,
     Snapshot,
@@ -60,6 +61,7 @@ from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Run, holds_panes, in_pieces
+from agent.runtime.model.placement import KeyMoves
 from agent.runtime.model.schedule import ANY_TIME
 from agent.runtime.reduce.combiner import PaneSpan
 from agent.runtime.reduce.straggler import (
@@ -399,7 +401,7 @@ class JobMaster:
     @property
     def needs_owners(self) -> bool:
         """Whether an owner is gone with panes that windows need, or one more is to be there."""
-        return self.owned.is_lost or self.placement.has_added
+        return self.owned.is_lost or self.placement.added is not None
 
     def heals(self, now: float) -> bool:
         """Whether to begin anew now, as agents are back that windows lack which may be corrected, or an owner is gone
@@ -461,10 +463,19 @@ class JobMaster:
         self._wake()
         return True
 
-    def owner_lost(self, tree: int, sender: Peer, _now: float) -> None:
-        """Begins anew, as the owner of a tree does not have the panes that windows need."""
-        self.owned.lost(tree, sender)
+    def owner_lost(self, message: OwnerLost, sender: Peer, now: float) -> None:
+        """Begins anew, as the owner of a tree does not have the panes that windows need; or ends the job."""
+        if self.owned.is_asked(message.tree, sender):
+            self.owned.is_lost = True
+            if message.failure:
+                self.fail(message.failure, now)
         self._wake()
+
+    @property
+    def moved_next(self) -> KeyMoves:
+        """The places of key groups in the next epoch."""
+        moved = self.state.moved if self.placement.added is None else self.state.moved.with_tree(self.placement.added)
+        return moved.with_owners(make_windows=False) if self.owned.is_useless and moved.owners else moved
 
     def agent_died(self, node_id: int, now: float) -> None:
         """Waits for an agent that is dead no longer than the job says."""

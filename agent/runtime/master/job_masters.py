@@ -281,7 +281,7 @@ class JobMasters:
         if master is None or master.ended is not None:
             return
         epoch = max(rival, master.state.epoch).next(self._node.peer.node_id)
-        replica = descriptor_of(master.state, 0)
+        replica = msgspec.structs.replace(descriptor_of(master.state, 0), moved=master.moved_next)
         self._begin_again(master, Takeover(replica, master.subscribers.log, epoch, self._is_restored(app_id)), now)
 
     def _begin_again(self, master: JobMaster, takeover: Takeover, now: float) -> None:

@@ -40,6 +40,10 @@ class NotYetError(Exception):
 
 OF_MASTER = "tree 0 is the master's, which waits for nobody: move groups to it, and from it, instantly or smoothly"
 ENDING = "the job has come to its end"
+NOT_BEGUN = "no pane has come yet: try again once the job has windows"
+OPEN_WINDOWS_MAX = 4096
+"""Upper bound on the windows that are open at a time whose state moves with a group."""
+TOO_OPEN = f"{{windows:,}} windows are open at a time, and at most {OPEN_WINDOWS_MAX:,} can be given: move instantly"
 PLAIN = "only windows of several panes have a state that can be moved: move the groups of this job instantly"
 TOO_MANY = f"open windows need {MOVES_MAX} moves already: try again once some of them are out"
 
@@ -55,8 +59,8 @@ class KeyPlacement:
         self.names: dict[int, str] = {master.node_id: name}
         """Names of agents by their node ids."""
         self.loads = GroupLoads(now)
-        self.has_added = False
-        """Whether a tree was added, which is to be there from the next epoch on."""
+        self.added: Id | None = None
+        """The key of a tree that is to be there from the next epoch on."""
         self._state, self._local, self._sender = state, local, sender
         self._repeat_at: float | None = None
 
@@ -93,6 +97,10 @@ class KeyPlacement:
         newest = self._local.nodes.combiner().newest_pane()
         if END in (newest, frontier):
             return ENDING
+        if newest == FIRST_PANE:
+            return NOT_BEGUN
+        if mode == "disruptive" and function.open_windows > OPEN_WINDOWS_MAX:
+            return TOO_OPEN.format(windows=function.open_windows)
         pane = max(newest, frontier) // pane_ms * pane_ms + pane_ms + -(-AHEAD_MS // pane_ms) * pane_ms
         while any(one.pane == pane and mode == one.mode == "disruptive" and one.tree != tree for one in moved.moves):
             pane += pane_ms  # an owner gives to one other at a time
@@ -140,13 +148,12 @@ class KeyPlacement:
         """Has an agent own a tree from the next epoch on, unless it is to own one already: the tree's key is near the
         agent's id, so that its heir is the one that the overlay makes the root after it."""
         state = self._state
-        near = [key for key in state.moved.added if key >> _NEAR_BITS == node_id >> _NEAR_BITS]
-        if not near and state.trees >= query.TREES_MAX:
+        is_added = any(key >> _NEAR_BITS == node_id >> _NEAR_BITS for key in state.moved.added)
+        if not is_added and state.trees >= query.TREES_MAX:
             return NO_TREE
-        if not near:
+        if not is_added and self.added is None:
             low = tree_id(state.job.app_id, state.trees) & ((1 << _NEAR_BITS) - 1)
-            state.moved = state.moved.with_tree(Id(node_id >> _NEAR_BITS << _NEAR_BITS | low))
-            self.has_added = True
+            self.added = Id(node_id >> _NEAR_BITS << _NEAR_BITS | low)
         raise NotYetError
 
     # Views.

@@ -31,7 +31,7 @@ from overlay import Peer
 ASK_AGAIN_S = 1.5
 """Delay before an owner is told of a decision again that it has not answered."""
 SILENCE_S = 10.0
-"""Time without any answer after which an owner counts as lost."""
+"""Time without any answer after which an owner counts as lost, and is not asked again."""
 PANES_AT_ONCE = 16
 """Number of panes with counts that are decided on at once: their windows are in memory together."""
 
@@ -79,6 +79,8 @@ class OwnedWindows:
         self.refused = 0
         self.is_lost = False
         """Whether an owner is gone with panes that windows need: the master has to begin anew."""
+        self.is_useless = False
+        """Whether an owner has been silent, or does not answer what was asked: the master is to make windows itself."""
         self._state = state
         self._sender = sender
         self._peers: dict[int, Peer] = {}
@@ -93,11 +95,6 @@ class OwnedWindows:
         """Notes an agent that has reported."""
         self._peers[sender.node_id] = sender
         self._dead.discard(sender.node_id)
-
-    @property
-    def owners(self) -> Iterable[Owner]:
-        """The owners of panes that open windows need."""
-        return self._holders.keys()
 
     def decide(self, runs: Iterable[Run], now: float) -> Iterator[Run]:
         """Takes complete runs in their order; yields them in pieces, of which owners are to make windows now."""
@@ -205,7 +202,8 @@ class OwnedWindows:
         asks = [(owner, one) for decided in self._decided for owner, one in decided.asked.items()]
         waits = {owner[1] for owner, one in asks if one.reached < one.decision.upto}
         self._answered_at = {node_id: self._answered_at.get(node_id, now) for node_id in waits}
-        self.is_lost |= any(now - at > SILENCE_S for at in self._answered_at.values())
+        if any(now - at > SILENCE_S for at in self._answered_at.values()):
+            self.is_lost = self.is_useless = True
         for owner, one in asks:
             if one.reached < one.decision.upto and now - one.sent_at >= ASK_AGAIN_S:
                 one.sent_at = now
@@ -225,16 +223,18 @@ class OwnedWindows:
         asked = decided.asked[owner]
         if message.after not in asked.answers:
             windows = decoded_windows(message, decided.version.function)
-            self.refused += windows is None
+            if windows is None:
+                self.refused += 1
+                self.is_lost = self.is_useless = True
             asked.answers[message.after] = (message.upto, windows or [])
             self._loads.add_rows(message.loads)
             self._loads.add_seconds(sender.node_id, message.work_us / 1e6, message.busy_us / 1e6)
         return True
 
-    def lost(self, tree: int, sender: Peer) -> None:
-        """An owner does not have what it was asked for."""
+    def is_asked(self, tree: int, sender: Peer) -> bool:
+        """Whether an agent is an owner of panes that windows need."""
         owner = (tree, sender.node_id)
-        self.is_lost |= owner in self._holders or any(owner in decided.asked for decided in self._decided)
+        return owner in self._holders or any(owner in decided.asked for decided in self._decided)
 
     def died(self, node_id: int) -> None:
         """An agent is dead, until it reports again."""

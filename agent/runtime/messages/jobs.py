@@ -352,10 +352,14 @@ class MoveKeys(Message, frozen=True, tag=True):
 
 
 class OwnerLost(Message, frozen=True, tag=True):
-    """Owner of a tree → master: I do not have the panes that you have decided on, or leave with them."""
+    """Owner of a tree → master: I do not have the panes that you have decided on, or leave with them.
+
+    `failure`: why the job cannot go on, if it cannot.
+    """
 
     epoch: JobEpoch
     tree: Tree
+    failure: Text = ""
 
 
 class SnapshotPart(Message, frozen=True, tag=True):

@@ -37,22 +37,28 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
 class KeyMoves(msgspec.Struct, frozen=True, array_like=True):
     """The moves of a job's groups, in the order of their panes: `number` of them, without those that nobody needs to
     know any more. `added`: the keys of trees that the job has beside those of its query, each for an agent that is to
-    own groups."""
+    own groups. `owners`: whether owners make windows, or hand panes to the master."""
 
     number: Count = 0
     moves: Annotated[tuple[Move, ...], msgspec.Meta(max_length=MOVES_MAX)] = ()
     added: Annotated[tuple[Id, ...], msgspec.Meta(max_length=GROUPS)] = ()
+    owners: bool = True
 
     def with_move(self, move: Move, needed: int) -> KeyMoves:
         """Adds a move. `needed`: panes up to this one are needed no longer, so of the moves before them only the
         last one of each group is. O(moves)."""
         last = {one.group: one for one in self.moves if one.pane <= needed}
         kept = [one for one in self.moves if one.pane > needed or last[one.group] is one]
-        return KeyMoves(move.number, tuple(sorted((*kept, move), key=lambda one: one.pane)), self.added)
+        moves = tuple(sorted((*kept, move), key=lambda one: one.pane))
+        return msgspec.structs.replace(self, number=move.number, moves=moves)
 
     def with_tree(self, key: Id) -> KeyMoves:
         """Adds a tree, for the next epoch."""
-        return KeyMoves(self.number, self.moves, (*self.added, key))
+        return msgspec.structs.replace(self, added=(*self.added, key))
+
+    def with_owners(self, *, make_windows: bool) -> KeyMoves:
+        """Has owners make windows from now on, or hand panes to the master."""
+        return msgspec.structs.replace(self, number=self.number + 1, owners=make_windows)
 
     def begun_anew(self) -> KeyMoves:
         """The moves for an epoch in which all panes are cut anew: groups were where they are now from the first."""
@@ -61,7 +67,7 @@ class KeyMoves(msgspec.Struct, frozen=True, array_like=True):
         number = self.number + 1
         last = {move.group: move.tree for move in self.moves}
         moves = (Move(number, FIRST_PANE, group, tree, "instant", FIRST_PANE) for group, tree in sorted(last.items()))
-        return KeyMoves(number, tuple(moves), self.added)
+        return msgspec.structs.replace(self, number=number, moves=tuple(moves))
 
     def is_stale(self, placed: int, upto: int) -> bool:
         """Whether a run with panes up to one was cut without a move that holds for some of them."""

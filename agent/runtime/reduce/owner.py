@@ -89,6 +89,16 @@ class TreeOwner:
         """Whether so much waits for the master's decision that nothing more is to be combined."""
         return self._held_bytes > self._held_max
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of open windows. O(frames)."""
+        return 0 if self._open is None else self._open[1].memory_bytes
+
+    @property
+    def merged(self) -> int:
+        """The states that were merged for windows of the newest version."""
+        return 0 if self._open is None else self._open[1].done.inputs
+
     def hold(self, run: Run) -> None:
         """Holds a run until it is decided on."""
         self._held.append(run)
