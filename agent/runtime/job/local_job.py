@@ -187,9 +187,8 @@ class LocalJob:
 
     def owns(self, run: Run) -> bool:
         """Whether the root of a run's tree makes windows of it, and sends the master no panes."""
-        if self.versions is None or not run.tree or not self.moved.owners:
-            return False
-        return self.versions.at(run.upto).function.is_consolidated
+        versions = self.versions if run.tree and self.moved.owners else None
+        return versions is not None and versions.at(run.upto).function.is_consolidated
 
     @property
     def placement(self) -> TreePlacement:
@@ -420,8 +419,7 @@ class LocalJob:
 
     def _in_trees(self, run: Run, *, once: bool = False) -> list[Run]:
         """A run as it goes up the trees; `once`: without what goes up two of them while groups move."""
-        assert self.versions is not None
-        assert self.number is not None
+        assert self.versions is not None and self.number is not None
         cut = self.placement.once.split if once else self.placement.split
         return cut(self.versions.at(run.upto).function, run.by(self.number))
 

@@ -61,7 +61,6 @@ from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Run, holds_panes, in_pieces
-from agent.runtime.model.placement import KeyMoves
 from agent.runtime.model.schedule import ANY_TIME
 from agent.runtime.reduce.combiner import PaneSpan
 from agent.runtime.reduce.straggler import (
@@ -470,12 +469,6 @@ class JobMaster:
             if message.failure:
                 self.fail(message.failure, now)
         self._wake()
-
-    @property
-    def moved_next(self) -> KeyMoves:
-        """The places of key groups in the next epoch."""
-        moved = self.state.moved if self.placement.added is None else self.state.moved.with_tree(self.placement.added)
-        return moved.with_owners(make_windows=False) if self.owned.is_useless and moved.owners else moved
 
     def agent_died(self, node_id: int, now: float) -> None:
         """Waits for an agent that is dead no longer than the job says."""

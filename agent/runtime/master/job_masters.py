@@ -57,6 +57,7 @@ from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
 from agent.runtime.model.containment import JobContainment, reason_of
 from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.placement import KeyMoves
 from agent.runtime.model.schedule import ANY_TIME, Schedule
 from overlay import Id, Node, Peer, Requested
 
@@ -281,7 +282,7 @@ class JobMasters:
         if master is None or master.ended is not None:
             return
         epoch = max(rival, master.state.epoch).next(self._node.peer.node_id)
-        replica = msgspec.structs.replace(descriptor_of(master.state, 0), moved=master.moved_next)
+        replica = msgspec.structs.replace(descriptor_of(master.state, 0), moved=_moved_next(master))
         self._begin_again(master, Takeover(replica, master.subscribers.log, epoch, self._is_restored(app_id)), now)
 
     def _begin_again(self, master: JobMaster, takeover: Takeover, now: float) -> None:
@@ -628,3 +629,10 @@ class JobMasters:
         except NotAuthorizedError as error:
             refusal = str(error)
         self._sender.send(sender, StopAnswer(message.app_id, True, refusal), now)
+
+
+def _moved_next(master: JobMaster) -> KeyMoves:
+    """The places of a job's key groups in the next epoch."""
+    moved, added = master.state.moved, master.placement.added
+    moved = moved if added is None else moved.with_tree(added)
+    return moved.with_owners(make_windows=False) if master.owned.is_useless and moved.owners else moved
