@@ -170,8 +170,7 @@ class LocalJob:
             self.versions = self.number = self.number_before = None
             self.committed = self._numbered_from = FIRST_PANE
             self._numbers, self._told_late = 0, []
-        self.moved = moved
-        self.has_departed = self.has_left = False
+        self.has_departed, self.has_left, self.moved = False, False, moved
         self._on(LocalJobEvent.EPOCH_BEGUN)
         self.epoch, self.master_peer, self.pending = epoch, master, None
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
@@ -419,7 +418,8 @@ class LocalJob:
 
     def _in_trees(self, run: Run, *, once: bool = False) -> list[Run]:
         """A run as it goes up the trees; `once`: without what goes up two of them while groups move."""
-        assert self.versions is not None and self.number is not None
+        assert self.versions is not None
+        assert self.number is not None
         cut = self.placement.once.split if once else self.placement.split
         return cut(self.versions.at(run.upto).function, run.by(self.number))
 
