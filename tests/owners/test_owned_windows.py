@@ -121,7 +121,8 @@ def test_results_are_those_of_one_tree_on_one_agent(data: st.DataObject) -> None
     assert len(alone) > 6
     made = sum(agent.owners.statistics()["windows"] for agent in fleet.agents)
     assert made > 0
-    assert master_of(fleet).state.epoch.counter == 1
+    is_limited = any(one.other is not None for one in fleet.results)
+    assert master_of(fleet).state.epoch.counter == 1 or (is_limited and any(move.mode == "smooth" for move in moves))
 
 
 @settings(max_examples=30)

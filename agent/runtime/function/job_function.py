@@ -386,20 +386,22 @@ class JobFunction:
             found[pane] = own if self._outer is None else self._outer._over(own, pane, size_ms)
         return found
 
-    def pruned(self, state: pl.DataFrame, size_ms: int, owners: int) -> pl.DataFrame:
-        """A window's state with the groups alone that may be shown, where nobody else has groups of its owner's; all of
-        it where more depends on them: OTHER, limits of aggregates, and the rounding of numbers. `owners`: the number of
-        those who have groups of the window. O(n log n)."""
+    def pruned(self, state: pl.DataFrame, size_ms: int, owners: int, shared: pl.Series | None = None) -> pl.DataFrame:
+        """A window's state with the groups alone that may be shown; all of it where more depends on them: OTHER, limits
+        of aggregates, and the rounding of numbers. `owners`: the number of those who have groups of the window.
+        `shared`: the rows of groups of which others have rows as well, which stay. O(n log n)."""
         layout = self.layout
         results, _ = self._stage(size_ms)
         if layout is None or not results.chooses or state.height * owners > self.plan.max_groups:
             return state
         if state.select(self.is_other.any()).item() or self.limited(state) or not layout.is_whole(state):
             return state
-        lowered = layout.lower(state)
+        alone = state if shared is None else state.filter(~shared)
+        lowered = layout.lower(alone)
         if any(_is_beyond_doubles(lowered[one.name]) for one in self.plan.aggregates):
             return state
-        return state.filter(layout.rows_of_groups(state, results.chosen(lowered)))
+        chosen = alone.filter(layout.rows_of_groups(alone, results.chosen(lowered)))
+        return chosen if shared is None else pl.concat([chosen, state.filter(shared)])
 
     def finish_sessions(self, sessions: pl.DataFrame) -> WindowRows:
         """The rows of sessions that come together."""

@@ -152,6 +152,15 @@ class TreePlacement:
                 hidden |= (groups == move.group) & ((before != tree) if move.tree == tree else (before == tree))
         return state.filter(pl.Series(~hidden)) if hidden.any() else state
 
+    def with_two_owners(self, state: pl.DataFrame, at: int) -> pl.Series | None:
+        """Which rows of a window are of groups that move instantly within it, so that another owner has them as well;
+        None if none are. O(n)."""
+        if state.is_empty():
+            return None
+        start = int(state["pane"][0])
+        groups = [move.group for move in self.moved.moves if move.mode == "instant" and start < move.pane <= at]
+        return are_of(state, groups) if groups else None
+
     def _trees_before(self, move: Move, hashes: npt.NDArray[np.uint64]) -> Trees:
         """The tree that each key of a move's group has been on."""
         before = [one for one in self.moved.moves if one.group == move.group and one.number < move.number]

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import msgspec
+import polars as pl
 
 from agent.runtime.function.tree_placement import rows_of_groups
 from agent.runtime.function.versions import InForce
@@ -113,6 +114,7 @@ class OwnedWindows:
         if run.state.height:
             self._loads.add_rows(rows_of_groups(run.state))
         self.is_lost |= any(node_id in self._dead for _, node_id in held)
+        self.is_lost |= self._counts_twice((run.state,), version, run.upto)
         for owner in held:
             self._holders.setdefault(owner, _Holder(run.upto)).last = run.upto
         gives, restores = self._given(run)
@@ -134,12 +136,8 @@ class OwnedWindows:
         """Notes from where on all panes of a tree are with one owner, and all groups in one tree."""
         if held != self._held:
             self._whole_from, self._held = max(self._whole_from, run.after + 1), held
-        moved = self._state.moved
-        begun = [move.pane for move in moved.moves if run.after < move.pane <= run.upto and move.mode == "instant"]
-        self._whole_from = max(self._whole_from, *begun, FIRST_PANE)
-        placement = self._state.placement
-        is_stale = moved.is_stale(run.placed, run.upto)
-        is_beside = not placement.is_on_tree(version.function, run.state, 0)
+        is_stale = self._state.moved.is_stale(run.placed, run.upto)
+        is_beside = not self._state.placement.is_on_tree(version.function, run.state, 0)
         if is_stale or is_beside:
             self._whole_from = max(self._whole_from, run.upto + 1)
             self.is_lost |= self._are_told_apart(run, only_stale=not is_beside)
@@ -152,6 +150,15 @@ class OwnedWindows:
             move.mode != "instant" and move.pane <= run.upto and max(move.pane, move.until) > needed
             for move in self._state.moved.moves
             if move.number > run.placed or not only_stale
+        )
+
+    def _counts_twice(self, states: Iterable[pl.DataFrame], version: InForce, upto: int) -> bool:
+        """Whether OTHER may hold groups that two owners have for now: nobody can tell whose it is."""
+        needed = self._state.versions.retention_pane(self._state.frontier)
+        moves = self._state.moved.moves
+        has_both = any(move.mode == "smooth" and move.pane <= upto and move.until > needed for move in moves)
+        return has_both and any(
+            state.select(version.function.is_other.any()).item() for state in states if state.height
         )
 
     def _given(self, run: Run) -> tuple[dict[Owner, GivenGroups], dict[Owner, set[Owner]]]:
@@ -226,6 +233,8 @@ class OwnedWindows:
             if windows is None:
                 self.refused += 1
                 self.is_lost = self.is_useless = True
+            states = (window.state for window in windows or ())
+            self.is_lost |= self._counts_twice(states, decided.version, message.upto)
             asked.answers[message.after] = (message.upto, windows or [])
             self._loads.add_rows(message.loads)
             self._loads.add_seconds(sender.node_id, message.work_us / 1e6, message.busy_us / 1e6)

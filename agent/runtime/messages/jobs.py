@@ -323,10 +323,10 @@ class Decision(Message, frozen=True, tag=True):
 
     `contributors`: those of what the owner has reported of them, if that counts; none if it does not. `begins`: it is
     the first decision on this owner's panes in this epoch; `ends`: the last one, as no window needs them afterwards.
-    `whole_from`: of windows that start then or later, nobody else has groups of this owner's. `published`: windows that
-    end with a pane up to this one are out. `version`: that of the panes. `gives`: the groups of which another owner
-    gets what open windows have of them here, before these panes; `restores`: the owners, by their trees and node ids,
-    of whom this one gets it.
+    `whole_from`: of windows that start then or later, nobody else has groups of this owner's but those that move within
+    them. `published`: windows that end with a pane up to this one are out. `version`: that of the panes. `gives`: the
+    groups of which another owner gets what open windows have of them here, before these panes; `restores`: the owners,
+    by their trees and node ids, of whom this one gets it.
     """
 
     epoch: JobEpoch

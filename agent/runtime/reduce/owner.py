@@ -208,7 +208,8 @@ class TreeOwner:
                 continue
             state = placement.of_window(window.state, decision.tree, window.at)
             if window.start_ms >= decision.whole_from:
-                state = function.pruned(state, window.size_ms, self._trees)
+                shared = placement.with_two_owners(state, window.at)
+                state = function.pruned(state, window.size_ms, self._trees, shared)
             if state.height:
                 yield window._replace(state=state)
 
