@@ -12,12 +12,15 @@ from .balance import balance
 from .decisions import decisions
 from .fusion_figures import fused_jobs
 from .merges import merged_by_jobs
+from .moving_groups import moving_groups, owned_keys
 from .window_work import processor_time
 
 _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "merges": lambda _: merged_by_jobs(),
     "processor-time": lambda quick: processor_time(quick=quick),
     "fusion": lambda quick: fused_jobs(quick=quick),
+    "moves": lambda quick: moving_groups(quick=quick),
+    "owners": lambda quick: owned_keys(quick=quick),
     "balance": lambda quick: balance(quick=quick),
     "decisions": lambda quick: decisions(quick=quick),
 }
