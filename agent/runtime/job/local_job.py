@@ -548,6 +548,8 @@ class LocalJob:
         combiner = self.nodes.combiner()
         run = self.sound_run(message) if message.upto > combiner.frontier else None
         self.refused += run is None and message.upto > combiner.frontier
+        is_old_cut = run is not None and run.placed != self.moved.number
+        run = replace(run, is_old_cut=True) if run is not None and is_old_cut else run
         return run.upto if run is not None and combiner.add_detached(run) else None
 
     def _pass_on_detached(self, message: Snapshot) -> None:

@@ -125,8 +125,9 @@ class Run:
     the state; the counts go with tree 0. `leaped`: the agents that were leaped over in these panes. `losses`: those who
     would be contributors, and why they are none. `patches`: what the contributors had too late for earlier panes.
     `encoding`: the bytes of a state, which may be that of this run. `held`: the rest of its state, at a master: it is
-    with these owners. `placed`: the least number of the
-    placements by which contributors have cut their states for the trees.
+    with these owners. `placed`: the least number of the placements by
+    which contributors have cut their states for the trees. `is_old_cut`: it is a copy that was cut by another
+    placement than what its owner sends now: of an agent the copies count in all trees, or in none.
     """
 
     after: int
@@ -142,6 +143,7 @@ class Run:
     encoding: StateEncoding | None = None
     held: frozenset[Holding] = frozenset()
     placed: int = 0
+    is_old_cut: bool = False
 
     @property
     def encoded_state(self) -> bytes:

@@ -309,6 +309,8 @@ class Combiner:
             there = [run for _, run in spanning if run.upto > after]
             inside = [run for run in there if run.contributors]
             by_tree = [_disjoint([run for run in inside if run.tree == tree]) for tree in self.trees]
+            if any(run.is_old_cut for run in inside):
+                by_tree = _disjoint_cuts(inside, self.trees)
             chosen = [run for runs, _ in by_tree for run in runs]
             telling = [run for run in there if not run.contributors and (run.losses or (run.leaped and run.counted))]
             members = [contributors for _, contributors in by_tree]
@@ -335,6 +337,24 @@ def _disjoint(runs: list[Run]) -> tuple[list[Run], int]:
             chosen.append(run)
             contributors |= run.contributors
     return chosen, contributors
+
+
+def _disjoint_cuts(runs: list[Run], trees: tuple[int, ...]) -> list[tuple[list[Run], int]]:
+    """Does the same for each tree where some runs are copies of other cuts: what one cut has in one tree, another may
+    have in another one, so no agent contributes by two of them."""
+    chosen: list[list[Run]] = [[] for _ in trees]
+    taken = 0
+    for _, cut in groupby(sorted(runs, key=_cut_of), key=_cut_of):
+        free = [run for run in cut if not run.contributors & taken]
+        for found, tree in zip(chosen, trees, strict=True):
+            found += _disjoint([run for run in free if run.tree == tree])[0]
+        taken |= reduce(or_, (run.contributors for run in free), 0)
+    return [(found, reduce(or_, (run.contributors for run in found), 0)) for found in chosen]
+
+
+def _cut_of(run: Run) -> tuple[bool, int]:
+    """The placement by which a copy was cut, the newest first; what agents send themselves is before all copies."""
+    return run.is_old_cut, -run.placed if run.is_old_cut else 0
 
 
 def _beyond(limit: int, runs: list[Run]) -> list[Run]:
