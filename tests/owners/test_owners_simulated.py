@@ -103,7 +103,8 @@ def test_any_agent_can_own_groups(seed: int, trees: int) -> None:
     check(life, seed)
     moved = [fault for fault in life.faults if fault.endswith("None")]
     assert moved, life.about()
-    assert made_by_owners(life) > 0
+    ((master, _),) = life.fleet.masters(JOB)
+    assert made_by_owners(life) > 0 or all(f"to {master.name}," in fault for fault in moved)
     windows = life.fleet.of(JOB)
     assert all(not window.result.missing for window in windows[4:]), life.about()
 
@@ -137,6 +138,6 @@ def restless(seed: int) -> Life:
     return lived(seed, [*chosen, *moves], trees=2 + seed % 3)
 
 
-@pytest.mark.parametrize("seed", [*range(8), *slowly(range(30, 330))])
+@pytest.mark.parametrize("seed", [*range(24), *slowly(range(30, 330))])
 def test_restless_lives(seed: int) -> None:
     check(restless(seed), seed, is_cut=seed % 4 == 3)
