@@ -43,7 +43,8 @@ def move(life: Life) -> None:
 def move_to_agent(life: Life) -> None:
     """The same to an agent, which is to own a tree if it owns none."""
     fleet, to = life.fleet, life.fleet.random.choice(life.alive())
-    groups, mode = fleet.random.sample(range(GROUPS), 12), fleet.random.choice(MODES)
+    modes = MODES if life.trees > 1 else MODES[:2]  # nothing moves disruptively from the master's own tree
+    groups, mode = fleet.random.sample(range(GROUPS), 12), fleet.random.choice(modes)
     until = fleet.now + 8.0
 
     def ask() -> None:
@@ -101,7 +102,7 @@ def test_any_agent_can_own_groups(seed: int, trees: int) -> None:
     """Also of a job of one tree, whose master owned all of them."""
     life = lived(seed, [move_to_agent, move_to_agent], trees=trees)
     check(life, seed)
-    moved = [fault for fault in life.faults if fault.endswith("None")]
+    moved = [fault for fault in life.faults if fault.endswith("None") and " 0 groups" not in fault]
     assert moved, life.about()
     ((master, _),) = life.fleet.masters(JOB)
     assert made_by_owners(life) > 0 or all(f"to {master.name}," in fault for fault in moved)
