@@ -540,17 +540,16 @@ class LocalJob:
         return True
 
     def take_copy(self, message: Snapshot) -> int | None:
-        """Takes, at the master, the copy of a run that its owner has not brought; returns its last pane if it is of
-        use, None if not. Another master's term does not matter."""
+        """Takes, at the master, a copy of a run that its owner has not brought; returns its last pane if it is of use.
+        Another master's term does not matter."""
         if self.root is None or not self.is_installed or message.tree >= len(self.nodes):
             self.refused += 1
             return None
         combiner = self.nodes.combiner()
         run = self.sound_run(message) if message.upto > combiner.frontier else None
         self.refused += run is None and message.upto > combiner.frontier
-        is_old_cut = run is not None and run.placed != self.moved.number
-        run = replace(run, is_old_cut=True) if run is not None and is_old_cut else run
-        return run.upto if run is not None and combiner.add_detached(run) else None
+        is_old = run is not None and run.placed != self.moved.number
+        return run.upto if run and combiner.add_detached(replace(run, is_old_cut=is_old)) else None
 
     def _pass_on_detached(self, message: Snapshot) -> None:
         """Passes a detached run on unchanged; only the master decodes it."""
