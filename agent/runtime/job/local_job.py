@@ -540,8 +540,7 @@ class LocalJob:
         return True
 
     def take_copy(self, message: Snapshot) -> int | None:
-        """Takes, at the master, a copy of a run that its owner has not brought; returns its last pane if it is of use.
-        Another master's term does not matter."""
+        """Takes, at the master, a copy of a run of any term; returns its last pane if it is of use."""
         if self.root is None or not self.is_installed or message.tree >= len(self.nodes):
             self.refused += 1
             return None
