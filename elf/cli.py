@@ -34,6 +34,7 @@ COMMANDS = (
     "jobs",
     "local",
     "logs",
+    "place",
     "query",
     "reload",
     "rights",

@@ -18,7 +18,7 @@ from agent.control.client_subscriptions import Client, ClientSubscriptions
 from agent.control.departure import Departure
 from agent.control.observation.element_view import asked_elements, described_elements
 from agent.control.observation.fleet_tap import FleetTap
-from agent.control.observation.fleet_view import described_fleet, described_tree
+from agent.control.observation.fleet_view import described_fleet, described_placement, described_tree
 from agent.control.observation.stream_tap import tap
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.query_service import QueryService
@@ -31,6 +31,7 @@ from agent.runtime.fleet.job_names import AmbiguousNameError, no_job
 from agent.runtime.keyed.intake.emissions import Taken, channel_of
 from agent.runtime.messages.client_events import JobEvent
 from agent.runtime.messages.jobs import Answer, Ask, StopAnswer, Updated
+from agent.runtime.messages.placement import PlacementView, PlaceRequest
 from agent.runtime.messages.programs import Log, LogRequest
 from agent.runtime.model.bundle import Signature
 from agent.runtime.requests.commands import UPDATING
@@ -46,6 +47,7 @@ from agent.runtime.requests.events import (
 )
 from overlay import Id, parse_id
 
+NO_PLACEMENT = f"{NO_ANSWER} (a master of the release before cannot tell, nor move key groups)"
 DRAIN_SHOWN_S = 0.2
 """Interval at which a client hears how far the agent's departure has come."""
 _SIGNATURE: msgspec.msgpack.Decoder[Signature] = msgspec.msgpack.Decoder(Signature)
@@ -138,6 +140,8 @@ class ControlService:
                 connection.send(await self._tree(request))
             case control.GetElements():
                 connection.send(await self._elements(request, connection.principal))
+            case control.PlaceGroups():
+                connection.send(await self._place(request, connection.principal))
             case control.EmitRequest():
                 connection.send(await self._emit(request, connection.principal))
             case control.TapRequest(everywhere=True):
@@ -240,7 +244,7 @@ class ControlService:
             case _:
                 return control.Refused("unavailable", NO_ANSWER)
 
-    async def _asked(self, message: Ask | LogRequest) -> AskReply | None:
+    async def _asked(self, message: Ask | LogRequest | PlaceRequest) -> AskReply | None:
         """The fleet's answer to a question; None if there is none in time."""
         pending: PendingReply[AskReply] = PendingReply()
         self._driver.do(partial(self._agent.questions.ask, message, pending.resolve))
@@ -281,6 +285,21 @@ class ControlService:
             return control.Refused("unavailable", NO_ANSWER)
         names = {one.app_id: one.name for one in self._agent.directory.all() if self._rights.may_read(who, one.app_id)}
         return described_elements(request, found, names)
+
+    async def _place(self, request: control.PlaceGroups, who: Principal) -> control.JobPlacement | control.Refused:
+        if not self._driver.node.is_active:
+            return control.Refused("unavailable", NOT_JOINED)
+        app_id = self._agent.directory.app_of(request.app)
+        by = self._rights.acting_owner(who, app_id, "place") if request.groups else ""
+        match await self._asked(PlaceRequest(app_id, tuple(request.groups), request.to, request.mode, by)):
+            case PlacementView(refusal=None) as found:
+                return described_placement(found)
+            case PlacementView(refusal=str(refusal)):
+                return control.Refused("usage", f"{request.app}: {refusal}")
+            case AskRefused(unavailable=False):
+                return control.Refused("unknown", no_job(request.app))
+            case _:
+                return control.Refused("unavailable", NO_PLACEMENT)
 
     async def _emit(self, request: control.EmitRequest, who: Principal) -> control.EventsSent | control.Refused:
         if not self._driver.node.is_active:

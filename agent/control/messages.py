@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from agent.archive.format.status import ArchiveStatus
+from agent.control.observation.placement_entries import JobPlacement as JobPlacement
 from agent.programs.element_graph import ELEMENTS_MAX, FIELDS_MAX, FieldType, GraphName
 from agent.runtime.messages.client_events import Accepted as Accepted
 from agent.runtime.messages.client_events import Acknowledged as Acknowledged
@@ -20,6 +21,7 @@ from agent.runtime.messages.client_events import PublishedWindow as PublishedWin
 from agent.runtime.messages.client_events import WindowsLost as WindowsLost
 from agent.runtime.messages.element_views import KEY_FIELDS_MAX, KeyText
 from agent.runtime.messages.emissions import SentEvents
+from agent.runtime.model.fields import GROUPS, Group, Mode
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 AppId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
@@ -204,6 +206,15 @@ class GetElements(_Request, frozen=True, tag="elements"):
     element: Annotated[str, msgspec.Meta(max_length=255)] = ""
 
 
+class PlaceGroups(_Request, frozen=True, tag="place"):
+    """Say where a job's key groups are; move those named first, to the agent of this name or node id."""
+
+    app: Name
+    groups: Annotated[list[Group], msgspec.Meta(max_length=GROUPS)] = []
+    to: Annotated[str, msgspec.Meta(max_length=255)] = ""
+    mode: Mode = "instant"
+
+
 class EmitRequest(_Request, frozen=True, tag="emit"):
     """Send events into the elements of a job, one batch of a client at a time. `emission`: the same for all batches of
     a client, which are numbered in it, so that a batch that is sent again counts once."""
@@ -238,7 +249,7 @@ class GetRights(_Request, frozen=True, tag="rights"):
 Request = (
     QueryRequest | FollowRequest | AnalyseRequest | SubmitRequest | UpdateJob | UpdateBundle | StopRequest | AskRequest
     | DescribeRequest | SurveyRequest | DrainRequest | ReloadRequest | GetLog | GetJobs | GetStatus
-    | GetRights | GetFleet | GetTree | GetElements | EmitRequest | TapRequest
+    | GetRights | GetFleet | GetTree | GetElements | PlaceGroups | EmitRequest | TapRequest
 )  # fmt: skip
 
 
@@ -663,5 +674,5 @@ class Tapped(msgspec.Struct, frozen=True, tag="tapped"):
 Answer = (
     Accepted | Acknowledged | PublishedWindow | WindowsLost | Ended | Refused | Analysed | Described | Surveyed
     | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained | Reloaded
-    | Rights | Fleet | Tree | Elements | EventsSent | Tapped
+    | Rights | Fleet | Tree | Elements | JobPlacement | EventsSent | Tapped
 )  # fmt: skip

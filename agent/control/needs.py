@@ -42,6 +42,14 @@ def _elements(request: control.GetElements, named: JobNamed) -> Need:
     return Need(AccessRole.READ, f"{act} {request.app}", jobs=(named(request.app),))
 
 
+def _place(request: control.PlaceGroups, named: JobNamed) -> Need:
+    """Moves change no results: signed jobs need no signature for them."""
+    job = named(request.app)
+    if not request.groups:
+        return Need(AccessRole.READ, f"see the key groups of {request.app}", jobs=(job,))
+    return Need(AccessRole.OPERATE, f"move key groups of {request.app}", jobs=(job,), own_role=AccessRole.QUERY)
+
+
 def _emit(request: control.EmitRequest, named: JobNamed) -> Need:
     job = named(request.app)
     return Need(AccessRole.OPERATE, f"send events into {request.app}", jobs=(job,), own_role=AccessRole.QUERY)
@@ -114,6 +122,7 @@ NEEDS: dict[type[control.Request], Callable[[Any, JobNamed], Need | None]] = {
     control.GetFleet: _fleet,
     control.GetTree: _reading,
     control.GetElements: _elements,
+    control.PlaceGroups: _place,
     control.EmitRequest: _emit,
     control.TapRequest: _tap,
     control.DescribeRequest: _stream,

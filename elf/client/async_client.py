@@ -32,10 +32,12 @@ from agent.control.messages import (
     GetStatus,
     GetTree,
     JobEntry,
+    JobPlacement,
     Jobs,
     JobStopped,
     JobUpdated,
     LogExcerpt,
+    PlaceGroups,
     Request,
     Rights,
     Status,
@@ -47,6 +49,7 @@ from agent.control.messages import (
     UpdateJob,
 )
 from agent.programs.element_graph import FieldType
+from agent.runtime.model.fields import Mode
 from elf.client.attachment import AnswerT, AttachedJob, JobAttachment, Update, expected, no_answer
 from elf.client.control_socket import BUSY_RETRY_S, dial_nowait, named_agent, too_busy
 from elf.client.emission import PATIENCE_S, EventSender, Rows
@@ -177,6 +180,13 @@ class AsyncClient(JobOpener["AsyncJob"]):
         """
         texts = None if key is None else [str(value) for value in key]
         return await self._ask(GetElements(app, texts, element), Elements)
+
+    async def place(self, app: str, *, move: Sequence[int] = (), to: str = "", mode: Mode = "instant") -> JobPlacement:
+        """The owners of a running job's key groups, once those to `move` go to the agent of a name or node id.
+
+        Raises UnknownJobError, and QueryRefusedError where they cannot move, with the reason.
+        """
+        return await self._ask(PlaceGroups(app, list(move), to, mode), JobPlacement)
 
     async def emit(
         self, app: str, type_: str, rows: Rows | pl.DataFrame, *, at: str = "", patience_s: float = PATIENCE_S

@@ -35,10 +35,12 @@ from agent.control.messages import (
     GetStatus,
     GetTree,
     JobEntry,
+    JobPlacement,
     Jobs,
     JobStopped,
     JobUpdated,
     LogExcerpt,
+    PlaceGroups,
     Reloaded,
     ReloadRequest,
     Request,
@@ -54,6 +56,7 @@ from agent.control.messages import (
     UpdateJob,
 )
 from agent.programs.element_graph import FieldType
+from agent.runtime.model.fields import Mode
 from elf.client.attachment import AnswerT, AttachedJob, JobAttachment, Update, expected, no_answer
 from elf.client.control_socket import BUSY_RETRY_S, dial_nowait, named_agent, too_busy
 from elf.client.emission import PATIENCE_S, EventSender, Rows
@@ -183,6 +186,13 @@ class SyncClient(JobOpener["SyncJob"]):
         """
         texts = None if key is None else [str(value) for value in key]
         return self._ask(GetElements(app, texts, element), Elements)
+
+    def place(self, app: str, *, move: Sequence[int] = (), to: str = "", mode: Mode = "instant") -> JobPlacement:
+        """The owners of a running job's key groups, once those to `move` go to the agent of a name or node id.
+
+        Raises UnknownJobError, and QueryRefusedError where they cannot move, with the reason.
+        """
+        return self._ask(PlaceGroups(app, list(move), to, mode), JobPlacement)
 
     def emit(
         self, app: str, type_: str, rows: Rows | pl.DataFrame, *, at: str = "", patience_s: float = PATIENCE_S

@@ -1,15 +1,19 @@
-"""Describes this agent to others that ask, and the fleet and a job's trees to clients, by all agents' answers."""
+"""Describes this agent to others that ask, and the fleet, a job's trees and its key groups to clients, by what agents
+answer."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from agent.control import messages as control
+from agent.control.observation.placement_entries import GroupEntry, JobPlacement, MoveEntry, OwnerEntry
 from agent.control.status_report import described_job, memory_bytes
 from agent.feeding.statistics import StreamStatistics
 from agent.runtime.agent import Agent
 from agent.runtime.messages.descriptions import AgentDescription, TreePlace
 from agent.runtime.messages.jobs import Announce
+from agent.runtime.messages.placement import PlacementView
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.requests.events import AgentAsked, AgentsDescribed
 from agent.runtime.requests.status import lag_s, tree_places
@@ -78,6 +82,24 @@ def _agent(node_id: Id, one: AgentDescription) -> control.AgentEntry:
         lag_s=one.lag_s,
         leaving=one.is_leaving,
         elements=one.elements,
+    )
+
+
+def described_placement(found: PlacementView) -> JobPlacement:
+    """The owners, groups and moves of a job for clients."""
+    names = {owner.tree: owner.agent for owner in found.owners}
+    counts = Counter(tree for one in found.groups for tree in one.trees)
+    return JobPlacement(
+        found.name,
+        [OwnerEntry(one.tree, one.agent, format_id(one.node_id), counts[one.tree], one.rows) for one in found.owners],
+        [
+            GroupEntry(one.group, list(one.trees), [names.get(tree, "") for tree in one.trees], one.rows)
+            for one in found.groups
+        ],
+        [
+            MoveEntry(one.number, one.group, one.tree, names.get(one.tree, ""), one.mode, one.first_pane, one.is_over)
+            for one in found.moves
+        ],
     )
 
 

@@ -6,11 +6,9 @@ from typing import Annotated
 
 import msgspec
 
-from agent.runtime.model.fields import Count, Message, Name, Text
-from agent.runtime.model.placement import GROUPS, Mode
+from agent.runtime.model.fields import GROUPS, Count, Group, Message, Mode, Name, Text
 from overlay import Id
 
-Group = Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)]
 Tree = Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)]
 
 

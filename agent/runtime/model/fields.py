@@ -14,6 +14,13 @@ Bitmap = Annotated[bytes, msgspec.Meta(max_length=8192)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[int, msgspec.Meta(ge=0, lt=65536)]
 Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+GROUPS = 64
+"""Number of groups that the keys of a job are in, by the upper bits of their hashes."""
+Group = Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)]
+Mode = Literal["instant", "smooth", "disruptive"]
+"""The way in which a group's open windows go on when it moves: its old and new owner each have their panes of them, and
+the master merges these; the old owner has them to their ends, of panes that both get; or the new owner is given what
+the old one has, while everybody waits."""
 Reason = Literal["finished", "stopped", "nobody", "failed"]
 """The reason why a job is over; nobody: it was bounded, and no agent has its stream; failed: it cannot go on."""
 

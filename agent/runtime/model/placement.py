@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
-from agent.runtime.model.fields import Count, Time
+from agent.runtime.model.fields import GROUPS as GROUPS
+from agent.runtime.model.fields import Count, Group, Time
+from agent.runtime.model.fields import Mode as Mode
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id, tree_id
 
-GROUPS = 64
-"""Number of groups that the keys of a job are in, by the upper bits of their hashes."""
 MOVES_MAX = 256
 """Upper bound on the moves that are told of: one more is refused where open windows need that many."""
-
-Mode = Literal["instant", "smooth", "disruptive"]
-"""The way in which a group's open windows go on: its old and new owner each have their panes of them, and the master
-merges these; the old owner has them to their ends, of panes that both get; or the new owner is given what the old one
-has, while everybody waits."""
 
 
 class Move(msgspec.Struct, frozen=True, array_like=True):
@@ -28,7 +23,7 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
 
     number: Count
     pane: Time
-    group: Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)]
+    group: Group
     tree: Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)]
     mode: Mode
     until: Time

@@ -1,0 +1,65 @@
+"""Tables of a job's owners, key groups and moves, for `elf place`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from agent.control.messages import JobPlacement
+from elf.output.listing import Cell, Listing
+
+OWNER_TITLES = ("TREE", "OWNER", "GROUPS", "ROWS/S")
+GROUP_TITLES = ("KEY GROUPS", "TREE", "OWNER", "ROWS/S")
+MOVE_TITLES = ("MOVED", "TO TREE", "OWNER", "MODE", "FROM", "OLD OWNER")
+
+
+def placement_tables(found: JobPlacement) -> list[Listing]:
+    """The owners, the runs of groups that are with the same ones, and the moves that go together."""
+    owners: list[Sequence[Cell]] = [
+        [str(one.tree), one.agent or one.node_id, one.groups, one.rows_per_s] for one in found.owners
+    ]
+    groups: list[Sequence[Cell]] = []
+    for (trees, agents), alike in groupby(found.groups, lambda one: (tuple(one.trees), tuple(one.agents))):
+        run = list(alike)
+        rate = sum(one.rows_per_s for one in run)
+        groups.append([shown_groups(one.group for one in run), " and ".join(map(str, trees)), _named(agents), rate])
+    return [
+        Listing(OWNER_TITLES, owners, "no owner is known yet"),
+        Listing(GROUP_TITLES, groups, ""),
+        Listing(MOVE_TITLES, _moves(found), "", optional=("FROM",)),
+    ]
+
+
+def _moves(found: JobPlacement) -> list[Sequence[Cell]]:
+    """Moves that differ in their groups alone are one row, in the order of their panes."""
+    together: dict[tuple[int, str, str, str, bool], list[int]] = {}
+    for one in found.moves:
+        together.setdefault((one.tree, one.agent, one.mode, one.first_pane, one.is_over), []).append(one.group)
+    return [
+        [shown_groups(groups), str(tree), _named([agent]), mode, first or None, "done" if is_over else "needed"]
+        for (tree, agent, mode, first, is_over), groups in together.items()
+    ]
+
+
+def _named(agents: Sequence[str]) -> str:
+    """Owners by their names, of those that have sent anything yet.
+
+    >>> _named(["web-1", ""])
+    'web-1 and one not heard of yet'
+    """
+    return " and ".join(agent or "one not heard of yet" for agent in agents)
+
+
+def shown_groups(groups: Iterable[int]) -> str:
+    """Groups in their order, in as few characters as a person needs. O(groups).
+
+    >>> shown_groups([8, 9, 10, 3, 63])
+    '3,8-10,63'
+    """
+    runs: list[list[int]] = []
+    for group in sorted(groups):
+        if runs and group == runs[-1][1] + 1:
+            runs[-1][1] = group
+        else:
+            runs.append([group, group])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
