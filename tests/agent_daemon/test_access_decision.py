@@ -30,6 +30,8 @@ ABOUT_JOBS = {
     "tree": lambda job: control.GetTree(job.name),
     "elements": lambda job: control.GetElements(job.name),
     "element-state": lambda job: control.GetElements(job.name, ["said"]),
+    "place": lambda job: control.PlaceGroups(job.name),
+    "move": lambda job: control.PlaceGroups(job.name, [3], "web-2"),
     "emit": lambda job: control.EmitRequest(job.name, KEY_ID, SentEvents("Word", 0, b"")),
     "update": lambda job: control.UpdateJob(job.name, "SELECT COUNT(*) FROM web"),
     "signed-update": lambda job: control.UpdateBundle(job.name, format_id(job.app_id), b"bundle"),
@@ -58,6 +60,8 @@ log            read     read     read
 tree           read     read     read
 elements       read     read     read
 element-state  read     read     read
+place          read     read     read
+move           query    operate  operate
 emit           query    operate  operate
 update         query    operate  query
 signed-update  query    query    query

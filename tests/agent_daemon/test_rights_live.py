@@ -69,6 +69,8 @@ REQUESTS: dict[str, tuple[str, control.Request]] = {
     "elements": ("reader operator", control.GetElements("root-job")),
     "element state": ("reader operator", control.GetElements("root-job", ["said"])),
     "all elements": ("reader asker operator", control.GetElements()),
+    "place": ("reader operator", control.PlaceGroups("root-job")),
+    "move": ("operator", control.PlaceGroups("root-job", [3], "agent-2")),
     "emit": ("operator", control.EmitRequest("root-job", "0" * 32, SentEvents("Word", 0, b""))),
     "tap": ("asker operator", control.TapRequest("web")),
     "status": ("reader asker operator", control.GetStatus()),
@@ -121,6 +123,7 @@ def test_everybody_who_may_query_has_every_right_over_what_is_theirs(world: Worl
             control.FollowRequest(app),
             control.AskRequest(app),
             control.GetLog(app),
+            control.PlaceGroups(app),
             control.UpdateJob(app, QUERY.replace("AS n", "AS m")),
             control.QueryRequest(f"SELECT SUM(n) AS n FROM app('{app}') WINDOWING 1 SECOND"),
         ):

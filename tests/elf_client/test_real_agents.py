@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -259,3 +260,35 @@ def test_python_clients(fleet: AgentFleet, socket: Path) -> None:
 
     trio.run(main)
     until(lambda: running(fleet, "from-python") == [], "leaving the job stops it")
+
+
+def test_key_groups_are_shown_and_move_or_it_is_said_why_not(fleet: AgentFleet, socket: Path) -> None:
+    def place(*words: str) -> tuple[int, str]:
+        finished = ask("place", *words, socket=socket)
+        assert bool(finished.out) != bool(finished.err)
+        return finished.code, finished.err.removeprefix("elf: ").removesuffix("\n")
+
+    def view() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in ask("place", "placed", "--output", "json", socket=socket).out.splitlines()]
+
+    assert place("nobody-s")[0] == 1
+    assert "nobody-s" in place("nobody-s")[1]
+    assert ask("query", "--detach", "--app", "placed", f"{LIVE} TREES 2", socket=socket).code == 0
+    until(lambda: len([one for one in view() if one["type"] == "owner"]) == 2, "both trees have an owner")
+    assert place("placed")[0] == 0
+    code, why = place("placed", "--move", "3", "--to", "agent-9")
+    assert (code, why.partition(":")[0]) == (2, "placed")
+    assert "no agent agent-9 takes part in the job" in why
+    code, why = place("placed", "--move", "60", "--to", "agent-1", "--mode", "smooth")
+    assert (code, "instantly" in why) == (2, True), "windows of one pane have no state that could move"
+    owned = {group["group"]: group["trees"] for group in view() if group["type"] == "group"}
+    owners = {one["tree"]: one["agent"] for one in view() if one["type"] == "owner"}
+    group = next(group for group, trees in owned.items() if trees == [1])
+    to = next(name for name in fleet.names if name not in owners.values())
+    assert place("placed", "--move", str(group), "--to", to) == (0, "")
+    (moved,) = (one for one in view() if one["type"] == "group" and one["group"] == group)
+    assert moved["agents"] == [to]
+    assert ask("stop", "placed", socket=socket).code == 0
+    code, why = place("placed", "--move", "3", "--to", "agent-1")
+    is_heard_of = code == 1 and "placed" in why  # the asked agent knows of its end, and the master need not say so
+    assert is_heard_of or (code, why) == (2, "placed: the job is over")

@@ -57,7 +57,7 @@ class KeyPlacement:
     ) -> None:
         self.roots: dict[int, Peer] = {0: master}
         self.names: dict[int, str] = {master.node_id: name}
-        """Names of agents by their node ids."""
+        """Names of agents by their node ids, as they have enrolled in this epoch."""
         self.loads = GroupLoads(now)
         self.added: Id | None = None
         """The key of a tree that is to be there from the next epoch on."""
@@ -130,15 +130,16 @@ class KeyPlacement:
 
         Raises NotYetError if the agent is to own a tree, but does not yet: it is to be asked again.
         """
+        if mode != "instant" and not self._state.versions.newest.function.is_consolidated:
+            return PLAIN
         trees = [tree for tree, peer in self.roots.items() if agent in (self._name_of(peer), f"{peer.node_id:032x}")]
         if mode == "disruptive":
             trees = [tree for tree in trees if tree]
         if not trees:
-            node_id = next(
-                (node_id for node_id, name in self.names.items() if agent in (name, f"{node_id:032x}")), None
-            )
+            names = self._all_names()
+            node_id = next((node_id for node_id, name in names.items() if agent in (name, f"{node_id:032x}")), None)
             if node_id is None:
-                agents = ", ".join(sorted(filter(None, self.names.values())))
+                agents = ", ".join(sorted(filter(None, names.values())))
                 return NO_AGENT.format(agent=agent, agents=agents)
             return self._add_tree(node_id)
         rows = self._rows_of_trees()
@@ -184,7 +185,12 @@ class KeyPlacement:
         return PlacementView(state.job.app_id, state.job.name, owners, groups, moves, refusal)
 
     def _name_of(self, peer: Peer) -> str:
-        return self.names.get(peer.node_id, "")
+        return self.names.get(peer.node_id) or self._all_names().get(peer.node_id, "")
+
+    def _all_names(self) -> dict[int, str]:
+        """Names of agents by their node ids; those of the roster are known before they have enrolled in this epoch."""
+        there = (member for member in self._state.roster.entries() if member.last_pane is None)
+        return {member.node_id: member.name for member in there} | self.names
 
     def name_of(self, tree: int) -> str:
         """The name, or the node id, of a tree's owner."""
