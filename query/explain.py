@@ -91,11 +91,30 @@ def windows_text(windowing: Windowing | None) -> str:
 MAKING_WINDOWS = "make windows of panes"
 
 
-def making_steps(windowing: Windowing | None) -> tuple[str, ...]:
-    """The step in which the master makes windows of panes."""
+def making_steps(plan: Plan) -> tuple[str, ...]:
+    """The steps in which the master makes windows of panes."""
+    windowing = plan.windowing
     if windowing is None or windowing.is_of_panes:
         return ()
+    if has_owners(plan):
+        return (MAKING_WINDOWS, "merge them with those of the other owners")
     return (MAKING_WINDOWS if windowing.session is None else "make sessions of panes",)
+
+
+def has_owners(plan: Plan) -> bool:
+    """Whether the roots of several trees make the windows of their keys: each is made of several panes once, at its
+    end.
+
+    >>> from query import Schema, analyze, parse
+    >>> text = "SELECT a, COUNT(*) FROM web GROUP BY a WINDOWING {} TREES 4"
+    >>> windows = ("1 MINUTE", "2 MINUTES EVERY 1 MINUTE", "2 MINUTES EVERY 1 MINUTE EMIT CHANGES", "SESSION 1 MINUTE")
+    >>> [has_owners(analyze(parse(text.format(one)), {"web": Schema({}, open=True)})) for one in windows]
+    [False, True, False, False]
+    """
+    windowing = plan.windowing
+    if windowing is None or windowing.is_of_panes or plan.trees == 1:
+        return False
+    return windowing.session is None and not windowing.changes
 
 
 def publishing_step(windowing: Windowing | None) -> str:
@@ -199,7 +218,7 @@ def explain(plan: Plan, rules: Sequence[Rule] = (), *, live: bool = True) -> Exp
         ),
         roots=_root_steps(plan),
         master=(
-            *making_steps(plan.windowing),
+            *making_steps(plan),
             *_shown_steps(plan, shown, groups, order),
             *_outer_steps(plan),
             *(straggler_steps(plan.stragglers) if live else unused_straggler_steps(plan.stragglers)),
@@ -332,7 +351,14 @@ def _root_steps(plan: Plan) -> tuple[str, ...]:
     """The steps at the roots of several trees."""
     if plan.trees == 1:
         return ()
-    return (f"{plan.trees} of them: merge the groups in a range of the keys' hashes, hand them to the master",)
+    ranges = f"{plan.trees} of them: merge the groups in a range of the keys' hashes"
+    if not has_owners(plan):
+        return (f"{ranges}, hand them to the master",)
+    clauses = [*(["HAVING"] if plan.having is not None else []), *(["LIMIT"] if plan.limit is not None else [])]
+    return (
+        f"{ranges}, make their windows of panes that the master has decided on, hand it these",
+        *([f"leave out groups of windows by {' and '.join(clauses)}, where that is exact"] if clauses else []),
+    )
 
 
 def _rows_steps(plan: Plan, order: list[str]) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_fleet import KEY, WALL_MS, Fleet, events
@@ -17,6 +18,7 @@ from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.key_placement import OF_MASTER, ONE_TREE, PLAIN
 from agent.runtime.model.placement import GROUPS
+from query.explain import has_owners
 
 AGENTS = 4
 SECONDS = 14
@@ -147,6 +149,16 @@ def test_groups_that_are_not_shown_need_not_be_sent(data: st.DataObject) -> None
     limit = function.plan.limit
     if limit is not None and function.plan.having is None and not whole.height * trees > 200:
         assert all(piece["hash"].n_unique() <= limit for piece in pruned) or "DISTINCT" in text
+
+
+@pytest.mark.parametrize(
+    "windows",
+    ["1 SECOND", "4 SECONDS EVERY 2 SECONDS", "2 SECONDS, 6 SECONDS", "SESSION 2 SECONDS", "6 SECONDS EMIT CHANGES"],
+)
+def test_explain_says_so_where_owners_make_windows_and_nowhere_else(windows: str) -> None:
+    text = f"SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING {windows} TREES 3"
+    plan = query.analyze(query.parse(text), {"web": query.Schema({}, open=True)})
+    assert has_owners(plan) == JobFunction(plan).is_consolidated
 
 
 def refusal(fleet: Fleet, group: int, tree: int, mode: str) -> str | None:

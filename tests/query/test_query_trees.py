@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from query import Plan, PlanError, QueryError, Schema, analyze, explain, parse
+from query.explain import has_owners
 
 CATALOG = {"web": Schema({}, open=True)}
 GROUPED = "SELECT path, COUNT(*) AS n FROM web GROUP BY path"
@@ -67,6 +68,39 @@ def test_explaining_says_how_many_trees_there_are():
     assert explain(planned(f"{GROUPED} TREES 4")).tree[-1] == "in 4 trees, each for a range of the keys' hashes"
     assert explain(planned(GROUPED, max_groups=2_000_000)).tree[-1].startswith("in 2 trees")
     assert not any("trees" in step for step in explain(planned(GROUPED)).tree)
+
+
+MERGED = "4 of them: merge the groups in a range of the keys' hashes"
+OWNED = f"{MERGED}, make their windows of panes that the master has decided on, hand it these"
+HANDED_ON = f"{MERGED}, hand them to the master"
+
+
+@pytest.mark.parametrize(
+    ("clauses", "roots"),
+    [
+        ("", (HANDED_ON,)),
+        ("WINDOWING 1 MINUTE", (HANDED_ON,)),
+        ("WINDOWING SESSION 1 MINUTE", (HANDED_ON,)),
+        ("WINDOWING 2 MINUTES EVERY 1 MINUTE EMIT CHANGES", (HANDED_ON,)),
+        ("WINDOWING 2 MINUTES EVERY 1 MINUTE", (OWNED,)),
+        ("WINDOWING 1 MINUTE, 5 MINUTES", (OWNED,)),
+        (
+            "HAVING COUNT(*) > 1 WINDOWING 1 MINUTE, 5 MINUTES",
+            (OWNED, "leave out groups of windows by HAVING, where that is exact"),
+        ),
+        (
+            "HAVING COUNT(*) > 1 ORDER BY n LIMIT 9 WINDOWING 1 MINUTE, 5 MINUTES",
+            (OWNED, "leave out groups of windows by HAVING and LIMIT, where that is exact"),
+        ),
+    ],
+)
+def test_explaining_says_what_the_roots_of_trees_make(clauses, roots):
+    plan = planned(f"{GROUPED} {clauses} TREES 4")
+    explained = explain(plan)
+    assert explained.roots == roots
+    assert ("merge them with those of the other owners" in explained.master) == (roots[0] == OWNED)
+    assert has_owners(plan) == (roots[0] == OWNED)
+    assert explain(planned(f"{GROUPED} {clauses} TREES 1")).roots == ()
 
 
 def test_stated_and_chosen_trees_stay_apart_when_a_plan_travels():
