@@ -44,7 +44,8 @@ TICK_S, PER_TICK, KEYS = 0.05, 20, 400
 MOVED = range(24, 40)
 """Groups that are on tree 1 alone at first."""
 SILENCE_S = 15.0
-"""Upper bound on the time between two windows, whoever is killed; 6.4 s was the longest of 18 on two busy cores."""
+"""Upper bound on the time between two windows, whoever is killed: the longest of 18 was 6.4 s, and 9.6 s where two
+cores had twenty times their work."""
 
 
 class KeyLogs(KnownLogs):
