@@ -131,6 +131,20 @@ def test_what_is_not_possible_is_refused_in_one_line() -> None:
     assert nothing.groups[23].agents == [second], "all of them move, or none"
 
 
+def test_nothing_moves_to_an_agent_that_leaves() -> None:
+    fleet = living(f"{HOPPING} TREES 3")
+    before = placement(fleet)
+    assert isinstance(before, JobPlacement)
+    leaving = next(agent for agent in fleet.agents if agent.name == before.owners[2].agent)
+    leaving.drain.begin(fleet.now)
+    fleet.settle()
+    others = ", ".join(sorted(agent.name for agent in fleet.agents if agent is not leaving))
+    for to in (leaving.name, before.owners[2].node_id):
+        found = reply_to(fleet, PlaceRequest(KEY, (24,), to), by=3)
+        assert isinstance(found, PlacementView)
+        assert found.refusal == NO_AGENT.format(agent=to, agents=others)
+
+
 def test_one_agent_alone_owns_everything() -> None:
     fleet = living(HOPPING, agents=1)
     (agent,) = fleet.agents

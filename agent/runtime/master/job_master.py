@@ -287,6 +287,7 @@ class JobMaster:
         """Notes that an agent leaves, and confirms it unless this one leaves itself: the next master is to know it."""
         is_known = self.state.knows(sender.node_id, message.number)
         if is_known:
+            self.placement.forget(sender.node_id)
             self.state.leave(message.number, max(message.last_pane, self.lacking.given_upto(self._programs.wall_ms)))
             self.subscribers.acknowledge(now)
         if not self._resigns:

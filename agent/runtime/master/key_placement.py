@@ -132,18 +132,21 @@ class KeyPlacement:
         """
         if mode != "instant" and not self._state.versions.newest.function.is_consolidated:
             return PLAIN
-        trees = [tree for tree, peer in self.roots.items() if agent in (self._name_of(peer), f"{peer.node_id:032x}")]
+        names = self._all_names()
+        node_id = next((node_id for node_id, name in names.items() if agent in (name, f"{node_id:032x}")), None)
+        if node_id is None:
+            return NO_AGENT.format(agent=agent, agents=", ".join(sorted(filter(None, names.values()))))
+        trees = [tree for tree, peer in self.roots.items() if peer.node_id == node_id]
         if mode == "disruptive":
             trees = [tree for tree in trees if tree]
         if not trees:
-            names = self._all_names()
-            node_id = next((node_id for node_id, name in names.items() if agent in (name, f"{node_id:032x}")), None)
-            if node_id is None:
-                agents = ", ".join(sorted(filter(None, names.values())))
-                return NO_AGENT.format(agent=agent, agents=agents)
             return self._add_tree(node_id)
         rows = self._rows_of_trees()
         return self.move(groups, min(trees, key=lambda tree: (rows[tree], tree)), mode, now)
+
+    def forget(self, node_id: int) -> None:
+        """Forgets an agent that leaves: nothing moves to it any more."""
+        self.names.pop(node_id, None)
 
     def _add_tree(self, node_id: int) -> str:
         """Has an agent own a tree from the next epoch on, unless it is to own one already: the tree's key is near the
