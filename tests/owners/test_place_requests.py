@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from memory_fleet import KEY, WALL_MS, Fleet, events
 
+from agent.control.control_service import NO_PLACEMENT
 from agent.control.observation.fleet_view import described_placement
 from agent.control.observation.placement_entries import JobPlacement
 from agent.runtime.master.job_master import OVER
-from agent.runtime.master.key_placement import NO_AGENT, ONE_TREE, TOO_MANY
+from agent.runtime.master.job_masters import JobMasters
+from agent.runtime.master.key_placement import NO_AGENT, NO_GROUPS, ONE_TREE, TOO_MANY
 from agent.runtime.messages.placement import PlacementView, PlaceRequest
 from agent.runtime.model.fields import GROUPS
 from agent.runtime.model.placement import MOVES_MAX, KeyMoves, Move
@@ -143,6 +145,31 @@ def test_nothing_moves_to_an_agent_that_leaves() -> None:
         found = reply_to(fleet, PlaceRequest(KEY, (24,), to), by=3)
         assert isinstance(found, PlacementView)
         assert found.refusal == NO_AGENT.format(agent=to, agents=others)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT COUNT(*) AS n FROM web WINDOWING 4 SECONDS EVERY 1 SECOND", "SELECT product FROM web LIMIT 3"]
+)
+def test_a_job_without_groups_has_nothing_to_move(text: str) -> None:
+    fleet = living(text)
+    other = next(agent.name for agent in fleet.agents if agent.masters.get(KEY) is None)
+    assert placement(fleet, 1, to=other) == NO_GROUPS
+    found = placement(fleet)
+    assert isinstance(found, JobPlacement)
+    assert len(found.owners) == 1, "no tree is added for it"
+
+
+def test_a_master_that_does_not_know_the_request_is_waited_for_no_longer_than_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of the release before does not answer: the client is told that it may be one."""
+    monkeypatch.setattr(JobMasters, "place", lambda *_: None)
+    fleet = living(f"{HOPPING} TREES 3")
+    begun = fleet.now
+    assert reply_to(fleet, PlaceRequest(KEY)) == AskRefused(unavailable=True)
+    assert fleet.now - begun <= 1.1 * TIMEOUT_S
+    assert "release before" in NO_PLACEMENT
+    assert len(NO_PLACEMENT.splitlines()) == 1
 
 
 def test_one_agent_alone_owns_everything() -> None:

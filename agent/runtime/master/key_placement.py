@@ -29,6 +29,7 @@ REPEAT_S = 0.5
 ONE_TREE = "the job has one tree, and one owner: give it more, as in TREES 4"
 UNDER_WAY = "group {group} has moved already, and open windows need both of its owners: try again once they are out"
 NO_AGENT = "no agent {agent} takes part in the job; these do: {agents}"
+NO_GROUPS = "the job has no groups to share among owners: these are keys of GROUP BY, over streams"
 NO_TREE = f"the job has {query.TREES_MAX} trees already, and this agent owns none of them"
 _NEAR_BITS = 64
 """Number of lower bits in which the key of an agent's tree differs from its node id."""
@@ -130,7 +131,10 @@ class KeyPlacement:
 
         Raises NotYetError if the agent is to own a tree, but does not yet: it is to be asked again.
         """
-        if mode != "instant" and not self._state.versions.newest.function.is_consolidated:
+        function = self._state.versions.newest.function
+        if not function.plan.is_divisible:
+            return NO_GROUPS
+        if mode != "instant" and not function.is_consolidated:
             return PLAIN
         names = self._all_names()
         node_id = next((node_id for node_id, name in names.items() if agent in (name, f"{node_id:032x}")), None)
