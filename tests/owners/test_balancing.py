@@ -8,6 +8,7 @@ from test_owned_windows import QUERIES, lived, master_of
 from agent.runtime.master.balancing import BALANCE_S
 from agent.runtime.master.group_loads import PERIOD_S, GroupLoads
 from agent.runtime.master.job_master import JobMaster
+from agent.runtime.master.key_placement import STAYS_S
 from agent.runtime.model.placement import GROUPS
 
 TREES = 4
@@ -51,7 +52,7 @@ def test_the_groups_of_a_busy_owner_go_to_others() -> None:
     master = busy_master()
     first = [5.0 if group < GROUPS // TREES else 1.0 for group in range(GROUPS)]
     loads = loads_of(master, first)
-    before = master.balancer.plan(loads)
+    before = master.balancer.plan(loads, 1e6)
     assert before is not None
     moves = look(master, loads)
     assert moves
@@ -92,3 +93,17 @@ def test_rates_are_means_of_periods() -> None:
     assert loads.tick(2 * PERIOD_S)
     assert 0 < loads.rows[0] < 100 / PERIOD_S
     assert BALANCE_S > PERIOD_S
+
+
+def test_groups_stay_where_somebody_has_placed_them() -> None:
+    master = busy_master()
+    placed = range(GROUPS // TREES)
+    loads = loads_of(master, [5.0 if group in placed else 1.0 for group in range(GROUPS)])
+    plan = master.balancer.plan(loads, 1e6)
+    assert plan is not None
+    assert {move.group for move in plan.moves} & set(placed)
+    assert master.placement.move_to(placed, master.placement.name_of(0), "instant", 1e6) is None
+    assert not {group for group, _ in look(master, loads, 1e6 + BALANCE_S)} & set(placed)
+    later = master.balancer.plan(loads, 1e6 + STAYS_S)
+    assert later is not None
+    assert all(master.placement.may_be_moved(group, 1e6 + STAYS_S) for group in placed)

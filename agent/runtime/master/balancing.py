@@ -29,7 +29,7 @@ class Balancer:
         """Moves what gains enough, by new rates."""
         if self._state.trees == 1 or self._state.job.bounded or now - self._balanced_at < BALANCE_S:
             return
-        plan = self.plan(loads)
+        plan = self.plan(loads, now)
         if plan is None or not plan.moves:
             return
         self._balanced_at = now
@@ -42,7 +42,7 @@ class Balancer:
             load = f"the busiest owner has {plan.before:.2f} times what all would have, and {plan.after:.2f} afterwards"
             self._note(f"{about}: {load}" if refusal is None else f"{about}? {refusal}")
 
-    def plan(self, loads: GroupLoads) -> BalancePlan | None:
+    def plan(self, loads: GroupLoads, now: float) -> BalancePlan | None:
         """The moves that would balance the owners; None as long as nothing is known of some."""
         agents = self._agents()
         if len(agents) < 2 or not loads.of_groups.any() or not all(agent in loads.busy for agent in agents):
@@ -52,7 +52,9 @@ class Balancer:
         if any(tree not in roots for of_group in trees for tree in of_group):
             return None
         owners = [agents.index(roots[of_group[0]].node_id) for of_group in trees]
-        movable = [len(of_group) == 1 and self._placement.is_settled(group) for group, of_group in enumerate(trees)]
+        movable = [
+            len(of_group) == 1 and self._placement.may_be_moved(group, now) for group, of_group in enumerate(trees)
+        ]
         function = self._state.versions.newest.function
         panes = max(1, function.window_ms // (function.pane_ms or 1))
         measured = PlacementLoads.measured(

@@ -24,6 +24,8 @@ from overlay import Id, Peer, tree_id
 
 AHEAD_MS = 1000
 """Least time between the newest pane that the master has heard of and the first one after a move."""
+STAYS_S = 600.0
+"""Time for which a group stays where somebody has placed it, as long as its owner and the master live."""
 REPEAT_S = 0.5
 """Interval in which agents are told of moves whose panes have not come."""
 ONE_TREE = "the job has one tree, and one owner: give it more, as in TREES 4"
@@ -64,6 +66,8 @@ class KeyPlacement:
         """The key of a tree that is to be there from the next epoch on."""
         self._state, self._local, self._sender = state, local, sender
         self._repeat_at: float | None = None
+        self._stays_until: dict[int, float] = {}
+        """Times until which groups stay where somebody has placed them."""
 
     def move(self, groups: Iterable[int], tree: int, mode: Mode, now: float) -> str | None:
         """Moves groups to a tree, from a pane on that is not cut yet; returns why that is not possible."""
@@ -146,7 +150,10 @@ class KeyPlacement:
         if not trees:
             return self._add_tree(node_id)
         rows = self._rows_of_trees()
-        return self.move(groups, min(trees, key=lambda tree: (rows[tree], tree)), mode, now)
+        refusal = self.move(groups, min(trees, key=lambda tree: (rows[tree], tree)), mode, now)
+        if refusal is None:
+            self._stays_until |= dict.fromkeys(groups, now + STAYS_S)
+        return refusal
 
     def forget(self, node_id: int) -> None:
         """Forgets an agent that leaves: nothing moves to it any more."""
@@ -202,6 +209,10 @@ class KeyPlacement:
     def name_of(self, tree: int) -> str:
         """The name, or the node id, of a tree's owner."""
         return self._name_of(self.roots[tree]) or f"{self.roots[tree].node_id:032x}"
+
+    def may_be_moved(self, group: int, now: float) -> bool:
+        """Whether a group may move for balance: no window needs another owner, and nobody has placed it lately."""
+        return self.is_settled(group) and now >= self._stays_until.get(group, now)
 
     def is_settled(self, group: int) -> bool:
         """Whether no open window needs another owner of a group than the present one."""
