@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from agent.archive.format.status import ArchiveStatus
+from agent.programs.calls import AGGREGATES_MAX
 from agent.programs.element_graph import ELEMENTS_MAX, FIELDS_MAX, FieldType, GraphName
 from agent.runtime.messages.client_events import Accepted as Accepted
 from agent.runtime.messages.client_events import Acknowledged as Acknowledged
@@ -118,7 +119,8 @@ class AnalyseRequest(_Request, frozen=True, tag="analyse"):
     """Send the plan of a query, for its creator to sign. `mapped`: its columns are made by the job's code.
 
     `apps`: the fleet's names of the jobs that the query calls by other names, by these names. `types`: the fields of
-    the types of events that elements of the job bring, which it reads as streams.
+    the types of events that elements of the job bring, which it reads as streams. `aggregates`: the types of
+    the results of aggregates that the job's code computes, by their names in capitals.
     """
 
     text: str
@@ -129,6 +131,10 @@ class AnalyseRequest(_Request, frozen=True, tag="analyse"):
     types: Annotated[
         dict[GraphName, Annotated[list[tuple[GraphName, FieldType]], msgspec.Meta(max_length=FIELDS_MAX)]],
         msgspec.Meta(max_length=ELEMENTS_MAX),
+    ] = {}
+    aggregates: Annotated[
+        dict[Name, Annotated[str, msgspec.Meta(pattern="^(number|integer|string|boolean)$")]],
+        msgspec.Meta(max_length=AGGREGATES_MAX),
     ] = {}
 
 

@@ -62,8 +62,9 @@ class _Analyser:
         mapped: bool = False,  # noqa: ARG002
         apps: Mapping[str, str] | None = None,
         types: Mapping[str, object] | None = None,  # noqa: ARG002
+        aggregates: Mapping[str, str] | None = None,
     ) -> Analysed:
-        parsed = query.with_apps(query.parse(text), apps or {})
+        parsed = query.with_aggregates(query.with_apps(query.parse(text), apps or {}), aggregates or {})
         plan = query.analyze(parsed, {"web": query.Schema({}, open=True)})
         return Analysed(query.format_query(parsed), msgspec.msgpack.encode(plan.to_wire()))
 
