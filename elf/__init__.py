@@ -1,10 +1,10 @@
 """The Python API of ELF.
 
 `elf.connect` (trio) and `elf.connect_sync` ask a fleet; `elf.client` has everything they return and raise.
-`elf.local.LocalRun` answers a query over files. `elf.Job` is the base class of jobs written in Python, and
-`elf.message` decorates their messages; `elf.Aggregate` is that of their own aggregates. Jobs that process events key by key declare them with `elf.source` and
-`elf.event`, and their elements with `elf.PE`, `elf.top`, `elf.join` and `elf.aggregate`. This file imports nothing
-before it is used, so that each command loads only its own parts.
+`elf.local.LocalRun` answers a query over files. `elf.Job` is the base class of jobs written in Python, `elf.message`
+decorates their messages, and `elf.Aggregate` is the base of their own aggregates. Jobs that process events key by key
+declare them with `elf.source` and `elf.event`, and their elements with `elf.PE`, `elf.top`, `elf.join` and
+`elf.aggregate`. This file imports nothing before it is used, so that each command loads only its own parts.
 """
 
 from importlib import import_module

@@ -16,17 +16,16 @@
         aggregates = {"TOP_SPENDERS": Top}
         query = "SELECT store, TOP_SPENDERS(user, amount) AS top FROM web GROUP BY store WINDOWING 10 MINUTES"
 
-One object of the class lives in each process of the job. A state is made of plain values alone: None, booleans, numbers,
-texts, bytes, lists, and dicts of them; it comes back as it is encoded, so a tuple comes back as a list. States of one
-group are combined in any order, on any agent, and some more often than once with others: so `combine` has to be
-commutative and associative, which is tried when the job is submitted.
+One object of the class lives in each process of the job. A state is made of plain values alone: None, booleans,
+numbers, texts, bytes, lists, and dicts of them; it comes back as it is encoded, so a tuple comes back as a list. States
+of one group are combined in any order, on any agent: so `combine` has to be commutative and associative, which is tried
+when the job is submitted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
-
 
 RESULT_TYPES = ("number", "integer", "string", "boolean")
 
@@ -38,8 +37,8 @@ class AggregateError(Exception):
 class Aggregate:
     """Base of a job's own aggregates.
 
-    `gives` is the type of its results: "string", "number", "integer" or "boolean"; where it is "string", a result that is
-    no text is shown as its JSON. `examples` are events on which the aggregate is tried at submission, as tuples of
+    `gives` is the type of its results: "string", "number", "integer" or "boolean"; where it is "string", a result that
+    is no text is shown as its JSON. `examples` are events on which the aggregate is tried at submission, as tuples of
     `lift`'s arguments; without any it is tried on simple numbers, texts and booleans.
     """
 

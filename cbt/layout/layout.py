@@ -229,8 +229,8 @@ class Layout:
             if pao.name in folded:
                 stay, rows = self._items.replaced(frame, part, folded[pao.name])
                 filled = self._filled(rows).select(self.schema.names())
-                frame = self._ordered(pl.concat([stay, filled], rechunk=True))[0]
-        return own_strings(frame)
+                frame = self.merge([stay, filled])
+        return frame
 
     def _ordered(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
         """The rows in order, and which of them start a new (pane, key)."""

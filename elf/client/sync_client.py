@@ -112,7 +112,9 @@ class SyncClient(JobOpener["SyncJob"]):
         `types`: the fields of the types of events that the job's elements bring, which it reads as streams.
         `aggregates`: the types of the results of aggregates that the job's code computes, by their names in capitals.
         """
-        request = AnalyseRequest(text, mapped, dict(apps or {}), types=dict(types or {}), aggregates=dict(aggregates or {}))
+        request = AnalyseRequest(
+            text, mapped, dict(apps or {}), types=dict(types or {}), aggregates=dict(aggregates or {})
+        )
         return self._ask(request, Analysed)
 
     def log(self, app: str, *, lines: int = 100) -> LogExcerpt:

@@ -139,5 +139,3 @@ class FoldedAggregates:
 
 def _group(row: tuple[int, str | None, int]) -> int:
     return row[0]
-
-

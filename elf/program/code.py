@@ -141,9 +141,10 @@ def _fault(kind: type[Job], has_elements: bool) -> str | None:
 
 
 def _is_aggregates(value: object) -> bool:
-    named = isinstance(value, dict) and len(value) <= AGGREGATES_MAX and all(isinstance(name, str) for name in value)
-    is_right = named and isinstance(value, dict) and all(AGGREGATE_NAME.fullmatch(name.upper()) for name in value)
-    return is_right and all(isinstance(one, type) and issubclass(one, Aggregate) for one in value.values())
+    if not isinstance(value, dict) or len(value) > AGGREGATES_MAX:
+        return False
+    are_named = all(isinstance(name, str) and AGGREGATE_NAME.fullmatch(name.upper()) for name in value)
+    return are_named and all(isinstance(one, type) and issubclass(one, Aggregate) for one in value.values())
 
 
 def _aggregate_fault(named: tuple[str, type[Aggregate]]) -> str | None:

@@ -138,9 +138,7 @@ def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[
         if stages[stage].plan.get("window_ms") is None:
             raise UsageError(f"stage {stage}: has no WINDOWING, and goes on as long as its job")
     queries = {FIRST: about.query, **about.queries}
-    functions = [
-        function(name, text, mapped=about.maps, aggregates=about.aggregates) for name, text in queries.items()
-    ]
+    functions = [function(name, text, mapped=about.maps, aggregates=about.aggregates) for name, text in queries.items()]
     if elements is not None:
         graph = msgspec.to_builtins(elements)
         for one in functions:

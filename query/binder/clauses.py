@@ -61,7 +61,7 @@ def aggregate_of(call: ast.AggregateCall, text: str) -> AggregateFunction:
 def _of_job(call: ast.AggregateCall, text: str) -> AggregateFunction:
     """The aggregate of a job's own code that is called; raises QueryError unless it takes these arguments."""
     if call.distinct:
-        raise QueryError(f"{call.function} takes no DISTINCT", text, call.span, hint="its code may pass over repetitions")
+        raise QueryError(f"{call.function} takes no DISTINCT", text, call.span, hint="leave it out")
     if not call.arguments or any(isinstance(one, ast.Star) for one in call.arguments):
         hint = f"as in {call.function}(user, amount)"
         raise QueryError(f"{call.function} takes values of events", text, call.span, hint=hint)
