@@ -391,7 +391,7 @@ class LocalJob:
     def _add(self, run: Run) -> None:
         """Contributes a run after those before it, once the job's program has folded what it can."""
         assert self.versions is not None
-        self.folds.fold_run(self, self.versions.at(run.upto).function, run, self._contribute)
+        self.folds.fold_run(self, self.versions, run, self._contribute)
 
     def _contribute(self, run: Run) -> None:
         if run.after < self._leaped_upto:  # published without it: the master will say so

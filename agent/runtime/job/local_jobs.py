@@ -678,6 +678,8 @@ class LocalJobs:
             self._doubt(job, now)
             return
         with self._containment.around(job.app_id, now):
+            if job.pipeline is not None:
+                job.pipeline.advance()  # what it seals of versions that are over goes nowhere
             if job.skip_stragglers(now) or job.take_ahead():
                 self.advance(job, now)
             elif not job.nodes.is_acknowledged:

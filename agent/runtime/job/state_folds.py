@@ -22,6 +22,7 @@ import polars as pl
 
 from agent.programs.calls import FoldStates, ProgramPosition, StatesFolded
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.versions import Versions
 from agent.runtime.model.panes import Run
 from agent.runtime.model.work_budget import OverBudgetError
 from cbt.aggregates.program_states import OCCURRENCES, RESULT, STATE, TEXT
@@ -146,13 +147,19 @@ class StateFolds:
     def __len__(self) -> int:
         return len(self._folds)
 
-    def fold_run(self, owner: object, function: JobFunction, run: Run, done: Callable[[Run], None]) -> None:
+    def fold_run(self, owner: object, versions: Versions, run: Run, done: Callable[[Run], None]) -> None:
         """Gives `done` a run after all that was asked for before, with one state in place of each group's where the
-        program is there; at once if there is nothing to fold, and nothing before it."""
+        program is there; at once if there is nothing to fold, and nothing before it. Where another version begins
+        meanwhile, the run is cut to the panes of its own."""
+        function = versions.at(run.upto).function
         if function.folds and run.state.height:
-            self.fold(owner, function, run.state, lambda state: done(replace(run, state=state)), finishes=False)
+
+            def folded(state: pl.DataFrame) -> None:
+                _give(replace(run, state=state), function, versions, done)
+
+            self.fold(owner, function, run.state, folded, finishes=False)
         elif self._folds:
-            self._folds.append((owner, partial(done, run)))
+            self._folds.append((owner, partial(_give, run, function, versions, done)))
         else:
             done(run)
 
@@ -230,6 +237,13 @@ class StateFolds:
             self._asked = None
             fold.blocks.appendleft(block)
             self.pump()
+
+
+def _give(run: Run, function: JobFunction, versions: Versions, done: Callable[[Run], None]) -> None:
+    """Gives a run of a function away, without the panes that are another one's by now."""
+    last = next((one.upto for one in versions if one.function is function), run.after)
+    if (own := run.within(run.after, last)).after < own.upto:
+        done(own)
 
 
 def _owner_of(one: _Fold | tuple[object, Callable[[], None]]) -> object:
