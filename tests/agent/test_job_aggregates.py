@@ -222,7 +222,9 @@ def test_events_that_the_code_maps_are_folded_too(fleet_of: Make) -> None:
 
 def test_groups_beyond_the_limit_are_folded_as_one(fleet_of: Make) -> None:
     fleet = fleet_of(2)
-    app, contents = fleet.contents(spenders("SELECT user, LARGEST(amount) AS most FROM web GROUP BY user WINDOWING 1 SECOND"))
+    app, contents = fleet.contents(
+        spenders("SELECT user, LARGEST(amount) AS most FROM web GROUP BY user WINDOWING 1 SECOND")
+    )
     first = contents[app].functions[0]
     few = msgspec.structs.replace(first, plan={**first.plan, "max_groups": 1})
     key, bundle = signed_bundle(fleet.maria, app, Contents([few], contents[app].source), fleet.wall_ms)  # type: ignore[arg-type]

@@ -137,9 +137,15 @@ class _Fold:
 class StateFolds:
     """The folds of one job on one agent."""
 
-    def __init__(self, *, rows_max: int = BLOCK_ROWS_MAX, bytes_max: int = BLOCK_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        *,
+        rows_max: int = BLOCK_ROWS_MAX,
+        bytes_max: int = BLOCK_BYTES_MAX,
+        bag_bytes_max: int = BAG_BYTES_MAX,
+    ) -> None:
         self.call: Call = lambda _code, _made: False
-        self._rows_max, self._bytes_max = rows_max, bytes_max
+        self._rows_max, self._bytes_max, self._bag_bytes_max = rows_max, bytes_max, bag_bytes_max
         self._folds: deque[_Fold | tuple[object, Callable[[], None]]] = deque()
         self._asked: tuple[int, _Fold, Block] | None = None
         self._tickets = itertools.count(1)
@@ -191,7 +197,7 @@ class StateFolds:
     def _go_on(self, fold: _Fold) -> bool:
         """Asks for the next block, or ends a fold; returns whether the next one may follow at once."""
         if not fold.blocks and not fold.made:
-            _check_size(fold)
+            self._check_size(fold)
             if not fold.begin_round(self._rows_max, self._bytes_max):
                 return self._end(fold)
         if not fold.blocks:
@@ -206,6 +212,15 @@ class StateFolds:
             self._asked = ticket, fold, block
             return False
         return False if fold.finishes else self._give_up(fold)
+
+    def _check_size(self, fold: _Fold) -> None:
+        for name, bag in fold.bags.items():
+            size = int(bag[f"{name}.{TEXT}"].str.len_bytes().sum() or 0)
+            if size > self._bag_bytes_max:
+                raise OverBudgetError(
+                    f"{fold.function.texts[name]} keeps {size:,} bytes of values and states in a pane or window; at"
+                    f" most {self._bag_bytes_max:,} are folded: choose shorter panes, or group by fewer columns"
+                )
 
     def _end(self, fold: _Fold) -> bool:
         self._folds.popleft()
@@ -248,14 +263,3 @@ def _give(run: Run, function: JobFunction, versions: Versions, done: Callable[[R
 
 def _owner_of(one: _Fold | tuple[object, Callable[[], None]]) -> object:
     return one[0] if isinstance(one, tuple) else one.owner
-
-
-def _check_size(fold: _Fold) -> None:
-    for name, bag in fold.bags.items():
-        size = int(bag[f"{name}.{TEXT}"].str.len_bytes().sum() or 0)
-        if size > BAG_BYTES_MAX:
-            text = fold.function.texts[name]
-            raise OverBudgetError(
-                f"{text} keeps {size >> 20:,} MiB of values and states in a pane or window; at most"
-                f" {BAG_BYTES_MAX >> 20} are folded: choose shorter panes, or group by fewer columns"
-            )
