@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any
 
@@ -12,15 +12,17 @@ from elf.aggregate import Aggregate, AggregateError
 from elf.program.aggregates import StateCodec
 from elf.program.code import CodeError, one_line, trace
 
-SIMPLE: tuple[tuple[Any, ...], ...] = (
-    (3, 1, -2, 1),
-    ("b", "a", "", "b"),
-    (2.5, 0.25, -1.0, 2.5),
-    (True, False, True, True),
-)
-"""Simple values of each kind, on which an aggregate without examples is tried."""
+SIMPLE: Mapping[str, tuple[Any, ...]] = {
+    "int": (3, 1, -2, 1),
+    "str": ("b", "a", "", "b"),
+    "float": (2.5, 0.25, -1.0, 2.5),
+    "bool": (True, False, True, True),
+}
+"""Simple values of each kind, on which an aggregate without examples is tried: of all kinds for each of its arguments,
+or of the one with which `lift` annotates it."""
 KINDS_MAX = 64
 """Upper bound on the combinations of kinds of arguments that are tried."""
+HINT = "; where it is not for such values, give some as examples: tuples of lift's arguments"
 _RELATIVE_ERROR = 1e-9
 
 Values = Sequence[tuple[Any, ...]]
@@ -34,30 +36,30 @@ def check_aggregate(name: str, kind: type[Aggregate]) -> None:
     >>> class Last(Aggregate):
     ...     lift = lambda self, value: value
     ...     combine = lambda self, one, other: other
-    >>> check_aggregate("LAST_ONE", Last)
+    >>> check_aggregate("LAST_ONE", Last)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    elf.program.code.CodeError: LAST_ONE: combine is not commutative: combine(3, 1) is 1, combine(1, 3) is 3
+    elf.program.code.CodeError: LAST_ONE: combine is not commutative: combine(3, 1) is 1, combine(1, 3) is 3...
     """
     trial = _Trial(name, kind)
     if kind.examples:
         trial.run([tuple(one) for one in kind.examples])
         return
     unfit: list[_UnfitError] = []
-    kinds = list(_simple(trial.arguments))
+    kinds = list(islice(_simple(trial.kinds), KINDS_MAX))
     for values in kinds:
         try:
             trial.run(values)
         except _UnfitError as error:
             unfit.append(error)
     if len(unfit) == len(kinds):
-        hint = "; it takes no simple values: give some as examples, tuples of lift's arguments"
-        raise CodeError(f"{unfit[0]}{hint}", unfit[0].text)
+        raise CodeError(f"{unfit[0]}{HINT}", unfit[0].text)
 
 
-def _simple(arguments: int) -> Iterator[Values]:
-    for kinds in islice(product(SIMPLE, repeat=arguments), KINDS_MAX):
+def _simple(kinds: Sequence[Sequence[str]]) -> Iterator[Values]:
+    for combined in product(*kinds):
         # Different arguments do not repeat at the same events.
-        shifted = [values[number % 2 :] + values[: number % 2] for number, values in enumerate(kinds)]
+        values = [SIMPLE[kind] for kind in combined]
+        shifted = [one[number % 2 :] + one[: number % 2] for number, one in enumerate(values)]
         yield list(zip(*shifted, strict=True))
 
 
@@ -69,10 +71,11 @@ class _Trial:
     def __init__(self, name: str, kind: type[Aggregate]) -> None:
         self._name = name
         self._gives = kind.gives
+        self._hint = "" if kind.examples else HINT
         self._codec = StateCodec(name)
         try:
             self._aggregate = kind()
-            self.arguments = _arguments(self._aggregate)
+            self.kinds = _kinds(self._aggregate)
         except Exception as error:
             raise CodeError(f"{name}: it cannot be made: {one_line(error)}", trace(error)) from None
 
@@ -103,6 +106,8 @@ class _Trial:
         call = f"lower({self._text(state)})"
         try:
             return self._codec.result(self._aggregate.lower(self._codec.decode(state)), self._gives)
+        except AggregateError as error:
+            raise _UnfitError(f"{error}: {call}") from None
         except Exception as error:
             raise self._failed(call, error) from None
 
@@ -128,6 +133,7 @@ class _Trial:
             return
         raise CodeError(
             f"{self._name}: combine is not {law}: {how} is {self._text(state)}, {other_way} is {self._text(second)}"
+            f"{self._hint}"
         )
 
     def _text(self, state: bytes) -> str:
@@ -135,11 +141,12 @@ class _Trial:
         return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _arguments(aggregate: Aggregate) -> int:
-    """Number of arguments that `lift` names, at least 1."""
+def _kinds(aggregate: Aggregate) -> list[Sequence[str]]:
+    """The kinds of values to try for each argument that `lift` names, or for one."""
     parameters = inspect.signature(aggregate.lift).parameters.values()
-    named = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters)
-    return max(1, named)
+    named = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    annotated = [str(getattr(one.annotation, "__name__", one.annotation)).strip("'\"") for one in named] or [""]
+    return [(one,) if one in SIMPLE else tuple(SIMPLE) for one in annotated]
 
 
 def _shown(values: tuple[Any, ...]) -> str:

@@ -492,11 +492,14 @@ def with_aggregates(query: Query, gives: Mapping[str, str]) -> Query:
 
     select = tuple(replace(item, expression=called(item.expression)) for item in query.select)
     order_by = tuple(replace(item, expression=called(item.expression)) for item in query.order_by)
-    having = None if query.having is None else called(query.having)
+    where, having = (None if one is None else called(one) for one in (query.where, query.having))
+    group_by = tuple(map(called, query.group_by))
     source = query.source
     if isinstance(source, Subquery):
         source = replace(source, branches=tuple(with_aggregates(branch, gives) for branch in source.branches))
-    return replace(query, select=select, order_by=order_by, having=having, source=source)
+    return replace(
+        query, select=select, where=where, group_by=group_by, order_by=order_by, having=having, source=source
+    )
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:

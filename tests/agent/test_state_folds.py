@@ -62,7 +62,8 @@ def state_of(some: list[Event]) -> pl.DataFrame:
 
 def results_of(state: pl.DataFrame) -> dict[tuple[int, str], object]:
     windows = FUNCTION.windows(state, state["pane"].unique().to_list())
-    return {(pane // 1000, row["store"]): json.loads(row["top"]) for pane, rows in windows.items() for row in rows}
+    shown = ((pane // 1000, row) for pane, rows in windows.items() for row in rows)
+    return {(pane, str(row["store"])): json.loads(str(row["top"])) for pane, row in shown}
 
 
 def expected_of(some: list[Event]) -> dict[tuple[int, str], object]:
