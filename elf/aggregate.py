@@ -34,7 +34,7 @@ class AggregateError(Exception):
     """An aggregate has made something that cannot be kept; one line that names the aggregate."""
 
 
-class Aggregate:
+class JobAggregate:
     """Base of a job's own aggregates.
 
     `gives` is the type of its results: "string", "number", "integer" or "boolean"; where it is "string", a result that
@@ -57,3 +57,7 @@ class Aggregate:
     def lower(self, state: Any) -> Any:
         """The result of a state; by default the state."""
         return state
+
+
+Aggregate = JobAggregate
+"""The name by which jobs know it: `elf.Aggregate`."""

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from elf.aggregate import Aggregate
+from elf.aggregate import JobAggregate
 from elf.job_window import Window
 
 __all__ = ["Cbt", "Job", "JobError", "NoAnswerError", "Paos", "Window"]
@@ -108,7 +108,7 @@ class Job:
     """Interval between calls of `on_timer`, at least 0.25."""
     reads: ClassVar[Mapping[str, str]] = {}
     drives: ClassVar[bool] = False
-    aggregates: ClassVar[Mapping[str, type[Aggregate]]] = {}
+    aggregates: ClassVar[Mapping[str, type[JobAggregate]]] = {}
     elements: ClassVar[Sequence[Any]] = []
 
     _elf: JobHost

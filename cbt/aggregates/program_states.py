@@ -9,8 +9,6 @@ last step, at the root.
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 
 from cbt.algebra.items import ItemPao
@@ -20,6 +18,8 @@ VALUE, STATE, RESULT = "v", "s", "r"
 """First characters of texts: of the JSON of a value, of an encoded state, of the JSON of a result."""
 RESULT_DTYPES: tuple[pl.DataType, ...] = (pl.Float64(), pl.Int64(), pl.String(), pl.Boolean())
 """Columns of results: numbers, integers, texts and conditions."""
+OCCURRENCES_MAX = 1 << 47
+"""Upper bound on the occurrences of a text: a peer may claim any number."""
 TEXT, OCCURRENCES = "text", "n"
 """Last parts of the names of a bag's columns."""
 
@@ -48,6 +48,12 @@ class ProgramStates(ItemPao):
         texts = (pl.lit(VALUE) + values).alias(self._text)
         return Lifted([texts], [pl.len().cast(pl.Int64).alias(self._n)], [pl.col(self._n)])
 
+    def known(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """A bag as a program may fold it: without what nobody but a false peer has sent, a result among them."""
+        texts, n = pl.col(self._text), pl.col(self._n).fill_null(0).clip(0, OCCURRENCES_MAX)
+        is_known = texts.str.starts_with(VALUE) | texts.str.starts_with(STATE)
+        return rows.with_columns(pl.when(is_known).then(texts).alias(self._text), n.alias(self._n))
+
     def combine(self) -> list[pl.Expr]:
         return [pl.col(self._n).sum()]
 
@@ -58,7 +64,17 @@ class ProgramStates(ItemPao):
         return rows.select(group).unique().join(firsts, on=group, how="left", nulls_equal=True)
 
 
-def _decoded(texts: pl.Series, dtype: Any) -> pl.Series:
-    """The results in texts. O(bytes)."""
-    json = texts.str.slice(1)
-    return json.str.json_decode(dtype) if len(json) else pl.Series(texts.name, [], dtype=dtype)
+def _decoded(texts: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """The results in texts; NULL where a peer claims one that is none. O(bytes)."""
+    encoded = texts.str.slice(1)
+    try:
+        return encoded.str.json_decode(dtype) if len(encoded) else pl.Series(texts.name, [], dtype=dtype)
+    except pl.exceptions.PolarsError:
+        return pl.Series(texts.name, [_result(one, dtype) for one in encoded], dtype=dtype)
+
+
+def _result(encoded: str, dtype: pl.DataType) -> object:
+    try:
+        return pl.Series([encoded]).str.json_decode(dtype).item()
+    except pl.exceptions.PolarsError:
+        return None

@@ -217,10 +217,10 @@ class Layout:
         return own_strings(self._ordered(pl.concat([stay, *rows], rechunk=True))[0])
 
     def bags(self, frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
-        """What a program is to fold, by the name of the aggregate: the rows of each one that it computes, ordered by
-        `:group`, the numbers of their groups. O(n log n)."""
+        """The rows of each aggregate that a program computes, by its name: ordered by `:group`, the numbers of their
+        groups, for the program to fold. O(n log n)."""
         own = [(part, pao) for part, pao in enumerate(self._items.paos) if isinstance(pao, ProgramStates)]
-        return {pao.name: self._items.bag(frame, part) for part, pao in own}
+        return {pao.name: pao.known(self._items.bag(frame, part)) for part, pao in own}
 
     def folded(self, frame: pl.DataFrame, folded: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         """A frame with the rows of aggregates that a program computes replaced by what it made of their bags: rows

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any
 
-from elf.aggregate import Aggregate, AggregateError
+from elf.aggregate import AggregateError, JobAggregate
 from elf.program.aggregates import StateCodec
 from elf.program.code import CodeError, one_line, trace
 
@@ -28,12 +28,12 @@ _RELATIVE_ERROR = 1e-9
 Values = Sequence[tuple[Any, ...]]
 
 
-def check_aggregate(name: str, kind: type[Aggregate]) -> None:
+def check_aggregate(name: str, kind: type[JobAggregate]) -> None:
     """Tries a job's own aggregate on its examples, or on simple values of the kinds that its `lift` takes. Raises
     CodeError, with the example, where its code raises, makes what cannot be kept, or `combine` is not commutative or
     not associative. Finding no example proves nothing.
 
-    >>> class Last(Aggregate):
+    >>> class Last(JobAggregate):
     ...     lift = lambda self, value: value
     ...     combine = lambda self, one, other: other
     >>> check_aggregate("LAST_ONE", Last)  # doctest: +ELLIPSIS
@@ -68,7 +68,7 @@ class _UnfitError(CodeError):
 
 
 class _Trial:
-    def __init__(self, name: str, kind: type[Aggregate]) -> None:
+    def __init__(self, name: str, kind: type[JobAggregate]) -> None:
         self._name = name
         self._gives = kind.gives
         self._hint = "" if kind.examples else HINT
@@ -141,7 +141,7 @@ class _Trial:
         return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _kinds(aggregate: Aggregate) -> list[Sequence[str]]:
+def _kinds(aggregate: JobAggregate) -> list[Sequence[str]]:
     """The kinds of values to try for each argument that `lift` names, or for one."""
     parameters = inspect.signature(aggregate.lift).parameters.values()
     named = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]

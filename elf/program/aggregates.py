@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from agent.programs.calls import FoldStates, StatesFolded
-from elf.aggregate import Aggregate, AggregateError
+from elf.aggregate import AggregateError, JobAggregate
 
 STATE_BYTES_MAX = 64 << 10
 """Upper bound on an encoded state, and on a result."""
@@ -73,7 +73,7 @@ def _refuse(value: object) -> NoReturn:
 class FoldedAggregate:
     """One aggregate of a job."""
 
-    def __init__(self, name: str, kind: type[Aggregate]) -> None:
+    def __init__(self, name: str, kind: type[JobAggregate]) -> None:
         self._codec = StateCodec(name)
         self._gives = kind.gives
         self._aggregate = kind()
@@ -106,9 +106,15 @@ class FoldedAggregate:
         return whole
 
     def _state(self, text: str) -> bytes | None:
-        if text[0] == STATE:
-            return base64.b64decode(text[1:])
-        values = list(msgspec.json.decode(text[1:]).values())
+        """The state in a text, or of the values in it; None where there are none, or a false peer has sent it."""
+        try:
+            if text[0] == STATE:
+                state = base64.b64decode(text[1:], validate=True)
+                self._codec.decode(state)
+                return state
+            values = msgspec.json.decode(text[1:], type=dict[str, Any]).values()
+        except (ValueError, RecursionError):
+            return None
         if all(value is None for value in values):
             return None
         return self._codec.encode(self._aggregate.lift(*values))
@@ -121,7 +127,7 @@ class FoldedAggregate:
 class FoldedAggregates:
     """The aggregates of a job's class, one object each."""
 
-    def __init__(self, kinds: Mapping[str, type[Aggregate]]) -> None:
+    def __init__(self, kinds: Mapping[str, type[JobAggregate]]) -> None:
         self._kinds = {name.upper(): FoldedAggregate(name.upper(), kind) for name, kind in kinds.items()}
 
     def answer(self, call: FoldStates) -> StatesFolded:

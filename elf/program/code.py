@@ -14,7 +14,7 @@ from typing import Any
 
 from agent.programs.calls import AGGREGATES_MAX, STAGES_MAX, JobDescription
 from agent.programs.element_graph import ElementGraph
-from elf.aggregate import RESULT_TYPES, Aggregate
+from elf.aggregate import RESULT_TYPES, JobAggregate
 from elf.elements.event import ElementError
 from elf.elements.graph import element_graph, query_of
 from elf.job import Job, app_name
@@ -144,17 +144,17 @@ def _is_aggregates(value: object) -> bool:
     if not isinstance(value, dict) or len(value) > AGGREGATES_MAX:
         return False
     are_named = all(isinstance(name, str) and AGGREGATE_NAME.fullmatch(name.upper()) for name in value)
-    return are_named and all(isinstance(one, type) and issubclass(one, Aggregate) for one in value.values())
+    return are_named and all(isinstance(one, type) and issubclass(one, JobAggregate) for one in value.values())
 
 
-def _aggregate_fault(named: tuple[str, type[Aggregate]]) -> str | None:
+def _aggregate_fault(named: tuple[str, type[JobAggregate]]) -> str | None:
     """The fault of one aggregate's class, if there is one that shows without a value."""
     name, kind = named
     if kind.gives not in RESULT_TYPES:
         return f"{name}: gives is one of {', '.join(RESULT_TYPES)}"
-    if kind.lift is Aggregate.lift:
+    if kind.lift is JobAggregate.lift:
         return f"{name} has no lift: it makes a state of an event's values"
-    if kind.combine is Aggregate.combine:
+    if kind.combine is JobAggregate.combine:
         return f"{name} has no combine: agents fold what they have, and their states are combined"
     return None
 

@@ -42,7 +42,7 @@ Call = Callable[[bytes, Callable[[ProgramPosition], FoldStates]], bool]
 Done = Callable[[pl.DataFrame], None]
 
 
-class Block(NamedTuple):
+class FoldBlock(NamedTuple):
     """Rows of one bag that go to the program together. `is_whole`: they have all of the rows of their groups."""
 
     aggregate: str
@@ -50,7 +50,7 @@ class Block(NamedTuple):
     is_whole: bool
 
 
-def blocks_of(aggregate: str, bag: pl.DataFrame, *, rows_max: int, bytes_max: int) -> Iterator[Block]:
+def blocks_of(aggregate: str, bag: pl.DataFrame, *, rows_max: int, bytes_max: int) -> Iterator[FoldBlock]:
     """A bag, ordered by its groups, in blocks. O(n)."""
     groups = bag[_GROUP].to_numpy()
     ends = np.cumsum(bag[f"{aggregate}.{TEXT}"].str.len_bytes().fill_null(0).to_numpy().astype(np.int64))
@@ -64,7 +64,7 @@ def blocks_of(aggregate: str, bag: pl.DataFrame, *, rows_max: int, bytes_max: in
             end = first if first > start else end
         begins = start == 0 or groups[start - 1] != groups[start]
         closes = end == len(groups) or groups[end - 1] != groups[end]
-        yield Block(aggregate, bag[start:end], begins and closes)
+        yield FoldBlock(aggregate, bag[start:end], begins and closes)
         start = end
 
 
@@ -78,7 +78,7 @@ class _Fold:
     finishes: bool
     owner: object
     bags: dict[str, pl.DataFrame]
-    blocks: deque[Block] = field(default_factory=deque)
+    blocks: deque[FoldBlock] = field(default_factory=deque)
     made: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
 
     def begin_round(self, rows_max: int, bytes_max: int) -> bool:
@@ -89,7 +89,7 @@ class _Fold:
             self.blocks += blocks_of(name, left, rows_max=rows_max, bytes_max=bytes_max)
         return bool(self.blocks)
 
-    def take(self, block: Block, answer: StatesFolded) -> str | None:
+    def take(self, block: FoldBlock, answer: StatesFolded) -> str | None:
         """Takes the answer for a block; returns the fault in it, if there is one."""
         name, groups = block.aggregate, np.frombuffer(answer.groups, dtype=np.uint32)
         asked = block.rows[_GROUP].unique(maintain_order=True).to_numpy()
@@ -105,10 +105,10 @@ class _Fold:
         self.made.setdefault(name, []).append(made)
         return None
 
-    def _ends_with(self, block: Block) -> bool:
+    def _ends_with(self, block: FoldBlock) -> bool:
         return self.finishes and block.is_whole
 
-    def call(self, block: Block, ticket: int, place: ProgramPosition) -> FoldStates:
+    def call(self, block: FoldBlock, ticket: int, place: ProgramPosition) -> FoldStates:
         name, rows = block.aggregate, block.rows
         (function,) = (one.function for one in self.function.plan.aggregates if one.name == name)
         times = rows[f"{name}.{OCCURRENCES}"].to_numpy().astype(np.int64).tobytes()
@@ -147,7 +147,7 @@ class StateFolds:
         self.call: Call = lambda _code, _made: False
         self._rows_max, self._bytes_max, self._bag_bytes_max = rows_max, bytes_max, bag_bytes_max
         self._folds: deque[_Fold | tuple[object, Callable[[], None]]] = deque()
-        self._asked: tuple[int, _Fold, Block] | None = None
+        self._asked: tuple[int, _Fold, FoldBlock] | None = None
         self._tickets = itertools.count(1)
 
     def __len__(self) -> int:

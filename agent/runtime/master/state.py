@@ -328,7 +328,7 @@ class JobState:
         return results
 
     def windows_of(self, run: Run, owned: Sequence[OwnedWindow] = ()) -> Iterator[WindowUpdate]:
-        """What the next run to publish changes of windows of several panes, before it is published."""
+        """The changes of windows of several panes by the next run, before that is published."""
         version = self.versions.at(run.upto)
         windows = self._open_windows(version)
         return windows.updates(run, _counted(run, version.function), owned, self.placement)

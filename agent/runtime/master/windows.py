@@ -249,7 +249,7 @@ class WindowAssembler:
         owned: Sequence[OwnedWindow] = (),
         placement: TreePlacement = ONE_TREE,
     ) -> Iterator[WindowUpdate]:
-        """What the next run changes, as `take` says; to be closed before the run after it."""
+        """The changes by the next run, as `take` says; they are to be closed before the run after it."""
         patches, too_late = self._sorted_out(run.patches)
         counted = add_counted([counted, too_late]) if too_late else counted
         self._index.add(run, counted)
@@ -262,7 +262,7 @@ class WindowAssembler:
     def closed(
         self, run: Run, updates: Iterable[WindowUpdate], expected: Expected
     ) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
-        """The windows of what a run changes, each with its state."""
+        """The windows that a run changes, each with its state."""
         for update in updates:
             yield self._closed(update, expected), update.state
         self._index.forget(self.function.retention_pane(run.upto) + 1)
