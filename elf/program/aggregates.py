@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from itertools import groupby
 from typing import Any, NoReturn
@@ -84,13 +84,24 @@ class FoldedAggregate:
         It `finishes` with a result, else with a state. O(n · log of occurrences) calls of `combine`.
         """
         states = (self._repeated(text, times) for text, times in bag)
-        encoded = [state for state in states if state is not None]
-        if not encoded:
+        whole = self._folded(state for state in states if state is not None)
+        if whole is None:
             return None
-        whole = reduce(self._combined, encoded)
         if not finishes:
             return STATE + base64.b64encode(whole).decode()
         return RESULT + self._codec.result(self._aggregate.lower(self._codec.decode(whole)), self._gives)
+
+    def _folded(self, states: Iterable[bytes]) -> bytes | None:
+        """The states as one, in their order: two of as many states each at a time, as long as there are, for what is
+        large is encoded often where it is combined with one more each time."""
+        folded: list[tuple[int, bytes]] = []
+        for state in states:
+            rank, whole = 0, state
+            while folded and folded[-1][0] == rank:
+                rank, whole = rank + 1, self._combined(folded.pop()[1], whole)
+            folded.append((rank, whole))
+        left = [state for _, state in reversed(folded)]
+        return reduce(lambda later, one: self._combined(one, later), left) if left else None
 
     def _repeated(self, text: str, times: int) -> bytes | None:
         """The state of a text that occurs several times."""
