@@ -43,6 +43,15 @@ def test_explain_shows_them_as_they_are_written_and_who_computes_them() -> None:
     )
 
 
+def test_they_are_operators_of_their_job_like_all_others() -> None:
+    plan = planned("SELECT a, TOP(b, c, d) AS t, MOST(b) AS m FROM web GROUP BY a WINDOWING 10 MINUTES EVERY 1 MINUTE")
+    operators = query.job_operators({"shop": plan}).operators
+    kinds = [(one.kind, one.is_placed) for one in operators]
+    assert kinds == [("map", True), ("compute", True), ("consolidate", False)]
+    assert operators[1].outputs[1:] == (("top(VALUES(b, c, d))", "state"), ("most(VALUES(b))", "state"))
+    assert operators[2].outputs == (("a", "any"), ("t", "string"), ("m", "integer"))
+
+
 def test_values_of_all_types_reach_the_code_as_they_are() -> None:
     plan = planned("SELECT TOP(a, b, c, d, e) AS t FROM web")
     events = pl.DataFrame(
