@@ -9,8 +9,8 @@ from agent.placement.balance import BalanceOptions, BalancePlan, BalanceStep, He
 from agent.placement.costs import SplitCost, SplitInputs, combined_cost, split_cost, split_gain_s, split_pays
 from agent.placement.decisions import (
     WAYS,
+    CostedChoice,
     Counting,
-    Decision,
     Decisions,
     Merging,
     Sending,
@@ -33,8 +33,8 @@ __all__ = [
     "BalanceOptions",
     "BalancePlan",
     "BalanceStep",
+    "CostedChoice",
     "Counting",
-    "Decision",
     "Decisions",
     "FrameCost",
     "GroupMove",

@@ -169,7 +169,7 @@ class WayCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CostedChoice:
     """A choice, the best cost with it, and the best cost with the other; None where it is not known or there is no
     other."""
 
@@ -183,9 +183,9 @@ class Decisions:
     """The way that a job's windows are computed from now on, and why."""
 
     way: Way
-    counting: Decision
-    sending: Decision
-    merging: Decision
+    counting: CostedChoice
+    sending: CostedChoice
+    merging: CostedChoice
 
     def lines(self) -> Iterator[str]:
         """Yields a line for each decision, as EXPLAIN shows it: the choice, and both costs."""
@@ -284,7 +284,7 @@ def decide(job: WindowJob, work: WindowWork | None, present: Way | None = None) 
     ways = [way for way in WAYS if not job.is_rigid or way.counting is Counting.WINDOWS]
     if work is None:
         way = ways[0]
-        return Decisions(way, Decision(way.counting), Decision(way.sending), Decision(way.merging))
+        return Decisions(way, CostedChoice(way.counting), CostedChoice(way.sending), CostedChoice(way.merging))
     costs = {way: way_cost(job, work, way) for way in ways}
     ranks = {way: _rank(job, cost) for way, cost in costs.items()}
     best = min(ways, key=lambda way: ranks[way])
@@ -292,10 +292,10 @@ def decide(job: WindowJob, work: WindowWork | None, present: Way | None = None) 
         is_kept = costs[present].cpu_s * (1 - KEEP_GAIN) <= costs[best].cpu_s
         best = present if is_kept else best
 
-    def decision(place: int) -> Decision:
+    def decision(place: int) -> CostedChoice:
         others = [way for way in ways if way[place] is not best[place]]
         other = min(others, key=lambda way: ranks[way], default=None)
-        return Decision(best[place], costs[best], None if other is None else costs[other])
+        return CostedChoice(best[place], costs[best], None if other is None else costs[other])
 
     return Decisions(best, *map(decision, range(3)))
 
