@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
+from elf.aggregate import JobAggregate
 from elf.job_window import Window
 
 __all__ = ["Cbt", "Job", "JobError", "NoAnswerError", "Paos", "Window"]
@@ -93,7 +94,8 @@ class Job:
     choose. `stages` are queries that run beside the job, each with a tree of its own: other queries of the job read a
     stage's results as `app('NAME')`, and the master gets them by `on_result`. `reads` are the columns that `map` gets
     of each event of the stream, each with its type ("string", "integer", "number", "boolean", "any"); the query then
-    reads the rows that `map` returns. `elements` process events key by key, each key's in one place: classes that are
+    reads the rows that `map` returns. `aggregates` are functions of the job's own that its queries call by these names:
+    classes that are an `elf.Aggregate`. `elements` process events key by key, each key's in one place: classes that are
     an `elf.PE`, and what `elf.top`, `elf.join` and `elf.aggregate` return; types of events are streams of their job.
     """
 
@@ -106,6 +108,7 @@ class Job:
     """Interval between calls of `on_timer`, at least 0.25."""
     reads: ClassVar[Mapping[str, str]] = {}
     drives: ClassVar[bool] = False
+    aggregates: ClassVar[Mapping[str, type[JobAggregate]]] = {}
     elements: ClassVar[Sequence[Any]] = []
 
     _elf: JobHost

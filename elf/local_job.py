@@ -40,6 +40,7 @@ class FileAnalyser:
         mapped: bool = False,  # noqa: ARG002 (such jobs are refused)
         apps: Mapping[str, str] | None = None,
         types: Mapping[str, list[tuple[str, FieldType]]] | None = None,
+        aggregates: Mapping[str, str] | None = None,  # noqa: ARG002 (such jobs are refused)
     ) -> Analysed:
         """The plan of a query over the files, or over the types of the job's events."""
         parsed = query.with_apps(query.parse(text), apps or {})

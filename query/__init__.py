@@ -25,7 +25,7 @@ from query.plan.plan import Plan, PlanColumn, PlanJoin, PlanKey, output_names
 from query.plan.stream_join import Fields, JoinedSide, StreamJoin, stream_join
 from query.plan.windows import tumbling
 from query.plan.wire import BeyondGroups, PlanError
-from query.syntax.ast import App, Query, Stream, TableRef, apps, sources, streams_read, with_apps
+from query.syntax.ast import App, Query, Stream, TableRef, apps, sources, streams_read, with_aggregates, with_apps
 from query.syntax.printer import format_query
 
 __all__ = [
@@ -91,6 +91,7 @@ __all__ = [
     "streams_read",
     "tumbling",
     "where_clauses",
+    "with_aggregates",
     "with_apps",
     "without_keys",
 ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from query.execution.event_stage import cheap_and_costly, shared_calls
-from query.functions.aggregates import AGGREGATES
+from query.functions.aggregates import aggregate_function
 from query.model.expression import Constant, Operation, Reference, references
 from query.model.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
 from query.model.timestamps import duration
@@ -34,7 +34,7 @@ def relative_error(plan: Plan, limited: Collection[str] = ()) -> float | None:
     """
     errors = []
     for one in plan.aggregates:
-        function = AGGREGATES[one.function.upper()]
+        function = aggregate_function(one.function.upper())
         if function.error is not None:
             errors.append(function.error(one.parameters))
         if one.name in limited and function.limited_error is not None:
@@ -45,7 +45,12 @@ def relative_error(plan: Plan, limited: Collection[str] = ()) -> float | None:
 def notes(plan: Plan, texts: Mapping[str, str]) -> Iterator[str]:
     """A sentence for each aggregate that is approximate or limited; `texts` are the aggregates as people write them."""
     for one in plan.aggregates:
-        function = AGGREGATES[one.function.upper()]
+        function = aggregate_function(one.function.upper())
+        if function.is_of_job:
+            yield (
+                f"{texts[one.name]}: the job's own code computes it beside each log and at the master; agents between "
+                "them pass its states on unmerged"
+            )
         if function.error is not None:
             error = f"{100 * function.error(one.parameters):.2g} % {function.of}"
             yield f"{texts[one.name]} is approximate: within {error}, in 99 of 100 cases"
@@ -390,12 +395,15 @@ def _groups(plan: Plan, events: Spelling) -> Spelling:
 
 
 def _aggregate_call(one: PlanAggregate, argument: Expression | None, events: Spelling) -> ast.AggregateCall:
-    function, where = AGGREGATES[one.function.upper()], None
+    function, where = aggregate_function(one.function.upper()), None
     if isinstance(argument, Operation) and argument.operator == "filter":
         condition, argument = argument.operands
         where = cast("ast.Expression", events.tree(condition))
         if function.key == "COUNT" and argument == Constant(True, "boolean"):
             argument = None
+    if function.is_of_job and isinstance(argument, Operation):
+        values = tuple(events.tree(value) for value in argument.operands)
+        return ast.AggregateCall(function.name, values, False, where)
     given = list(one.parameters)
     while given and len(given) <= len(function.parameters) and given[-1] == function.parameters[len(given) - 1].default:
         given.pop()

@@ -13,6 +13,7 @@ import msgspec
 
 from agent.archive.format.status import ArchiveStatus
 from agent.control.observation.placement_entries import JobPlacement as JobPlacement
+from agent.programs.calls import AGGREGATES_MAX
 from agent.programs.element_graph import ELEMENTS_MAX, FIELDS_MAX, FieldType, GraphName
 from agent.runtime.messages.client_events import Accepted as Accepted
 from agent.runtime.messages.client_events import Acknowledged as Acknowledged
@@ -120,7 +121,8 @@ class AnalyseRequest(_Request, frozen=True, tag="analyse"):
     """Send the plan of a query, for its creator to sign. `mapped`: its columns are made by the job's code.
 
     `apps`: the fleet's names of the jobs that the query calls by other names, by these names. `types`: the fields of
-    the types of events that elements of the job bring, which it reads as streams.
+    the types of events that elements of the job bring, which it reads as streams. `aggregates`: the types of
+    the results of aggregates that the job's code computes, by their names in capitals.
     """
 
     text: str
@@ -131,6 +133,10 @@ class AnalyseRequest(_Request, frozen=True, tag="analyse"):
     types: Annotated[
         dict[GraphName, Annotated[list[tuple[GraphName, FieldType]], msgspec.Meta(max_length=FIELDS_MAX)]],
         msgspec.Meta(max_length=ELEMENTS_MAX),
+    ] = {}
+    aggregates: Annotated[
+        dict[Name, Annotated[str, msgspec.Meta(pattern="^(number|integer|string|boolean)$")]],
+        msgspec.Meta(max_length=AGGREGATES_MAX),
     ] = {}
 
 

@@ -176,7 +176,7 @@ class QueryService:
         try:
             parsed = await trio.to_thread.run_sync(ql.parse, request.text, abandon_on_cancel=True)
             if isinstance(request, control.AnalyseRequest):
-                parsed = ql.with_apps(parsed, request.apps)
+                parsed = ql.with_aggregates(ql.with_apps(parsed, request.apps), request.aggregates)
             # Of other jobs an analysis reads nothing, and stages of a job do not run yet.
             over = slice(1) if isinstance(request, control.AnalyseRequest) else slice(None)
             if isinstance(request, control.AnalyseRequest) and _reads_types_alone(parsed, request.types):

@@ -20,6 +20,8 @@ TEXT_CHARACTERS_MAX = 8192
 
 STAGES_MAX = 8
 """Upper bound on the stages of one job."""
+AGGREGATES_MAX = 16
+"""Upper bound on the aggregates that one job defines."""
 SEPARATOR = "\x1f"
 """Stands between the texts of a column; columns in which a text has it are lists."""
 
@@ -131,6 +133,22 @@ class MapEvents(ProgramCall, frozen=True, tag=True):
     columns: dict[str, list[Any]]
 
 
+class FoldStates(ProgramCall, frozen=True, tag=True):
+    """Has an aggregate of the job make one text of all texts of each group; answered by `StatesFolded`.
+
+    Rows come in the order of `groups` (UInt32), their numbers; `occurrences` (Int64): how often each text occurs. The
+    program `finishes` groups with their results, else they become states. Kinds of texts:
+    `cbt.aggregates.program_states`.
+    """
+
+    ticket: Ticket
+    aggregate: Name
+    groups: bytes
+    texts: list[str | None]
+    occurrences: bytes
+    finishes: bool = False
+
+
 class ChildPaosReceived(ProgramCall, frozen=True, tag=True):
     """Calls on_recv with a child's PAOs, which the agent holds under this token."""
 
@@ -221,6 +239,7 @@ ToProgram = (
     | RequestDelivered
     | WindowPublished
     | MapEvents
+    | FoldStates
     | ChildPaosReceived
     | ProcessElements
     | AdvanceElements
@@ -236,7 +255,8 @@ ToProgram = (
 
 
 class JobDescription(msgspec.Struct, frozen=True):
-    """The declarations of a job. `reads` are the columns of events that `map` takes, with their types.
+    """The declarations of a job. `reads` are the columns of events that `map` takes, with their types. `aggregates`:
+    the type of the results of each of its own aggregates, by its name in capitals.
 
     The flags say which callbacks the job defines.
     """
@@ -252,6 +272,7 @@ class JobDescription(msgspec.Struct, frozen=True):
     receives: bool
     delivers: bool
     elements: ElementGraph | None = None
+    aggregates: Annotated[dict[Name, str], msgspec.Meta(max_length=AGGREGATES_MAX)] = {}
 
 
 class CodeLoaded(msgspec.Struct, frozen=True, tag=True):
@@ -323,6 +344,15 @@ class EventsMapped(msgspec.Struct, frozen=True, tag=True):
     batch: Ticket
     origins: list[Annotated[int, msgspec.Meta(ge=0, le=2**31)]]
     columns: dict[str, list[Any]]
+
+
+class StatesFolded(msgspec.Struct, frozen=True, tag=True):
+    """The answer to `FoldStates`: the groups' numbers (UInt32) in order, each once, and the text of each, None where it
+    has no value."""
+
+    ticket: Ticket
+    groups: bytes
+    texts: list[str | None]
 
 
 class Emission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -407,7 +437,7 @@ class UpdateCall(msgspec.Struct, frozen=True, tag=True):
 
 FromProgram = (
     CodeLoaded | CallbackFailed | WriteLog | MulticastCall | RouteCall | AskCall | ReplyCall | SubscribeCall
-    | InsertCall | EventsMapped | ElementsProcessed | StatesTaken | FlushCall | EmptyCall
+    | InsertCall | EventsMapped | StatesFolded | ElementsProcessed | StatesTaken | FlushCall | EmptyCall
     | CallbackReturned | ReadCall | SendCall | ShowCall | UpdateCall
 )  # fmt: skip
 

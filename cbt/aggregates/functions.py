@@ -13,6 +13,7 @@ from cbt.aggregates.distinct import DistinctCount
 from cbt.aggregates.extremes import BoolAnd, BoolOr, Extreme, Occurrence
 from cbt.aggregates.histogram import REACH_MAX, Histogram
 from cbt.aggregates.moments import IntegerVariance, NumberVariance
+from cbt.aggregates.program_states import ProgramStates
 from cbt.aggregates.sums import IntegerAverage, IntegerSum, NumberAverage, NumberSum
 from cbt.aggregates.user_defined import UserFunctions
 from cbt.algebra.columns import Aggregate
@@ -108,6 +109,11 @@ FUNCTIONS: Mapping[str, PaoFunction] = {
         _sketch(partial(Collection, distinct=True)), _ANY, (PaoParameter("most", "a whole number", required=True),)
     ),
     "count_distinct": PaoFunction(_sketch(DistinctCount), _ANY, (PaoParameter("most", "a whole number"),)),
+    "of_program": PaoFunction(
+        lambda a: ProgramStates(a.name, int(cast("int", a.parameters[0]))),
+        ("string",),
+        (PaoParameter("number of the result's type", "a whole number", required=True),),
+    ),
     "histogram": PaoFunction(
         _histogram,
         _NUMBERS,

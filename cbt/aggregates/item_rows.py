@@ -72,11 +72,27 @@ class ItemRows:
             compact = pao.compact(rows, [_GROUP])
             if compact is not rows:
                 stay = stay.filter(pl.col(PART).ne_missing(part))
-                identities = frame.select("pane", "hash", *self._keys)[groups.arg_unique()][compact[_GROUP]]
-                hashes = self._hash(identities["hash"].to_numpy(), part, compact.select(*pao.items))
-                own = identities.with_columns(pl.Series("hash", hashes), pl.lit(part, dtype=pl.Int8).alias(PART))
-                others.append(own.hstack(compact.drop(_GROUP)))
+                others.append(self._identified(frame, groups, part, compact))
         return stay, others
+
+    def bag(self, frame: pl.DataFrame, part: int) -> pl.DataFrame:
+        """The rows of one aggregate, ordered by the numbers of their groups in `:group`. O(n log n)."""
+        rows = _rows_of(frame, group_numbers(frame, self._keys), part, self.paos[part])
+        return rows.sort(_GROUP, *self.paos[part].items, nulls_last=True)
+
+    def replaced(self, frame: pl.DataFrame, part: int, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The rows that stay and, with their own columns only, those that replace all rows of one aggregate: `rows`,
+        with the numbers of their groups in `:group`. O(n)."""
+        groups = group_numbers(frame, self._keys)
+        stay = frame.filter(pl.col(PART).ne_missing(part))
+        return stay, self._identified(frame, groups, part, rows)
+
+    def _identified(self, frame: pl.DataFrame, groups: pl.Series, part: int, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows of one aggregate by the numbers of their groups, with what identifies them in a frame."""
+        identities = frame.select("pane", "hash", *self._keys)[groups.arg_unique()][rows[_GROUP]]
+        hashes = self._hash(identities["hash"].to_numpy(), part, rows.select(*self.paos[part].items))
+        own = identities.with_columns(pl.Series("hash", hashes), pl.lit(part, dtype=pl.Int8).alias(PART))
+        return own.hstack(rows.drop(_GROUP))
 
     def lower(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, Mapping[ItemPao, pl.Series]]:
         """The main rows of whole groups, and each aggregate's results for them. O(n log n)."""

@@ -1,6 +1,6 @@
 """The columns of PAO frames for one set of keys and aggregates, and the algebra over whole frames."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -8,6 +8,7 @@ import polars as pl
 
 from cbt.aggregates.functions import pao_of
 from cbt.aggregates.item_rows import PART, ItemRows
+from cbt.aggregates.program_states import ProgramStates
 from cbt.aggregates.user_defined import UserDefinedPao, UserFunctions, attempt
 from cbt.algebra.columns import Aggregate, Key, changed, check_physical, check_whole, stored
 from cbt.algebra.hashing import key_hash
@@ -214,6 +215,22 @@ class Layout:
             return stay
         rows = [self._filled(other).select(self.schema.names()) for other in others]
         return own_strings(self._ordered(pl.concat([stay, *rows], rechunk=True))[0])
+
+    def bags(self, frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
+        """The rows of each aggregate that a program computes, by its name: ordered by `:group`, the numbers of their
+        groups, for the program to fold. O(n log n)."""
+        own = [(part, pao) for part, pao in enumerate(self._items.paos) if isinstance(pao, ProgramStates)]
+        return {pao.name: pao.known(self._items.bag(frame, part)) for part, pao in own}
+
+    def folded(self, frame: pl.DataFrame, folded: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+        """A frame with the rows of aggregates that a program computes replaced by what it made of their bags: rows
+        like those, with the same numbers of groups. O(n log n)."""
+        for part, pao in enumerate(self._items.paos):
+            if pao.name in folded:
+                stay, rows = self._items.replaced(frame, part, folded[pao.name])
+                filled = self._filled(rows).select(self.schema.names())
+                frame = self.merge([stay, filled])
+        return frame
 
     def _ordered(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
         """The rows in order, and which of them start a new (pane, key)."""

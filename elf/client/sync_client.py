@@ -107,13 +107,18 @@ class SyncClient(JobOpener["SyncJob"]):
         mapped: bool = False,
         apps: Mapping[str, str] | None = None,
         types: Mapping[str, list[tuple[str, FieldType]]] | None = None,
+        aggregates: Mapping[str, str] | None = None,
     ) -> Analysed:
         """A query as ELF reads it and its plan, for a creator to sign; raises QueryRefusedError.
 
         `mapped`: it reads what the job's `map` returns. `apps`: the fleet's names of jobs that it names otherwise.
         `types`: the fields of the types of events that the job's elements bring, which it reads as streams.
+        `aggregates`: the types of the results of aggregates that the job's code computes, by their names in capitals.
         """
-        return self._ask(AnalyseRequest(text, mapped, dict(apps or {}), types=dict(types or {})), Analysed)
+        request = AnalyseRequest(
+            text, mapped, dict(apps or {}), types=dict(types or {}), aggregates=dict(aggregates or {})
+        )
+        return self._ask(request, Analysed)
 
     def log(self, app: str, *, lines: int = 100) -> LogExcerpt:
         """The last lines, at most 1000, that a job's code has logged; UnknownJobError without such a job."""

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from agent.programs.calls import STAGES_MAX, JobDescription
+from agent.programs.calls import AGGREGATES_MAX, STAGES_MAX, JobDescription
 from agent.programs.element_graph import ElementGraph
+from elf.aggregate import RESULT_TYPES, JobAggregate
 from elf.elements.event import ElementError
 from elf.elements.graph import element_graph, query_of
 from elf.job import Job, app_name
@@ -24,6 +25,7 @@ FILE = "job.py"
 TIMER_MIN_S = 0.25
 _numbers = itertools.count(1)
 STAGE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+AGGREGATE_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,62}")
 TYPES = ("any", "number", "integer", "string", "boolean")
 
 
@@ -90,6 +92,7 @@ def about(kind: type[Job]) -> JobDescription:
         receives=_overrides(kind, "on_recv"),
         delivers=_overrides(kind, "deliver"),
         elements=elements,
+        aggregates={name.upper(): one.gives for name, one in kind.aggregates.items()},
     )
 
 
@@ -117,14 +120,42 @@ def _fault(kind: type[Job], has_elements: bool) -> str | None:
         ("timer_s", f"None, or at least {TIMER_MIN_S} seconds", _is_timer),
         ("reads", f"a dict of types by column, each one of {', '.join(TYPES)}", _is_reads),
         ("drives", "True or False", lambda value: isinstance(value, bool)),
+        (
+            "aggregates",
+            f"a dict of at most {AGGREGATES_MAX} classes that are an elf.Aggregate by name, as in TOP_SPENDERS",
+            _is_aggregates,
+        ),
     ]
     for name, wanted, is_right in checks:
         if not is_right(getattr(kind, name)):
             return f"{name}: is to be {wanted}"
+    if (fault := next(filter(None, map(_aggregate_fault, kind.aggregates.items())), None)) is not None:
+        return f"aggregates: {fault}"
+    if kind.aggregates and (has_elements or kind.drives):
+        return f"aggregates: are not for a job {'with elements' if has_elements else 'that drives itself'}"
     if has_elements and (kind.drives or kind.reads):
         return f"{'drives' if kind.drives else 'reads'}: is not for a job with elements"
     if _overrides(kind, "map") != bool(kind.reads):
         return "reads: names the columns that map gets: a job has both or neither"
+    return None
+
+
+def _is_aggregates(value: object) -> bool:
+    if not isinstance(value, dict) or len(value) > AGGREGATES_MAX:
+        return False
+    are_named = all(isinstance(name, str) and AGGREGATE_NAME.fullmatch(name.upper()) for name in value)
+    return are_named and all(isinstance(one, type) and issubclass(one, JobAggregate) for one in value.values())
+
+
+def _aggregate_fault(named: tuple[str, type[JobAggregate]]) -> str | None:
+    """The fault of one aggregate's class, if there is one that shows without a value."""
+    name, kind = named
+    if kind.gives not in RESULT_TYPES:
+        return f"{name}: gives is one of {', '.join(RESULT_TYPES)}"
+    if kind.lift is JobAggregate.lift:
+        return f"{name} has no lift: it makes a state of an event's values"
+    if kind.combine is JobAggregate.combine:
+        return f"{name} has no combine: agents fold what they have, and their states are combined"
     return None
 
 

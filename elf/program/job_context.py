@@ -14,7 +14,7 @@ from elf.job import Cbt, JobError, NoAnswerError, Paos, Window
 from elf.job_messages import Messages
 from elf.job_window import read_window
 
-UNCHECKED = (calls.EventsMapped, calls.ElementsProcessed, calls.StatesTaken)
+UNCHECKED = (calls.EventsMapped, calls.StatesFolded, calls.ElementsProcessed, calls.StatesTaken)
 """Acts that are frequent and large: the agent checks them."""
 
 

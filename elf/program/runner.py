@@ -13,6 +13,7 @@ from agent.programs.calls import TEXT_CHARACTERS_MAX
 from elf.job import Job, JobError
 from elf.job_messages import MessageError
 from elf.job_window import read_window
+from elf.program.aggregates import FoldedAggregates
 from elf.program.code import CodeError, about, load_code, one_line, trace
 from elf.program.elements import RunningElements, event_classes
 from elf.program.failures import ElementFailedError
@@ -31,6 +32,7 @@ class Runner:
         self._context: JobContext | None = None
         self._job: Job | None = None
         self._elements: RunningElements | None = None
+        self._aggregates = FoldedAggregates({})
         self._is_over = False
         self._waiting: deque[bytes] = deque()
 
@@ -85,6 +87,7 @@ class Runner:
                     is_random=b"random" in load.source,
                 )
         self._job = job
+        self._aggregates = FoldedAggregates(kind.aggregates)
         context.act(calls.CodeLoaded(description))
 
     def _call(self, call: calls.ProgramCall) -> None:
@@ -102,6 +105,8 @@ class Runner:
                     job.on_result(read_window(json, stage))
                 case calls.MapEvents():
                     context.act(_mapped(job, call))
+                case calls.FoldStates():
+                    context.act(self._aggregates.answer(call))
                 case calls.ChildPaosReceived(node=node, token=token):
                     job.on_recv(node, context.held(token))
                 case calls.RequestDelivered():

@@ -18,6 +18,7 @@ from agent.runtime.fleet.job_names import stage_app
 from agent.runtime.model.bundle import FUNCTIONS_MAX, SOURCE_BYTES_MAX, Contents, Function
 from elf.client.errors import QueryRefusedError
 from elf.errors import ElfError, UsageError
+from elf.program.aggregate_laws import check_aggregate
 from elf.program.code import CodeError, about, load_code
 from elf.signing.creator import signed_bundle
 from elf.signing.element_plans import Fields, completed
@@ -62,10 +63,15 @@ def read_job(path: Path) -> JobFile:
             f"{printable(str(path))}: has {len(source):,} bytes, a job's code may have {SOURCE_BYTES_MAX:,}"
         )
     try:
-        described = about(load_code(source).kind)
+        kind = load_code(source).kind
+        described = about(kind)
+        for name, aggregate in kind.aggregates.items():
+            check_aggregate(name.upper(), aggregate)
     except CodeError as error:
         trace = error.text if error.text != str(error) else ""
         raise JobFileError(f"{printable(str(path))}: {printable(str(error))}", trace) from None
+    if taken := sorted(described.aggregates.keys() & {key.split()[0] for key in query.signatures()}):
+        raise JobFileError(f"{printable(str(path))}: aggregates: {taken[0]} is a function of ELF QL already")
     if len(described.queries) >= FUNCTIONS_MAX or FIRST in described.queries:
         raise JobFileError(
             f"{printable(str(path))}: queries has at most {FUNCTIONS_MAX - 1} names, none of them {FIRST}"
@@ -97,6 +103,7 @@ class Analyser(Protocol):
         mapped: bool = False,
         apps: Mapping[str, str] | None = None,
         types: Mapping[str, Fields] | None = None,
+        aggregates: Mapping[str, str] | None = None,
     ) -> Analysed: ...
 
 
@@ -115,8 +122,8 @@ def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[
     elements = None if about.elements is None else completed(about.elements, planned)
     types = {} if elements is None else {one.name: one.fields for one in elements.types}
 
-    def function(name: str, text: str, *, mapped: bool) -> Function:
-        analysed = client.analyse(text, mapped=mapped, apps=apps, types=types)
+    def function(name: str, text: str, *, mapped: bool, aggregates: Mapping[str, str] | None = None) -> Function:
+        analysed = client.analyse(text, mapped=mapped, apps=apps, types=types, aggregates=aggregates)
         return Function(name, msgspec.msgpack.decode(analysed.plan), analysed.query)
 
     stages: dict[str, Function] = {}
@@ -131,7 +138,7 @@ def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[
         if stages[stage].plan.get("window_ms") is None:
             raise UsageError(f"stage {stage}: has no WINDOWING, and goes on as long as its job")
     queries = {FIRST: about.query, **about.queries}
-    functions = [function(name, text, mapped=about.maps) for name, text in queries.items()]
+    functions = [function(name, text, mapped=about.maps, aggregates=about.aggregates) for name, text in queries.items()]
     if elements is not None:
         graph = msgspec.to_builtins(elements)
         for one in functions:

@@ -17,12 +17,12 @@ from query.binder.clauses import (
 from query.binder.inference import Inference
 from query.binder.keyed import GROUPING_DEFAULT, WORKERS_DEFAULT
 from query.functions import FUNCTIONS, ConstantError
-from query.functions.aggregates import AGGREGATES, WIDE_MAX, AggregateFunction, Parameters
+from query.functions.aggregates import WIDE_MAX, AggregateFunction, Parameters, aggregate_function
 from query.model.errors import QueryError, SourceSpan
 from query.model.expression import Constant, Expression, Operation, Reference
 from query.model.limits import INTEGER_MAX, JOINED_COLUMNS_MAX, KEYED_COLUMNS_MAX, ROWS_MAX, TREES_MAX
 from query.model.timestamps import parse_timestamp
-from query.model.types import BRANCHES_MAX, CASTS_TO, TypeMismatchError
+from query.model.types import BRANCHES_MAX, CASTS_TO, VALUES, TypeMismatchError
 from query.plan.operations import REGEXES_MAX, is_regex, operation
 from query.plan.plan import Argument, Output, Plan, PlanAggregate, PlanColumn, PlanJoin, PlanKey, PlanKeyed, PlanOrder
 from query.syntax import ast
@@ -48,6 +48,7 @@ class Analysis:
         self, query: ast.Query, stream: str, scope: Scope, *, over_rows: bool = False, wanted: Sequence[str] = ()
     ) -> None:
         self._wanted = wanted
+        self._over_rows = over_rows
         self._stream = stream
         self._scope = scope
         self._rows_default = ROWS_MAX if over_rows else ROWS_DEFAULT
@@ -199,12 +200,23 @@ class Analysis:
             raise self._error(f"a CASE may have at most {BRANCHES_MAX} WHENs", node.span)
         if isinstance(node, ast.AggregateCall):
             aggregate_of(node, self._query.text)
+            if node.gives:
+                self._check_of_job(node)
             if inside is not None:
                 message = f"{node.function} cannot be used inside {inside.function}: aggregates do not nest"
                 raise self._error(message, node.span)
             inside = node
         for child in ast.children(node):
             self._check_calls(child, inside)
+
+    def _check_of_job(self, call: ast.AggregateCall) -> None:
+        """Raises QueryError where the code of a job cannot compute an aggregate."""
+        if self._over_rows:
+            hint = "compute it in a stage of its own, and read that with FROM app('its name')"
+            raise self._error(f"{call.function} cannot read the rows of a sub-query", call.span, hint)
+        if self._query.changes:
+            hint = "leave EMIT CHANGES out"
+            raise self._error(f"{call.function} is computed once for a window, at its end", call.span, hint)
 
     def _check_arguments(self, call: ast.FunctionCall) -> None:
         function, count = FUNCTIONS[call.function], len(call.arguments)
@@ -295,6 +307,8 @@ class Analysis:
         """The expression that an aggregate reads of each event; None for COUNT(*) without FILTER."""
         argument = call.arguments[0]
         value = None if isinstance(argument, ast.Star) else self._over_events(argument)
+        if call.gives:
+            value = operation(VALUES, [self._over_events(one) for one in call.arguments])
         if call.where is None:
             return value
         return operation("filter", [self._over_events(call.where), value or Constant(True, "boolean")])
@@ -307,7 +321,7 @@ class Analysis:
         parameters: Parameters,
     ) -> PlanAggregate:
         name, key = f"a{len(self._aggregates)}", function.key.lower()
-        wide = sum(AGGREGATES[one.function.upper()].wide for one in self._aggregates.values())
+        wide = sum(aggregate_function(one.function.upper()).wide for one in self._aggregates.values())
         if function.wide and wide >= WIDE_MAX:
             hint = f"at most {WIDE_MAX} aggregates of a query may be sets or sketches"
             raise self._error(f"{function.name} is one too many", call.span, hint)

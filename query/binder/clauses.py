@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from query.functions import FUNCTIONS
-from query.functions.aggregates import AGGREGATES, AggregateFunction, ParameterError, Parameters
+from query.functions.aggregates import AGGREGATES, AggregateFunction, ParameterError, Parameters, aggregate_of_job
 from query.model.errors import QueryError, SourceSpan, listed, nearest
 from query.model.limits import DAY_MS, KEYS_MAX, WITHIN_MS_MAX
 from query.plan.stragglers import LEAP_PANES_MAX, LEAP_PANES_MIN, RECOVER_MS_MAX, Stragglers
@@ -32,9 +32,15 @@ _FOREIGN = {
 _SAME = frozenset(("MIN", "MAX", "ANY_VALUE", "BOOL_AND", "BOOL_OR", "EVERY", "APPROX_COUNT_DISTINCT", "COLLECT_SET"))
 
 
+ARGUMENTS_OF_JOB_MAX = 16
+"""Upper bound on the values of an event that an aggregate of a job's own code takes."""
+
+
 def aggregate_of(call: ast.AggregateCall, text: str) -> AggregateFunction:
     """The aggregate function that is called; raises QueryError if there is none, or if it does not take these
     arguments."""
+    if call.gives:
+        return _of_job(call, text)
     names = {row.name for row in AGGREGATES.values()}
     if call.function not in names:
         guess = _FOREIGN.get(call.function.removeprefix("APPROX_")) or nearest(call.function, [*names, *FUNCTIONS])
@@ -52,8 +58,23 @@ def aggregate_of(call: ast.AggregateCall, text: str) -> AggregateFunction:
     return function
 
 
+def _of_job(call: ast.AggregateCall, text: str) -> AggregateFunction:
+    """The aggregate of a job's own code that is called; raises QueryError unless it takes these arguments."""
+    if call.distinct:
+        raise QueryError(f"{call.function} takes no DISTINCT", text, call.span, hint="leave it out")
+    if not call.arguments or any(isinstance(one, ast.Star) for one in call.arguments):
+        hint = f"as in {call.function}(user, amount)"
+        raise QueryError(f"{call.function} takes values of events", text, call.span, hint=hint)
+    if len(call.arguments) > ARGUMENTS_OF_JOB_MAX:
+        message = f"{call.function} takes at most {ARGUMENTS_OF_JOB_MAX} values of an event"
+        raise QueryError(message, text, call.span)
+    return aggregate_of_job(call.function, call.gives)
+
+
 def parameters_of(call: ast.AggregateCall, function: AggregateFunction, text: str) -> Parameters:
     """The constants of a call, with defaults filled in; raises QueryError."""
+    if function.is_of_job:
+        return ()
     given = call.arguments[1:]
     for argument in given:
         if not (isinstance(argument, ast.Literal) and argument.type in ("integer", "number")):

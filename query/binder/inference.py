@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from query.functions import FUNCTIONS
-from query.functions.aggregates import AGGREGATES
+from query.functions.aggregates import aggregate_function
 from query.model.errors import QueryError, SourceSpan, position
 from query.model.types import COMPARISONS, family
 from query.syntax.ast import (
@@ -221,7 +221,7 @@ class Inference:
         return self._columns[column.name]
 
     def _aggregate(self, call: AggregateCall) -> TypeVariable:
-        function, argument = AGGREGATES[call.aggregate], call.arguments[0]
+        function, argument = aggregate_function(call.aggregate), call.arguments[0]
         if call.where is not None:
             self._require(call.where, "boolean")
         if isinstance(argument, Star):

@@ -10,7 +10,7 @@ import polars as pl
 
 from query.execution.ordering import directions, order_columns, plain_types, row_order, sort_columns
 from query.execution.translation import Translator
-from query.functions.aggregates import AGGREGATES
+from query.functions.aggregates import aggregate_function
 from query.model.expression import Operation, Reference, calls
 from query.model.streams import selects
 from query.model.types import ARITHMETIC
@@ -124,7 +124,7 @@ class EventStage:
 
     def aggregates(self) -> tuple[tuple[str, str, str | None, str, tuple[float | tuple[float, ...], ...]], ...]:
         """(name, function, argument column or None, argument type, parameters) of each aggregate."""
-        functions = ((one, AGGREGATES[one.function.upper()]) for one in self._plan.aggregates)
+        functions = ((one, aggregate_function(one.function.upper())) for one in self._plan.aggregates)
         return tuple(
             (one.name, row.function, one.argument, _stored_type(one.type), row.arguments(one.parameters))
             for one, row in functions
@@ -210,7 +210,7 @@ class _Compiled:
         for argument in plan.arguments:
             yield self._stored(argument.expression).alias(argument.name)
         has_sessions = plan.windowing is not None and plan.windowing.session is not None
-        if has_sessions or any(AGGREGATES[one.function.upper()].timed for one in plan.aggregates):
+        if has_sessions or any(aggregate_function(one.function.upper()).timed for one in plan.aggregates):
             yield pl.col("@time").alias("time")
 
     def _row_columns(self, plan: Plan, order: Sequence[PlanOrder]) -> Iterator[pl.Expr]:

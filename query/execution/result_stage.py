@@ -10,7 +10,7 @@ import polars as pl
 from query.execution.ordering import directions, in_order, order_columns, row_order, sort_columns
 from query.execution.rows import ResultRows, ResultTable
 from query.execution.translation import Translator
-from query.functions.aggregates import AGGREGATES
+from query.functions.aggregates import aggregate_function
 from query.model.canonical import is_quoted, kind_of, physical, quoted_sort_columns, text_sort_columns
 from query.model.expression import Operation, Reference, references
 from query.physical.values import NULL, Value, column
@@ -104,7 +104,7 @@ class ResultStage:
         absent = [] if self._plan.keys else sorted(set(panes) - set(frame["pane"]))
         if absent:
             nothing: dict[str, list[int | None]] = {
-                aggregate.name: [AGGREGATES[aggregate.function.upper()].nothing] * len(absent)
+                aggregate.name: [aggregate_function(aggregate.function.upper()).nothing] * len(absent)
                 for aggregate in self._plan.aggregates
             }
             frame = pl.concat([frame, pl.DataFrame({"pane": absent, **nothing})], how="diagonal_relaxed")

@@ -20,7 +20,7 @@ from query.functions.texts import cast
 from query.model.expression import Constant, Expression, Operation, Reference
 from query.model.like import matches
 from query.model.limits import INTEGER_MAX, INTEGER_MIN
-from query.model.types import CASTS, COMPARISONS
+from query.model.types import CASTS, COMPARISONS, VALUES
 from query.physical.arithmetic import calculate
 from query.physical.values import DTYPES, NULL, NUMBERS, Value, constant
 
@@ -111,6 +111,8 @@ class Translator:
             return _balanced(and_, [_compare(">=", operand, operands[1]), _compare("<=", operand, operands[2])])
         if operator == "||":
             return self._joined(operands)
+        if operator == VALUES:
+            return _values(operands)
         if operator == "and":
             return _balanced(and_, operands)
         if operator == "or":
@@ -177,6 +179,15 @@ def _like(operator: str, text: Value, pattern: object) -> Value:
         return Value(text.expression.str.contains(str(pattern)), "boolean", level=text.level)
     test = matches(text.expression, str(pattern), any_case=operator == "ilike")
     return Value(test, "boolean", level=text.level)
+
+
+def _values(operands: Sequence[Value]) -> Value:
+    """Several values as one text; whole numbers beyond 64 bits are rounded, and NaN is NULL."""
+    named = [
+        operand.expression.cast(pl.Float64) if operand.kind == "wide" else operand.expression for operand in operands
+    ]
+    columns = (one.alias(str(number)) for number, one in enumerate(named))
+    return Value(pl.struct(*columns).struct.json_encode(), "string", level=max(one.level for one in operands))
 
 
 def _where(condition: Value, value: Value) -> Value:

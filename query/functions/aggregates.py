@@ -5,6 +5,7 @@ A new aggregate is a new row. The `function` of a row names the function of `cbt
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, isfinite, log2, sqrt
@@ -65,6 +66,7 @@ class AggregateFunction:
     "argument" for that of x. `function` of `arguments`(parameters) computes it. `nothing` is its result of no values.
     `timed`: it reads the time of events. `wide`: it keeps many states of a group: a set or a sketch. `error`, of the
     parameters, bounds the error of results in 99 of 100 cases, as a part `of` something; None if they are exact.
+    `is_of_job`: a job's own code computes it, of any number of arguments.
     `limit` is the text shown where a group has more values than are kept, and `limited_error` the error then. `example`
     is an expression over the events of docs/elf-ql-aggregates.md.
     """
@@ -83,6 +85,7 @@ class AggregateFunction:
     timed: bool = False
     wide: bool = False
     nothing: int | None = None
+    is_of_job: bool = False
     error: Callable[[Parameters], float] | None = None
     of: str = ""
     limit: Callable[[Parameters], str] | None = None
@@ -91,6 +94,8 @@ class AggregateFunction:
     @property
     def key(self) -> str:
         """The name in AGGREGATES and, in small letters, in plans."""
+        if self.is_of_job:
+            return f"{self.name}:{self.gives.upper()}"
         return f"{self.name} DISTINCT" if self.distinct else self.name
 
     @property
@@ -131,7 +136,7 @@ def aggregate_type(function: str, argument_type: str) -> str:
     >>> aggregate_type("SUM", "integer"), aggregate_type("COUNT DISTINCT", "string")
     ('integer', 'integer')
     """
-    return AGGREGATES[function].result_type(argument_type)
+    return aggregate_function(function).result_type(argument_type)
 
 
 def _ascending(bounds: Parameters) -> None:
@@ -258,3 +263,35 @@ _ROWS = (
     ),
 )  # fmt: skip
 AGGREGATES: Mapping[str, AggregateFunction] = {row.key: row for row in _ROWS}
+
+RESULT_TYPES = ("number", "integer", "string", "boolean")
+"""The types of results of aggregates that a job's own code computes."""
+_OF_JOBS = re.compile(rf"([A-Z_][A-Z0-9_]{{0,62}}):({'|'.join(RESULT_TYPES)})", re.IGNORECASE)
+
+
+def is_aggregate(key: str) -> bool:
+    """Whether there is an aggregate of this key, or there may be one in the code of a job.
+
+    >>> is_aggregate("SUM"), is_aggregate("TOP_SPENDERS:STRING"), is_aggregate("TOP_SPENDERS")
+    (True, True, False)
+    """
+    return key in AGGREGATES or _OF_JOBS.fullmatch(key) is not None
+
+
+def aggregate_function(key: str) -> AggregateFunction:
+    """The aggregate of a key. Raises KeyError unless it `is_aggregate`.
+
+    >>> aggregate_function("TOP_SPENDERS:STRING").gives
+    'string'
+    """
+    found = _OF_JOBS.fullmatch(key)
+    return AGGREGATES[key] if found is None else aggregate_of_job(found[1].upper(), found[2].lower())
+
+
+def aggregate_of_job(name: str, gives: str) -> AggregateFunction:
+    """An aggregate that a job's own code computes: its name in capitals, and the type of its results."""
+    number = RESULT_TYPES.index(gives)
+    return AggregateFunction(
+        name, "any", gives, "of_program", "computed by the job's own code", f"{name}(x)",
+        wide=True, is_of_job=True, arguments=lambda _: (number,),
+    )  # fmt: skip

@@ -56,6 +56,10 @@ def family(type_: str) -> str:
     return "number" if type_ in NUMERIC else type_
 
 
+VALUES = "values"
+"""The operator that makes one text of several values: a JSON object of them by their numbers."""
+
+
 def result_type(operator: str, types: Sequence[str]) -> str:
     """The type an operator gives for the types of its operands; raises TypeMismatchError.
 
@@ -66,6 +70,8 @@ def result_type(operator: str, types: Sequence[str]) -> str:
         return _cast_type(operator, types)
     if operator in ("case", "switch"):
         return _case_type(operator, types)
+    if operator == VALUES and types:
+        return "string"
     if operator == "||":
         if len(types) >= 2 and set(types) == {"string"}:
             return "string"

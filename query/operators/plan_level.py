@@ -127,7 +127,8 @@ class PlanLevel:
     def state_columns(self) -> Columns:
         """The schema of partial aggregates: the keys, and a state for each aggregate."""
         texts = {one.name: attribute_text((traced(one.expression, self.meanings),)) for one in self.plan.arguments}
-        states = ((f"{one.function}({texts.get(one.argument or '', '*')})", "state") for one in self.plan.aggregates)
+        named = ((one, one.function.partition(":")[0]) for one in self.plan.aggregates)
+        states = ((f"{name}({texts.get(one.argument or '', '*')})", "state") for one, name in named)
         return (*self._typed(key.expression for key in self.plan.keys), *states)
 
     @property

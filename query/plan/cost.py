@@ -25,6 +25,7 @@ _OF_OPERATORS = {
     "switch": 6.0,
     "negate": 2.0,
     "||": 40.0,
+    "values": 250.0,
     "ilike": 120.0,
     "rlike": 60.0,
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from query.functions.aggregates import AGGREGATES, WIDE_MAX, ParameterError, aggregate_type
+from query.functions.aggregates import WIDE_MAX, ParameterError, aggregate_function, aggregate_type, is_aggregate
 from query.model.expression import encode_expression
 from query.model.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, SUBQUERIES_MAX
 from query.model.streams import patterns, selection, selects
@@ -66,8 +66,8 @@ class Output(_Named):
 
 @dataclass(frozen=True, slots=True)
 class PlanAggregate:
-    """An aggregate (a0, a1 ...): its function, a key of `query.functions.aggregates.AGGREGATES` in small letters, and
-    the name of its argument.
+    """An aggregate (a0, a1 ...): its function, as `query.functions.aggregates` knows it by its key, in small letters,
+    and the name of its argument.
 
     `argument` is None for COUNT(*). `type` is the argument's type, "integer" for COUNT(*).
     """
@@ -248,6 +248,12 @@ class Plan:
     elements: Mapping[str, Any] | None = None
     types: Mapping[str, Sequence[tuple[str, str]]] | None = None
     keyed: PlanKeyed | None = None
+
+    @property
+    def aggregates_of_job(self) -> tuple[str, ...]:
+        """The names, in capitals, of its aggregates that the job's own code computes, in order."""
+        functions = (aggregate_function(one.function.upper()) for one in self.aggregates)
+        return tuple(sorted({function.name for function in functions if function.is_of_job}))
 
     @property
     def reads_types(self) -> bool:
@@ -497,6 +503,7 @@ class _PlanReader:
         _require(not (plan.apps or plan.join or plan.branches), "the rows of a sub-query are not joined")
         _require(plan.window_ms == self._message.window_ms, "a sub-query has other windows")
         _require(not plan.reads_types, "a sub-query has elements")
+        _require(not plan.aggregates_of_job, "code computes an aggregate of the rows of a sub-query")
         return plan
 
     def _read(self, data: object, scope: dict[str, str]) -> Expression:
@@ -505,7 +512,7 @@ class _PlanReader:
     def _aggregate(self, aggregate: tuple[str, str, str | None], arguments: tuple[Argument, ...]) -> PlanAggregate:
         name, function, argument = aggregate
         types = {one.name: one.type for one in arguments}
-        _require(function.upper() in AGGREGATES and function.islower(), "it has an aggregate that is not there")
+        _require(is_aggregate(function.upper()) and function.islower(), "it has an aggregate that is not there")
         if argument is None:
             _require(function == "count", "an aggregate has no argument")
             return PlanAggregate(name, function, None, "integer")
@@ -513,7 +520,7 @@ class _PlanReader:
         given = tuple(self._message.parameters.get(name, ()))
         try:
             aggregate_type(function.upper(), types[argument])
-            parameters = AGGREGATES[function.upper()].complete(given)
+            parameters = aggregate_function(function.upper()).complete(given)
         except (TypeMismatchError, ParameterError) as error:
             raise PlanError(f"not a plan that can run: {error}") from None
         return PlanAggregate(name, function, argument, types[argument], parameters)
@@ -524,7 +531,7 @@ class _PlanReader:
         arguments: tuple[Argument, ...],
         aggregates: tuple[PlanAggregate, ...],
     ) -> None:
-        wide = sum(AGGREGATES[one.function.upper()].wide for one in aggregates)
+        wide = sum(aggregate_function(one.function.upper()).wide for one in aggregates)
         _require(wide <= WIDE_MAX, f"more than {WIDE_MAX} of its aggregates are sets or sketches")
         if self._windowing is not None and self._windowing.session is not None:
             _require(not wide and self._message.kind == "aggregate", "its sessions are no groups, or have sets")

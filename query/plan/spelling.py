@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from query.functions import FUNCTIONS
 from query.model.expression import Constant, Operation, Reference
 from query.model.timestamps import format_timestamp
-from query.model.types import CASTS_TO
+from query.model.types import CASTS_TO, VALUES
 from query.syntax import ast
 from query.syntax.printer import format_expression
 
@@ -70,8 +70,8 @@ def _operation(operator: str, operands: tuple[ast.Expression, ...]) -> ast.Expre
             return _case(operand, branches, otherwise)
         case _, (operand,) if operator in _CASTS:
             return ast.Cast(operand, _CASTS[operator])
-        case _, _ if operator in FUNCTIONS:
-            return ast.FunctionCall(operator, operands)
+        case _, _ if operator in FUNCTIONS or operator == VALUES:
+            return ast.FunctionCall(operator.upper(), operands)
         case "is_null", (operand,):
             return ast.IsNull(operand)
         case _:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from query.model.errors import SourceSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,8 @@ class Star:
 class AggregateCall:
     """An aggregate with its arguments; the name is in capitals. A call of an unknown function is an aggregate.
 
-    `where` is its FILTER.
+    `where` is its FILTER. `gives`: the type of the results of an aggregate that a job's own code computes; "" for all
+    others.
     """
 
     function: str
@@ -92,11 +93,13 @@ class AggregateCall:
     distinct: bool = False
     where: Expression | None = None
     span: SourceSpan = field(default=SourceSpan(), compare=False)
+    gives: str = ""
 
     @property
     def aggregate(self) -> str:
         """The aggregate's key in `query.functions.aggregates`."""
-        return f"{self.function} DISTINCT" if self.distinct else self.function
+        name = f"{self.function}:{self.gives.upper()}" if self.gives else self.function
+        return f"{name} DISTINCT" if self.distinct else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,3 +474,37 @@ def with_apps(query: Query, names: Mapping[str, str]) -> Query:
     if join is not None and isinstance(join.source, App):
         join = replace(join, source=named(join.source))
     return replace(query, source=source, join=join)
+
+
+def with_aggregates(query: Query, gives: Mapping[str, str]) -> Query:
+    """The query with the calls of aggregates that a job's own code computes told apart. `gives`: the type of the
+    results of each, by its name in capitals."""
+
+    def called(node: Expression | Star) -> Any:
+        changed = {}
+        for one in fields(node):
+            value = getattr(node, one.name)
+            if (new := _each(value, called)) is not value:
+                changed[one.name] = new
+        if isinstance(node, AggregateCall) and node.function in gives:
+            changed["gives"] = gives[node.function]
+        return replace(node, **changed) if changed else node
+
+    select = tuple(replace(item, expression=called(item.expression)) for item in query.select)
+    order_by = tuple(replace(item, expression=called(item.expression)) for item in query.order_by)
+    where, having = (None if one is None else called(one) for one in (query.where, query.having))
+    group_by = tuple(map(called, query.group_by))
+    source = query.source
+    if isinstance(source, Subquery):
+        source = replace(source, branches=tuple(with_aggregates(branch, gives) for branch in source.branches))
+    return replace(
+        query, select=select, where=where, group_by=group_by, order_by=order_by, having=having, source=source
+    )
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A field of an expression with `change` applied to the expressions in it; itself where none is another one."""
+    if isinstance(value, tuple):
+        new = tuple(_each(one, change) for one in value)
+        return value if all(one is other for one, other in zip(new, value, strict=True)) else new
+    return change(value) if is_dataclass(value) and not isinstance(value, SourceSpan) else value

@@ -172,10 +172,11 @@ class ProgramFleet(Fleet):
         mapped: bool = False,  # noqa: ARG002
         apps: Mapping[str, str] | None = None,
         types: Mapping[str, Any] | None = None,
+        aggregates: Mapping[str, str] | None = None,
     ) -> Analysed:
         """What an agent tells of a query; nothing is known of the columns of its streams."""
         catalog = dict.fromkeys((*self.streams, "other", *(types or {})), query.Schema({}, open=True))
-        parsed = query.with_apps(query.parse(text), apps or {})
+        parsed = query.with_aggregates(query.with_apps(query.parse(text), apps or {}), aggregates or {})
         if types and all(name in types for name in query.streams_read(parsed)):
             catalog = {name: query.Schema(dict(fields), open=False) for name, fields in types.items()}
         plan = query.analyze(parsed, catalog)

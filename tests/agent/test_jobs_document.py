@@ -74,6 +74,12 @@ def words(fleet: ProgramFleet) -> None:
     assert said(fleet, key) == outcome("Words")
 
 
+def votes(fleet: ProgramFleet) -> None:
+    key = fleet.submit_code(JOBS["Votes"])
+    windows(fleet, (12, ("a", "b", "a")), (22, ("c", "b", "c", "c")), (60, ("z",)))
+    assert said(fleet, key)[:2] == outcome("Votes")
+
+
 def pulse(fleet: ProgramFleet) -> None:
     key = fleet.submit_code(JOBS["Pulse"])
     for _ in range(40):
@@ -172,7 +178,8 @@ def price_groups(fleet: ProgramFleet) -> None:
 
 
 PLAYS: dict[str, Callable[[ProgramFleet], None]] = {
-    "Counts": counts, "Stars": stars, "Banner": banner, "Words": words, "Pulse": pulse, "Zooming": zooming,
+    "Counts": counts, "Stars": stars, "Banner": banner, "Words": words, "Votes": votes,
+    "Pulse": pulse, "Zooming": zooming,
     "Bestseller": two_jobs, "Reporter": two_jobs, "Offers": offers, "MicroPromotion": micro_promotion, "Totals": totals,
     "Branches": branches, "PriceGroups": price_groups,
 }  # fmt: skip

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from live_world import BORN_MS, COUNT, Logs, published, shop_logs, version
 
+import query
 from elf.batch.reconcile.live_results import read_log, read_printed
-from elf.batch.reconcile.reconciliation import reconcile
+from elf.batch.reconcile.reconciliation import reconcile, why_not_computable
 from elf.batch.reconcile.same_rows import difference
 from elf.batch.reconcile.verdicts import ArchivedSpan
 
@@ -187,6 +188,12 @@ def test_code_that_maps_events_cannot_be_computed_again() -> None:
     logs = shop_logs()
     found = verdicts(published(version(maps=True), logs), Logs(logs))
     assert set(found) == {("unchecked", "the job's code maps events: nothing but itself can compute it")}
+
+
+def test_aggregates_of_a_jobs_own_code_cannot_be_computed_again() -> None:
+    parsed = query.with_aggregates(query.parse("SELECT TOP(a) AS t FROM web WINDOWING 1 MINUTE"), {"TOP": "string"})
+    plan = query.analyze(parsed, {"web": query.Schema({}, open=True)}).to_wire()
+    assert why_not_computable(version(plan=plan)) == "the job's code computes TOP: nothing but itself can"
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,7 @@ PARAMETERS: dict[str, list[tuple[Any, ...]]] = {
     "approx_count_distinct": [(), (4,)],
     "approx_percentile": [(0.5,), (0, 300)],  # sketches that are never shrunk
     "approx_top_k": [(2,)],
+    "of_program": [(0,), (3,)],
 }
 
 
@@ -229,6 +230,7 @@ MODELS: dict[str, Callable[[Aggregate, Values], Any]] = {
     "approx_count_distinct": distinct,
     "approx_percentile": percentile,
     "approx_top_k": top_k,
+    "of_program": lambda _, _values: None,  # no program has made a result of them
     "spread": lambda _, values: float(max(v for _, v in values) - min(v for _, v in values)) if values else None,
 }
 

@@ -17,6 +17,7 @@ from cbt.layout.group_limit import GroupLimit, GroupLimitError, is_other
 from cbt.windows import Consolidator, SessionLayout, WindowSize, subtract_frames
 
 SETS = ["count_distinct", "approx_count_distinct", "approx_percentile", "approx_top_k", "collect", "collect_set"]
+SETS += ["of_program"]
 LAYOUT = layout_of([COUNT, *(one for function in [*SETS, "histogram", "max"] for one in aggregates_of(function)[-1:])])
 INVERTIBLE = layout_of([COUNT, *aggregates_of("histogram"), *aggregates_of("sum")])
 FEW = settings(max_examples=max(1, settings.default.max_examples // 4))

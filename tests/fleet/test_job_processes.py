@@ -134,6 +134,67 @@ def test_a_job_is_submitted_read_changed_and_stopped(fleet: AgentFleet, tmp_path
     assert lines(fleet, "good")[-1].endswith("of them"), "what it said can still be read"
 
 
+FOLDED = """
+    import json, elf
+
+    class Times(elf.Aggregate):
+        examples = [(5,), (7,), (5,)]
+
+        def lift(self, time):
+            return [time]
+
+        def combine(self, one, other):
+            return sorted(one + other)
+
+    class Folded(elf.Job):
+        aggregates = {"TIMES": Times}
+        own = "SELECT product, TIMES(EPOCH_MS(time)) AS times, COUNT(*) AS n FROM web GROUP BY product"
+        query = own + " WINDOWING <windows>"
+
+        def on_result(self, window):
+            said = [window.window_start, window.window_end, window.contributors, window.rows]
+            self.log(json.dumps(said))
+"""
+
+
+@pytest.mark.parametrize("windows", ["1 SECOND GRACE 1 SECOND", "3 SECONDS EVERY 1 SECOND GRACE 1 SECOND"])
+def test_what_an_aggregate_of_a_job_makes_is_in_the_logs(fleet: AgentFleet, tmp_path: Path, windows: str) -> None:
+    done(fleet, "submit", job_file(tmp_path, FOLDED.replace("<windows>", windows)))
+
+    def complete() -> list[tuple[int, int, list[dict[str, object]]]]:
+        """The windows so far with all agents: their bounds (epoch ms), and their rows."""
+        said = (json.loads(line) for line in lines(fleet, "folded") if line.startswith("["))
+        return [(epoch_ms(start), epoch_ms(end), rows) for start, end, agents, rows in said if agents == AGENTS]
+
+    until(lambda: len(complete()) > 6, "windows with all agents")
+    shown = complete()[3:]  # the first ones may have begun before the job
+    done(fleet, "stop", "folded")
+    logs = [log.read_text().splitlines()[1:] for log in sorted(fleet.directory.parent.glob("web-*.json"))]
+    logged = sorted(epoch_ms(json.loads(line)["time"]) for log in logs for line in log)
+    for start, end, (row,) in shown:
+        inside = [time for time in logged if start <= time < end]
+        assert (json.loads(str(row["times"])), row["n"]) == (inside, len(inside))
+        assert len(inside) > AGENTS
+
+
+def epoch_ms(time: str) -> int:
+    parsed = datetime.fromisoformat(time)
+    return int(parsed.timestamp()) * 1000 + parsed.microsecond // 1000
+
+
+def test_an_aggregate_that_fails_in_earnest_ends_its_job_with_the_traceback(fleet: AgentFleet, tmp_path: Path) -> None:
+    deed = "if len(one) > 4: raise ValueError('too many')\n            return sorted(one + other)"
+    source = FOLDED.replace("<windows>", "1 SECOND GRACE 1 SECOND").replace("return sorted(one + other)", deed)
+    done(fleet, "submit", job_file(tmp_path, source), "--app", "failing")
+    until(lambda: any("this ends the job" in line for line in lines(fleet, "failing")), "the end of the job")
+    said = "\n".join(lines(fleet, "failing"))
+    assert "Traceback (most recent call last)" in said
+    assert "ValueError: too many (job.py:11)" in said
+    unlawful = source.replace(deed, "return one")
+    refused = elf(fleet, "submit", job_file(tmp_path, unlawful))
+    assert (refused.code, "TIMES: combine is not commutative: combine([5], [7]) is [5]" in refused.err) == (1, True)
+
+
 STAGED = """
     import elf
 

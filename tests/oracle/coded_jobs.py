@@ -24,6 +24,20 @@ from elf.signing.creator import signed_bundle
 from elf.signing.submission import JobFile, contents_of
 from overlay import Authority, CreatorTrust
 
+FOLDED = '''
+import elf
+
+class Numbers(elf.Aggregate):
+    def lift(self, number):
+        return [number]
+
+    def combine(self, one, other):
+        return sorted(one + other)
+
+class Folded(elf.Job):
+    aggregates = {{"NUMBERS": Numbers}}
+    query = """{ids}"""
+'''
 SOURCES = {
     "mapped": '''
 import elf
@@ -45,10 +59,12 @@ class Staged(elf.Job):
     def on_result(self, window):
         self.log(f"{{window.stage}} {{window.window_start}}")
 ''',
+    "folded": FOLDED,
+    "gathered": FOLDED.replace("Folded", "Gathered"),
 }
 """Files of jobs, by name; `ids` is the query by which the oracle judges them."""
 SIGNED_MS = 1_700_000_000_000
-JUDGED = {"mapped": "mapped", "staged": "staged.ids"}
+JUDGED = {"mapped": "mapped", "staged": "staged.ids", "folded": "folded", "gathered": "gathered"}
 """The app that runs that query."""
 
 
@@ -62,8 +78,9 @@ class _Analyser:
         mapped: bool = False,  # noqa: ARG002
         apps: Mapping[str, str] | None = None,
         types: Mapping[str, object] | None = None,  # noqa: ARG002
+        aggregates: Mapping[str, str] | None = None,
     ) -> Analysed:
-        parsed = query.with_apps(query.parse(text), apps or {})
+        parsed = query.with_aggregates(query.with_apps(query.parse(text), apps or {}), aggregates or {})
         plan = query.analyze(parsed, {"web": query.Schema({}, open=True)})
         return Analysed(query.format_query(parsed), msgspec.msgpack.encode(plan.to_wire()))
 

@@ -32,7 +32,7 @@ from agent import PublishedWindow
 from agent.runtime.function.result import NAMES_MAX
 from agent.runtime.model.panes import FIRST_PANE
 
-TUMBLING = ("tumbling", "recovering", "leaping", "mirroring", "trees", "mapped", "staged")
+TUMBLING = ("tumbling", "recovering", "leaping", "mirroring", "trees", "mapped", "staged", "folded")
 COPIED = ("tumbling", "mirroring", "trees", "mapped", "staged")
 """Jobs whose windows wait for the copies of what a dead agent had sealed."""
 KILLS = {"crash", "wipe", "gone"}

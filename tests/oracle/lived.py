@@ -19,7 +19,7 @@ FIRST_WINDOW_S = 90.0
 ASK_AGAIN_S = 1.0
 """Interval at which the client of a restarted fleet asks for a job that is not known yet."""
 TREES = 3
-PANES = ("tumbling", "leaping", "mirroring", "trees", "recovering", "mapped", "staged")
+PANES = ("tumbling", "leaping", "mirroring", "trees", "recovering", "mapped", "staged", "folded")
 """Jobs whose windows are a pane each, so that others of another length may follow them."""
 STEPPED_S = 14.0
 """Time after a step of a clock in which its agent's events may be late, or its panes be partial."""

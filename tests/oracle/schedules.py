@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 GROUPED = "FROM web GROUP BY agent"
 IDS = f"SELECT agent, COLLECT(number, 10000) AS ids, COUNT(*) AS n {GROUPED}"
+FOLDED = f"SELECT agent, NUMBERS(number) AS ids, COUNT(*) AS n {GROUPED}"
 SESSIONS = f"SELECT agent, window_start, window_end, COUNT(*) AS n, SUM(number) AS s {GROUPED}"
 JOBS = {
     "tumbling": f"{IDS} WINDOWING 2 SECONDS",
@@ -21,9 +22,11 @@ JOBS = {
     "sessions": f"{SESSIONS} WINDOWING SESSION 1 SECOND",
     "mapped": f"{IDS} WINDOWING 2 SECONDS",
     "staged": f"{IDS} WINDOWING 2 SECONDS",
+    "folded": f"{FOLDED} WINDOWING 2 SECONDS",
+    "gathered": f"{FOLDED} WINDOWING 6 SECONDS EVERY 2 SECONDS TREES 3",
 }
 """Queries by name. Their groups tell agents apart, and `ids` names each event that is counted. Programs map the events
-of one; another one is a stage of a job that reads it."""
+of one; another one is a stage of a job that reads it; two have an aggregate of their own."""
 QUIET_S = 16.0
 """Time after the last fault within which everything is well again."""
 QUIET_AFTER_ALL_S = 26.0
@@ -93,7 +96,7 @@ _SECONDS = {
 }
 """Kinds of faults, with the times (seconds) that they may last."""
 _MUCH = {"loss": (0.02, 0.1), "twice": (0.05, 0.3), "clock": (3600.0, 5.0, -1.5, -3600.0), "update": (0.0, 1.0)}
-CODED = ("mapped", "staged")
+CODED = ("mapped", "staged", "folded", "gathered")
 """Jobs with programs."""
 _WHOM = ("1", "2", "3", "4", "5", "6", "master", "master", "root", "inner")
 

@@ -83,6 +83,8 @@ class JobFunction:
         """The function of a plan with the code in a bundle. Raises `query.PlanError` where they do not go together."""
         if plan.types is not None and (bundle is None or not bundle.contents.part_of):
             raise query.PlanError("it reads types of events of the job that it is a stage of, and is a stage of none")
+        if plan.aggregates_of_job and (bundle is None or not bundle.contents.source or bundle.contents.drives):
+            raise query.PlanError(f"{plan.aggregates_of_job[0]} is of a job's own code, which cuts no batches itself")
         if bundle is None:
             return cls(plan, since_ms, until_ms, grace=grace)
         contents = bundle.contents
@@ -100,6 +102,11 @@ class JobFunction:
     @property
     def aggregates(self) -> bool:
         return self.plan.kind == "aggregate"
+
+    @cached_property
+    def folds(self) -> bool:
+        """Whether the job's own code computes some of its aggregates."""
+        return bool(self.plan.aggregates_of_job)
 
     @cached_property
     def operator(self) -> bytes:
@@ -174,16 +181,20 @@ class JobFunction:
     @property
     def layout(self) -> cbt.Layout | None:
         """The layout of its groups, if it groups by anything."""
+        layout = self.store_layout
+        return layout if layout is not None and layout.keys else None
+
+    @property
+    def store_layout(self) -> cbt.Layout | None:
+        """The layout of its states, if it aggregates."""
         store = self._empty_store
-        return store.layout if isinstance(store, cbt.CompressedBufferTree) and store.layout.keys else None
+        return store.layout if isinstance(store, cbt.CompressedBufferTree) else None
 
     @property
     def difference(self) -> Difference | None:
         """The way in which states of panes are taken off windows again, if that leaves no trace."""
-        store = self._empty_store
-        return (
-            Difference.of(store.layout, self.plan.max_groups) if isinstance(store, cbt.CompressedBufferTree) else None
-        )
+        layout = self.store_layout
+        return None if layout is None else Difference.of(layout, self.plan.max_groups)
 
     @cached_property
     def is_other(self) -> pl.Expr:
@@ -388,11 +399,11 @@ class JobFunction:
 
     def pruned(self, state: pl.DataFrame, size_ms: int, owners: int, shared: pl.Series | None = None) -> pl.DataFrame:
         """A window's state with the groups alone that may be shown; all of it where more depends on them: OTHER, limits
-        of aggregates, and the rounding of numbers. `owners`: the number of those who have groups of the window.
-        `shared`: the rows of groups of which others have rows as well, which stay. O(n log n)."""
+        of aggregates, a job's own code, and the rounding of numbers. `owners`: the number of those who have groups of
+        the window. `shared`: the rows of groups of which others have rows as well, which stay. O(n log n)."""
         layout = self.layout
         results, _ = self._stage(size_ms)
-        if layout is None or not results.chooses or state.height * owners > self.plan.max_groups:
+        if layout is None or self.folds or not results.chooses or state.height * owners > self.plan.max_groups:
             return state
         if state.select(self.is_other.any()).item() or self.limited(state) or not layout.is_whole(state):
             return state

@@ -5,15 +5,16 @@ Every agent that takes part in a job checks its code, which runs beside workers 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from agent.programs.calls import ChildPaosReceived, MapEvents, MulticastArrived
+from agent.programs.calls import ChildPaosReceived, FoldStates, MapEvents, MulticastArrived, ProgramPosition
 from agent.runtime.fleet.authorization import STOP, Creators, NotAuthorizedError, creator_of
 from agent.runtime.fleet.ended_mandates import EndedMandates
 from agent.runtime.ingest.mapped import Send
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
+from agent.runtime.job.state_folds import Call
 from agent.runtime.messages.programs import ProgramMulticast
 from agent.runtime.messages.versions import Version
 from agent.runtime.model.bundle import Bundle, Signature
@@ -86,6 +87,7 @@ class CodeRegistry:
             self._programs.end(job.programs.pop(digest))
             if job.pipeline is not None:
                 job.pipeline.code_ended(digest)
+            job.folds.code_ended(digest)
 
 
 def mapper(job: LocalJob, programs: Programs) -> Send:
@@ -98,6 +100,16 @@ def mapper(job: LocalJob, programs: Programs) -> Send:
         )
 
     return send
+
+
+def folder(job: LocalJob, programs: Programs) -> Call:
+    """A function that has the code of a job's versions fold states of its own aggregates."""
+
+    def call(code: bytes, made: Callable[[ProgramPosition], FoldStates]) -> bool:
+        program = job.programs.get(code)
+        return program is not None and program.is_ready and programs.call(program, made(programs.place(program)))
+
+    return call
 
 
 def deliver_multicast(job: LocalJob, message: ProgramMulticast, programs: Programs) -> None:

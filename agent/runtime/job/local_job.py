@@ -17,6 +17,7 @@ from agent.runtime.ingest.pipelines import AnyPipeline, columns_read, new_pipeli
 from agent.runtime.job.lifecycle import INSTALLED_STATES, LocalJobEvent, LocalJobState, next_state
 from agent.runtime.job.program_table import Program
 from agent.runtime.job.root_sink import RootSink
+from agent.runtime.job.state_folds import StateFolds
 from agent.runtime.messages.jobs import PANES_COUNTED_MAX, Announce, Enrolled, Lagging, Leap, Ready, Snapshot
 from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
 from agent.runtime.model.epoch import JobEpoch
@@ -80,8 +81,7 @@ class LocalJob:
         """Whether this agent has events of the job."""
         self.forwards = False
         """Whether this agent has children in the job's trees."""
-        self.root: RootSink | None = None
-        """The job's master, if it is here."""
+        self.root: RootSink | None = None  # the job's master, if it is here
         self.master_peer: Peer | None = None
         self.epoch: JobEpoch | None = None
         self.versions: Versions | None = None
@@ -101,6 +101,7 @@ class LocalJob:
         """The job's code by its digest: that of the versions in force, and of one that is being prepared."""
         self.map_events: Send | None = None
         """Sends events to the job's code, to be mapped."""
+        self.folds = StateFolds()
         self.paos = PaoHandles()
         self.pending: tuple[Enrolled, Peer] | None = None
         """The master's answer while the code it needs is being loaded."""
@@ -151,6 +152,7 @@ class LocalJob:
     def close(self) -> None:
         """Ends this agent's work on the job, or on an earlier job of the same name."""
         self._on(LocalJobEvent.WORK_ENDED)
+        self.folds.drop(self)
         if self.pipeline is not None:
             self.pipeline.close()
             self.pipeline = None
@@ -172,6 +174,7 @@ class LocalJob:
             self._numbers, self._told_late = 0, []
         self.has_departed, self.has_left, self.moved = False, False, moved
         self._on(LocalJobEvent.EPOCH_BEGUN)
+        self.folds.drop()
         self.epoch, self.master_peer, self.pending = epoch, master, None
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
         self.nodes.begin_epoch(trees)
@@ -292,10 +295,8 @@ class LocalJob:
     # Versions.
 
     def prepare(self, message: PrepareVersion) -> None:
-        """Prepares for a version that may come. Raises `query.PlanError` if it cannot be run here.
-
-        A repeated request means that the answer was lost.
-        """
+        """Prepares for a version that may come; a repeated request means that the answer was lost. Raises
+        `query.PlanError` if it cannot be run here."""
         assert self.versions is not None
         self._is_prepared = False
         if message.version in (self._proposed, self.version):
@@ -330,9 +331,7 @@ class LocalJob:
 
     def withdraw_unless(self, *versions: int) -> None:
         """Drops any version but these, which the master prepares or has begun: the message to withdraw it was lost.
-
-        Only the second announcement without it tells: the first may have been overtaken by the request to prepare it.
-        """
+        Only the second announcement without it tells: the first may have overtaken the request to prepare it."""
         proposed = self._proposed if self._proposed not in (*versions, self.version) else None
         if proposed is not None and proposed == self._doubted:
             self._withdraw()
@@ -390,6 +389,11 @@ class LocalJob:
         self._on_work(self)
 
     def _add(self, run: Run) -> None:
+        """Contributes a run after those before it, once the job's program has folded what it can."""
+        assert self.versions is not None
+        self.folds.fold_run(self, self.versions, run, self._contribute)
+
+    def _contribute(self, run: Run) -> None:
         if run.after < self._leaped_upto:  # published without it: the master will say so
             run = run.within(self._leaped_upto, max(run.upto, self._leaped_upto))
         if run.upto <= run.after:
@@ -424,13 +428,12 @@ class LocalJob:
         return cut(self.versions.at(run.upto).function, run.by(self.number))
 
     def hand_in(self) -> bool:
-        """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now.
-
-        An agent that leaves after its children may wait for panes of theirs that they will bring to another parent.
-        """
+        """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now. An agent
+        that leaves after its children may wait for panes of theirs that they will bring to another parent."""
         if self.state is not LocalJobState.WORKING or self.pipeline is None or not self.pipeline.has_finished:
             return False
         self._on(LocalJobEvent.HANDED_IN)
+        self.folds.drop(self)
         self.nodes.end_worker()
         for run in self.pipeline.after(self.committed):
             for piece in self._in_trees(run, once=True) if run.contributors else ():
@@ -562,20 +565,17 @@ class LocalJob:
             self._take_detached(run)
 
     def _take_detached(self, run: Run) -> None:
-        if self.root is None:
-            self._keep_detached(run)
-        else:
+        if self.root is not None:
             self.nodes.combiner().add_detached(run)
+            return
+        for message in self._messages(run, detached=True):
+            self.nodes.keep(message)
 
     def sound_run(self, message: Snapshot) -> Run | None:
         """The run in a peer's message; None if an honest one could not have made it."""
         assert self.versions is not None
         known = self.root.known() if self.root is not None else None
         return run_of(message, self.versions, self.placement, known, self._limits)
-
-    def _keep_detached(self, run: Run) -> None:
-        for message in self._messages(run, detached=True):
-            self.nodes.keep(message)
 
     def _messages(self, run: Run, *, detached: bool = False) -> Iterator[Snapshot]:
         """The snapshots that carry a run: several where it has too many panes, or all of them are too large together.

@@ -13,7 +13,7 @@ from agent.runtime.fleet.job_directory import JOBS_MAX, SILENCE_S, JobDirectory
 from agent.runtime.function.versions import FunctionCache
 from agent.runtime.ingest.feed import FeedKey, StreamOptions
 from agent.runtime.ingest.operator_pool import OperatorPool
-from agent.runtime.job.code import CodeRegistry, call_received, deliver_multicast, mapper
+from agent.runtime.job.code import CodeRegistry, call_received, deliver_multicast, folder, mapper
 from agent.runtime.job.local_job import LocalJob, OnLeaving
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.topology import TreeTopology
@@ -311,7 +311,7 @@ class LocalJobs:
         shared = (self.ingest, self.functions, self._latency, self.has_work)
         job = self._jobs[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared, self.assembler.limits)
         self._looks.set(app_id, ANY_TIME)
-        job.map_events = mapper(job, self._programs)
+        job.map_events, job.folds.call = mapper(job, self._programs), folder(job, self._programs)
         job.on_leaving = self.on_leaving
         self._trees.watch(job)
         return job
@@ -555,6 +555,7 @@ class LocalJobs:
         self._looks.set(job.app_id, ANY_TIME)
         if job.pipeline is not None:
             job.pipeline.advance()
+        job.folds.pump()
         for node in job.nodes:
             parent = self.uplink(job, node.tree)
             is_owner = job.has_owners and self.takes_work and self._trees.is_root(job.app_id, node.tree)
@@ -677,6 +678,8 @@ class LocalJobs:
             self._doubt(job, now)
             return
         with self._containment.around(job.app_id, now):
+            if job.pipeline is not None:
+                job.pipeline.advance()  # what it seals of versions that are over goes nowhere
             if job.skip_stragglers(now) or job.take_ahead():
                 self.advance(job, now)
             elif not job.nodes.is_acknowledged:

@@ -25,6 +25,7 @@ from agent.runtime.master.lacking_parts import HasWaitedFor, LackingParts
 from agent.runtime.master.owned_windows import OwnedWindows
 from agent.runtime.master.results.job_log import JobLog
 from agent.runtime.master.results.outlet import ResultOutlet
+from agent.runtime.master.results.program_results import ProgramResults
 from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.master.results.subscribers import Subscribers
 from agent.runtime.master.rollout import Announcing, Rollout
@@ -173,6 +174,7 @@ class JobMaster:
         self.owned = OwnedWindows(state, sender, self.placement.loads)
         self.balancer = Balancer(state, self.placement, self.note, now)
         self._clock, self._measured_s = clock, clock()
+        self._program_results = ProgramResults(state, local, self.owned)
         self.log = JobLog()
 
     # Requests of agents.
@@ -509,7 +511,7 @@ class JobMaster:
         if self._makes_more():
             if not self._complete:
                 self._take_complete(now)
-            if self._complete and self.owned.are_made(self._complete[0]):
+            if self._complete and self._program_results.are_made(self._complete[0]):
                 self._publish(self._complete.popleft(), now)
                 self.subscribers.acknowledge(now)
         self._release(now)
@@ -517,7 +519,7 @@ class JobMaster:
     @property
     def has_more(self) -> bool:
         """Whether `on_complete` would publish more at once."""
-        return bool(self._complete) and self.owned.are_made(self._complete[0]) and self._makes_more()
+        return bool(self._complete) and self._program_results.are_made(self._complete[0]) and self._makes_more()
 
     def _makes_more(self) -> bool:
         """Whether the job goes on, and its replicas keep up."""
@@ -536,7 +538,7 @@ class JobMaster:
             spans = list(takewhile(lambda span: not self._lacking(span), spans if self.local.is_copied else ()))
         if spans:
             for piece in in_pieces(self.local.nodes.complete_runs(spans[-1].upto), self._piece_bytes):
-                self._complete.append(list(self.owned.decide(piece, now)))
+                self._complete += self._program_results.pieces(self.owned.decide(piece, now))
             self.state.runs(self._holdback.written_off & ~written_off, no_longer=True)
             alive = self.lacking.copies.published(spans[-1].upto, spans[-1].whole)
             self._holdback.contributed(alive)
@@ -665,7 +667,7 @@ class JobMaster:
         membership: dict[int, WindowMembership] = {}
         begun_s = self._clock()
         for run in runs:
-            results += self.state.publish(run, self.owned.take_windows(run)).items()
+            results += self._program_results.publish(run).items()
             membership |= self.state.membership or {}
             if left_out := self.state.healing.take_left_out():
                 self.note(f"{left_out:,} more windows have gained agents, and are not shown again: {CORRECTED_MAX} are")

@@ -9,6 +9,7 @@ import msgspec
 import polars as pl
 
 import query
+from agent.runtime.function.changing_windows import WindowUpdate
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.result import (
     NAMES_MAX,
@@ -216,9 +217,12 @@ class JobState:
     def _forget_left(self) -> None:
         self.roster.forget_left(self.versions.retention_pane(self.frontier) - LEFT_KEPT_MS)
 
-    def publish(self, run: Run, owned: Sequence[OwnedWindow] = ()) -> dict[int, WindowResult]:
+    def publish(
+        self, run: Run, owned: Sequence[OwnedWindow] = (), windows: Iterable[WindowUpdate] | None = None
+    ) -> dict[int, WindowResult]:
         """The results of the windows that a combined run completes or changes, by position, in order. The run must
-        follow the last one. `owned`: the windows that owners of trees have made of it.
+        follow the last one. `owned`: the windows that owners of trees have made of it. `windows`: those of several
+        panes, where they are made already.
 
         Where too many groups are an error, windows end before the first that has them, and `failure` says so.
         """
@@ -239,20 +243,14 @@ class JobState:
         self.roster.include(run.contributors, run.after + 1)
         self._note_incomplete(run)
         self._note_unshown(run, version)
-        counted = dict(run.counted)
-        new = [counts for pane, counts in counted.items() if pane > self._published_before]
+        new = [counts for pane, counts in run.counted.items() if pane > self._published_before]
         self.totals = total([self.totals, *new, *([run.patched] if run.upto > self._published_before else [])])
-        untimed = counted.pop(END, None)
-        if function.pane_ms is None and run.after < 0 <= run.upto:
-            counted.setdefault(0, Counts())
-        if untimed and counted:
-            newest = max(counted)
-            counted[newest] = counted[newest].plus(Counts(malformed=untimed.malformed, coerced=untimed.coerced))
-        results = self._settled(run, function)
+        counted = _counted(run, function)
+        results = self.settled(run)
         if function.is_of_panes:
             results |= self._of_panes(run, version, counted, others)
         else:
-            results |= self._of_several(run, version, counted, owned)
+            results |= self._of_several(run, version, owned, windows)
         if corrected := self._corrected(run):
             results = dict(sorted({**corrected, **results}.items()))
         self._forget_left()
@@ -329,22 +327,35 @@ class JobState:
             results[pane] = self._result(window, finished[pane], others.get(pane), version)
         return results
 
+    def windows_of(self, run: Run, owned: Sequence[OwnedWindow] = ()) -> Iterator[WindowUpdate]:
+        """The changes of windows of several panes by the next run, before that is published."""
+        version = self.versions.at(run.upto)
+        windows = self._open_windows(version)
+        return windows.updates(run, _counted(run, version.function), owned, self.placement)
+
+    def _open_windows(self, version: InForce) -> WindowAssembler:
+        """The windows of a version, which are begun if they are not."""
+        if self._open is None:
+            self._open = version, WindowAssembler(version.function, version.version.starts)
+        return self._open[1]
+
     def _of_several(
-        self, run: Run, version: InForce, counted: Counted, owned: Sequence[OwnedWindow]
+        self, run: Run, version: InForce, owned: Sequence[OwnedWindow], made: Iterable[WindowUpdate] | None
     ) -> dict[int, WindowResult]:
         """The results of windows of several panes that the run completes or changes."""
-        function = version.function
         for patch in run.patches:
             for pane, agents in patch.agents.items():
                 self.roster.include(agents & run.contributors, pane)
-        if self._open is None:
-            self._open = version, WindowAssembler(function, version.version.starts)
-        windows = self._open[1].take(run, counted, self.roster.expected_in, owned, self.placement)
-        return self._shown(version, self._open[1], windows)
+        windows, expected = self._open_windows(version), self.roster.expected_in
+        if made is not None:
+            return self._shown(version, windows, windows.closed(run, made, expected))
+        counted = _counted(run, version.function)
+        return self._shown(version, windows, windows.take(run, counted, expected, owned, self.placement))
 
-    def _settled(self, run: Run, function: JobFunction) -> dict[int, WindowResult]:
+    def settled(self, run: Run) -> dict[int, WindowResult]:
         """The last results of windows of the version before, where a run begins another one. Those that are not over
         are dropped."""
+        function = self.versions.at(run.upto).function
         if self._open is None or self._open[1].function is function:
             return {}
         version, windows = self._open
@@ -474,6 +485,18 @@ class JobState:
     def everyone_runs(self) -> bool:
         """Whether every agent on the roster has acknowledged the function ("n of n")."""
         return self.ready == self.roster.present()
+
+
+def _counted(run: Run, function: JobFunction) -> Counted:
+    """The counts of a run by pane; what has no time is in the newest one."""
+    counted = dict(run.counted)
+    untimed = counted.pop(END, None)
+    if function.pane_ms is None and run.after < 0 <= run.upto:
+        counted.setdefault(0, Counts())
+    if untimed and counted:
+        newest = max(counted)
+        counted[newest] = counted[newest].plus(Counts(malformed=untimed.malformed, coerced=untimed.coerced))
+    return counted
 
 
 def _with_more(

@@ -240,15 +240,31 @@ class WindowAssembler:
     ) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
         """The windows that the next run completes or changes, in order, each with its state. `owned`: the states that
         owners of trees have of them, by their ends and lengths. `placement`: that of keys, on tree 0 and others."""
+        return self.closed(run, self.updates(run, counted, owned, placement), expected)
+
+    def updates(
+        self,
+        run: Run,
+        counted: Counted,
+        owned: Sequence[OwnedWindow] = (),
+        placement: TreePlacement = ONE_TREE,
+    ) -> Iterator[WindowUpdate]:
+        """The changes by the next run, as `take` says; they are to be closed before the run after it."""
         patches, too_late = self._sorted_out(run.patches)
         counted = add_counted([counted, too_late]) if too_late else counted
         self._index.add(run, counted)
         updates: Iterable[WindowUpdate] = self._updates_of(run, counted.keys(), patches)
         if placement.moved.moves:
             updates = (one._replace(state=placement.of_window(one.state, 0, one.at)) for one in updates)
-        for update in self._merged(updates, owned) if owned else updates:
-            if update.start_ms >= self._starts:
-                yield self._closed(update, expected), update.state
+        merged = self._merged(updates, owned) if owned else updates
+        yield from (update for update in merged if update.start_ms >= self._starts)
+
+    def closed(
+        self, run: Run, updates: Iterable[WindowUpdate], expected: Expected
+    ) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
+        """The windows that a run changes, each with its state."""
+        for update in updates:
+            yield self._closed(update, expected), update.state
         self._index.forget(self.function.retention_pane(run.upto) + 1)
 
     def _merged(self, updates: Iterable[WindowUpdate], owned: Iterable[OwnedWindow]) -> Iterator[WindowUpdate]:

@@ -132,6 +132,10 @@ class ProgramHost:
                 rows = job.paos.rows(token)
                 refusal = "these PAOs are not held any more" if rows is None else None
                 self._programs.answer(program.key, calls.AnswerArrived(ticket, refusal, rows=rows or []))
+            case calls.StatesFolded():
+                if (fault := job.folds.answered(call)) is not None:
+                    self._break(program, f"its process {fault}", "", now)
+                self._jobs.advance(job, now)
             case calls.ElementsProcessed() | calls.StatesTaken():
                 if not self.element_act(job.app_id, call, now):
                     self._break(program, "its process answered for elements that it was not asked about", "", now)

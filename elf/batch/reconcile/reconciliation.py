@@ -49,6 +49,8 @@ def why_not_computable(version: VersionLine | None) -> str | None:
     if version.drives:
         return "the job's code cuts its batches itself"
     plan = query.Plan.from_wire(version.plan)
+    if plan.aggregates_of_job:
+        return f"the job's code computes {plan.aggregates_of_job[0]}: nothing but itself can"
     if plan.apps:
         return "it is computed of other jobs' results"
     if plan.elements is not None and query.stream_join(plan) is None and query.keyed_stream(plan) is None:

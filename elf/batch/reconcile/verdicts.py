@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import query
 from elf.batch.reconcile.live_results import LiveResult
 from elf.batch.reconcile.same_rows import Row, difference
-from query.functions.aggregates import AGGREGATES
+from query.functions.aggregates import aggregate_function
 from query.model.expression import references
 
 Verdict: TypeAlias = Literal["equal", "explained", "unchecked", "unexplained"]
@@ -161,7 +161,7 @@ def approximate_columns(plan: query.Plan) -> dict[str, float | None]:
     """The estimated columns of a plan's rows, with the relative error of counts; None for other estimates."""
     errors: dict[str, float | None] = {}
     for one in plan.aggregates:
-        function = AGGREGATES[one.function.upper()]
+        function = aggregate_function(one.function.upper())
         if function.error is not None:
             errors[one.name] = function.error(one.parameters) if function.of == "of the count" else None
     if plan.outer is not None:
