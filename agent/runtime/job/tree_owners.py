@@ -11,7 +11,7 @@ from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Decision, OwnerLost, Snapshot
 from agent.runtime.messages.sender import MessageSender
-from agent.runtime.reduce.owned_states import decoded_windows, encoded_windows
+from agent.runtime.reduce.owned_states import decoded_windows, encoded_old, encoded_windows
 from agent.runtime.reduce.owner import OwnedWindow
 from overlay import Id, Peer
 
@@ -49,27 +49,27 @@ class TreeOwners:
             return False
         if not job.is_installed or job.versions is None:
             return False
-        version = job.versions.at(message.upto)
-        if version.version.number != message.version or not version.function.is_consolidated:
+        version, owner = job.versions.at(message.upto), job.nodes[message.tree].owner
+        if version.version.number != message.version or not (version.function.is_consolidated or owner.has_panes):
             return False
-        owner = job.nodes[message.tree].owner
         if owner.lacks(message):
             if len(self._waiting) < WAITING_MAX:
                 self._waiting[message.app_id, message.tree] = (message, sender)
             return True
         if message.gives is not None:
             self._give(job, message)
-        spans = owner.decide(message, version)
+        spans = owner.decide(message, version, job.versions.beside(message.upto))
         if spans is None:
             self._lost += 1
             self._sender.send(sender, OwnerLost(message.app_id, message.epoch, message.tree), now)
             return True
         loads = owner.take_loads()
-        for after, upto, windows in spans:
+        for after, upto, windows, older in spans:
             answer = _snapshot(message, after, upto, windows)
-            job.nodes[message.tree].answers.add(msgspec.structs.replace(answer, loads=loads))
+            answer = msgspec.structs.replace(answer, loads=loads, old_windows=encoded_old(older))
+            job.nodes[message.tree].answers.add(answer)
             loads = []
-            self._windows += len(windows)
+            self._windows += len(windows) + len(older)
         self._jobs.has_work(job)
         return True
 

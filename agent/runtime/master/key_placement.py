@@ -30,6 +30,7 @@ ONE_TREE = "the job has one tree, and one owner: give it more, as in TREES 4"
 UNDER_WAY = "group {group} has moved already, and open windows need both of its owners: try again once they are out"
 NO_AGENT = "no agent {agent} takes part in the job; these do: {agents}"
 NO_TREE = f"the job has {query.TREES_MAX} trees already, and this agent owns none of them"
+GOES_ON = "windows of a version before the last update are open, which need all groups in one tree: wait for their ends"
 _NEAR_BITS = 64
 """Number of lower bits in which the key of an agent's tree differs from its node id."""
 
@@ -145,6 +146,8 @@ class KeyPlacement:
         near = [key for key in state.moved.added if key >> _NEAR_BITS == node_id >> _NEAR_BITS]
         if not near and state.trees >= query.TREES_MAX:
             return NO_TREE
+        if not near and any(one.version.finishes == "same" for one in list(state.versions)[1:]):
+            return GOES_ON
         if not near:
             low = tree_id(state.job.app_id, state.trees) & ((1 << _NEAR_BITS) - 1)
             state.moved = state.moved.with_tree(Id(node_id >> _NEAR_BITS << _NEAR_BITS | low))

@@ -24,7 +24,7 @@ from agent.runtime.messages.jobs import Decision, GivenGroups, Snapshot
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, FIRST_PANE, Owner, Run
-from agent.runtime.reduce.owned_states import decoded_windows
+from agent.runtime.reduce.owned_states import decoded_old, decoded_windows
 from agent.runtime.reduce.owner import OwnedWindow
 from overlay import Peer
 
@@ -225,8 +225,9 @@ class OwnedWindows:
         asked = decided.asked[owner]
         if message.after not in asked.answers:
             windows = decoded_windows(message, decided.version.function)
-            self.refused += windows is None
-            asked.answers[message.after] = (message.upto, windows or [])
+            older = decoded_old(message, decided.run.after, self._state.versions.beside(message.upto))
+            self.refused += windows is None or older is None
+            asked.answers[message.after] = (message.upto, [*(windows or ()), *(older or ())])
             self._loads.add(message.loads)
         return True
 
