@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from lives import ACTS, JOB, QUIET_S, Act, Life, begin_some, crash_master, happen, leave
+from lives import ACTS, JOB, QUIET_S, Act, Life, begin_some, crash_master, cut, happen, leave
 from seeds import seeds
 from simulated_fleet import PRODUCTS, Window, key_of
 
@@ -212,6 +212,7 @@ def check_none_left_out(life: Life) -> None:
     begun = {(one["version"], _seconds(one["window_start"])) for one in results}
     assert len(begun) == len(results), life.about()
     numbers = sorted(versions)
+    assert len(numbers) > 1, life.about()
     for number, following in zip(numbers, [*numbers[1:], None], strict=True):
         text = versions[number].text
         slide = 3 if "EVERY 3" in text else 2 if "EVERY 2" in text else 1
@@ -236,3 +237,31 @@ def test_updates_in_peace_leave_nothing_out(seed: int, trees: int) -> None:
     workers = {server.name for server in life.fleet.workers()}
     assert all(window.contributors == workers for window in life.fleet.of(JOB)[8:]), life.about()
     assert all(not window.partial for window in life.fleet.of(JOB)[8:]), life.about()
+
+
+@pytest.mark.parametrize(("seed", "trees"), seeds((11, 1), slow=[(12, 2)]))
+def test_updates_of_restless_lives(seed: int, trees: int) -> None:
+    life = lived(seed, (*ACTS, crash_master, change, change), 4, trees=trees)
+    check_windows(life)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200, 260))
+def test_many_updates_of_restless_lives(seed: int) -> None:
+    source = random.Random(seed)
+    life = begin_some(seed, source, trees=1 + seed % 3, sql=HOPPING)
+    happen(life, [*source.choices((*ACTS, crash_master), k=1 + seed % 3), change, change])
+    life.fleet.run(life.fleet.now + LONGEST_S + 8.0)
+    check_windows(life)
+    check_none_left_out(life)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(300, 330))
+def test_many_updates_with_cuts_and_loss(seed: int) -> None:
+    source = random.Random(seed)
+    life = begin_some(seed, source, trees=1 + seed % 2, sql=HOPPING, loss=seed % 3 * 0.02)
+    happen(life, [*source.choices((*ACTS, cut), k=seed % 3), cut, change, change])
+    life.fleet.run(life.fleet.now + LONGEST_S + 8.0)
+    check_contents(life)
+    followed(life)

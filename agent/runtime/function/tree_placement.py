@@ -46,12 +46,14 @@ class TreePlacement:
         return self.ranges + len(self.moved.added)
 
     def split(self, function: JobFunction, run: Run, functions: Mapping[int, JobFunction] | None = None) -> list[Run]:
-        """A worker's run as it goes up each tree; what was counted goes up tree 0. O(n). `functions`: those of older
-        versions, whose panes go up one tree each in any case, as the master merges them all."""
+        """A worker's run as it goes up each tree; what was counted goes up tree 0. O(n). `functions`: those of the
+        versions that are known, as older ones may be. Their panes go up one tree each in any case: the master merges
+        them all."""
         if self.trees == 1:
             return [run]
         patches = [self._split_patch(function, patch) for patch in run.patches]
-        old = [self.once._split_old((functions or {})[one.version], one) for one in run.before]
+        known = functions or {}
+        old = [self.once._split_old(known[one.version], one) for one in run.before if one.version in known]
         return [
             replace(
                 run,

@@ -64,7 +64,7 @@ class FinishingVersions:
             for one in olds:
                 needed.add(one.number)
                 sources.append((one, self._of(one, before, consumer, sealed, opened).sealed))
-            consumer.carried.sources = sources
+            consumer.carried.carry(sources)
             consumer.hand_on()
             before.append(consumer)
         for number in self._consumers.keys() - needed:

@@ -230,7 +230,7 @@ class PaneConsumer:
 
     def released(self, frontier: int) -> list[Run]:
         """Every run beyond a frontier that is still kept and may leave."""
-        return runs_upto(self.outlet.released_upto, self.log.after(frontier))
+        return runs_upto(self.outlet.released_upto, map(self.carried.without_stale, self.log.after(frontier)))
 
     @property
     def memory_bytes(self) -> int:

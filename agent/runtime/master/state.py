@@ -320,7 +320,9 @@ class JobState:
     def _of_panes(
         self, run: Run, version: InForce, counted: Counted, others: dict[int, OtherGroups]
     ) -> dict[int, WindowResult]:
-        """The results of windows that are a pane each, all at once."""
+        """The results of windows that are a pane each, all at once, but for those that the master before has published:
+        it is begun again for windows of older versions."""
+        counted = {pane: counts for pane, counts in counted.items() if pane > self._published_before}
         if not counted:
             return {}
         function = version.function

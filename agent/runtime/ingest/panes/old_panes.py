@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import polars as pl
 
 from agent.runtime.durable.records import SealedAt
+from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Beside
 from agent.runtime.model.panes import FIRST_PANE, SELF, OldPanes, Run, add_counted
 
@@ -62,6 +63,24 @@ class CarriedPanes:
     def __init__(self) -> None:
         self.sources: list[tuple[Beside, SealedOldPanes]] = []
         self._waiting: deque[tuple[Run, SealedAt]] = deque()
+        self._functions: dict[int, JobFunction] = {}
+        self._stale: set[int] = set()
+        """Versions that have changed since some of their panes were carried: masters on two sides of a cut may give one
+        number to different ones."""
+
+    def carry(self, sources: Iterable[tuple[Beside, SealedOldPanes]]) -> None:
+        """Has panes of these older versions go with runs from now on."""
+        sources, known = tuple(sources), self._functions
+        self._stale |= {
+            one.number for one, _ in sources if known.setdefault(one.number, one.old.function) is not one.old.function
+        }
+        self.sources = [source for source in sources if source[0].number not in self._stale]
+
+    def without_stale(self, run: Run) -> Run:
+        """A run as it may leave now."""
+        if not self._stale:
+            return run
+        return run.with_before(old for old in run.before if old.version not in self._stale)
 
     def add(self, run: Run, at: SealedAt) -> None:
         """Takes the next sealed run, and the moment of its sealing."""
