@@ -65,7 +65,7 @@ class Beside(NamedTuple):
         return self.old.function.pane_ms
 
     def frontier(self, pane: int) -> int:
-        """How far the old panes have come with all panes of `main` up to one: the last start of one that is over."""
+        """The last old pane that is over with all panes of `main` up to one."""
         is_before = pane <= self.main.after
         closed = self.begun_ms if is_before else max(closed_ms(pane, self.main.function.pane_ms), self.begun_ms)
         return min((closed + 1) // self.pane_ms * self.pane_ms - self.pane_ms, self.upto)

@@ -16,7 +16,7 @@ from agent.runtime.function.result import OtherGroups, WindowRows
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import Beside, InForce
 from agent.runtime.master.windows import ClosedWindow, Expected, WindowAssembler
-from agent.runtime.model.panes import Counts, Run, add_counted, total
+from agent.runtime.model.panes import Counts, Run, add_counted, holds_panes, total
 from agent.runtime.reduce.owner import OwnedWindow
 
 
@@ -55,6 +55,11 @@ def placed(positions: Iterable[int], older: Iterable[OlderWindow], pane_ms: int)
     return found
 
 
+def _same(run: Run, beside: Beside) -> list[Run]:
+    """What counts for the older version of a run whose panes are the same; not what comes between two of them."""
+    return [replace(run, patches=(), before=())] if holds_panes(run.after, run.upto, beside.pane_ms) else []
+
+
 def _end_and_version(one: OlderWindow) -> tuple[int, int, int]:
     return one.window.start_ms + (one.window.size_ms or 0), one.version.version.number, one.window.size_ms or 0
 
@@ -72,7 +77,7 @@ class GoingOn:
     ) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
         """The windows that end with the next run of the version in force, each with its state."""
         last = beside.old.upto
-        for one in self._runs(run, beside) if beside.is_carried else (replace(run, patches=(), before=()),):
+        for one in self._runs(run, beside) if beside.is_carried else _same(run, beside):
             if beside.is_carried:
                 over = [window for window in owned if one.after < window.at <= one.upto]
                 windows = self.windows.take_beside(one, expected, over, placement, last)
@@ -83,8 +88,8 @@ class GoingOn:
                     yield replace(window, pane=beside.carrier(window.start_ms + (window.size_ms or 0))), state
 
     def _runs(self, run: Run, beside: Beside) -> Iterator[Run]:
-        """What a run carries of the older version, as runs of that, without gaps. Events that came too late, and lines
-        that were none, are counted once, for the version in force; they are shown here too."""
+        """Yields the old panes that go with a run, as runs of the older version without gaps. Events that came too late,
+        and lines that were none, are counted once, for the version in force; they are shown here too."""
         function, after, upto = beside.old.function, beside.frontier(run.after), beside.frontier(run.upto)
         spans = sorted((one for one in run.before if one.version == beside.number), key=lambda one: one.after)
         own = total(run.counted.values())

@@ -237,7 +237,7 @@ class WindowAssembler:
         else:
             self._windows = ConsolidatedWindows(function, sizes, self._pane_ms)
         self._beside: ConsolidatedWindows | None = None
-        """The same windows, of panes that go with those of a later version."""
+        """Its windows as far as panes have come with those of a later version."""
         self._last = (0, 0)
         self._taken = 0
         self.is_too_large = False
@@ -267,8 +267,8 @@ class WindowAssembler:
     def take_beside(
         self, run: Run, expected: Expected, owned: Sequence[OwnedWindow], placement: TreePlacement, last: int
     ) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
-        """The same for panes of all trees that go with those of a later version. `last`: the last pane before them, of
-        which the master and owners have a tree each."""
+        """The windows that end with a run of panes of all trees, which have come with those of a later version, each with
+        its state. `last`: the last pane before them, of which the master and owners have a tree each."""
         if self._beside is None:
             self._beside = ConsolidatedWindows.of(self.function)
         self._index.add(run, run.counted)

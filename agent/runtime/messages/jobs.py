@@ -260,7 +260,7 @@ Stage = Literal["panes", "report", "windows", "given"]
 WireWindow = tuple[Time, Annotated[int, msgspec.Meta(gt=0)], bytes]
 """The start and the length (ms) of a window, and its state in one tree."""
 WireOldWindow = tuple[Count, Time, Annotated[int, msgspec.Meta(gt=0)], bytes]
-"""The same of an older version, by its number."""
+"""A window of an older version, by its number: its start, its length (ms), and its state in one tree."""
 
 
 class Snapshot(Message, frozen=True, tag=True):
