@@ -6,11 +6,12 @@ import random
 from collections import Counter
 
 import pytest
-from memory_fleet import WALL_MS, Fleet, events
+from memory_fleet import KEY, WALL_MS, Fleet
 from test_updating_jobs import answers, live, log, start_of, update
 
-from agent import Updated, WindowResult
+from agent import Updated, UpdateRefused, WindowResult
 from agent.runtime.master.rollout import FULL
+from agent.runtime.messages.versions import VERSIONS_MAX
 from query.model.timestamps import parse_timestamp
 
 HOPPING = "WINDOWING 8 SECONDS EVERY 2 SECONDS"
@@ -128,10 +129,11 @@ def test_what_cannot_go_on_is_left_out_and_the_answer_says_so() -> None:
     write(fleet, 1, 15)
     update(fleet, text_of(HOPPING))
     write(fleet, 15, SECONDS)
+    fleet.wait_long(4.0)
     (answer,) = answers(fleet)
     assert isinstance(answer, Updated)
     assert answer.leaves_out
-    (starts,) = starts_of(fleet)
+    starts = (answer.starts - WALL_MS) // 1000
     finals = [bounds(one) for one in fleet.results if one.version == 1 and one.final]
     assert max(end for _, end in finals) <= starts
 
@@ -141,18 +143,29 @@ def test_only_so_many_versions_go_on_side_by_side() -> None:
     for second in range(1, 12):
         write(fleet, second * 3, second * 3 + 3)
         update(fleet, text_of("WINDOWING 60 SECONDS EVERY 1 SECOND", f"WHERE product <> '{second}'"))
-    refused = [one.refusal for one in answers(fleet) if isinstance(one, Updated) and one.refusal]
-    assert refused == [FULL] * len(refused)
-    assert refused
+        fleet.wait(2.0)
+    told = answers(fleet)
+    begun = [one.version for one in told if isinstance(one, Updated)]
+    assert begun == list(range(2, VERSIONS_MAX + 1))
+    refused = [one for one in told if isinstance(one, UpdateRefused)]
+    assert refused == [UpdateRefused(KEY, FULL, "usage")] * (11 - len(begun))
 
 
-def test_an_agent_that_joins_while_old_windows_go_on_is_in_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_joins_while_old_windows_go_on_is_in_both() -> None:
     """It counts for the old version what it has, and is named as partial."""
     fleet = live(3, text_of(HOPPING))
     write(fleet, 1, 15)
     update(fleet, text_of(HOPPING, "WHERE product = 'a'"))
-    write(fleet, 15, 17)
-    fleet.add({"web": {}} if False else {})
-    write(fleet, 17, SECONDS)
+    fleet.add("agent-late")
+    fleet.wait_long(1.0)
+    write(fleet, 15, SECONDS)
     (starts,) = starts_of(fleet)
-    assert all(one.version == 2 for one in fleet.results if bounds(one)[0] >= starts)
+    old = [one for one in fleet.results if one.version == 1 and bounds(one)[1] > starts + 4]
+    assert old
+    for one in old:
+        assert (one.contributors, one.partial) == (4, ["agent-late"]), bounds(one)
+        three = expected_rows(*bounds(one), "abcd", 3)
+        four = expected_rows(*bounds(one), "abcd", 4)
+        rows = {row["product"]: row["n"] for row in one.rows}
+        assert all(three[product] < rows[product] < four[product] for product in "abcd"), bounds(one)
+    assert fleet.results[-1].contributors == 4

@@ -88,8 +88,8 @@ class GoingOn:
                     yield replace(window, pane=beside.carrier(window.start_ms + (window.size_ms or 0))), state
 
     def _runs(self, run: Run, beside: Beside) -> Iterator[Run]:
-        """Yields the old panes that go with a run, as runs of the older version without gaps. Events that came too late,
-        and lines that were none, are counted once, for the version in force; they are shown here too."""
+        """Yields the old panes that go with a run, as runs of the older version without gaps. Events that came too
+        late, and lines that were none, are counted once, for the version in force; they are shown here too."""
         function, after, upto = beside.old.function, beside.frontier(run.after), beside.frontier(run.upto)
         spans = sorted((one for one in run.before if one.version == beside.number), key=lambda one: one.after)
         own = total(run.counted.values())
