@@ -15,6 +15,7 @@ import pytest
 from lives import ACTS, JOB, QUIET_S, Act, Life, begin_some, crash_master, cut, happen, leave
 from seeds import seeds
 from simulated_fleet import PRODUCTS, Window, key_of
+from test_remembering_simulated import begin as begin_remembering
 
 from agent import PublishedWindow
 from query import format_timestamp
@@ -265,3 +266,26 @@ def test_many_updates_with_cuts_and_loss(seed: int) -> None:
     life.fleet.run(life.fleet.now + LONGEST_S + 8.0)
     check_contents(life)
     followed(life)
+
+
+@pytest.mark.parametrize("seed", seeds(3, slow=range(4, 24)))
+def test_an_agent_that_is_started_again_brings_what_it_had_for_old_windows(seed: int) -> None:
+    """What it has sealed of them is on its disk, with the runs of the new version; the rest it reads again."""
+    fleet, follower = begin_remembering(seed, 4, HOPPING)
+    life = Life(fleet, follower, fleet.now)
+    fleet.run(fleet.now + 8.0)
+    text = fleet.random.choice((FEWER, SHORTER.replace("GROUP", "WHERE product <> 'a' GROUP"), LONGER))
+    fleet.update(JOB, follower, text)
+    fleet.run(fleet.now + fleet.random.uniform(2.0, 8.0))
+    masters = [server for server, _ in fleet.masters(JOB)]
+    one = next(server for server in fleet.workers() if server is not follower and server not in masters)
+    life.note(f"{text[45:]}, {one.name} is started again")
+    fleet.crash(one)
+    fleet.at(fleet.now + 0.3, lambda: fleet.restart(one))
+    fleet.run(fleet.now + 25.0)
+    check_windows(life)
+    workers = {server.name for server in fleet.workers()}
+    windows = fleet.of(JOB)[5:]
+    assert {window.version.number for window in windows} == {1, 2}, life.about()
+    assert all(window.contributors == workers for window in windows), life.about()
+    assert all(not window.partial for window in windows), life.about()

@@ -267,8 +267,8 @@ class WindowAssembler:
     def take_beside(
         self, run: Run, expected: Expected, owned: Sequence[OwnedWindow], placement: TreePlacement, last: int
     ) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
-        """The windows that end with a run of panes of all trees, which came with those of a later version, each with its
-        state. `last`: the last pane before them, of which the master and owners have a tree each."""
+        """The windows that end with a run of panes of all trees, which came with those of a later version, each with
+        its state. `last`: the last pane before them, of which the master and owners have a tree each."""
         if self._beside is None:
             self._beside = ConsolidatedWindows.of(self.function)
         self._index.add(run, run.counted)
