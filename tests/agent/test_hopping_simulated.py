@@ -284,8 +284,11 @@ def test_an_agent_that_is_started_again_brings_what_it_had_for_old_windows(seed:
     fleet.at(fleet.now + 0.3, lambda: fleet.restart(one))
     fleet.run(fleet.now + 25.0)
     check_windows(life)
-    workers = {server.name for server in fleet.workers()}
     windows = fleet.of(JOB)[5:]
     assert {window.version.number for window in windows} == {1, 2}, life.about()
-    assert all(window.contributors == workers for window in windows), life.about()
-    assert all(not window.partial for window in windows), life.about()
+    for window in windows:
+        about = f"{life.about()}: {window}"
+        assert window.contributors == {server.name for server in fleet.workers()}, about
+        assert window.partial <= {one.name}, about
+        logged = sum((server.counted(window.pane, _span_ms(window)) for server in fleet.workers()), Counter[str]())
+        assert window.result.events == logged.total(), about

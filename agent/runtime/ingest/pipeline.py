@@ -154,7 +154,9 @@ class Pipeline:
             first = self._first_pane(consumer, wall_ms)
             from_now = first != FIRST_PANE and self._resumption is None
             expected_from = wall_ms - (consumer.pane_ms or 0) - self._grace_ms(consumer.function)
-            consumer.begin_at(max(earliest, first), expected_from if from_now else FIRST_PANE)
+            # Old panes that go with later ones may begin before them.
+            first = max(earliest, first) if consumer in self._consumers else first
+            consumer.begin_at(first, expected_from if from_now else FIRST_PANE)
             if self._resumption is not None:
                 consumer.counts.expect_after(self._resumption.counted_upto)
         self.advance()

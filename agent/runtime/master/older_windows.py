@@ -56,7 +56,7 @@ def placed(positions: Iterable[int], older: Iterable[OlderWindow], pane_ms: int)
 
 
 def _same(run: Run, beside: Beside) -> list[Run]:
-    """What counts for the older version of a run whose panes are the same; not what comes between two of them."""
+    """The part of a run that counts for an older version with the same panes: not what comes between two of them."""
     return [replace(run, patches=(), before=())] if holds_panes(run.after, run.upto, beside.pane_ms) else []
 
 
