@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import query
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.job.local_job import LocalJob
-from agent.runtime.master.group_loads import GroupLoads
+from agent.runtime.master.owners.group_loads import GroupLoads
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import MoveKeys
 from agent.runtime.messages.placement import GroupView, MoveView, OwnerView, PlacementView

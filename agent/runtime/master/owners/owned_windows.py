@@ -19,7 +19,7 @@ import polars as pl
 
 from agent.runtime.function.tree_placement import rows_of_groups
 from agent.runtime.function.versions import InForce
-from agent.runtime.master.group_loads import GroupLoads
+from agent.runtime.master.owners.group_loads import GroupLoads
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Decision, GivenGroups, Snapshot
 from agent.runtime.messages.sender import MessageSender
