@@ -201,7 +201,7 @@ class ControlService:
         match reply:
             case Updated() as updated:
                 starts = query.format_timestamp(updated.starts) or str(updated.starts)
-                counts = (updated.agents, updated.expected, updated.laggards)
+                counts = (updated.agents, updated.expected, updated.laggards, updated.leaves_out)
                 return control.JobUpdated(request.app, update.text, updated.version, starts, *counts)
             case UpdateRefused(kind="unknown"):
                 return control.Refused("unknown", no_job(request.app))

@@ -7,7 +7,7 @@ one from which everything is read that the runs of this and earlier groups do no
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -21,11 +21,12 @@ from agent.runtime.durable.records import (
     SealedRun,
     StoredChain,
     StoredChains,
+    StoredOldPanes,
     StoredPatch,
     StoredRun,
 )
 from agent.runtime.model.epoch import JobTerm
-from agent.runtime.model.panes import FIRST_PANE, Counted, Counts, Patch
+from agent.runtime.model.panes import FIRST_PANE, Counted, Counts, OldPanes, Patch
 from agent.sources.file.followed_file import ReadUpTo
 
 RUN_BYTES = 256
@@ -79,6 +80,16 @@ class _Patch(msgspec.Struct, frozen=True, array_like=True):
     lacks: bool
 
 
+class _OldPanes(msgspec.Struct, frozen=True, array_like=True):
+    after: int
+    upto: int
+    version: int
+    function: bytes
+    is_partial: bool
+    counted: _Counted
+    state: int
+
+
 class _Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
     """A sealed run; `places` and states are indexes in its group."""
 
@@ -95,6 +106,7 @@ class _Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
     held: list[tuple[int, int]]
     oldest: int
     patches: list[_Patch]
+    before: list[_OldPanes] = []
 
 
 class _Ended(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
@@ -161,6 +173,13 @@ class _GroupBuilder:
         counted = _stored_counts(patch.counted)
         return _Patch(patch.carrier, state, counted, list(patch.agents), bool(patch.lacking))
 
+    def _old(self, old: OldPanes, functions: Mapping[int, bytes]) -> _OldPanes:
+        state, function = cbt.encode_frame(old.state) if old.state.height else b"", functions.get(old.version, b"")
+        counted = _stored_counts(old.counted)
+        return _OldPanes(
+            old.after, old.upto, old.version, function, bool(old.partial), counted, self.state(state)
+        )  # fmt: skip
+
     def record(self, record: SealedRecord) -> _Run | _Ended:
         """A record as it is stored. O(bytes) of a state that was not encoded before."""
         match record:
@@ -186,6 +205,7 @@ class _GroupBuilder:
             list(sealed.at.held),
             sealed.oldest,
             [self._patch(patch) for patch in run.patches],
+            [self._old(one, sealed.old_functions) for one in run.before],
         )
 
 
@@ -356,6 +376,7 @@ class KeptRuns:
                 state=number[record.state],
                 places=[],
                 patches=[msgspec.structs.replace(one, state=number[one.state]) for one in record.patches],
+                before=[msgspec.structs.replace(one, state=number[one.state]) for one in record.before],
             )
             for record in records
         ]
@@ -393,7 +414,8 @@ def _places(indexes: Iterable[int], group: SealedGroup) -> dict[str, list[_File]
 
 def _states_of(record: _Run) -> set[int]:
     """The states in its group that a run has."""
-    return {record.state, *(patch.state for patch in record.patches)} - {_NO_STATE}
+    patches, before = ({one.state for one in record.patches}, {one.state for one in record.before})
+    return ({record.state} | patches | before) - {_NO_STATE}
 
 
 def _stored_run(record: _Run, group: SealedGroup) -> StoredRun:
@@ -404,9 +426,15 @@ def _stored_run(record: _Run, group: SealedGroup) -> StoredRun:
         StoredPatch(one.carrier, state(one.state), _counted(one.counted), tuple(one.panes), one.lacks)
         for one in record.patches
     )
+    before = tuple(
+        StoredOldPanes(
+            one.after, one.upto, one.version, one.function, one.is_partial, _counted(one.counted), state(one.state)
+        )
+        for one in record.before
+    )
     counted = _counted(record.counted)
     after, upto, number, is_partial = record.after, record.upto, record.number, record.is_partial
-    return StoredRun(after, upto, number, is_partial, counted, state(record.state), patches)
+    return StoredRun(after, upto, number, is_partial, counted, state(record.state), patches, before)
 
 
 def _stored_term(term: JobTerm) -> _Term:

@@ -26,7 +26,7 @@ from agent.parsing.native.json_scanner import JsonScanner
 from agent.parsing.native.scanned_lines import ScannedLines
 from agent.runtime.embedded import EmbeddedFleet
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.ingest.pane_store import PaneStore
+from agent.runtime.ingest.panes.pane_store import PaneStore
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.sources.file.ranges import OpenedRanges
 from cbt import CompressedBufferTree

@@ -15,7 +15,7 @@ from agent.runtime.copies.service import HOLDERS
 from agent.runtime.durable.journal import SealedJournal
 from agent.runtime.durable.outlet import RunOutlet
 from agent.runtime.durable.read_progress import ReadProgress
-from agent.runtime.ingest.pane_log import PaneLog
+from agent.runtime.ingest.panes.pane_log import PaneLog
 from benchmarks.jobs.paper_load import PAUSE_S, Posts
 from benchmarks.jobs.simulated_agents import SimulatedAgents, without_collector
 from benchmarks.overlay.lines import quantile

@@ -30,6 +30,8 @@ Examples:
   elf update micro-promotion --code micro_promotion.py
 """
 
+LEFT_OUT = "windows of the version before that are open then are left out: sessions, or windows that EMIT CHANGES"
+
 
 @click.command(epilog=EXAMPLES, short_help="Let a running job compute another query.")
 @app_argument
@@ -55,10 +57,11 @@ def update(
 ) -> None:
     """Let the running job APP compute another QUERY over the same stream, or run other code.
 
-    All agents prepare first; the new version then begins with the first window of which no agent has seen an event. So
-    each window is computed by one version, and none is lost. Where an agent cannot run the query, the job stays as it
-    is, and the error says which agent and why. Followers of the job get the windows of both versions, with their
-    numbers.
+    All agents prepare first; the new version then begins with the first window of which no agent has seen an event.
+    Windows that are open then end on the query they began with, beside the new ones. So each window is computed by one
+    version, and none is lost, but for open sessions and windows that EMIT CHANGES. Where an agent cannot run the query,
+    the job stays as it is, and the error says which agent and why. Followers of the job get the windows of both
+    versions, with their numbers.
     """
     client = SyncClient(control_socket(socket, creator_folder), ANSWER_TIMEOUT_S)
     if (query_text is None) == (file is None):
@@ -75,6 +78,8 @@ def update(
         f"{printable(app)}: version {updated.version} in windows from {updated.starts} on, "
         f"{updated.agents} of {updated.expected} agents run it"
     )
+    if updated.leaves_out:
+        tell(f"{printable(app)}: {LEFT_OUT}")
     if updated.laggards:
         names = ", ".join(map(printable, updated.laggards))
         tell(f"{printable(app)}: still to come: {names}; without them until they have caught up")

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from lives import ACTS, JOB, QUIET_S, Act, Life, begin_some, crash_master, happen, leave
+from lives import ACTS, JOB, QUIET_S, Act, Life, begin_some, crash_master, cut, happen, leave
 from seeds import seeds
 from simulated_fleet import PRODUCTS, Window, key_of
+from test_remembering_simulated import begin as begin_remembering
 
 from agent import PublishedWindow
+from query import format_timestamp
 
 SECOND = 1000
 LONGEST_S = 8.0
@@ -55,10 +57,18 @@ def check_contents(life: Life) -> None:
             sums[0] += Counter() if name in window.partial or not window.result.final else counted
         low, high = sums
         rows = {row["product"]: row["n"] for row in window.result.rows}
-        assert low.keys() <= rows.keys() <= high.keys(), about
+        sure, possible = (shown_of(window, counted) for counted in sums)
+        assert sure <= rows.keys() <= possible, about
         assert all(low[product] <= n <= high[product] for product, n in rows.items()), about
         assert low.total() <= window.result.events <= high.total(), about
         assert set(window.result.missing) == window.expected - window.contributors, about
+
+
+def shown_of(window: Window, counted: Counter[str]) -> set[str]:
+    """The products that the window's version shows of those that are counted."""
+    text = window.version.text
+    least = 4 if "HAVING" in text else 1
+    return {product for product, n in counted.items() if n >= least and not ("<> 'a'" in text and product == "a")}
 
 
 def check_windows(life: Life) -> None:
@@ -160,22 +170,125 @@ def test_changes_of_windows_that_are_open() -> None:
         assert len(windows) > 2, life.about()
 
 
-def test_an_update_leaves_windows_out_but_mixes_none() -> None:
-    """Windows that are open when a version begins are no version's."""
+FEWER = HOPPING.replace("GROUP BY", "WHERE product <> 'a' GROUP BY")
+HAVING = HOPPING.replace("WINDOWING", "HAVING n > 3 WINDOWING")
+
+
+def test_an_update_leaves_no_window_out_and_mixes_none() -> None:
+    """Windows that are open when a version begins end on the version that they began with."""
     life = lived(1, ())
     fleet = life.fleet
-    text = HOPPING.replace("GROUP BY", "WHERE product <> 'a' GROUP BY")
-    fleet.update(JOB, life.follower, text)
+    fleet.update(JOB, life.follower, FEWER)
     fleet.run(fleet.now + 25.0)
+    check_windows(life)
     windows = fleet.of(JOB)
-    begins = next(window for window in windows if window.version.number == 2)
-    assert begins.pane == begins.version.starts
-    for window in windows:
+    begins = next(window for window in windows if window.version.number == 2).version.starts
+    workers = {server.name for server in fleet.workers()}
+    for window in windows[5:]:
+        assert window.contributors == workers
+        assert not window.partial
         shown = {row["product"] for row in window.result.rows}
         assert shown <= set(PRODUCTS if window.version.number == 1 else PRODUCTS[1:])
-        assert window.version.number == 2 or window.pane + 8 * SECOND <= begins.pane
-    whole = [window for window in windows if window.version.number == 1]
-    sums = Counter[str]()
-    for name in whole[-1].contributors:
-        sums += fleet.servers[name].counted(whole[-1].pane, 8 * SECOND)
-    assert {row["product"]: row["n"] for row in whole[-1].result.rows} == sums
+        assert (window.version.number == 2) == (window.pane >= begins)
+    starts = [window.pane for window in windows]
+    assert starts == list(range(starts[0], starts[-1] + 1, 2 * SECOND))
+
+
+LONGER = HOPPING.replace("8 SECONDS EVERY 2 SECONDS", "12 SECONDS EVERY 3 SECONDS")
+SHORTER = HOPPING.replace("8 SECONDS EVERY 2 SECONDS", "1 SECOND")
+TEXTS = (FEWER, HAVING, HOPPING, LONGER, SHORTER)
+
+
+def change(life: Life) -> None:
+    """To other products, other groups shown of the same ones, or windows of other lengths."""
+    text = life.fleet.random.choice(TEXTS)
+    life.note(f"update to {text[45:]}")
+    life.fleet.update(JOB, life.follower, text)
+
+
+def check_none_left_out(life: Life) -> None:
+    """Who has followed has every window of each version that begins before the next one does, once and in order."""
+    results = [one for one in followed(life) if one.get("final", True)]
+    versions = {window.version.number: window.version for window in life.fleet.of(JOB)}
+    begun = {(one["version"], _seconds(one["window_start"])) for one in results}
+    assert len(begun) == len(results), life.about()
+    numbers = sorted(versions)
+    assert len(numbers) > 1, life.about()
+    for number, following in zip(numbers, [*numbers[1:], None], strict=True):
+        text = versions[number].text
+        slide = 3 if "EVERY 3" in text else 2 if "EVERY 2" in text else 1
+        starts = sorted(start for version, start in begun if version == number)
+        ends = starts[-1] + 1 if following is None else _seconds(_time(versions[following].starts))
+        first = starts[0] if number == numbers[0] else -(-_seconds(_time(versions[number].starts)) // slide) * slide
+        assert starts == list(range(first, ends, slide)), f"{life.about()}: version {number} has {starts}"
+    ends_in_order = [_seconds(one["window_end"]) for one in results]
+    assert ends_in_order == sorted(ends_in_order), life.about()
+
+
+def _time(ms: int) -> str:
+    return format_timestamp(ms) or ""
+
+
+@pytest.mark.parametrize(("seed", "trees"), seeds((1, 1), slow=[(2, 3), (3, 1), (4, 2), (6, 1)]))
+def test_updates_in_peace_leave_nothing_out(seed: int, trees: int) -> None:
+    life = lived(seed, (change,), 3, trees=trees)
+    life.fleet.run(life.fleet.now + LONGEST_S)
+    check_windows(life)
+    check_none_left_out(life)
+    workers = {server.name for server in life.fleet.workers()}
+    assert all(window.contributors == workers for window in life.fleet.of(JOB)[8:]), life.about()
+    assert all(not window.partial for window in life.fleet.of(JOB)[8:]), life.about()
+
+
+@pytest.mark.parametrize(("seed", "trees"), seeds((11, 1), slow=[(12, 2)]))
+def test_updates_of_restless_lives(seed: int, trees: int) -> None:
+    life = lived(seed, (*ACTS, crash_master, change, change), 4, trees=trees)
+    check_windows(life)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200, 260))
+def test_many_updates_of_restless_lives(seed: int) -> None:
+    source = random.Random(seed)
+    life = begin_some(seed, source, trees=1 + seed % 3, sql=HOPPING)
+    happen(life, [*source.choices((*ACTS, crash_master), k=1 + seed % 3), change, change])
+    life.fleet.run(life.fleet.now + LONGEST_S + 8.0)
+    check_windows(life)
+    check_none_left_out(life)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(300, 330))
+def test_many_updates_with_cuts_and_loss(seed: int) -> None:
+    source = random.Random(seed)
+    life = begin_some(seed, source, trees=1 + seed % 2, sql=HOPPING, loss=seed % 3 * 0.02)
+    happen(life, [*source.choices((*ACTS, cut), k=seed % 3), cut, change, change])
+    life.fleet.run(life.fleet.now + LONGEST_S + 8.0)
+    check_contents(life)
+    followed(life)
+
+
+@pytest.mark.parametrize("seed", seeds(3, slow=range(4, 24)))
+def test_an_agent_that_is_started_again_brings_what_it_had_for_old_windows(seed: int) -> None:
+    """What it has sealed of them is on its disk, with the runs of the new version; the rest it reads again."""
+    fleet, follower = begin_remembering(seed, 4, HOPPING)
+    life = Life(fleet, follower, fleet.now)
+    fleet.run(fleet.now + 8.0)
+    text = fleet.random.choice((FEWER, SHORTER.replace("GROUP", "WHERE product <> 'a' GROUP"), LONGER))
+    fleet.update(JOB, follower, text)
+    fleet.run(fleet.now + fleet.random.uniform(2.0, 8.0))
+    masters = [server for server, _ in fleet.masters(JOB)]
+    one = next(server for server in fleet.workers() if server is not follower and server not in masters)
+    life.note(f"{text[45:]}, {one.name} is started again")
+    fleet.crash(one)
+    fleet.at(fleet.now + 0.3, lambda: fleet.restart(one))
+    fleet.run(fleet.now + 25.0)
+    check_windows(life)
+    windows = fleet.of(JOB)[5:]
+    assert {window.version.number for window in windows} == {1, 2}, life.about()
+    for window in windows:
+        about = f"{life.about()}: {window}"
+        assert window.contributors == {server.name for server in fleet.workers()}, about
+        assert window.partial <= {one.name}, about
+        logged = sum((server.counted(window.pane, _span_ms(window)) for server in fleet.workers()), Counter[str]())
+        assert window.result.events == logged.total(), about

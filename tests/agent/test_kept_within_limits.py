@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from agent.parsing.known_fields import COLUMNS_MAX, KnownFields
-from agent.runtime.ingest import pane_log
-from agent.runtime.ingest.pane_log import PaneLog
+from agent.runtime.ingest.panes import pane_log
+from agent.runtime.ingest.panes.pane_log import PaneLog
 from agent.runtime.master.results import result_log
 from agent.runtime.master.results.job_log import JobLog
 from agent.runtime.master.results.result_log import ResultLog

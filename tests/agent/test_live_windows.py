@@ -10,8 +10,9 @@ from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 from agent import Agent, StreamOptions
 from agent.control.status_report import described_job
 from agent.parsing import Parsed
-from agent.runtime.ingest import operator, operator_pool, pane_log
+from agent.runtime.ingest import operator, operator_pool
 from agent.runtime.ingest.event_clock import FUTURE_MS
+from agent.runtime.ingest.panes import pane_log
 from agent.runtime.master import job_masters
 from agent.runtime.master.job_master import PAST_S
 from agent.runtime.reduce.straggler import HOLDBACK_S

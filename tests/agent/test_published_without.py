@@ -15,9 +15,9 @@ from test_stragglers import COUNT, STEP_S, Street, begins, name
 from test_updating_jobs import update
 
 from agent.runtime.function.result import UnshownWindows
-from agent.runtime.ingest import pane_log
 from agent.runtime.ingest.operator import SELF
-from agent.runtime.ingest.pane_log import PaneLog
+from agent.runtime.ingest.panes import pane_log
+from agent.runtime.ingest.panes.pane_log import PaneLog
 from agent.runtime.model.incomplete import (
     HEAL_RETENTION_MS,
     SPANS_MAX,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from test_owned_windows import QUERIES, lived, master_of
 
-from agent.runtime.master.balancing import BALANCE_S
-from agent.runtime.master.group_loads import PERIOD_S, GroupLoads
 from agent.runtime.master.job_master import JobMaster
-from agent.runtime.master.key_placement import STAYS_S
+from agent.runtime.master.owners.balancing import BALANCE_S
+from agent.runtime.master.owners.group_loads import PERIOD_S, GroupLoads
+from agent.runtime.master.owners.key_placement import STAYS_S
 from agent.runtime.model.placement import GROUPS
 
 TREES = 4

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_fleet import KEY, WALL_MS, Fleet, events
+from recording_client import client_of
 
 import query
-from agent import WindowResult
+from agent import Update, WindowResult
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.master.job_master import JobMaster
-from agent.runtime.master.key_placement import OF_MASTER, ONE_TREE, PLAIN
+from agent.runtime.master.owners.key_placement import OF_MASTER, ONE_TREE, PLAIN
 from agent.runtime.model.placement import GROUPS
 from query.explain import has_owners
 
@@ -48,8 +49,11 @@ def master_of(fleet: Fleet) -> JobMaster:
     return next(master for agent in fleet.agents if (master := agent.masters.get(KEY)) is not None)
 
 
-def lived(text: str, moves: list[Move], *, agents: int = AGENTS, **options: Any) -> Fleet:
-    """A live job over the same events, however many agents and trees there are, while groups move."""
+def lived(
+    text: str, moves: list[Move], *, agents: int = AGENTS, update: tuple[int, str] | None = None, **options: Any
+) -> Fleet:
+    """A live job over the same events, however many agents and trees there are, while groups move. `update`: the
+    second in which it is to compute another query, and that."""
     fleet = Fleet(agents)
     fleet.wait(0.5)
     fleet.submit(text, bounded=False, grace_ms=0, **options)
@@ -63,6 +67,8 @@ def lived(text: str, moves: list[Move], *, agents: int = AGENTS, **options: Any)
             fleet.insert(number % agents, events(*products, None, at_ms=WALL_MS + second * 1000, price=[*prices, 1.5]))
         fleet.catch_up()
         fleet.wait(0.3)
+        if update is not None and update[0] == second:
+            ask_to_update(fleet, update[1])
         for move in moves:
             if move.second == second:
                 assert master_of(fleet).placement.move(sorted(move.groups), move.tree, move.mode, fleet.now) is None  # type: ignore[arg-type]
@@ -71,6 +77,12 @@ def lived(text: str, moves: list[Move], *, agents: int = AGENTS, **options: Any)
     fleet.catch_up()
     fleet.wait_long(3.0)
     return fleet
+
+
+def ask_to_update(fleet: Fleet, text: str) -> None:
+    plan = query.analyze(query.parse(text), {"web": query.Schema({}, open=True)})
+    client_of(fleet.agents[0]).update(Update(KEY, plan.to_wire(), text, False, 0), fleet.now, fleet.wall_ms)
+    fleet.settle()
 
 
 def told(found: list[WindowResult]) -> list[tuple[Any, ...]]:

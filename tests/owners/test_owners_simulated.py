@@ -13,7 +13,7 @@ from seeds import seeds, slowly
 from simulated_fleet import key_of
 from test_hopping_simulated import HOPPING, LONGEST_S, SIZES, check_contents, check_followed, check_windows
 
-from agent.runtime.master.key_placement import NotYetError
+from agent.runtime.master.owners.key_placement import NotYetError
 from agent.runtime.messages.placement import PlaceRequest
 from agent.runtime.model.placement import GROUPS, Mode
 from overlay import tree_id

@@ -15,7 +15,7 @@ from test_owned_windows import QUERIES, lived, master_of
 
 from agent.runtime.job import tree_owners
 from agent.runtime.job.tree_owners import TreeOwners
-from agent.runtime.master.owned_windows import SILENCE_S
+from agent.runtime.master.owners.owned_windows import SILENCE_S
 from agent.runtime.messages.jobs import CODEC, Decision, MoveKeys, OwnerLost, Snapshot
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.placement import KeyMoves, Move

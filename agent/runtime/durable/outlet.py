@@ -48,13 +48,18 @@ class RunOutlet:
         """A sealing begins: what was read before `places` is counted with it, and the worker holds these panes."""
         self._at = SealedAt(places, held)
 
-    def emit(self, run: Run) -> None:
-        """Takes a sealed run, which may leave now or later."""
+    def moment_of(self, run: Run) -> SealedAt:
+        """The moment of the sealing of a run, which is emitted at once or after a while."""
+        if self.keeper is not None:
+            self._at = self._at.with_run(run)
+        return self._at
+
+    def emit(self, run: Run, at: SealedAt) -> None:
+        """Takes a run that was sealed at a moment, and may leave now or later."""
         if self.keeper is None:
             self._let_go(run)
-            return
-        self._at = self._at.with_run(run)
-        self.keeper.journal.seal(self.keeper.sealed(run, self._at), self)
+        else:
+            self.keeper.journal.seal(self.keeper.sealed(run, at), self)
 
     def _let_go(self, run: Run) -> None:
         self.released_upto = run.upto

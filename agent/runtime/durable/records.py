@@ -63,8 +63,9 @@ class SealedAt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SealedRun:
-    """A run for the disk. `function` identifies what was computed. `number`: the worker's number on the roster, or
-    NO_NUMBER. `oldest`: no run of a version before this one is needed.
+    """A run for the disk. `function` identifies what was computed, `old_functions` what older versions have, by their
+    numbers. `number`: the worker's number on the roster, or NO_NUMBER. `oldest`: no run of a version before this one is
+    needed.
     """
 
     chain: Chain
@@ -73,6 +74,7 @@ class SealedRun:
     at: SealedAt
     number: int = NO_NUMBER
     oldest: int = 0
+    old_functions: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,19 @@ class StoredPatch:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredOldPanes:
+    """Panes of an older version as they come back from the disk. `function` identifies what was computed."""
+
+    after: int
+    upto: int
+    version: int
+    function: bytes
+    is_partial: bool
+    counted: Counted
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class StoredRun:
     """A run as it comes back from the disk; `state`: as bytes."""
 
@@ -107,6 +122,7 @@ class StoredRun:
     counted: Counted
     state: bytes
     patches: tuple[StoredPatch, ...] = ()
+    before: tuple[StoredOldPanes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
 import cbt
 from agent.runtime.durable.feed_memory import Resumption
-from agent.runtime.durable.records import Chain, RestoredChain, StoredChain, StoredRun
+from agent.runtime.durable.records import Chain, RestoredChain, StoredChain, StoredOldPanes, StoredRun
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.function.versions import InForce
-from agent.runtime.model.panes import FIRST_PANE, SELF, Patch, Run
+from agent.runtime.function.versions import Beside, InForce
+from agent.runtime.model.panes import FIRST_PANE, SELF, OldPanes, Patch, Run
 from agent.runtime.model.state_encoding import StateEncoding
 
 STATE_BYTES_MAX = 1 << 30
@@ -46,17 +46,17 @@ class SealedPast:
         """The last sealed pane of each chain."""
         return {Chain(self._resumption.job, version): chain.upto for version, chain in self._resumption.sealed.items()}
 
-    def of(self, one: InForce) -> RestoredChain | None:
-        """The chain of a version, if there is one that computes the same."""
+    def of(self, one: InForce, olds: Sequence[Beside]) -> RestoredChain | None:
+        """The chain of a version, if there is one that computes the same. `olds`: the older ones beside it."""
         chain = self._resumption.sealed.get(one.version.number)
         if chain is None or chain.function != identity_of(one.function) or chain.upto <= one.after:
             return None
-        return RestoredChain(chain.upto, tuple(self._runs(chain, one)))
+        return RestoredChain(chain.upto, tuple(self._runs(chain, one, olds)))
 
-    def _runs(self, chain: StoredChain, one: InForce) -> Iterator[Run]:
+    def _runs(self, chain: StoredChain, one: InForce, olds: Sequence[Beside]) -> Iterator[Run]:
         """The runs that may leave again, without gaps."""
         nothing, last, end = one.function.empty_state, None, min(chain.upto, one.upto)
-        for run in self._needed(chain, one):
+        for run in self._needed(chain, one, olds):
             if last is not None and run.after > last:
                 yield Run(last, run.after, 0, nothing)
             yield run
@@ -64,12 +64,12 @@ class SealedPast:
         if last is not None and last < end:
             yield Run(last, end, 0, nothing)
 
-    def _needed(self, chain: StoredChain, one: InForce) -> Iterator[Run]:
+    def _needed(self, chain: StoredChain, one: InForce, olds: Sequence[Beside]) -> Iterator[Run]:
         """The parts of runs that are needed, in pane order."""
         last, again = one.after, self._resumption
         for stored in chain.runs:
             begin = self._begins_after if stored.number != again.number else FIRST_PANE
-            run = _run_of(stored, one.function)
+            run = _run_of(stored, one.function, olds)
             for after, upto in chain.held:
                 low, high = max(after, last, begin, run.after), min(upto, one.upto, run.upto)
                 if low < high:
@@ -77,7 +77,7 @@ class SealedPast:
                     last = high
 
 
-def _run_of(stored: StoredRun, function: JobFunction) -> Run:
+def _run_of(stored: StoredRun, function: JobFunction, olds: Sequence[Beside]) -> Run:
     """The run; without content if it cannot be read."""
     try:
         state = _state_of(stored.state, function)
@@ -91,11 +91,28 @@ def _run_of(stored: StoredRun, function: JobFunction) -> Run:
             )
             for one in stored.patches
         )
+        before = tuple(_old_of(one, beside) for one in stored.before for beside in olds if _is_of(one, beside))
     except cbt.FrameError:
         return Run(stored.after, stored.upto, 0, function.empty_state)
     encoding = StateEncoding(state, stored.state) if stored.state else None
     partial = SELF * stored.is_partial
-    return Run(stored.after, stored.upto, SELF, state, stored.counted, partial, patches=patches, encoding=encoding)
+    run = Run(stored.after, stored.upto, SELF, state, stored.counted, partial, patches=patches, encoding=encoding)
+    return run.with_before(before) if before else run
+
+
+def _is_of(stored: StoredOldPanes, beside: Beside) -> bool:
+    """Whether a version still needs old panes, and counts them in the same way."""
+    is_same = (stored.version, stored.function) == (beside.number, identity_of(beside.old.function))
+    return beside.is_carried and is_same
+
+
+def _old_of(stored: StoredOldPanes, beside: Beside) -> OldPanes:
+    state, carrier_ms = _state_of(stored.state, beside.old.function), beside.main.function.pane_ms
+    assert carrier_ms is not None
+    partial = SELF * stored.is_partial
+    return OldPanes(
+        stored.after, stored.upto, beside.number, beside.pane_ms, carrier_ms, state, stored.counted, SELF, partial
+    )
 
 
 def _state_of(encoded: bytes, function: JobFunction) -> pl.DataFrame:

@@ -116,8 +116,14 @@ class JobFunction:
     @cached_property
     def is_consolidated(self) -> bool:
         """Whether each of its windows is made of several panes once, at its end, and has groups."""
+        return self.can_finish and self.layout is not None
+
+    @property
+    def can_finish(self) -> bool:
+        """Whether its open windows can go on beside another version: they are made of several panes, once at their
+        ends, which are known."""
         windowing = self.plan.windowing
-        if windowing is None or self.is_of_panes or self.self_paced or self.layout is None:
+        if windowing is None or self.is_of_panes or self.self_paced or self.folds:
             return False
         return windowing.session is None and not windowing.changes
 
@@ -148,6 +154,12 @@ class JobFunction:
         assert self.plan.windowing is not None
         sizes = self.plan.windowing.sizes
         return min((pane - one.size_ms) // one.slide_ms * one.slide_ms + one.slide_ms for one in sizes)
+
+    def windows_upto(self, pane: int) -> int:
+        """The last pane of the windows that begin with a pane, or before it."""
+        assert self.plan.windowing is not None
+        windowing = self.plan.windowing
+        return max(pane // one.slide_ms * one.slide_ms + one.size_ms for one in windowing.sizes) - windowing.pane_ms
 
     def settled_pane(self, time_ms: int) -> int:
         """The newest pane whose late events cannot be put into all of their windows any more at a time (epoch ms)."""

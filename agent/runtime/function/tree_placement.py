@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.model.panes import Patch, Run
+from agent.runtime.model.panes import OldPanes, Patch, Run
 from agent.runtime.model.placement import GROUPS, NOT_MOVED, KeyMoves, Move
 from cbt.algebra import partitions
 
@@ -45,11 +45,15 @@ class TreePlacement:
         """The number of trees."""
         return self.ranges + len(self.moved.added)
 
-    def split(self, function: JobFunction, run: Run) -> list[Run]:
-        """A worker's run as it goes up each tree; what was counted goes up tree 0. O(n)."""
+    def split(self, function: JobFunction, run: Run, functions: Mapping[int, JobFunction] | None = None) -> list[Run]:
+        """A worker's run as it goes up each tree; what was counted goes up tree 0. O(n). `functions`: those of the
+        versions that are known, as older ones may be. Their panes go up one tree each in any case: the master merges
+        them all."""
         if self.trees == 1:
             return [run]
         patches = [self._split_patch(function, patch) for patch in run.patches]
+        known = functions or {}
+        old = [self.once._split_old(known[one.version], one) for one in run.before if one.version in known]
         return [
             replace(
                 run,
@@ -57,6 +61,7 @@ class TreePlacement:
                 state=state,
                 counted={} if tree else run.counted,
                 patches=tuple(parts[tree] for parts in patches),
+                before=tuple(parts[tree] for parts in old),
                 placed=self.moved.number,
             )
             for tree, state in enumerate(self.cut(function, run.state))
@@ -67,6 +72,13 @@ class TreePlacement:
         return [
             replace(patch, state=state, counted={} if tree else patch.counted)
             for tree, state in enumerate(self.cut(function, patch.state))
+        ]
+
+    def _split_old(self, function: JobFunction, old: OldPanes) -> list[OldPanes]:
+        """Old panes as they go up each tree, also where they have nothing, as a patch does."""
+        return [
+            replace(old, state=state, counted={} if tree else old.counted)
+            for tree, state in enumerate(self.cut(function, old.state))
         ]
 
     @property

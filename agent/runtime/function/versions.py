@@ -2,6 +2,9 @@
 
 A window runs on the version that is in force at its start. So the panes of a job, in their order, fall to one version
 after the other: version k computes those in (after of k, after of k + 1], the newest all later ones.
+
+Windows of k that are open then go on *beside* the versions that follow, up to their ends. What they count of that time
+goes with the runs of the version in force (`agent.runtime.model.panes.OldPanes`), or is the same as those count.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -21,7 +24,7 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.messages.versions import Version
 from agent.runtime.model.bundle import Bundle
-from agent.runtime.model.panes import END, FIRST_PANE
+from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
 from overlay import Id
 
 
@@ -36,6 +39,41 @@ class InForce:
     @property
     def after(self) -> int:
         return self.version.after
+
+
+class Beside(NamedTuple):
+    """A version `old` whose windows go on while `main` computes the job's panes, up to the old pane `upto`. `begun_ms`:
+    the last instant of the panes before those of `main`. `is_carried`: its panes are its own, and go with those of
+    `main`; else the same are in both.
+    """
+
+    old: InForce
+    main: InForce
+    begun_ms: int
+    upto: int
+    is_carried: bool
+
+    @property
+    def number(self) -> int:
+        """The number of the old version."""
+        return self.old.version.number
+
+    @property
+    def pane_ms(self) -> int:
+        """Milliseconds that an old pane lasts."""
+        assert self.old.function.pane_ms is not None
+        return self.old.function.pane_ms
+
+    def frontier(self, pane: int) -> int:
+        """The last old pane that is over with all panes of `main` up to one."""
+        is_before = pane <= self.main.after
+        closed = self.begun_ms if is_before else max(closed_ms(pane, self.main.function.pane_ms), self.begun_ms)
+        return min((closed + 1) // self.pane_ms * self.pane_ms - self.pane_ms, self.upto)
+
+    def carrier(self, end_ms: int) -> int:
+        """The pane of `main` with which old panes go that end at a time (epoch ms)."""
+        assert self.main.function.pane_ms is not None
+        return (end_ms - 1) // self.main.function.pane_ms * self.main.function.pane_ms
 
 
 REGEX_SIZE_MAX = 10_000
@@ -129,6 +167,11 @@ class Versions:
         return self._proposed[0] if self._proposed is not None else None
 
     @property
+    def proposal(self) -> JobFunction | None:
+        """The function of the version that may come, if there is one."""
+        return self._proposed[2] if self._proposed is not None else None
+
+    @property
     def proposed_code(self) -> bytes | None:
         """The digest of the code of the version that may come, if there is any."""
         return self._proposed[2].code if self._proposed is not None else None
@@ -186,22 +229,59 @@ class Versions:
         """The last panes of all versions but the newest: no run reaches across."""
         return tuple(one.upto for one in self._in_force[:-1])
 
+    def numbered(self, number: int) -> InForce | None:
+        """The version of a number, if it is known."""
+        return next((one for one in self._in_force if one.version.number == number), None)
+
+    def functions(self) -> dict[int, JobFunction]:
+        """The functions by the numbers of their versions."""
+        return {one.version.number: one.function for one in self._in_force}
+
+    def beside(self, pane: int) -> list[Beside]:
+        """The older versions whose windows go on in panes of the version that computes this one, the oldest first."""
+        main = self.at(pane)
+        earlier = [one for one in self._in_force if one.upto <= main.after]
+        if not earlier or not main.version.finishes:
+            return []
+        before, later, found = earlier[-1], main, list[Beside]()
+        begun_ms, ways = closed_ms(before.upto, before.function.pane_ms), set[str]()
+        for old in reversed(earlier):
+            ways.add(later.version.finishes)
+            if "" in ways:
+                break
+            if old.function.can_finish and old.version.starts <= old.upto:
+                one = Beside(old, main, begun_ms, old.function.windows_upto(old.upto), "own" in ways)
+                if one.frontier(main.after) < one.upto:
+                    found.insert(0, one)
+            later = old
+        return found
+
+    def _open_after(self, frontier: int) -> list[Beside]:
+        """The versions whose panes are over, but not all of their windows, once everything up to a pane is."""
+        return [one for one in self.beside(frontier + 1) if one.frontier(frontier) < one.upto]
+
     def retention_pane(self, frontier: int) -> int:
         """The newest pane no unpublished window needs once everything up to `frontier` is published."""
         if frontier in (FIRST_PANE, END):
             return frontier
         one = self.at(frontier + 1)
-        return min(frontier, max(one.after, one.function.retention_pane(frontier)))
+        needed = min(frontier, max(one.after, one.function.retention_pane(frontier)))
+        olds = ((one.old, one.frontier(frontier)) for one in self._open_after(frontier))
+        return min([needed, *(max(old.after, old.function.retention_pane(reached)) for old, reached in olds)])
 
-    def combine(self, states: Sequence[pl.DataFrame], upto: int) -> pl.DataFrame:
-        """Merges the states of a run that ends with this pane."""
-        return self.at(upto).function.combine(states)
+    def combine(self, states: Sequence[pl.DataFrame], upto: int, number: int | None = None) -> pl.DataFrame:
+        """Merges the states of a run that ends with this pane, or what goes with it of the version of a number."""
+        one = self.at(upto) if number is None else self.numbered(number)
+        return states[0] if one is None else one.function.combine(states)  # no window needs it
 
     def forget(self, frontier: int) -> bool:
-        """Drops the versions whose panes are all published; returns whether there were any."""
+        """Drops the versions whose windows are all published; returns whether there were any."""
         before = len(self._in_force)
-        self._in_force = tuple(one for one in self._in_force if one.upto > frontier) or self._in_force[-1:]
-        return len(self._in_force) < before
+        is_needed = {one.number for one in self._open_after(frontier)} if before > 1 and frontier < END else set[int]()
+        first = next((place for place, one in enumerate(self._in_force)
+                      if one.upto > frontier or one.version.number in is_needed), before - 1)  # fmt: skip
+        self._in_force = self._in_force[first:]
+        return first > 0
 
 
 def first_version(job: Submit) -> Version:

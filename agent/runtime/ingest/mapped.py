@@ -239,7 +239,7 @@ class MappedPipeline(Pipeline):
         every = (
             one for consumer in self._attached() for one in (consumer.operator, self._ingest.next_operator(consumer))
         )
-        return [operator for operator in every if operator is not None and key in operator.names]
+        return [operator for operator in dict.fromkeys(every) if operator is not None and key in operator.names]
 
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """Notes that a feed is at its end for now, after the queued events."""

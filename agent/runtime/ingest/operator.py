@@ -25,12 +25,13 @@ from agent.runtime.durable.read_progress import ReadProgress
 from agent.runtime.durable.records import Chain, Place, Places, RestoredChain
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
-from agent.runtime.ingest.amendments import Amendments
 from agent.runtime.ingest.event_batch import ROWS_PER_BATCH, WAITING_ROWS_MAX, EventBatch, EventBatches, rows_of
 from agent.runtime.ingest.feed import ColumnNames, FeedKey, OperatorKey, renamed
-from agent.runtime.ingest.own_counts import OwnCounts
-from agent.runtime.ingest.pane_log import PaneLog
-from agent.runtime.ingest.pane_store import PaneStore
+from agent.runtime.ingest.panes.amendments import Amendments
+from agent.runtime.ingest.panes.old_panes import CarriedPanes
+from agent.runtime.ingest.panes.own_counts import OwnCounts
+from agent.runtime.ingest.panes.pane_log import PaneLog
+from agent.runtime.ingest.panes.pane_store import PaneStore
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.model.panes import END, FIRST_PANE, SELF, Counted, Counts, Patch, Run, closed_ms, runs_upto
 from agent.runtime.model.state_encoding import StateEncoding
@@ -48,10 +49,10 @@ class PaneConsumer:
         self.app_id = app_id
         self.function = function
         self.operator = operator
-        self.log = PaneLog()
-        self.is_begun, self._is_open = False, True
+        self.log, self.carried = PaneLog(), CarriedPanes()
+        self.is_begun, self.is_open = False, True
         self._on_sealed = on_sealed
-        self.outlet = RunOutlet(self._leave)
+        self.outlet = RunOutlet(lambda run: self._on_sealed(self, run))
         self.frontier = FIRST_PANE
         """The last pane it has sealed."""
         self.last_pane = END
@@ -86,8 +87,8 @@ class PaneConsumer:
 
     def close(self) -> None:
         """Leaves its operator: no further run comes. Releases the callback and with it, perhaps, the store's files."""
-        if self._is_open:
-            self._is_open = False
+        if self.is_open:
+            self.is_open = False
             self.counts.stop_at(self.operator.malformed)
             self.operator.remove(self)
             self.outlet.close()
@@ -122,8 +123,7 @@ class PaneConsumer:
         if pane - 1 <= self.frontier:
             return
         nothing = Run(self.frontier, pane - 1, 0, self.function.empty_state)
-        self.first_pane = pane
-        self._closed = pane - 1
+        self.first_pane, self._closed = pane, pane - 1
         self.counts.begin_at(pane, unexpected_before)
         self._emit(nothing)
         self.operator.trim()
@@ -141,6 +141,7 @@ class PaneConsumer:
         self.outlet.end_at(last_pane)
         self.counts.put_back(last_pane)
         if self.frontier > last_pane:
+            self.carried.cut(last_pane)
             self.log.cut(last_pane)
             self.frontier = last_pane
 
@@ -218,20 +219,23 @@ class PaneConsumer:
 
     def _emit(self, run: Run) -> None:
         self.frontier = run.upto
-        self.log.append(run)
-        self.outlet.emit(run)
+        self.carried.add(run, self.outlet.moment_of(run))
+        self.hand_on()
 
-    def _leave(self, run: Run) -> None:
-        self._on_sealed(self, run)
+    def hand_on(self) -> None:
+        """Keeps the sealed runs that wait for no panes of older versions, and lets them leave."""
+        for run, at in self.carried.take_ready():
+            self.log.append(run)
+            self.outlet.emit(run, at)
 
     def released(self, frontier: int) -> list[Run]:
         """Every run beyond a frontier that is still kept and may leave."""
-        return runs_upto(self.outlet.released_upto, self.log.after(frontier))
+        return runs_upto(self.outlet.released_upto, map(self.carried.without_stale, self.log.after(frontier)))
 
     @property
     def memory_bytes(self) -> int:
         """The size of the consumer's log, and its share of the operator's store."""
-        shared = self.operator.memory_bytes // len(self.operator.consumers) if self._is_open else 0
+        shared = self.operator.memory_bytes // len(self.operator.consumers) if self.is_open else 0
         return shared + self.log.memory_bytes
 
 
@@ -276,14 +280,11 @@ class Operator:
         """Time of the newest event that the operator has taken."""
         self.lacked_ms = FIRST_PANE
         """Time of the newest event that the operator has missed because columns were lacking."""
-        self.malformed = 0
-        """Number of malformed lines."""
-        self.is_partial = False
-        """Whether events are missing in the panes it seals now."""
+        self.malformed = 0  # lines
+        self.is_partial = False  # whether events are missing in the panes it seals now
         self.lost_upto = FIRST_PANE
         """Time (epoch ms) up to which some events were lost: panes before it are partial."""
-        self.closed = FIRST_PANE
-        """The last pane that takes no more events."""
+        self.closed = FIRST_PANE  # the last pane that takes no more events
         self.is_bounded = bounded
         self._grace_ms, self._batches = grace_ms, batches
         self._store = PaneStore(function, area)
@@ -296,8 +297,7 @@ class Operator:
         """The last closed pane when they came."""
         self.amendments = Amendments(function, area)
         self._progress = ReadProgress()
-        self._incomplete: set[int] = set()
-        """Panes that lack some events."""
+        self._incomplete: set[int] = set()  # panes that lack some events
         self._early: int | None = None
         self._sealing: Iterator[Run | None] | None = None
         self._sealing_upto = self._sealed_upto = self._emptied_upto = FIRST_PANE

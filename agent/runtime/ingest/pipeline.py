@@ -2,7 +2,7 @@
 
 There may be one consumer more, for a version that is being prepared. All get the events, by way of their operators.
 Each has the panes of its own version, and their runs leave in pane order: those of a version that begins early wait in
-its log until the version before has ended.
+its log until the version before has ended. Windows of that which are open then go on: see `finishing`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from agent.runtime.durable.journal import RunKeeper
 from agent.runtime.durable.records import NO_NUMBER, Chain, Place, first_place
 from agent.runtime.durable.restoring import SealedPast, identity_of
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.function.versions import InForce, Versions
+from agent.runtime.function.versions import Beside, InForce, Versions
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey, columns_of_feed, merged_columns, placed, renamed
-from agent.runtime.ingest.operator import PaneConsumer
+from agent.runtime.ingest.finishing import FinishingVersions
+from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
-from agent.runtime.ingest.pane_store import run_again
+from agent.runtime.ingest.panes.pane_store import run_again
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.epoch import JobTerm
@@ -71,6 +72,7 @@ class Pipeline:
         self._ended: list[PaneConsumer] = []
         """Consumers whose panes are all sealed, and not all committed."""
         self._consumers: list[PaneConsumer] = []
+        self._finishing = FinishingVersions(job.app_id, ingest, self._attach, self._hand_on_waiting)
         self._current: PaneConsumer | None = None
         """The consumer whose runs are handed on as they are sealed."""
         self._out_upto = FIRST_PANE
@@ -101,9 +103,18 @@ class Pipeline:
         """The feed that brings another job's results, if there is one."""
         return next((feed for feed in self.feeds.values() if feed.app is not None), None)
 
+    @property
+    def _running(self) -> list[PaneConsumer]:
+        """The consumers of versions in force, and of those before whose windows are open."""
+        return [*self._consumers, *self._finishing.running]
+
     def _attached(self) -> list[PaneConsumer]:
         """The consumers that events are given to, now or soon."""
-        return [*self._consumers, *([self._proposed] if self._proposed is not None else [])]
+        return [*self._running, *([self._proposed] if self._proposed is not None else [])]
+
+    def operators(self) -> list[Operator]:
+        """The operators of these consumers, each once."""
+        return list(dict.fromkeys(consumer.operator for consumer in self._attached()))
 
     def functions(self) -> list[JobFunction]:
         """The functions of all consumers that events are given to."""
@@ -133,17 +144,19 @@ class Pipeline:
         self._ingest.demand.want(self._job.app_id, self.feeds.values(), now=self._is_ready)
 
     def _begin_to_read(self) -> None:
-        for consumer in self._attached():
-            consumer.operator.is_reading = True
+        for operator in self.operators():
+            operator.is_reading = True
 
     def _begin(self, earliest: int, wall_ms: int) -> None:
         """Begins, but not before the earliest pane. An event that is older than the window under way and the grace is
         not from before the job: its server's clock is wrong, and its window must not look complete."""
-        for consumer in self._consumers:
+        for consumer in self._running:
             first = self._first_pane(consumer, wall_ms)
             from_now = first != FIRST_PANE and self._resumption is None
             expected_from = wall_ms - (consumer.pane_ms or 0) - self._grace_ms(consumer.function)
-            consumer.begin_at(max(earliest, first), expected_from if from_now else FIRST_PANE)
+            # Old panes that go with later ones may begin before them.
+            first = max(earliest, first) if consumer in self._consumers else first
+            consumer.begin_at(first, expected_from if from_now else FIRST_PANE)
             if self._resumption is not None:
                 consumer.counts.expect_after(self._resumption.counted_upto)
         self.advance()
@@ -190,7 +203,7 @@ class Pipeline:
     def is_growable(self) -> bool:
         """Whether feeds may be added now: those before are open, and no version is being prepared."""
         is_settled = self._is_ready and not self._unopened and self._proposed is None
-        return is_settled and all(self._ingest.next_operator(one) is None for one in self._consumers)
+        return is_settled and all(self._ingest.next_operator(one) is None for one in self._running)
 
     def read_also(self, feeds: Iterable[Feed], wall_ms: int) -> None:
         """Reads further feeds: their events count in panes that have not begun."""
@@ -198,7 +211,7 @@ class Pipeline:
         self.feeds |= added
         self._added |= added.keys()
         self._want_feeds()
-        for consumer in self._consumers:
+        for consumer in self._running:
             after = max(consumer.next_pane(max(self._opened(), wall_ms)) - 1, consumer.frontier)
             if after < consumer.last_pane:
                 self._ingest.read_also(consumer, self._names(consumer.function), after)
@@ -206,7 +219,7 @@ class Pipeline:
     def _opened_later(self, key: FeedKey, wall_ms: int) -> None:
         """An added feed is open; a pane that has begun before lacks some of its events."""
         self._added.discard(key)
-        for operator in (self._ingest.next_operator(one) or one.operator for one in self._consumers):
+        for operator in (self._ingest.next_operator(one) or one.operator for one in self._running):
             operator.lost_upto = max(operator.lost_upto, wall_ms)
 
     def stop_reading(self, streams: Container[str], wall_ms: int) -> None:
@@ -224,7 +237,7 @@ class Pipeline:
         if self._is_kept:
             self._ingest.journal.end(self._term)
         self._stop_reading()
-        for consumer in self._consumers:
+        for consumer in self._running:
             self._ingest.detach(consumer)
 
     @property
@@ -257,11 +270,13 @@ class Pipeline:
             if done < one.last_pane:
                 break
         pane_ms = next((one.pane_ms for one in every if done <= one.last_pane), every[-1].pane_ms)
-        return max(closed_ms(done, pane_ms) + 1, self.first_pane)
+        olds = [needed_ms for one in self._consumers for needed_ms in one.carried.needed_from_ms(done)]
+        return max(min([closed_ms(done, pane_ms) + 1, *olds]), self.first_pane)
 
     def kept_place(self, key: FeedKey) -> Place | None:
         """The place in a feed before which all runs end that are on disk."""
-        return first_place(one.outlet.kept_places.get(key) for one in (*self._ended, *self._consumers))
+        ended = (one for one in self._ended if one.last_pane > self._committed)
+        return first_place(one.outlet.kept_places.get(key) for one in (*ended, *self._consumers))
 
     def code_ended(self, code: bytes) -> None:
         """Waits no more for what this code of the job would make of events."""
@@ -362,22 +377,26 @@ class Pipeline:
         """Puts these versions in force. One that was not prepared begins with the next pane, where that is later: what
         has been counted of its windows until then is in none, and late."""
         counted = [_counted(consumer) for consumer in (*self._ended, *self._consumers)]
-        chain = self._out_before(versions)
+        chain, beyond = self._out_before(versions), dict[PaneConsumer, list[Run]]()
         for one in versions:
             chain += [consumer for consumer in (*self._ended, *self._consumers) if consumer.function is one.function]
             last = chain[-1] if chain and chain[-1].function is one.function else None
             if last is not None:
+                beyond[last] = last.log.after(one.upto)
                 last.end_at(one.upto)
             if last is None or last.last_pane < one.upto:
                 after = one.after if last is None else last.last_pane
                 ended_ms = closed_ms(after, chain[-1].pane_ms if chain else None)
-                chain.append(self._begun(one, after))
+                chain.append(self._begun(one, after, versions.beside(one.upto)))
                 _leave_out(chain[-1], max(one.version.starts, ended_ms + 1), counted)
         for consumer in self._consumers:
             if consumer not in chain:
                 self._ingest.detach(consumer)
         self._ended = [consumer for consumer in chain if consumer in self._ended]
         self._consumers = [consumer for consumer in chain if consumer not in self._ended]
+        olds = {one.function: [old for old in versions.beside(one.upto) if old.is_carried] for one in versions}
+        mains = [(one, olds.get(one.function, ()) if one in self._consumers else ()) for one in chain]
+        self._finishing.carry(mains, beyond, self._opened())
         self.advance()
         if not self._unopened:
             for consumer in self._consumers:
@@ -396,8 +415,9 @@ class Pipeline:
             begun = consumer.last_pane
         return before
 
-    def _begun(self, one: InForce, after: int) -> PaneConsumer:
-        """A consumer for panes of a version that has none: the prepared one, or one that begins now."""
+    def _begun(self, one: InForce, after: int, olds: Sequence[Beside]) -> PaneConsumer:
+        """A consumer for panes of a version that has none: the prepared one, or one that begins now. `olds`: the older
+        versions whose panes it may have carried before a restart."""
         opened, proposed = self._opened(), self._proposed
         if proposed is not None and proposed.function is one.function:
             consumer, self._proposed = proposed, None
@@ -409,9 +429,11 @@ class Pipeline:
         consumer.starts = one.version.starts
         if self._is_kept:
             chain = Chain(self._term, one.version.number)
-            consumer.outlet.keeper = RunKeeper(self._ingest.journal, chain, identity_of(one.function), self._number)
+            keeper = RunKeeper(self._ingest.journal, chain, identity_of(one.function), self._number)
+            keeper.old_functions = {old.number: identity_of(old.old.function) for old in olds}
+            consumer.outlet.keeper = keeper
         consumer.begin_after(after)
-        if self._past is not None and (sealed := self._past.of(one)) is not None:
+        if self._past is not None and (sealed := self._past.of(one, olds)) is not None:
             consumer.restore(sealed, self._past.first_pane)
         consumer.begin_at(max(one.version.starts, consumer.next_pane(opened)))
         return consumer
@@ -428,8 +450,10 @@ class Pipeline:
     def advance(self) -> None:
         """Goes on to the next version where all panes of one are sealed, and may leave."""
         self._hand_on_first()
-        for consumer in self._consumers:
+        for consumer in self._running:
             self._ingest.switch_if_due(consumer)
+        if self._finishing.advance():
+            self._drop_columns()
         while len(self._consumers) > 1 and self.consumer.has_ended:
             ended, following = self._consumers[:2]
             following.take_over(ended)
@@ -446,6 +470,11 @@ class Pipeline:
             self._current = self.consumer
             for run in self.consumer.released(FIRST_PANE):
                 self._sealed(self.consumer, run)
+
+    def _hand_on_waiting(self) -> None:
+        """Lets runs leave that have waited for panes of older versions."""
+        for consumer in self._consumers:
+            consumer.hand_on()
 
     def _sealed(self, consumer: PaneConsumer, run: Run) -> None:
         """Hands on a run of the current version; runs of later versions wait in their logs."""
@@ -466,9 +495,9 @@ class Pipeline:
     def put(self, rows: dict[str, list[Any]], wall_ms: int) -> None:
         """Takes rows of the job's own code as events of this moment."""
         times = [wall_ms] * max(map(len, rows.values()), default=0)
-        for consumer in self._attached():
-            for events in parsed_rows(times, columns_of(consumer.function), rows).frames:
-                consumer.operator.put(events)
+        for operator in self.operators():
+            for events in parsed_rows(times, columns_of(operator.function), rows).frames:
+                operator.put(events)
 
     def note_origins(self, malformed: int, coerced: int) -> None:
         """Counts malformed lines, and values that did not fit, of what its events have been made of."""
@@ -476,8 +505,8 @@ class Pipeline:
 
     def lacks_some_at(self, time_ms: int) -> None:
         """Notes that some events of an instant (epoch ms) will not come."""
-        for consumer in self._attached():
-            consumer.operator.lacks_some_at(time_ms)
+        for operator in self.operators():
+            operator.lacks_some_at(time_ms)
 
     # Sealed runs.
 
@@ -489,7 +518,7 @@ class Pipeline:
         if self._job.bounded or self.consumer.pane_ms is None or self.last_pane is not None:
             return
         self.advance()
-        for consumer in self._consumers:
+        for consumer in self._running:
             self._ingest.stay(consumer)
         last = [self.consumer.frontier]
         # Another job's results will be read again, by the agent that has the master next.
@@ -500,8 +529,9 @@ class Pipeline:
         self.last_pane = max(last)
         self.feeds = {}
         self._stop_reading()
-        for consumer in self._consumers:
-            consumer.operator.seal_early(self.last_pane)
+        olds = [old.frontier(self.last_pane) for one in self._consumers for old, _ in one.carried.sources]
+        for operator in self.operators():
+            operator.seal_early(max([self.last_pane, *olds]))
 
     @property
     def has_finished(self) -> bool:
@@ -524,7 +554,9 @@ class Pipeline:
         self._committed = max(self._committed, published.frontier)
         consumers = (*self._ended, self.consumer)
         lost = total([consumer.log.commit(published, retention_pane) for consumer in consumers])
-        self._ended = [one for one in self._ended if one.last_pane > published.frontier]
+        self._ended = [one for one in self._ended if one.last_pane > retention_pane]
+        for consumer in self._consumers:
+            consumer.carried.forget(published.frontier)
         self._note_held()
         return lost
 

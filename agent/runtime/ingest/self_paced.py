@@ -19,8 +19,8 @@ from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import Feed, FeedKey, as_named
 from agent.runtime.ingest.mapped import BATCH_ROWS_MAX, Send
 from agent.runtime.ingest.operator_pool import OperatorPool
-from agent.runtime.ingest.pane_log import PaneLog
-from agent.runtime.ingest.pane_store import PaneStore
+from agent.runtime.ingest.panes.pane_log import PaneLog
+from agent.runtime.ingest.panes.pane_store import PaneStore
 from agent.runtime.ingest.pao_handles import HELD_MAX, PaoHandle, PaoHandles
 from agent.runtime.ingest.pipeline import OnSealed, columns_of
 from agent.runtime.ingest.watermark import believed

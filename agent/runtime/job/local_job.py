@@ -425,7 +425,7 @@ class LocalJob:
         assert self.versions is not None
         assert self.number is not None
         cut = self.placement.once.split if once else self.placement.split
-        return cut(self.versions.at(run.upto).function, run.by(self.number))
+        return cut(self.versions.at(run.upto).function, run.by(self.number), self.versions.functions())
 
     def hand_in(self) -> bool:
         """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now. An agent
@@ -579,9 +579,7 @@ class LocalJob:
 
     def _messages(self, run: Run, *, detached: bool = False) -> Iterator[Snapshot]:
         """The snapshots that carry a run: several where it has too many panes, or all of them are too large together.
-
-        Of a single pane that is too large only the reason goes.
-        """
+        Of a single pane that is too large only the reason goes."""
         assert self.epoch is not None
         assert self.versions is not None
         for piece in run.pieces(PANES_COUNTED_MAX):
@@ -590,8 +588,9 @@ class LocalJob:
             )
             if (reason := reason_too_large(message, self._limits)) is None:
                 yield message
-            elif piece.patches and piece.halves() is None:
-                yield from self._messages(piece.without_patches(), detached=detached)
+            elif (piece.patches or piece.before) and piece.halves() is None:
+                less = piece.without_patches() if piece.patches else piece.with_before()
+                yield from self._messages(less, detached=detached)
             elif (halves := piece.halves()) is not None:
                 for half in halves:
                     yield from self._messages(half, detached=detached)

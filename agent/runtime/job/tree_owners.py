@@ -13,7 +13,7 @@ from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Decision, OwnerLost, Snapshot
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.containment import Clock
-from agent.runtime.reduce.owned_states import decoded_windows, encoded_windows
+from agent.runtime.reduce.owned_states import decoded_windows, encoded_old, encoded_windows
 from agent.runtime.reduce.owner import OwnedWindow, TreeOwner
 from overlay import Id, Peer
 
@@ -62,10 +62,9 @@ class TreeOwners:
             return False
         if not job.is_installed or job.versions is None:
             return False
-        version = job.versions.at(message.upto)
-        if version.version.number != message.version or not version.function.is_consolidated:
+        version, owner = job.versions.at(message.upto), job.nodes[message.tree].owner
+        if version.version.number != message.version or not (version.function.is_consolidated or owner.has_panes):
             return False
-        owner = job.nodes[message.tree].owner
         if owner.lacks(message):
             if len(self._waiting) < WAITING_MAX:
                 self._waiting[message.app_id, message.tree] = (message, sender)
@@ -73,12 +72,15 @@ class TreeOwners:
         if message.gives is not None:
             self._give(job, message)
         begun_s = self._clock()
-        spans = owner.decide(message, version)
+        spans = owner.decide(message, version, job.versions.beside(message.upto))
         if spans is None:
             self._lost += 1
             self._sender.send(sender, OwnerLost(message.app_id, message.epoch, message.tree), now)
             return True
-        answers = [_snapshot(message, *span) for span in spans]
+        answers = [
+            msgspec.structs.replace(_snapshot(message, after, upto, windows), old_windows=encoded_old(older))
+            for after, upto, windows, older in spans
+        ]
         ended_s, key = self._clock(), (job.app_id, message.tree)
         busy_s, self._busy_s[key] = ended_s - self._busy_s.get(key, begun_s), ended_s
         if answers:  # else it is known
@@ -87,7 +89,7 @@ class TreeOwners:
             answers[0] = msgspec.structs.replace(answers[0], **measured)
         for answer in answers:
             job.nodes[message.tree].answers.add(answer)
-            self._windows += len(answer.windows)
+            self._windows += len(answer.windows) + len(answer.old_windows)
         self._jobs.has_work(job)
         if owner.memory_bytes > BYTES_MAX:
             self._sender.send(sender, OwnerLost(message.app_id, message.epoch, message.tree, WINDOWS_TOO_LARGE), now)

@@ -16,13 +16,13 @@ from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.function.result import WindowMembership, WindowResult
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
-from agent.runtime.master.balancing import Balancer
 from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
 from agent.runtime.master.job_recorder import JobRecorder
-from agent.runtime.master.key_placement import KeyPlacement
 from agent.runtime.master.lacking_parts import HasWaitedFor, LackingParts
-from agent.runtime.master.owned_windows import OwnedWindows
+from agent.runtime.master.owners.balancing import Balancer
+from agent.runtime.master.owners.key_placement import KeyPlacement
+from agent.runtime.master.owners.owned_windows import OwnedWindows
 from agent.runtime.master.results.job_log import JobLog
 from agent.runtime.master.results.outlet import ResultOutlet
 from agent.runtime.master.results.program_results import ProgramResults

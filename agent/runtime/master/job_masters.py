@@ -21,7 +21,7 @@ from agent.runtime.master.failover import Takeover, descriptor_of
 from agent.runtime.master.healing import HEAL_AGAIN_S
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.job_recorder import JobRecorder
-from agent.runtime.master.key_placement import NotYetError
+from agent.runtime.master.owners.key_placement import NotYetError
 from agent.runtime.master.results.job_log import JobLog
 from agent.runtime.master.results.result_archive import ResultRecord
 from agent.runtime.master.results.result_log import ResultLog

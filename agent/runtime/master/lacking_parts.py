@@ -231,7 +231,8 @@ def _run_in(encoded: bytes, number: int, local: LocalJob) -> Run | None:
         return None
     bit = contributors.to_bytes(1 << number)
     mine = msgspec.structs.replace(message, contributors=bit, partial=bit if message.partial else b"")
-    return None if mine.leaped or mine.losses or mine.patches or mine.of_root else local.sound_run(mine)
+    has_more = mine.leaped or mine.losses or mine.patches or mine.before or mine.of_root
+    return None if has_more else local.sound_run(mine)
 
 
 def _together(runs: list[Run], local: LocalJob) -> Run:

@@ -5,8 +5,8 @@
 
 First every agent prepares: it gathers the events for the new version, beside the version in force, and reports the time
 up to which it has seen events. The new version begins with a window after all these times. So no window is computed by
-two versions, and none lacks the events that came while the message spread. An agent that misses the deadline starts
-with a later window and is listed as missing until then.
+two versions, and none lacks the events that came while the message spread. Windows of the version before that are open
+then go on beside it. An agent that misses the deadline starts with a later window and is listed as missing until then.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 import query
+from agent.runtime.function.job_function import JobFunction
 from agent.runtime.ingest.event_clock import FUTURE_MS
 from agent.runtime.master.results.subscribers import Subscribers
 from agent.runtime.master.state import JobState, window_of
@@ -25,6 +26,7 @@ from agent.runtime.messages.versions import (
     VERSIONS_MAX,
     AbortVersion,
     ActivateVersion,
+    Finishing,
     PrepareVersion,
     Version,
     VersionPrepared,
@@ -68,6 +70,7 @@ class _Change:
     opened: int = FIRST_PANE
     starts: int = FIRST_PANE
     revision: int = 0
+    leaves_out: bool = False
 
     @property
     def asked(self) -> _Asked:
@@ -194,11 +197,21 @@ class Rollout:
     def _decide(self, change: _Change, now: float) -> None:
         """Begins the version with the first window of which no agent has seen an event."""
         after, change.starts = self._place(change)
-        update = change.update
-        self.state.begin(Version(change.number, after, change.starts, update.plan, update.text, update.bundle))
+        update, finishes = change.update, self._finishes(change)
+        version = Version(change.number, after, change.starts, update.plan, update.text, update.bundle, finishes)
+        change.leaves_out = not update.reset and _is_cut_off(self.state.versions.newest.function, after)
+        self.state.begin(version)
         change.stage, change.since = _Stage.DECIDED, now
         change.revision = self.replicate(now)
         self.acknowledge(now)
+
+    def _finishes(self, change: _Change) -> Finishing:
+        """The way in which open windows go on beside the version. Owners of trees have panes of one version only."""
+        if change.update.reset:
+            return ""
+        old, new = self.state.versions.newest.function, self.state.versions.proposal
+        is_same = new is not None and (old.operator, old.code) == (new.operator, new.code)
+        return "same" if is_same and self.state.trees == 1 else "own"
 
     def _place(self, change: _Change) -> tuple[int, int]:
         """The last pane of the version before, and the first window of this one."""
@@ -241,6 +254,7 @@ class Rollout:
                 state.ready.bit_count(),
                 present.bit_count(),
                 state.roster.names(present & ~state.ready)[:LAGGARDS_MAX],
+                change.leaves_out,
             )
         if change is not None:
             self._last = (change.asked, answer)
@@ -249,6 +263,14 @@ class Rollout:
     @property
     def _app_id(self) -> Id:
         return self.state.job.app_id
+
+
+def _is_cut_off(function: JobFunction, after: int) -> bool:
+    """Whether windows may be open after a pane that cannot go on beside another version."""
+    windowing = function.plan.windowing
+    if windowing is None or function.is_of_panes or function.can_finish:
+        return False
+    return windowing.session is not None or function.windows_upto(after) > after
 
 
 ANNOUNCE_S, ANNOUNCE_MAX_S = 3.0, 8.0

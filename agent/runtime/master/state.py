@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import msgspec
@@ -20,8 +21,9 @@ from agent.runtime.function.result import (
     WindowRows,
 )
 from agent.runtime.function.tree_placement import TreePlacement
-from agent.runtime.function.versions import FunctionCache, InForce, Versions, first_version
+from agent.runtime.function.versions import Beside, FunctionCache, InForce, Versions, first_version
 from agent.runtime.master.healing import Healing
+from agent.runtime.master.older_windows import GoingOn, OlderWindow, placed
 from agent.runtime.master.roster import Roster
 from agent.runtime.master.windows import BYTES_MAX, ClosedWindow, WindowAssembler
 from agent.runtime.messages.jobs import Enrolled, Ready, Replica, Submit
@@ -99,14 +101,16 @@ class JobState:
         self._losses: list[tuple[int, int, Losses]] = []
         """Runs that were not passed on: their first and last pane, and whose they were."""
         self._ready = 0
-        self._open: tuple[InForce, WindowAssembler] | None = None
+        self._open: dict[int, tuple[InForce, WindowAssembler]] = {}
+        """The windows that are being assembled, by their versions; but for the newest one they only go on."""
+        self._going_on: dict[int, GoingOn] = {}
         self._published_before = FIRST_PANE
         """The last pane published before this master took over, which begins earlier if windows are open."""
 
     @property
     def windows_made(self) -> WorkDone:
         """The windows of several panes that the newest version has made, and the states that were merged for them."""
-        return WorkDone() if self._open is None else self._open[1].done
+        return self._open[max(self._open)][1].done if self._open else WorkDone()
 
     @property
     def published_upto(self) -> int:
@@ -246,11 +250,13 @@ class JobState:
         new = [counts for pane, counts in run.counted.items() if pane > self._published_before]
         self.totals = total([self.totals, *new, *([run.patched] if run.upto > self._published_before else [])])
         counted = _counted(run, function)
-        results = self.settled(run)
+        results, beside = self.settled(run), self.versions.beside(run.upto)
         if function.is_of_panes:
             results |= self._of_panes(run, version, counted, others)
         else:
-            results |= self._of_several(run, version, owned, windows)
+            results |= self._of_several(run, version, [one for one in owned if one.version is None], windows)
+        if older := [window for one in beside for window in self._of_older(run, one, owned)]:
+            results = self._with_older(results, older, function.pane_ms or 1)
         if corrected := self._corrected(run):
             results = dict(sorted({**corrected, **results}.items()))
         self._forget_left()
@@ -312,7 +318,9 @@ class JobState:
     def _of_panes(
         self, run: Run, version: InForce, counted: Counted, others: dict[int, OtherGroups]
     ) -> dict[int, WindowResult]:
-        """The results of windows that are a pane each, all at once."""
+        """The results of windows that are a pane each, all at once, but for those that the master before has published:
+        it is begun again for windows of older versions."""
+        counted = {pane: counts for pane, counts in counted.items() if pane > self._published_before}
         if not counted:
             return {}
         function = version.function
@@ -330,14 +338,8 @@ class JobState:
     def windows_of(self, run: Run, owned: Sequence[OwnedWindow] = ()) -> Iterator[WindowUpdate]:
         """The changes of windows of several panes by the next run, before that is published."""
         version = self.versions.at(run.upto)
-        windows = self._open_windows(version)
+        windows = self._assembler(version)
         return windows.updates(run, _counted(run, version.function), owned, self.placement)
-
-    def _open_windows(self, version: InForce) -> WindowAssembler:
-        """The windows of a version, which are begun if they are not."""
-        if self._open is None:
-            self._open = version, WindowAssembler(version.function, version.version.starts)
-        return self._open[1]
 
     def _of_several(
         self, run: Run, version: InForce, owned: Sequence[OwnedWindow], made: Iterable[WindowUpdate] | None
@@ -346,21 +348,54 @@ class JobState:
         for patch in run.patches:
             for pane, agents in patch.agents.items():
                 self.roster.include(agents & run.contributors, pane)
-        windows, expected = self._open_windows(version), self.roster.expected_in
+        windows, expected = self._assembler(version), self.roster.expected_in
         if made is not None:
             return self._shown(version, windows, windows.closed(run, made, expected))
         counted = _counted(run, version.function)
         return self._shown(version, windows, windows.take(run, counted, expected, owned, self.placement))
 
+    def _assembler(self, version: InForce) -> WindowAssembler:
+        """The windows of a version, which are begun if they are not."""
+        number = version.version.number
+        if number not in self._open:
+            self._open[number] = version, WindowAssembler(version.function, version.version.starts)
+        return self._open[number][1]
+
     def settled(self, run: Run) -> dict[int, WindowResult]:
-        """The last results of windows of the version before, where a run begins another one. Those that are not over
-        are dropped."""
-        function = self.versions.at(run.upto).function
-        if self._open is None or self._open[1].function is function:
-            return {}
-        version, windows = self._open
-        self._open = None
-        return self._shown(version, windows, windows.settle(run.after, self.roster.expected_in))
+        """The last results of windows of versions before, where a run begins another one. Those that are not over and
+        do not go on are dropped."""
+        number = self.versions.at(run.upto).version.number
+        needed = {number, *(one.number for one in self.versions.beside(run.upto))}
+        results: dict[int, WindowResult] = {}
+        for old in [old for old in self._open if old not in needed]:
+            before, windows = self._open.pop(old)
+            self._going_on.pop(old, None)
+            results |= self._shown(before, windows, windows.settle(run.after, self.roster.expected_in))
+        return results
+
+    def _of_older(self, run: Run, beside: Beside, owned: Sequence[OwnedWindow]) -> Iterator[OlderWindow]:
+        """The windows of an older version that end with a run."""
+        going_on = self._going_on.setdefault(beside.number, GoingOn(self._assembler(beside.old)))
+        mine = [one for one in owned if one.version == beside.number]
+        updates = going_on.take(run, beside, self.roster.expected_in, mine, self.placement)
+        for window, finished, other, _ in self._made(beside.old, going_on.windows, updates):
+            yield OlderWindow(window, finished, other, beside.old)
+
+    def _with_older(
+        self, results: dict[int, WindowResult], older: Sequence[OlderWindow], pane_ms: int
+    ) -> dict[int, WindowResult]:
+        """The results of a run with those of windows of older versions, in order of their ends."""
+        positions = placed(results, older, pane_ms)
+        members, self.membership = self.membership, None if self.membership is None else {}
+        found = {}
+        for before, position in positions.moved.items():
+            found[position] = results[before]
+            if members is not None and self.membership is not None:
+                self.membership[position] = members[before]
+        for position, (one, more) in positions.older.items():
+            window = replace(one.window, position=position)
+            found[position] = self._result(window, one.finished, one.other, one.version, more=more)
+        return dict(sorted(found.items()))
 
     def _corrected(self, run: Run) -> dict[int, WindowResult]:
         """The results of windows that have gained agents, with the first run after those that were published before."""
@@ -370,7 +405,14 @@ class JobState:
     def _shown(
         self, version: InForce, windows: WindowAssembler, updates: Iterable[tuple[ClosedWindow, pl.DataFrame]]
     ) -> dict[int, WindowResult]:
-        function, results = version.function, {}
+        made = self._made(version, windows, updates)
+        return {one.position: self._result(one, rows, other, version, more=more) for one, rows, other, more in made}
+
+    def _made(
+        self, version: InForce, windows: WindowAssembler, updates: Iterable[tuple[ClosedWindow, pl.DataFrame]]
+    ) -> Iterator[tuple[ClosedWindow, WindowRows, OtherGroups | None, bool]]:
+        """The windows that are to be shown, finished, each with whether another one of the same pane follows."""
+        function = version.function
         for window, state, more in _with_more(updates):
             is_out = window.pane <= self._published_before
             if is_out and not self._has_gained(window, windows):
@@ -390,8 +432,7 @@ class JobState:
             if is_out:
                 self.healing.add(window, finished, other, version)
             else:
-                results[window.position] = self._result(window, finished, other, version, more=more)
-        return results
+                yield window, finished, other, more
 
     def _has_gained(self, window: ClosedWindow, windows: WindowAssembler) -> bool:
         """Whether a window that is out has gained agents, now that it is made again."""

@@ -134,6 +134,17 @@ class PaneIndex:
             del self._panes[:old], self._sums[:old]
 
 
+def _as_update(one: OwnedWindow) -> WindowUpdate:
+    return WindowUpdate(one.at, one.start_ms, one.size_ms, one.state, True, one.at)
+
+
+def _windows_of(windows: ConsolidatedWindows, run: Run, over_ms: int) -> Iterator[WindowUpdate]:
+    """The windows that end with the panes of a run, before a time."""
+    for pane in sorted(run.counted):
+        yield from windows.add(pane, run.state.filter(pl.col("pane") == pane))
+    yield from windows.advance(over_ms)
+
+
 START = "session.start"
 
 
@@ -225,6 +236,8 @@ class WindowAssembler:
             self._windows = ChangingWindows(function.combine, sizes, self._pane_ms, function.grace.amends_ms)
         else:
             self._windows = ConsolidatedWindows(function, sizes, self._pane_ms)
+        self._beside: ConsolidatedWindows | None = None
+        """Its windows as far as panes have come with those of a later version."""
         self._last = (0, 0)
         self._taken = 0
         self.is_too_large = False
@@ -256,7 +269,7 @@ class WindowAssembler:
         updates: Iterable[WindowUpdate] = self._updates_of(run, counted.keys(), patches)
         if placement.moved.moves:
             updates = (one._replace(state=placement.of_window(one.state, 0, one.at)) for one in updates)
-        merged = self._merged(updates, owned) if owned else updates
+        merged = self._merged(updates, map(_as_update, owned)) if owned else updates
         yield from (update for update in merged if update.start_ms >= self._starts)
 
     def closed(
@@ -267,10 +280,28 @@ class WindowAssembler:
             yield self._closed(update, expected), update.state
         self._index.forget(self.function.retention_pane(run.upto) + 1)
 
-    def _merged(self, updates: Iterable[WindowUpdate], owned: Iterable[OwnedWindow]) -> Iterator[WindowUpdate]:
-        """The windows of both, in order, each once."""
-        alike = [(WindowUpdate(one.at, one.start_ms, one.size_ms, one.state, True, one.at)) for one in owned]
-        in_order = merge(updates, alike, key=lambda one: (one.at, one.size_ms))
+    def take_beside(
+        self, run: Run, expected: Expected, owned: Sequence[OwnedWindow], placement: TreePlacement, last: int
+    ) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
+        """The windows that end with a run of panes of all trees, which came with those of a later version, each with
+        its state. `last`: the last pane before them, of which the master and owners have a tree each."""
+        if self._beside is None:
+            self._beside = ConsolidatedWindows.of(self.function)
+        self._index.add(run, run.counted)
+        over_ms = min(closed_ms(run.upto, self._pane_ms) + 1, PANE_MAX)
+        begun: Iterable[WindowUpdate] = self._windows.advance(over_ms)
+        if placement.moved.moves:  # groups that move later have no panes of these windows elsewhere
+            begun = (one._replace(state=placement.of_window(one.state, 0, min(one.at, last))) for one in begun)
+        going_on = _windows_of(self._beside, run, over_ms)
+        for update in self._merged(begun, going_on, map(_as_update, owned)):
+            if update.start_ms >= self._starts:
+                yield self._closed(update, expected), update.state
+        self.is_too_large = self._windows.memory_bytes + self._beside.memory_bytes > BYTES_MAX
+        self._index.forget(self.function.retention_pane(run.upto) + 1)
+
+    def _merged(self, *every: Iterable[WindowUpdate]) -> Iterator[WindowUpdate]:
+        """The windows of all, in order, each once."""
+        in_order = merge(*every, key=lambda one: (one.at, one.size_ms))
         for _, parts in groupby(in_order, key=lambda one: (one.at, one.size_ms)):
             first, *others = parts
             states = [one.state for one in (first, *others) if one.state.height]

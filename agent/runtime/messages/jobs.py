@@ -99,6 +99,11 @@ PatchCounts = tuple[Time, Time, Time, Time, Time, Time, Time, Bitmap]
 """A pane, its `Counts` and the agents whose late events it has, to be checked."""
 WirePatch = tuple[Time, bytes, Annotated[list[PatchCounts], msgspec.Meta(max_length=PANES_COUNTED_MAX)], Bitmap]
 """The pane with which late events of earlier panes go, their state, their counts, and who lacks some: see `Patch`."""
+WireOldPanes = tuple[
+    Count, Time, Time, bytes, Annotated[list[PaneCounts], msgspec.Meta(max_length=PANES_COUNTED_MAX)], Bitmap, Bitmap
+]
+"""A version, the run's panes (after, upto] that they go with, their state (empty: of no events), their counts, and who
+has contributed, as a whole or in part: see `OldPanes`."""
 LossReason = Annotated[str, msgspec.Meta(max_length=256)]
 Incomplete = Annotated[tuple[tuple[Time, Time, Bitmap], ...], msgspec.Meta(max_length=SPANS_MAX)]
 """Spans of panes, each with its contributors, that were published without somebody: see `IncompleteSpan`."""
@@ -254,6 +259,8 @@ Stage = Literal["panes", "report", "windows", "given"]
 """The part of the protocol that a snapshot belongs to."""
 WireWindow = tuple[Time, Annotated[int, msgspec.Meta(gt=0)], bytes]
 """The start and the length (ms) of a window, and its state in one tree."""
+WireOldWindow = tuple[Count, Time, Annotated[int, msgspec.Meta(gt=0)], bytes]
+"""A window of an older version, by its number: its start, its length (ms), and its state in one tree."""
 
 
 class Snapshot(Message, frozen=True, tag=True):
@@ -262,13 +269,15 @@ class Snapshot(Message, frozen=True, tag=True):
     `partial`: the contributors that lack some of their events.
     `detached`: it was sent before, to a parent that may have passed it on; it goes up to the root unchanged.
     `tree`: the tree whose range of keys the state has; counts go up tree 0. `of_root`: sent by that tree's root to the
-    master. `leaped`: the agents that were leaped over in these panes. `losses`, `patches`, `placed`: see `Run`.
+    master. `leaped`: the agents that were leaped over in these panes. `losses`, `patches`, `placed`, `before`: see
+    `Run`.
 
     `stage`: of a tree whose root makes windows, the root sends the master first a *report* of what it has combined,
     without the state and, once that is decided on, the `windows` that it makes of it. What open windows have of a group
     that moves is *given* by one owner to another, that of `to_tree`: see `agent.runtime.reduce.owner`. `loads`: the
     rows of each key group that an owner has had since it answered last; `work_us`, `busy_us`: time of a processor since
-    then for windows of the job, and of the whole agent.
+    then for windows of the job, and of the whole agent. `old_windows`: those of older versions that end with these
+    panes, as far as it has theirs.
     """
 
     epoch: JobEpoch
@@ -292,12 +301,16 @@ class Snapshot(Message, frozen=True, tag=True):
     loads: Annotated[list[Count], msgspec.Meta(max_length=GROUPS)] = []  # noqa: RUF012
     work_us: Annotated[int, msgspec.Meta(ge=0, lt=1 << 40)] = 0
     busy_us: Annotated[int, msgspec.Meta(ge=0, lt=1 << 40)] = 0
+    before: Annotated[list[WireOldPanes], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
+    old_windows: Annotated[list[WireOldWindow], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
 
     @property
     def size(self) -> int:
         """An upper bound on the encoded bytes, but for a few."""
         size = len(self.state) + COUNTS_BYTES * len(self.counted)
         size += sum(COUNTS_BYTES + len(state) for *_, state in self.windows)
+        size += sum(COUNTS_BYTES + len(state) for *_, state in self.old_windows)
+        size += sum(COUNTS_BYTES * (1 + len(one[4])) + len(one[3]) for one in self.before)
         for _, state, counted, _ in self.patches:
             size += len(state) + sum(COUNTS_BYTES + len(entry[-1]) for entry in counted)
         return size
@@ -594,7 +607,8 @@ class Update(Message, frozen=True, tag=True):
 class Updated(Message, frozen=True, tag=True):
     """Master or root → agent: this version is in force from the window at `starts` on, or why none is.
 
-    `agents` of the `expected` ones have acknowledged it; `laggards` names some that have not.
+    `agents` of the `expected` ones have acknowledged it; `laggards` names some that have not. `leaves_out`: windows of
+    the version before that are open then are left out.
     """
 
     updated_ms: Count
@@ -604,6 +618,7 @@ class Updated(Message, frozen=True, tag=True):
     agents: Count = 0
     expected: Count = 0
     laggards: Annotated[list[Name], msgspec.Meta(max_length=LAGGARDS_MAX)] = []  # noqa: RUF012
+    leaves_out: bool = False
 
 
 class Stop(Message, frozen=True, tag=True):

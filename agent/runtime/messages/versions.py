@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -14,10 +14,15 @@ VERSIONS_MAX = 8
 """Upper bound on versions of a job that have open windows; no further one begins meanwhile."""
 
 
+Finishing = Literal["", "own", "same"]
+"""The way in which open windows of the version before go on: not at all, with panes of their own, or with the same."""
+
+
 class Version(msgspec.Struct, frozen=True, array_like=True):
     """One version of a job's function; `number` counts from 1 in the job's life.
 
     It computes the panes after `after`, the last pane of the version before, and has windows from `starts` on.
+    `finishes`: the way in which windows of the version before that begin earlier, and are longer, go on beside it.
     """
 
     number: Count
@@ -26,6 +31,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True):
     plan: dict[str, Any]
     text: Text
     bundle: Bundle | None = None
+    finishes: Finishing = ""
 
 
 VersionList = Annotated[list[Version], msgspec.Meta(min_length=1, max_length=VERSIONS_MAX)]

@@ -6,10 +6,11 @@ each other in pane order, so that "how far" is one number and the barrier is a m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from operator import or_
+from itertools import groupby, pairwise
+from operator import itemgetter, or_
 from typing import NamedTuple
 
 import polars as pl
@@ -96,8 +97,9 @@ Owner = tuple[int, int]
 """A tree's number, and the node id of the agent that consolidates its panes."""
 Holding = tuple[Owner, int]
 """The owner of states that are not in a run, and their contributors."""
-Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
-"""Merges the states of a run that ends with a pane."""
+Combine = Callable[..., pl.DataFrame]
+"""Merges the states of a run that ends with a pane: (states, pane), or those of an older version that go with it:
+(states, pane, number)."""
 
 
 def merged_patches(patches: Iterable[Patch], upto: int, combine: Combine) -> tuple[Patch, ...]:
@@ -118,6 +120,93 @@ def merged_patches(patches: Iterable[Patch], upto: int, combine: Combine) -> tup
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class OldPanes:
+    """Panes of an older version, by its number, whose windows go on: their state, and their counts by pane.
+
+    They go with the panes in (after, upto] of a run, each with the one in which it ends, wherever that goes, so they
+    count once, as that does. `pane_ms`, `carrier_ms`: how long they last, and the run's. `contributors`: those of the
+    run that have all of these panes, but for the `partial` ones, which lack some.
+    """
+
+    after: int
+    upto: int
+    version: int
+    pane_ms: int
+    carrier_ms: int
+    state: pl.DataFrame
+    counted: Counted
+    contributors: int
+    partial: int = 0
+
+    def carrier(self, pane: int) -> int:
+        """The pane of the run with which an old one goes."""
+        return (pane + self.pane_ms - 1) // self.carrier_ms * self.carrier_ms
+
+    @property
+    def carriers(self) -> set[int]:
+        """The panes of the run with which there is anything. O(panes)."""
+        return set(map(self.carrier, {*self.counted, *self.state["pane"].unique()}))
+
+    def within(self, after: int, upto: int) -> OldPanes:
+        """The part that goes with the run's panes in (after, upto]; itself when that is all of it."""
+        after, upto = max(after, self.after), min(upto, self.upto)
+        if (after, upto) == (self.after, self.upto):
+            return self
+        carriers = (pl.col("pane") + self.pane_ms - 1) // self.carrier_ms * self.carrier_ms
+        state = self.state.filter(carriers.is_between(after, upto, closed="right")) if self.state.height else self.state
+        counted = {pane: counts for pane, counts in self.counted.items() if after < self.carrier(pane) <= upto}
+        return replace(self, after=after, upto=upto, state=state, counted=counted)
+
+    def by(self, number: int) -> OldPanes:
+        """A worker's own under its number."""
+        mine = 1 << number
+        return replace(self, contributors=mine, partial=mine if self.partial else 0)
+
+    def is_sound(self, contributors: int) -> bool:
+        """Whether an honest peer could have made them for a run of these contributors, whatever its panes are."""
+        if not self.contributors or self.contributors & ~contributors or self.partial & ~self.contributors:
+            return False
+        return _are_sane(self.counted.values()) and all(self.after < pane <= self.upto for pane in self.carriers)
+
+
+def merged_old(every: Iterable[OldPanes], upto: int, combine: Combine) -> tuple[OldPanes, ...]:
+    """The old panes of disjoint agents in a run up to a pane; those of one version and of equal agents as one, in their
+    order. O(rows · log)."""
+    by_version: dict[int, list[OldPanes]] = {}
+    for one in every:
+        by_version.setdefault(one.version, []).append(one)
+    merged: list[OldPanes] = []
+    for version, alike in sorted(by_version.items()):
+        for members, spans in groupby(_old_spans(alike), key=itemgetter(0)):
+            parts = [part for _, parts in spans for part in parts]
+            after, end = min(part.after for part in parts), max(part.upto for part in parts)
+            states = [part.state for part in parts]
+            state = states[0] if len(states) == 1 else combine(states, upto, version)
+            counted = add_counted(part.counted for part in parts)
+            merged.append(
+                replace(
+                    parts[0], after=after, upto=end, state=state, counted=counted, contributors=members[0],
+                    partial=members[1],
+                )
+            )  # fmt: skip
+    return tuple(sorted(merged, key=lambda one: (one.after, one.version)))
+
+
+def _old_spans(alike: Sequence[OldPanes]) -> Iterator[tuple[tuple[int, int, int], list[OldPanes]]]:
+    """The spans of a version's old panes between any two ends: who contributes, who is partial, and the number of
+    spans without anything before it; with the parts."""
+    bounds = sorted({end for one in alike for end in (one.after, one.upto)})
+    gaps = 0
+    for after, upto in pairwise(bounds):
+        parts = [one.within(after, upto) for one in alike if one.after < upto and one.upto > after]
+        if not parts:
+            gaps += 1
+            continue
+        contributors = reduce(or_, (part.contributors for part in parts))
+        yield (contributors, reduce(or_, (part.partial for part in parts)), gaps), parts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """The panes in (after, upto] of some contributors: their state and their counts, both by pane.
 
@@ -125,9 +214,9 @@ class Run:
     the state; the counts go with tree 0. `leaped`: the agents that were leaped over in these panes. `losses`: those who
     would be contributors, and why they are none. `patches`: what the contributors had too late for earlier panes.
     `encoding`: the bytes of a state, which may be that of this run. `held`: the rest of its state, at a master: it is
-    with these owners. `placed`: the least number of the placements by
-    which contributors have cut their states for the trees. `is_old_cut`: it is a copy that was cut by another
-    placement than what its owner sends now: of an agent the copies count in all trees, or in none.
+    with these owners. `placed`: the least number of the placements by which contributors have cut their states for the
+    trees. `is_old_cut`: it is a copy that was cut by another placement than what its owner sends now: of an agent the
+    copies count in all trees, or in none. `before`: panes of older versions.
     """
 
     after: int
@@ -144,6 +233,7 @@ class Run:
     held: frozenset[Holding] = frozenset()
     placed: int = 0
     is_old_cut: bool = False
+    before: tuple[OldPanes, ...] = ()
 
     @property
     def encoded_state(self) -> bytes:
@@ -159,7 +249,7 @@ class Run:
     def pieces(self, panes_max: int) -> Iterator[Run]:
         """The run as runs with counts of at most so many panes each, in order; itself if that is one. What belongs to
         no pane is in the last."""
-        panes = (self.counted.keys() | {patch.carrier for patch in self.patches}) - {END}
+        panes = (self.counted.keys() | self._carriers) - {END}
         ends = sorted(panes)[panes_max - 1 : -1 : panes_max] if len(panes) > panes_max else []
         after = self.after
         for upto in (*ends, self.upto):
@@ -168,11 +258,20 @@ class Run:
 
     def halves(self) -> tuple[Run, Run] | None:
         """Two runs, each with about half of its panes; None if it has one at most."""
-        panes = sorted({*self.counted, *self.state["pane"].unique(), *(patch.carrier for patch in self.patches)})
+        panes = sorted({*self.counted, *self.state["pane"].unique(), *self._carriers})
         if len(panes) < 2:
             return None
         middle = panes[len(panes) // 2 - 1]
         return self.within(self.after, middle), self.within(middle, self.upto)
+
+    @property
+    def _carriers(self) -> set[int]:
+        """The panes that others go with."""
+        return {patch.carrier for patch in self.patches}.union(*(one.carriers for one in self.before))
+
+    def with_before(self, before: Iterable[OldPanes] = ()) -> Run:
+        """Has these panes of older versions go with it, and no others."""
+        return replace(self, before=tuple(before))
 
     def without_content(self, nothing: pl.DataFrame, reason: str) -> Run:
         """Replaces its state by `nothing`, and its contributors by the reason; its panes stay."""
@@ -189,7 +288,8 @@ class Run:
         state = self.state.filter(inside) if self.state.height else self.state
         counted = {pane: counts for pane, counts in self.counted.items() if after < pane <= upto}
         patches = tuple(patch for patch in self.patches if after < patch.carrier <= upto)
-        return replace(self, after=after, upto=upto, state=state, counted=counted, patches=patches)
+        before = tuple(one.within(after, upto) for one in self.before if one.after < upto and one.upto > after)
+        return replace(self, after=after, upto=upto, state=state, counted=counted, patches=patches, before=before)
 
     @property
     def patched(self) -> Counts:
@@ -212,7 +312,8 @@ class Run:
             return self
         mine = 1 << number
         patches = tuple(patch.by(number) for patch in self.patches)
-        return replace(self, contributors=mine, partial=mine if self.partial else 0, patches=patches)
+        before, partial = tuple(old.by(number) for old in self.before), mine if self.partial else 0
+        return replace(self, contributors=mine, partial=partial, patches=patches, before=before)
 
     def is_sound(self, pane_ms: int | None) -> bool:
         """Whether an honest peer could have made it: it has only the job's panes, within its span, and sane counts."""
@@ -222,6 +323,8 @@ class Run:
             return False
         if not _are_sane(self.counted.values()) or not all(self._carries(patch, pane_ms) for patch in self.patches):
             return False
+        if not self._carries_old():
+            return False
         if not self.state.height:
             return True
         panes = self.state["pane"]
@@ -230,6 +333,14 @@ class Run:
             return False
         are_aligned = first == last or not pane_ms or ((panes % pane_ms) == 0).all()
         return are_aligned and self._holds(first, pane_ms) and self._holds(last, pane_ms)
+
+    def _carries_old(self) -> bool:
+        """Whether old panes are within its span, each once."""
+        spans = sorted((one.version, one.after, one.upto) for one in self.before)
+        if any(one[0] == other[0] and one[2] > other[1] for one, other in pairwise(spans)):
+            return False
+        are_inside = all(self.after <= one.after < one.upto <= self.upto for one in self.before)
+        return are_inside and all(one.is_sound(self.contributors) for one in self.before)
 
     def _carries(self, patch: Patch, pane_ms: int | None) -> bool:
         return self._holds(patch.carrier, pane_ms) and patch.is_sound(pane_ms, self.contributors)

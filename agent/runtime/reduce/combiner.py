@@ -37,6 +37,7 @@ from agent.runtime.model.panes import (
     Run,
     add_counted,
     merged_losses,
+    merged_old,
     merged_patches,
     runs_upto,
 )
@@ -223,11 +224,12 @@ class Combiner:
             after, upto = alike[0][0].after, alike[-1][0].upto
             state, counted = self._merge(parts, upto)
             patches = merged_patches((one for part in parts for one in part.patches), upto, self.combine)
+            before = merged_old((one for part in parts for one in part.before), upto, self.combine)
             encoding, tree = next((part.encoding for part in parts if part.state is state), None), self.trees[0]
             runs.append(
                 Run(
                     after, upto, contributors, state, counted, partial, tree, leaped, losses, patches, encoding, held,
-                    placed,
+                    placed, before=before,
                 )
             )  # fmt: skip
         for source, waiting in list(self._waiting.items()):

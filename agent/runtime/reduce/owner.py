@@ -6,6 +6,9 @@ holds the state. Once the master has decided on panes, in their order, the owner
 sends the master those that end with them. Where several agents have panes of one window, since the tree has another
 root by now or keys have moved to another tree, each sends what it has, and the master merges that.
 
+Windows of a version that are open when another one begins go on here without further panes: those of later time come
+to the master (`agent.runtime.model.panes.OldPanes`), which merges both.
+
 A group of keys that moves *disruptively* goes with its state: before the first pane that is with its new owner, the old
 one gives it what open windows have of the group so far. The new one answers nothing until it has that.
 
@@ -29,7 +32,7 @@ from agent.runtime.function.changing_windows import WindowUpdate
 from agent.runtime.function.consolidated_windows import ConsolidatedWindows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.tree_placement import TreePlacement, are_of, rows_of_groups
-from agent.runtime.function.versions import InForce
+from agent.runtime.function.versions import Beside, InForce
 from agent.runtime.messages.jobs import Decision
 from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, PANE_MAX, Run, closed_ms
@@ -45,20 +48,31 @@ Giver = tuple[int, int, int]
 
 class OwnedWindow(NamedTuple):
     """A window's state in one tree, whose rows have the window's start as their pane. `at`: the pane with which it
-    comes."""
+    comes. `version`: the number of an older version that it is of."""
 
     at: int
     start_ms: int
     size_ms: int
     state: pl.DataFrame
+    version: int | None = None
 
 
 class WindowSpan(NamedTuple):
-    """The windows that end with the panes in (after, upto]."""
+    """The windows that end with the panes in (after, upto]. `older`: those of older versions, with the last span of a
+    decision."""
 
     after: int
     upto: int
     windows: list[OwnedWindow]
+    older: Sequence[OwnedWindow] = ()
+
+
+class _OlderWindows(NamedTuple):
+    """Windows of a version that are open when another one begins, and what was restored of them."""
+
+    number: int
+    windows: ConsolidatedWindows
+    restored: list[OwnedWindow]
 
 
 class TreeOwner:
@@ -74,6 +88,7 @@ class TreeOwner:
         self._is_needed = self._has_given_up = False
         """Whether windows need panes of this owner; whether it leaves with them."""
         self._open: tuple[InForce, ConsolidatedWindows] | None = None
+        self._older: list[_OlderWindows] = []
         self._given: dict[Giver, list[OwnedWindow]] = {}
         """States that other owners have given before they were asked for here."""
         self._restored: list[OwnedWindow] = []
@@ -114,6 +129,7 @@ class TreeOwner:
     def give_up(self) -> None:
         """Drops all panes: the master is told, and begins anew without them."""
         self._held.clear()
+        self._older = []
         self._open, self._held_bytes, self._is_needed, self._has_given_up = None, 0, False, True
 
     # Groups that move with their state.
@@ -135,13 +151,14 @@ class TreeOwner:
         return not is_known and any((*giver, decision.after) not in self._given for giver in decision.restores)
 
     def given(self, decision: Decision, groups: Sequence[int]) -> list[OwnedWindow]:
-        """The state of groups in the windows that are open before the panes of a decision. O(open windows)."""
-        if self._open is None:
+        """The state of groups in the windows that are open before the panes of a decision, if these are of the same
+        version. O(open windows)."""
+        if self._open is None or self._open[0].version.number != decision.version:
             return []
         version, windows = self._open
         placement = TreePlacement(self._trees - len(decision.moved.added), decision.moved)
         found = []
-        for one in self._joined(windows.partial(), version.function):
+        for one in _joined(windows.partial(), self._restored, version.function):
             state = placement.of_window(one.state, decision.tree, decision.after)
             state = state.filter(are_of(state, groups))
             if one.start_ms >= version.version.starts and state.height:
@@ -150,25 +167,39 @@ class TreeOwner:
 
     # Decisions.
 
-    def decide(self, decision: Decision, version: InForce) -> Iterator[WindowSpan] | None:
+    def decide(
+        self, decision: Decision, version: InForce, beside: Sequence[Beside] = ()
+    ) -> Iterator[WindowSpan] | None:
         """Yields the windows that end with the panes that are decided on, in order; None if panes are not here which
-        the master counts upon. Nothing comes of a decision that is known."""
+        the master counts upon. Nothing comes of a decision that is known. `beside`: the older versions whose windows
+        go on in these panes."""
         if self._has_given_up:
             return None
         if self._decided is not None and decision.upto <= self._decided:
             return iter(())
         if decision.begins:
-            self._open, self._restored = None, []
+            self._open, self._restored, self._older = None, [], []
         elif decision.after != self._decided:
             return None
         taken = list(self._take(decision.after, decision.upto))
         if decision.contributors and not _are_those(taken, decision):
             return None
         self._decided, self._is_needed = decision.upto, not decision.ends
+        self._begin(version, beside)
         for giver in decision.restores:
             self._restored += self._given.pop((*giver, decision.after))
         self._restored.sort(key=_end_and_size)
-        return self._answers(decision, version, taken if decision.contributors else ())
+        return self._answers(decision, version, taken if decision.contributors else (), beside)
+
+    def _begin(self, version: InForce, beside: Sequence[Beside]) -> None:
+        """Begins windows of another version, if it is one; those of the one before go on if they are to."""
+        numbers = {one.number for one in beside}
+        if self._open is not None and self._open[0].version.number in numbers:
+            self._older.append(_OlderWindows(self._open[0].version.number, self._open[1], self._restored))
+        self._older = [one for one in self._older if one.number in numbers]
+        if self._open is None or self._open[0].function is not version.function:
+            made = ConsolidatedWindows.of(version.function) if version.function.is_consolidated else None
+            self._open, self._restored = None if made is None else (version, made), []
 
     def _take(self, after: int, upto: int) -> Iterator[Run]:
         """Takes the runs in (after, upto]; what is before has been decided on without this owner."""
@@ -182,7 +213,9 @@ class TreeOwner:
             if run.upto > after:
                 yield run.within(after, upto)
 
-    def _answers(self, decision: Decision, version: InForce, taken: Iterable[Run]) -> Iterator[WindowSpan]:
+    def _answers(
+        self, decision: Decision, version: InForce, taken: Iterable[Run], beside: Sequence[Beside]
+    ) -> Iterator[WindowSpan]:
         """The windows as answers, none of which is large unless a window is; the last ends where the decision does."""
         after, size = decision.after, 0
         windows: list[OwnedWindow] = []
@@ -193,17 +226,34 @@ class TreeOwner:
                 after, windows, size = windows[-1].at, [], 0
             windows.append(window)
             size += int(window.state.estimated_size())
+        older = [window for one in self._older for window in self._go_on(one, decision, beside)]
         if decision.ends:
-            self._open, self._restored = None, []
-        yield WindowSpan(after, decision.upto, windows)
+            self._open, self._restored, self._older = None, [], []
+        yield WindowSpan(after, decision.upto, windows, older)
+
+    def _go_on(self, one: _OlderWindows, decision: Decision, beside: Sequence[Beside]) -> Iterator[OwnedWindow]:
+        """The windows of an older version that are over with the panes of a decision, as far as they are here."""
+        found = next((old for old in beside if old.number == one.number), None)
+        if found is None:
+            return
+        old, reached = found.old, found.frontier(decision.upto)
+        placement = TreePlacement(self._trees - len(decision.moved.added), decision.moved)
+        made, restored = one.windows.advance(min(reached + found.pane_ms, PANE_MAX)), list(one.restored)
+        one.restored[:] = [window for window in restored if window.at > reached]
+        for window in _joined(made, [window for window in restored if window.at <= reached], old.function):
+            # Groups that move later have no panes of it elsewhere.
+            state = placement.of_window(window.state, decision.tree, min(window.at, old.upto))
+            if window.start_ms >= old.version.starts and state.height:
+                yield window._replace(state=state, version=one.number)
 
     def _shown(self, decision: Decision, version: InForce, taken: Iterable[Run]) -> Iterator[OwnedWindow]:
         """The windows that end with these panes, with the groups that this owner shows."""
         function, placement = version.function, TreePlacement(self._trees - len(decision.moved.added), decision.moved)
-        if self._open is None or self._open[0].function is not function:
-            self._open, self._restored = (version, ConsolidatedWindows.of(function)), []
-        made = _windows_of(self._open[1], taken, decision.upto, function)
-        for window in self._joined(made, function, decision.upto):
+        if self._open is None:
+            return
+        made, restored = _windows_of(self._open[1], taken, decision.upto, function), self._restored
+        self._restored = [one for one in restored if one.at > decision.upto]
+        for window in _joined(made, [one for one in restored if one.at <= decision.upto], function):
             if window.start_ms < version.version.starts or window.at <= decision.published:
                 continue
             state = placement.of_window(window.state, decision.tree, window.at)
@@ -213,20 +263,16 @@ class TreeOwner:
             if state.height:
                 yield window._replace(state=state)
 
-    def _joined(
-        self, updates: Iterable[WindowUpdate], function: JobFunction, upto: int | None = None
-    ) -> Iterator[OwnedWindow]:
-        """Windows with what was restored of them, in order. `upto`: what is restored of those that end with a pane up
-        to this one is not needed again."""
-        restored = self._restored
-        if upto is not None:
-            self._restored = [one for one in restored if one.at > upto]
-            restored = [one for one in restored if one.at <= upto]
-        made = (OwnedWindow(one.at, one.start_ms, one.size_ms, one.state) for one in updates)
-        for _, alike in groupby(merge(made, restored, key=_end_and_size), key=_end_and_size):
-            first, *others = alike
-            states = [one.state for one in (first, *others)]
-            yield first if not others else first._replace(state=function.combine(states))
+
+def _joined(
+    updates: Iterable[WindowUpdate], restored: Sequence[OwnedWindow], function: JobFunction
+) -> Iterator[OwnedWindow]:
+    """Windows with what was restored of them, in order."""
+    made = (OwnedWindow(one.at, one.start_ms, one.size_ms, one.state) for one in updates)
+    for _, alike in groupby(merge(made, restored, key=_end_and_size), key=_end_and_size):
+        first, *others = alike
+        states = [one.state for one in (first, *others)]
+        yield first if not others else first._replace(state=function.combine(states))
 
 
 def _end_and_size(window: OwnedWindow) -> tuple[int, int]:

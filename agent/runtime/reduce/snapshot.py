@@ -10,11 +10,11 @@ import polars as pl
 import cbt
 import query
 from agent.runtime.function.tree_placement import TreePlacement
-from agent.runtime.function.versions import InForce, Versions
-from agent.runtime.messages.jobs import Snapshot, WirePatch
+from agent.runtime.function.versions import Beside, InForce, Versions
+from agent.runtime.messages.jobs import PANES_COUNTED_MAX, Snapshot, WireOldPanes, WirePatch
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
-from agent.runtime.model.panes import Counts, Patch, Run, merged_losses
+from agent.runtime.model.panes import Counts, OldPanes, Patch, Run, merged_losses
 from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from overlay import Id
 
@@ -54,6 +54,7 @@ class EarlySnapshots:
 
 
 TOO_LARGE = "run too large: {:,} bytes, the limit is {:,}"
+TOO_MANY_OLD = "run too large: more than {:,} panes of an older version in one of it"
 ENCODED_TOO_LARGE = "run too large: {:,} compressed bytes, the limit is {:,}"
 
 
@@ -61,7 +62,9 @@ def reason_too_large(message: Snapshot, limits: RunLimits) -> str | None:
     """The reason why a snapshot cannot be passed on, None if it can."""
     if message.size > limits.run_bytes:
         return ENCODED_TOO_LARGE.format(message.size, limits.run_bytes)
-    states = (message.state, *(state for _, state, *_ in message.patches))
+    if any(len(one[4]) > PANES_COUNTED_MAX for one in message.before):
+        return TOO_MANY_OLD.format(PANES_COUNTED_MAX)
+    states = (message.state, *(state for _, state, *_ in message.patches), *(one[3] for one in message.before))
     if (size := sum(cbt.frame_bytes(state) for state in states if state)) > limits.frame_bytes:
         return TOO_LARGE.format(size, limits.frame_bytes)
     return None
@@ -109,7 +112,31 @@ def snapshot_of(
         leaped=contributors.to_bytes(run.leaped) if run.leaped else b"",
         patches=[_encoded(patch) for patch in run.patches],
         placed=run.placed,
+        before=[_encoded_old(old) for old in run.before],
     )
+
+
+def _encoded_old(old: OldPanes) -> WireOldPanes:
+    state = cbt.encode_frame(old.state) if old.state.height else b""
+    counted = [(pane, *counts) for pane, counts in old.counted.items()]
+    whole, partial = contributors.to_bytes(old.contributors), contributors.to_bytes(old.partial)
+    return old.version, old.after, old.upto, state, counted, whole, partial
+
+
+def _old_panes_of(message: WireOldPanes, beside: Beside, tree: int, bytes_max: int) -> OldPanes | None:
+    """Decodes old panes that may hold anything; None if an honest peer could not have made them."""
+    _, after, upto, encoded, entries, whole, partial = message
+    function, pane_ms, carrier_ms = beside.old.function, beside.pane_ms, beside.main.function.pane_ms
+    state = cbt.decode_frame(encoded, function.state_schema, bytes_max=bytes_max) if encoded else function.empty_state
+    counted = {pane: Counts(*counts) for pane, *counts in entries}
+    panes = {*counted, *state["pane"].unique()}
+    if len(counted) < len(entries) or (counted and tree) or None in panes or not function.is_within_limit(state):
+        return None
+    if any(pane % pane_ms or not beside.frontier(beside.main.after) < pane <= beside.upto for pane in panes):
+        return None
+    assert carrier_ms is not None
+    members, some = (contributors.from_bytes(agents) for agents in (whole, partial))
+    return OldPanes(after, upto, beside.number, pane_ms, carrier_ms, state, counted, members, some)
 
 
 def _encoded(patch: Patch) -> WirePatch:
@@ -166,6 +193,10 @@ def run_of(
         if message.state != function.empty_state_encoded:
             state = cbt.decode_frame(message.state, function.state_schema, bytes_max=limits.frame_bytes)
         decoded = [_patch_of(patch, version, message.tree, limits.frame_bytes) for patch in message.patches]
+        # What no window needs here any more, or is another version's for this agent, is left out.
+        olds = {one.number: one for one in versions.beside(message.upto) if one.is_carried}
+        known_old = [one for one in message.before if one[0] in olds]
+        before = [_old_panes_of(one, olds[one[0]], message.tree, limits.frame_bytes) for one in known_old]
     except cbt.FrameError:
         return None
     patches = [patch for patch in decoded if patch is not None]
@@ -176,8 +207,10 @@ def run_of(
     losses = merged_losses([tuple((contributors.from_bytes(agents), why) for agents, why in message.losses)])
     run = Run(
         message.after, message.upto, members, state, counted, partial, message.tree, leaped, losses, tuple(patches),
-        placed=message.placed,
+        placed=message.placed, before=tuple(one for one in before if one is not None),
     )  # fmt: skip
+    if len(run.before) < len(before):
+        return None
     states = [state, *(patch.state for patch in patches)]
     # Who has not heard yet of groups that have moved cuts states otherwise: the master merges what is in two trees.
     is_known = message.placed == placement.moved.number

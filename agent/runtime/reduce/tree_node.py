@@ -73,7 +73,7 @@ class TreeNode:
         return self.buffer.due(now) if has_parent else []
 
     def _report(self, run: Run, encode: Encode) -> None:
-        self.owner.hold(run)
+        self.owner.hold(run.with_before())  # the master makes windows of that
         for report in encode(replace(run, state=run.state.clear(), encoding=None)):
             self.reports.add(msgspec.structs.replace(report, stage="report"))
 

@@ -21,7 +21,7 @@ from agent import SpillArea
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.ingest.event_batch import ROWS_PER_BATCH, batches_of
-from agent.runtime.ingest.pane_store import PaneStore
+from agent.runtime.ingest.panes.pane_store import PaneStore
 from agent.runtime.model.panes import END, Counted, Counts, count_in
 from agent.runtime.upstream.tables import FileTable as LookupTable
 from elf.batch.query.partial_states import DDL, StateCombiner, decode, encoded

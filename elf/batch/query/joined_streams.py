@@ -30,7 +30,7 @@ from elf.errors import ElfError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from agent.runtime.ingest.pane_store import PaneStore
+    from agent.runtime.ingest.panes.pane_store import PaneStore
     from agent.runtime.model.panes import Counted
 
 NOT_COMPUTABLE = (

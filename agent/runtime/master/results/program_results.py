@@ -14,7 +14,7 @@ import polars as pl
 from agent.runtime.function.changing_windows import WindowUpdate
 from agent.runtime.function.result import WindowResult
 from agent.runtime.job.local_job import LocalJob
-from agent.runtime.master.owned_windows import OwnedWindows
+from agent.runtime.master.owners.owned_windows import OwnedWindows
 from agent.runtime.master.state import JobState
 from agent.runtime.model.panes import Run
 

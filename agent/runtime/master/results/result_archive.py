@@ -30,6 +30,10 @@ class ResultRecord(NamedTuple):
     context: tuple[bytes, ...]
 
 
+class _VersionNumber(msgspec.Struct):
+    version: int = 0
+
+
 class ResultRecords:
     """Makes lines of one master's results."""
 
@@ -57,8 +61,13 @@ class ResultRecords:
         """Makes lines of the last results of the master before, whose agent's log may be lost."""
         for pane, json in results:
             if json and len(json) <= ROWS_BYTES_MAX:
-                version = self._state.versions.at(pane).version
+                version = self._version_of(pane, json)
                 yield ResultRecord(_led(self._head(), json), (self._version_line(version, maps=False),))
+
+    def _version_of(self, pane: int, json: bytes) -> Version:
+        """The version of a window, which may be an older one than that of its pane."""
+        known = self._state.versions.numbered(msgspec.json.decode(json, type=_VersionNumber).version)
+        return (known or self._state.versions.at(pane)).version
 
     def _head(self) -> dict[str, Any]:
         state = self._state

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import query
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.job.local_job import LocalJob
-from agent.runtime.master.group_loads import GroupLoads
+from agent.runtime.master.owners.group_loads import GroupLoads
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import MoveKeys
 from agent.runtime.messages.placement import GroupView, MoveView, OwnerView, PlacementView
@@ -33,6 +33,7 @@ UNDER_WAY = "group {group} has moved already, and open windows need both of its 
 NO_AGENT = "no agent {agent} takes part in the job; these do: {agents}"
 NO_GROUPS = "the job has no groups to share among owners: these are keys of GROUP BY, over streams"
 NO_TREE = f"the job has {query.TREES_MAX} trees already, and this agent owns none of them"
+GOES_ON = "windows of a version before the last update are open, which need all groups in one tree: wait for their ends"
 _NEAR_BITS = 64
 """Number of lower bits in which the key of an agent's tree differs from its node id."""
 
@@ -166,6 +167,8 @@ class KeyPlacement:
         is_added = any(key >> _NEAR_BITS == node_id >> _NEAR_BITS for key in state.moved.added)
         if not is_added and state.trees >= query.TREES_MAX:
             return NO_TREE
+        if not is_added and any(one.version.finishes == "same" for one in list(state.versions)[1:]):
+            return GOES_ON
         if not is_added and self.added is None:
             low = tree_id(state.job.app_id, state.trees) & ((1 << _NEAR_BITS) - 1)
             self.added = Id(node_id >> _NEAR_BITS << _NEAR_BITS | low)

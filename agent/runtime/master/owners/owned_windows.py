@@ -19,13 +19,13 @@ import polars as pl
 
 from agent.runtime.function.tree_placement import rows_of_groups
 from agent.runtime.function.versions import InForce
-from agent.runtime.master.group_loads import GroupLoads
+from agent.runtime.master.owners.group_loads import GroupLoads
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Decision, GivenGroups, Snapshot
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, FIRST_PANE, Owner, Run
-from agent.runtime.reduce.owned_states import decoded_windows
+from agent.runtime.reduce.owned_states import decoded_old, decoded_windows
 from agent.runtime.reduce.owner import OwnedWindow
 from overlay import Peer
 
@@ -230,12 +230,13 @@ class OwnedWindows:
         asked = decided.asked[owner]
         if message.after not in asked.answers:
             windows = decoded_windows(message, decided.version.function)
-            if windows is None:
+            older = decoded_old(message, decided.run.after, self._state.versions.beside(message.upto))
+            if windows is None or older is None:
                 self.refused += 1
                 self.is_lost = self.is_useless = True
             states = (window.state for window in windows or ())
             self.is_lost |= self._counts_twice(states, decided.version, message.upto)
-            asked.answers[message.after] = (message.upto, windows or [])
+            asked.answers[message.after] = (message.upto, [*(windows or ()), *(older or ())])
             self._loads.add_rows(message.loads)
             self._loads.add_seconds(sender.node_id, message.work_us / 1e6, message.busy_us / 1e6)
         return True

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from agent.placement import BalanceOptions, BalancePlan, PlacementLoads, plan_balance
-from agent.runtime.master.group_loads import GroupLoads
-from agent.runtime.master.key_placement import KeyPlacement
+from agent.runtime.master.owners.group_loads import GroupLoads
+from agent.runtime.master.owners.key_placement import KeyPlacement
 from agent.runtime.master.state import JobState
 from agent.runtime.model.placement import GROUPS
 

@@ -11,7 +11,7 @@ import polars as pl
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatch
-from agent.runtime.ingest.pane_store import PaneStore
+from agent.runtime.ingest.panes.pane_store import PaneStore
 from agent.runtime.messages.jobs import PANES_COUNTED_MAX
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Patch, total
 
