@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 from elf.errors import ElfError, UsageError
 
 if TYPE_CHECKING:
-    from elf.aggregate import Aggregate, AggregateError
     from elf.client import ClientError, JobEndedError, Result, connect, connect_sync
     from elf.elements.declared import aggregate, join, source, top
     from elf.elements.element import PE
     from elf.elements.event import ElementError, event
     from elf.job import Job, JobError, NoAnswerError, Paos, Window
+    from elf.job_aggregate import Aggregate, AggregateError
     from elf.job_messages import message
 else:
     # Loaded when first used, so that every command starts with no more than it needs.
     _HOMES = dict.fromkeys(("ClientError", "JobEndedError", "Result", "connect", "connect_sync"), "elf.client")
     _HOMES |= dict.fromkeys(("Job", "JobError", "NoAnswerError", "Paos", "Window"), "elf.job")
-    _HOMES |= dict.fromkeys(("Aggregate", "AggregateError"), "elf.aggregate")
+    _HOMES |= dict.fromkeys(("Aggregate", "AggregateError"), "elf.job_aggregate")
     _HOMES["message"] = "elf.job_messages"
     _HOMES |= dict.fromkeys(("aggregate", "join", "source", "top"), "elf.elements.declared")
     _HOMES |= {"PE": "elf.elements.element", "ElementError": "elf.elements.event", "event": "elf.elements.event"}

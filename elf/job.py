@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from elf.aggregate import JobAggregate
+from elf.job_aggregate import JobAggregate
 from elf.job_window import Window
 
 __all__ = ["Cbt", "Job", "JobError", "NoAnswerError", "Paos", "Window"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any
 
-from elf.aggregate import AggregateError, JobAggregate
+from elf.job_aggregate import AggregateError, JobAggregate
 from elf.program.aggregates import StateCodec
 from elf.program.code import CodeError, one_line, trace
 

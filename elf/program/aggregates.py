@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from agent.programs.calls import FoldStates, StatesFolded
-from elf.aggregate import AggregateError, JobAggregate
+from elf.job_aggregate import AggregateError, JobAggregate
 
 STATE_BYTES_MAX = 64 << 10
 """Upper bound on an encoded state, and on a result."""

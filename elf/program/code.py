@@ -14,10 +14,10 @@ from typing import Any
 
 from agent.programs.calls import AGGREGATES_MAX, STAGES_MAX, JobDescription
 from agent.programs.element_graph import ElementGraph
-from elf.aggregate import RESULT_TYPES, JobAggregate
 from elf.elements.event import ElementError
 from elf.elements.graph import element_graph, query_of
 from elf.job import Job, app_name
+from elf.job_aggregate import RESULT_TYPES, JobAggregate
 from elf.job_messages import Messages
 
 FILE = "job.py"

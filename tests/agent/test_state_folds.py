@@ -20,7 +20,7 @@ from agent.runtime.job.state_folds import StateFolds, blocks_of
 from agent.runtime.messages.versions import Version
 from agent.runtime.model.panes import END, FIRST_PANE, Run
 from agent.runtime.model.work_budget import OverBudgetError
-from elf.aggregate import Aggregate
+from elf.job_aggregate import Aggregate
 from elf.program.aggregates import FoldedAggregates
 
 CODE = b"code"

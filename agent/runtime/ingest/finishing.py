@@ -41,7 +41,8 @@ class FinishingConsumer(PaneConsumer):
 
 
 class FinishingVersions:
-    """The old versions of one job on one agent whose windows go on."""
+    """The old versions of one job on one agent whose windows go on. `attach` and `on_more` are methods of the pipeline
+    that holds it: it forgets them when it is closed, so that stores are freed at once."""
 
     def __init__(self, app_id: Id, ingest: OperatorPool, attach: Attach, on_more: Callable[[], None]) -> None:
         self._app_id, self._ingest, self._attach, self._on_more = app_id, ingest, attach, on_more
@@ -115,6 +116,7 @@ class FinishingVersions:
         """Leaves all operators."""
         for one in self.running:
             self._ingest.detach(one)
+        del self._attach, self._on_more
 
 
 def _are_alike(one: JobFunction, other: JobFunction) -> bool:

@@ -237,8 +237,9 @@ class Pipeline:
         if self._is_kept:
             self._ingest.journal.end(self._term)
         self._stop_reading()
-        for consumer in self._running:
+        for consumer in self._consumers:
             self._ingest.detach(consumer)
+        self._finishing.close()
 
     @property
     def _can_replay(self) -> bool:
