@@ -36,6 +36,8 @@ LEAD_MS = 1_700_000_000_000.0
 PARAMETERS: dict[str, tuple[Any, ...]] = {
     "collect": (3,), "collect_set": (3,), "histogram": (10,), "approx_percentile": (0.5,), "approx_top_k": (2,)
 }  # fmt: skip
+NEWER = {"of_program"}
+"""Aggregate functions that the release before does not have."""
 COLUMNS = {"any": "v", "number": "x", "integer": "n", "string": "s", "boolean": "b"}
 ROWS = pl.DataFrame(
     {
@@ -52,10 +54,11 @@ ROWS = pl.DataFrame(
 
 
 def tree() -> CompressedBufferTree:
-    """A tree with every aggregate function, without its rows."""
+    """A tree with every aggregate function of the release before, without its rows."""
     aggregates = [
         Aggregate(name, name, COLUMNS[function.types[0]], function.types[0], PARAMETERS.get(name, ()))
         for name, function in FUNCTIONS.items()
+        if name not in NEWER
     ]
     return CompressedBufferTree([Key("k", "string")], aggregates)
 
