@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -17,6 +18,7 @@ from agent.runtime.model.placement import GROUPS, NOT_MOVED, KeyMoves, Move
 from cbt.algebra import partitions
 
 Trees = npt.NDArray[np.int64]
+_Part = TypeVar("_Part", Patch, OldPanes)
 _GROUP_SHIFT = 64 - GROUPS.bit_length() + 1
 
 
@@ -40,6 +42,11 @@ class TreePlacement:
     ranges: int
     moved: KeyMoves = NOT_MOVED
 
+    @classmethod
+    def of(cls, trees: int, moved: KeyMoves) -> TreePlacement:
+        """The placement on this many trees, those that were added among them."""
+        return cls(trees - len(moved.added), moved)
+
     @property
     def trees(self) -> int:
         """The number of trees."""
@@ -51,9 +58,9 @@ class TreePlacement:
         them all."""
         if self.trees == 1:
             return [run]
-        patches = [self._split_patch(function, patch) for patch in run.patches]
+        patches = [self._split_part(function, patch) for patch in run.patches]
         known = functions or {}
-        old = [self.once._split_old(known[one.version], one) for one in run.before if one.version in known]
+        old = [self.once._split_part(known[one.version], one) for one in run.before if one.version in known]
         return [
             replace(
                 run,
@@ -67,18 +74,12 @@ class TreePlacement:
             for tree, state in enumerate(self.cut(function, run.state))
         ]
 
-    def _split_patch(self, function: JobFunction, patch: Patch) -> list[Patch]:
-        """A patch as it goes up each tree, also where it has nothing: who does not have it in all trees is partial."""
+    def _split_part(self, function: JobFunction, part: _Part) -> list[_Part]:
+        """A patch, or old panes, as they go up each tree, also where they have nothing: who does not have a patch in
+        all trees is partial."""
         return [
-            replace(patch, state=state, counted={} if tree else patch.counted)
-            for tree, state in enumerate(self.cut(function, patch.state))
-        ]
-
-    def _split_old(self, function: JobFunction, old: OldPanes) -> list[OldPanes]:
-        """Old panes as they go up each tree, also where they have nothing, as a patch does."""
-        return [
-            replace(old, state=state, counted={} if tree else old.counted)
-            for tree, state in enumerate(self.cut(function, old.state))
+            replace(part, state=state, counted={} if tree else part.counted)
+            for tree, state in enumerate(self.cut(function, part.state))
         ]
 
     @property
@@ -122,8 +123,8 @@ class TreePlacement:
 
     def trees_before(self, move: Move) -> set[int]:
         """The trees that a move's group has been on: a group may reach across two ranges of hashes."""
-        before = [one for one in self.moved.moves if one.group == move.group and one.number < move.number]
-        return {before[-1].tree} if before else self._trees_by_range(move.group)
+        before = self._moved_before(move)
+        return self._trees_by_range(move.group) if before is None else {before.tree}
 
     def _trees_of(self, state: pl.DataFrame) -> tuple[Trees, Trees | None]:
         """The tree of each row and, where panes of moving groups go to two, the other tree; -1 where there is none."""
@@ -175,10 +176,15 @@ class TreePlacement:
 
     def _trees_before(self, move: Move, hashes: npt.NDArray[np.uint64]) -> Trees:
         """The tree that each key of a move's group has been on."""
-        before = [one for one in self.moved.moves if one.group == move.group and one.number < move.number]
-        if before:
-            return np.full(len(hashes), before[-1].tree)
+        before = self._moved_before(move)
+        if before is not None:
+            return np.full(len(hashes), before.tree)
         return partitions.partitions_of(hashes, self.ranges).astype(np.int64)
+
+    def _moved_before(self, move: Move) -> Move | None:
+        """The last move of a move's group before it."""
+        before = [one for one in self.moved.moves if one.group == move.group and one.number < move.number]
+        return before[-1] if before else None
 
 
 def _is_hidden(move: Move, start: int, at: int, *, is_new: bool) -> bool:

@@ -195,7 +195,7 @@ class LocalJob:
     @property
     def placement(self) -> TreePlacement:
         """The places of keys on trees, as far as they are known here."""
-        return TreePlacement(len(self.nodes) - len(self.moved.added), self.moved)
+        return TreePlacement.of(len(self.nodes), self.moved)
 
     @property
     def groups(self) -> tuple[Id, ...]:

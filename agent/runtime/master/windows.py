@@ -235,7 +235,7 @@ class WindowAssembler:
         elif windowing.changes:
             self._windows = ChangingWindows(function.combine, sizes, self._pane_ms, function.grace.amends_ms)
         else:
-            self._windows = ConsolidatedWindows(function, sizes, self._pane_ms)
+            self._windows = ConsolidatedWindows.of(function)
         self._beside: ConsolidatedWindows | None = None
         """Its windows as far as panes have come with those of a later version."""
         self._last = (0, 0)

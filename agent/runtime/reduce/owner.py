@@ -156,7 +156,7 @@ class TreeOwner:
         if self._open is None or self._open[0].version.number != decision.version:
             return []
         version, windows = self._open
-        placement = TreePlacement(self._trees - len(decision.moved.added), decision.moved)
+        placement = TreePlacement.of(self._trees, decision.moved)
         found = []
         for one in _joined(windows.partial(), self._restored, version.function):
             state = placement.of_window(one.state, decision.tree, decision.after)
@@ -237,7 +237,7 @@ class TreeOwner:
         if found is None:
             return
         old, reached = found.old, found.frontier(decision.upto)
-        placement = TreePlacement(self._trees - len(decision.moved.added), decision.moved)
+        placement = TreePlacement.of(self._trees, decision.moved)
         made, restored = one.windows.advance(min(reached + found.pane_ms, PANE_MAX)), list(one.restored)
         one.restored[:] = [window for window in restored if window.at > reached]
         for window in _joined(made, [window for window in restored if window.at <= reached], old.function):
@@ -248,7 +248,7 @@ class TreeOwner:
 
     def _shown(self, decision: Decision, version: InForce, taken: Iterable[Run]) -> Iterator[OwnedWindow]:
         """The windows that end with these panes, with the groups that this owner shows."""
-        function, placement = version.function, TreePlacement(self._trees - len(decision.moved.added), decision.moved)
+        function, placement = version.function, TreePlacement.of(self._trees, decision.moved)
         if self._open is None:
             return
         made, restored = _windows_of(self._open[1], taken, decision.upto, function), self._restored
