@@ -207,10 +207,13 @@ class _Owners:
         return whole
 
     def _show(self, key: WindowKey, frames: list[pl.DataFrame]) -> None:
-        """Sends what owners show of a window to the master."""
+        """Sends what owners show of a window to the master, where it is shown."""
         began = process_time()
         first, *others = (LAYOUT.lower(frame) for frame in frames)
+        shown = process_time() - began
         others = [decode_frame(encode_frame(one), one.schema, bytes_max=BYTES_MAX) for one in others]
+        self._spent.charge("ship", began + shown, len(others), sum(one.height for one in others))
+        began = process_time() - shown
         rows = pl.concat([first, *others])
         self._spent.charge("show", began, len(frames), rows.height)
         self._spent.windows[key] = (rows.height, float(rows["v"].sum()))

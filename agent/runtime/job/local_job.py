@@ -575,7 +575,8 @@ class LocalJob:
         """The run in a peer's message; None if an honest one could not have made it."""
         assert self.versions is not None
         known = self.root.known() if self.root is not None else None
-        return run_of(message, self.versions, self.placement, known, self._limits)
+        decode = partial(run_of, message, self.versions, self.placement, known, self._limits)
+        return self.nodes.decoded(message, decode)
 
     def _messages(self, run: Run, *, detached: bool = False) -> Iterator[Snapshot]:
         """The snapshots that carry a run: several where it has too many panes, or all of them are too large together.

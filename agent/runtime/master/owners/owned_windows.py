@@ -24,6 +24,7 @@ from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Decision, GivenGroups, Snapshot
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model import contributors
+from agent.runtime.model.meters import Work
 from agent.runtime.model.panes import END, FIRST_PANE, Owner, Run
 from agent.runtime.reduce.owned_states import decoded_old, decoded_windows
 from agent.runtime.reduce.owner import OwnedWindow
@@ -107,12 +108,13 @@ class OwnedWindows:
 
     def _decide(self, run: Run, now: float) -> None:
         version, held = self._state.versions.at(run.upto), dict(run.held)
+        if run.state.height and self._state.trees > 1 and version.function.layout is not None:
+            self._loads.add_rows(rows_of_groups(run.state))
         if not held and not self._holders:
+            self._held = frozenset()
             self._decided.append(_Decided(run, version, {}))
             return
         self._note_whole(run, frozenset(held), version)
-        if run.state.height:
-            self._loads.add_rows(rows_of_groups(run.state))
         self.is_lost |= any(node_id in self._dead for _, node_id in held)
         self.is_lost |= self._counts_twice((run.state,), version, run.upto)
         for owner in held:
@@ -229,7 +231,11 @@ class OwnedWindows:
         self._answered_at[sender.node_id] = now
         asked = decided.asked[owner]
         if message.after not in asked.answers:
+            begun_s, work = self._state.work.clock(), self._state.work
             windows = decoded_windows(message, decided.version.function)
+            heights = [window.state.height for window in windows or ()]
+            work.note(Work.DECODE, len(heights), sum(heights), work.clock() - begun_s)
+            work.add(message.work)
             older = decoded_old(message, decided.run.after, self._state.versions.beside(message.upto))
             if windows is None or older is None:
                 self.refused += 1
