@@ -98,7 +98,7 @@ class JobState:
         """Time for which agents keep panes that were published without somebody."""
         self.healing = Healing()
         self.work = WorkMeter()
-        """What is done for the job on this agent, and told of by others."""
+        """The work for the job on this agent, and what others have told of theirs."""
         self.element_losses = ElementLosses()
         """Losses of the hosts of its elements, if it has any."""
         self._losses: list[tuple[int, int, Losses]] = []

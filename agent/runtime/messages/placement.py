@@ -55,12 +55,12 @@ class MoveView(msgspec.Struct, frozen=True):
 
 
 class DecisionView(msgspec.Struct, frozen=True):
-    """A decision on how windows are computed: the share of a processor that all agents need together, and that of the
-    best way with the other choice. None where it is not known, or there is no other."""
+    """A decision on how windows are computed: the seconds of a processor that all agents need in a minute together, and
+    those of the best way with the other choice. None where they are not known, or there is no other."""
 
     choice: Text
-    cost: float | None = None
-    other_cost: float | None = None
+    cost_s: float | None = None
+    other_s: float | None = None
 
 
 class PlacementView(Message, frozen=True, tag=True):

@@ -57,7 +57,7 @@ class JobContainment:
         work_s = self.clock() - begun
         for app_id in jobs:
             if (meter := self._meters.get(app_id)) is not None:
-                meter.note(Work.COUNT, 0, rows, work_s)
+                meter.note(Work.COUNT, 0, 0, work_s)
             with self.around(app_id, now):
                 self._budgets.charge(app_id, work_s, rows, now)
 

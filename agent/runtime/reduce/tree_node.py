@@ -18,7 +18,7 @@ import polars as pl
 
 from agent.runtime.messages.jobs import Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck, Stage
 from agent.runtime.model.meters import Work, WorkMeter
-from agent.runtime.model.panes import END, Combine, Run
+from agent.runtime.model.panes import END, Combine, Run, total
 from agent.runtime.reduce.combiner import Combiner, PaneSpan
 from agent.runtime.reduce.owner import TreeOwner
 from agent.runtime.reduce.parts import RunLimits
@@ -214,7 +214,7 @@ class TreeNodes:
         for run in runs:
             panes = 0 if run.tree else len(run.counted)
             self.work.note(Work.KEEP, panes, run.state.height)
-            self.work.note(Work.COUNT, panes, 0)
+            self.work.note(Work.COUNT, panes, total(run.counted.values()).events)
         late = [self.combiner(run.tree).add(self._worker, run) for run in runs]
         return [run for run in late if run is not None]
 

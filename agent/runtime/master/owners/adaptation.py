@@ -15,7 +15,7 @@ from agent.runtime.model.containment import Clock
 
 
 class Adaptation:
-    """What one master of a job adapts; `note` adds a line to the job's log."""
+    """The adaptation of one job, in one epoch of its master; `note` adds a line to the job's log."""
 
     def __init__(
         self, state: JobState, placement: KeyPlacement, note: Callable[[str], None], clock: Clock, now: float

@@ -22,7 +22,7 @@ from agent.runtime.model.fields import WorkDone
 from agent.runtime.model.panes import FIRST_PANE
 from cbt import WindowSize
 
-OF_S = 60.0
+MINUTE_S = 60.0
 """Time of which the costs are."""
 KEPT_S = 60.0
 """Least time for which a decision is kept, and before the first one in an epoch."""
@@ -64,7 +64,7 @@ class MergingDecider:
             return
         self._decided_at = now
         self._placement.merge(now, at_owners=at_owners)
-        self._note(f"windows are merged {next(reversed(list(decisions.lines())))} in {OF_S:g} s")
+        self._note(f"windows are merged {list(decisions.lines())[-1]} of a processor in a minute")
 
     def decisions(self, loads: GroupLoads) -> Decisions | None:
         """The decisions by what is measured now; None for a job whose windows leave no choice. O(sizes of windows), but
@@ -82,15 +82,15 @@ class MergingDecider:
             windowing = function.plan.windowing
             assert windowing is not None
             sizes = [WindowSize(one.size_ms, one.slide_ms) for one in windowing.sizes]
-            counts = WindowCounts.of(sizes, 1000 * OF_S, subtracts=function.difference is not None)
+            counts = WindowCounts.of(sizes, 1000 * MINUTE_S, subtracts=function.difference is not None)
             self._windows = function, counts
         agents = self._state.roster.present().bit_count()
-        return WindowJob(self._windows[1], OF_S, agents=max(1, agents), owners=self._state.trees)
+        return WindowJob(self._windows[1], MINUTE_S, agents=max(1, agents), owners=self._state.trees)
 
     def _work(self, job: WindowJob, function: JobFunction, loads: GroupLoads) -> WindowWork | None:
         return self._measured.work(
             job,
-            pane_rows=float(loads.rows.sum()) * OF_S / job.windows.panes,
+            pane_rows=float(loads.rows.sum()) * MINUTE_S / job.windows.panes,
             moves_per_s=self._moves_per_s,
             at_owners=self._state.moved.owners and job.owners > 1,
             chooses=function.plan.having is not None or function.plan.limit is not None,
@@ -105,24 +105,24 @@ class MergingDecider:
         return [
             DecisionView(
                 one.choice.value,
-                None if one.cost is None else one.cost.cpu_s / OF_S,
-                None if one.other_cost is None else one.other_cost.cpu_s / OF_S,
+                None if one.cost is None else one.cost.cpu_s,
+                None if one.other_cost is None else one.other_cost.cpu_s,
             )
             for one in costed
         ]
 
     def measured(self, loads: GroupLoads) -> Iterator[tuple[str, float]]:
-        """What decisions are made of, for people: titles with their units, and numbers."""
+        """Yields the numbers that decisions are made of, for people: titles with their units, and values."""
         function = self._state.versions.newest.function
         work = self._work(self._job(function), function, loads) if function.is_consolidated else None
         if work is None:
             return
-        yield "rows/s", work.rows / OF_S
+        yield "rows/s", work.rows / MINUTE_S
         yield "rows of an agent's pane", work.keys
         yield "rows of a pane of all, in those", work.spread
         yield "growth of windows", work.growth
         yield "share of rows shown", work.shown
-        yield "groups moved/min", work.moves * 60 / OF_S
+        yield "groups moved/min", work.moves
         for name in ("count", "send", "join", "merge", "show"):
             cost = getattr(work, name)
             yield f"µs to {name} a frame", 1e6 * cost.fixed_s

@@ -71,8 +71,10 @@ class KeyPlacement:
         """Times until which groups stay where somebody has placed them."""
 
     def move(self, groups: Iterable[int], tree: int, mode: Mode, now: float) -> str | None:
-        """Moves groups to a tree, from a pane on that is not cut yet; returns why that is not possible."""
+        """Moves groups to a tree, from a pane on that is not cut yet; returns why that is not possible. Where the
+        master makes all windows they move instantly in any case: it merges what comes of both trees."""
         moved: KeyMoves | str = self._state.moved
+        mode = mode if self._state.moved.owners else "instant"
         for group in groups:
             assert isinstance(moved, KeyMoves)
             moved = self._with_move(moved, group, tree, mode)

@@ -110,11 +110,10 @@ class OwnedWindows:
         version, held = self._state.versions.at(run.upto), dict(run.held)
         if run.state.height and self._state.trees > 1 and version.function.layout is not None:
             self._loads.add_rows(rows_of_groups(run.state))
+        self._note_whole(run, frozenset(held), version)
         if not held and not self._holders:
-            self._held = frozenset()
             self._decided.append(_Decided(run, version, {}))
             return
-        self._note_whole(run, frozenset(held), version)
         self.is_lost |= any(node_id in self._dead for _, node_id in held)
         self.is_lost |= self._counts_twice((run.state,), version, run.upto)
         for owner in held:
@@ -138,6 +137,8 @@ class OwnedWindows:
         """Notes from where on all panes of a tree are with one owner, and all groups in one tree."""
         if held != self._held:
             self._whole_from, self._held = max(self._whole_from, run.after + 1), held
+        if not held and not self._holders and not self._state.moved.moves:
+            return
         is_stale = self._state.moved.is_stale(run.placed, run.upto)
         is_beside = not self._state.placement.is_on_tree(version.function, run.state, 0)
         if is_stale or is_beside:
