@@ -23,6 +23,7 @@ from agent.programs.calls import JobDescription
 from agent.programs.element_graph import SPLITS, UNSPLIT
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.keyed.elements.runtime import DTYPES
+from agent.runtime.model.meters import Work
 from cbt.windows import PanePlan, plan_windows
 from elf.client.result import Result
 from elf.errors import ElfError, UsageError
@@ -54,6 +55,8 @@ def measured_run(run: LocalRun) -> Measurements:
     begin = time.perf_counter()
     results = list(run.results())
     total_s = time.perf_counter() - begin
+    told = run.master.work.take()
+    states, rows, _ = told[Work.KEEP] if len(told) > Work.KEEP else (0, 0, 0)
     return Measurements(
         {
             "windows": len(results),
@@ -61,6 +64,8 @@ def measured_run(run: LocalRun) -> Measurements:
             "values that do not fit their use": sum(result.coerced for result in results),
             "malformed lines": run.master.totals.malformed,
             "rows shown": sum(len(result.rows) for result in results),
+            "states that agents have sent": states,
+            "rows of these states": rows,
             "panes of windows of several": run.master.windows_made.panes,
             "states merged for these windows": run.master.windows_made.inputs,
             "bytes read": run.bytes_read,

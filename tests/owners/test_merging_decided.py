@@ -92,11 +92,11 @@ def test_windows_are_merged_where_that_costs_less(monkeypatch: pytest.MonkeyPatc
 
 def test_decisions_are_shown_with_both_costs_and_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     life = begin(7, size=5, trees=3, sql=HOPPING)
-    view = described_placement(master_of(life).adaptation.view())
+    view = described_placement(master_of(life).adaptation.view(life.fleet.now))
     assert [decided_costs(one)[0] for one in view.decisions] == ["no statistics yet"] * 3, "a clock that stands"
     work_costs(monkeypatch, lambda: FAST)
     life.fleet.run(life.fleet.now + 20.0)
-    view = described_placement(master_of(life).adaptation.view())
+    view = described_placement(master_of(life).adaptation.view(life.fleet.now))
     assert [one.choice for one in view.decisions] == ["per pane", "each pane", "at the master"]
     merging = view.decisions[-1]
     assert merging.cost_s is not None

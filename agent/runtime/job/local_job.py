@@ -9,6 +9,7 @@ from functools import partial
 import query
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import FunctionCache, Versions
+from agent.runtime.function.window_edges import at_edges
 from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, feeds_of_job
 from agent.runtime.ingest.mapped import Send
 from agent.runtime.ingest.operator_pool import OperatorPool
@@ -424,8 +425,9 @@ class LocalJob:
         """A run as it goes up the trees; `once`: without what goes up two of them while groups move."""
         assert self.versions is not None
         assert self.number is not None
+        function, mine = self.versions.at(run.upto).function, run.by(self.number)
         cut = self.placement.once.split if once else self.placement.split
-        return cut(self.versions.at(run.upto).function, run.by(self.number), self.versions.functions())
+        return cut(function, mine if self._is_live else at_edges(function, mine), self.versions.functions())
 
     def hand_in(self) -> bool:
         """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now. An agent
@@ -458,10 +460,8 @@ class LocalJob:
         """Takes a run of a child or of a tree's root; False if it is of an older epoch, or there is no room to hold it.
 
         A bounded job's children send all they have within a moment: what follows runs that wait for other sources is
-        ahead, and stays encoded, unless it is needed `at_once`.
-
-        An unsound run still advances its sender, without content: its agents are missing then, and nobody waits for
-        them for ever.
+        ahead, and stays encoded, unless it is needed `at_once`. An unsound run still advances its sender, without
+        content: its agents are missing then, and nobody waits for them for ever.
         """
         if self.epoch is None or message.epoch > self.epoch:
             return self._hold(sender, message)

@@ -558,7 +558,7 @@ class JobMasters:
                     return
             finally:
                 self._looks.set(message.app_id, ANY_TIME)
-        self._sender.respond(requested, master.adaptation.view(refusal), now)
+        self._sender.respond(requested, master.adaptation.view(now, refusal), now)
 
     def receive_from_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:
         """Passes a message of a job's code, or on its failure, to the master; False if it is not here, or refuses."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from types import TracebackType
 
 import polars as pl
 
-from agent.runtime.model.meters import Work, WorkMeter
+from agent.runtime.model.meters import WorkMeter
 from agent.runtime.model.work_budget import OverBudgetError, WorkBudgets
 from overlay import Id
 
@@ -27,7 +28,6 @@ class JobContainment:
         self._tell = tell
         self.clock = clock
         self._budgets = WorkBudgets()
-        self._meters: dict[Id, WorkMeter] = {}
         self._ends: tuple[EndJob, ...] = ()
 
     def on_raised(self, *ends: EndJob) -> None:
@@ -56,15 +56,12 @@ class JobContainment:
             return
         work_s = self.clock() - begun
         for app_id in jobs:
-            if (meter := self._meters.get(app_id)) is not None:
-                meter.note(Work.COUNT, 0, 0, work_s)
             with self.around(app_id, now):
                 self._budgets.charge(app_id, work_s, rows, now)
 
     def measure(self, app_id: Id, meter: WorkMeter) -> None:
-        """Has a meter note the work of a job from now on."""
-        meter.clock = self.clock
-        self._meters[app_id] = meter
+        """Has a meter tell of the work on a job's events from now on."""
+        meter.clock, meter.counted = self.clock, partial(self._budgets.take, app_id)
 
     def _end(self, app_id: Id, error: BaseException, now: float) -> None:
         self._tell(app_id, error)
@@ -73,7 +70,6 @@ class JobContainment:
 
     def forget(self, app_id: Id, _now: float) -> None:
         """Forgets the work of a job that is over."""
-        self._meters.pop(app_id, None)
         self._budgets.close(app_id)
 
 

@@ -72,10 +72,10 @@ class JobMeter:
 class Work(IntEnum):
     """Kinds of work for a job on states of panes and windows, by their place in `WorkDone`: further ones come last.
 
-    COUNT: rows of events, and panes. KEEP: panes of workers, and their rows; no time. ENCODE, DECODE, JOIN: states that
-    go up trees, and those that were combined. MERGE: states that came in or were merged for windows. MADE: windows of a
-    root, and their rows before any is left out; no time. SHOW: windows at the master, and their rows. SHOWN: the rows
-    that are left of these; no time.
+    COUNT: rows of events, and panes. KEEP: states that workers send, and their rows; no time. ENCODE, DECODE, JOIN:
+    states that go up trees, and those that were combined. MERGE: states that came in or were merged for windows. MADE:
+    windows of a root, and their rows before any is left out; no time. SHOW: windows at the master, and their rows.
+    SHOWN: the rows that are left of these; no time.
     """
 
     COUNT = 0
@@ -87,6 +87,9 @@ class Work(IntEnum):
     MADE = 6
     SHOW = 7
     SHOWN = 8
+
+
+_KINDS = len(Work)
 
 
 class WorkMeter:
@@ -102,29 +105,36 @@ class WorkMeter:
     def __init__(self) -> None:
         self.clock: Callable[[], float] = lambda: 0.0
         """Seconds of work that the process has done."""
-        self._done = [[0, 0, 0] for _ in Work]
+        self.counted: Callable[[], float] = lambda: 0.0
+        """Seconds of work on events, since it was asked last."""
+        self._done = [[0, 0, 0.0] for _ in range(_KINDS)]
 
     def note(self, work: Work, frames: int, rows: int, seconds: float = 0.0) -> None:
         """Notes work that was done here."""
-        self._add(work, frames, rows, round(1e6 * seconds))
+        done = self._done[work]
+        done[0] += frames
+        done[1] += rows
+        done[2] += seconds
 
     def add(self, told: Iterable[tuple[int, int, int]]) -> None:
         """Adds what another agent has told; kinds of a later release are left out."""
-        for work, amounts in zip(Work, told, strict=False):
-            self._add(work, *amounts)
-
-    def _add(self, work: Work, *amounts: int) -> None:
-        self._done[work] = [
-            min(AMOUNT_MAX, max(0, mine + more)) for mine, more in zip(self._done[work], amounts, strict=True)
-        ]
+        for work, (frames, rows, micros) in zip(Work, told, strict=False):
+            self.note(work, frames, rows, micros / 1e6)
 
     def seconds(self, work: Work) -> float:
         """The time of one kind since it was told of last."""
-        return self._done[work][2] / 1e6
+        return self._done[work][2]
 
     def take(self) -> WorkDone:
         """All that was done since it was told of last, without kinds at the end that were not; told of now."""
-        done, self._done = self._done, [[0, 0, 0] for _ in Work]
+        done = self._done
+        done[Work.COUNT][2] += self.counted()
         while done and not any(done[-1]):
-            del done[-1]
-        return [(frames, rows, micros) for frames, rows, micros in done]
+            done.pop()
+        told = [(_amount(frames), _amount(rows), _amount(1e6 * seconds)) for frames, rows, seconds in done]
+        self._done = [[0, 0, 0.0] for _ in range(_KINDS)]
+        return told
+
+
+def _amount(number: float) -> int:
+    return min(AMOUNT_MAX, max(0, round(number)))

@@ -80,13 +80,12 @@ class TreeNode:
         return self.buffer.due(now) if has_parent else []
 
     def _send(self, run: Run, encode: Encode) -> None:
-        begun_s = self._work.clock()
-        first, *others = encode(run)
+        begun_s, snapshots = self._work.clock(), list(encode(run))
         if run.state.height:
-            self._work.note(Work.ENCODE, 1 + len(others), run.state.height, self._work.clock() - begun_s)
-        if not self.tree:
-            first = msgspec.structs.replace(first, work=self._work.take())
-        for snapshot in (first, *others):
+            self._work.note(Work.ENCODE, len(snapshots), run.state.height, self._work.clock() - begun_s)
+            if not self.tree:
+                snapshots[0] = msgspec.structs.replace(snapshots[0], work=self._work.take())
+        for snapshot in snapshots:
             self.buffer.add(snapshot)
 
     def _report(self, run: Run, encode: Encode) -> None:
@@ -212,9 +211,8 @@ class TreeNodes:
     def add(self, runs: Sequence[Run]) -> list[Run]:
         """Takes the worker's run of each tree; returns the pieces that come too late to be combined with others."""
         for run in runs:
-            panes = 0 if run.tree else len(run.counted)
-            self.work.note(Work.KEEP, panes, run.state.height)
-            self.work.note(Work.COUNT, panes, total(run.counted.values()).events)
+            self.work.note(Work.KEEP, 0 if run.tree else run.state["pane"].n_unique(), run.state.height)
+            self.work.note(Work.COUNT, 0 if run.tree else len(run.counted), total(run.counted.values()).events)
         late = [self.combiner(run.tree).add(self._worker, run) for run in runs]
         return [run for run in late if run is not None]
 

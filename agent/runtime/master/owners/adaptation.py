@@ -32,13 +32,15 @@ class Adaptation:
         if self._state.trees > 1:
             before_s, self._measured_s = self._measured_s, self._clock()
             loads.add_seconds(self._state.epoch.master, 0.0, self._measured_s - before_s)
-        if loads.tick(now):
+        if loads.tick(now) and self._state.trees > 1 and not self._state.job.bounded:
             self.balancer.look(loads, now)
-            self.decider.look(self._state.work.take(), loads, now)
+            self.decider.look(loads, now)
 
-    def view(self, refusal: str | None = None) -> PlacementView:
+    def view(self, now: float, refusal: str | None = None) -> PlacementView:
         """The places of groups, and the decisions, for people."""
         loads = self._placement.loads
+        if self._state.trees == 1:  # nothing is decided before somebody asks
+            self.decider.measure(now)
         view = self._placement.view(refusal)
         measured = list(self.decider.measured(loads))
         return msgspec.structs.replace(view, decisions=self.decider.view(loads), measured=measured)

@@ -18,7 +18,6 @@ from agent.runtime.master.owners.key_placement import KeyPlacement
 from agent.runtime.master.owners.measured_work import MeasuredWork
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.placement import DecisionView
-from agent.runtime.model.fields import WorkDone
 from agent.runtime.model.panes import FIRST_PANE
 from cbt import WindowSize
 
@@ -35,26 +34,34 @@ class MergingDecider:
 
     def __init__(self, state: JobState, placement: KeyPlacement, note: Callable[[str], None], now: float) -> None:
         self._state, self._placement, self._note = state, placement, note
-        self._decided_at = now
+        self._decided_at = self._measured_at = now
         self._measured = MeasuredWork()
         self._moves_per_s = 0.0
         self._moved_number = state.moved.number
         self._windows: tuple[JobFunction, WindowCounts] | None = None
 
-    def look(self, done: WorkDone, loads: GroupLoads, now: float) -> None:
-        """Takes what was told of in a period, and has windows merged elsewhere if that saves enough."""
-        self._measured.add(done, PERIOD_S)
+    def look(self, loads: GroupLoads, now: float) -> None:
+        """Has windows merged elsewhere if that saves enough, by new rates."""
+        self.measure(now)
+        if self._may_change(now) and (decisions := self.decisions(loads)) is not None:
+            self._change_to(decisions, now)
+
+    def measure(self, now: float) -> None:
+        """Takes what was done, and told of, since this was called last, unless that is a moment."""
+        seconds = now - self._measured_at
+        if seconds < PERIOD_S:
+            return
+        self._measured_at = now
+        self._measured.add(self._state.work.take(), seconds)
         moves = self._state.moved.moves
         new = sum(move.number > self._moved_number and move.pane > FIRST_PANE for move in moves)
         self._moved_number = self._state.moved.number
-        self._moves_per_s = (1 - WEIGHT) * self._moves_per_s + WEIGHT * new / PERIOD_S
-        if self._may_change(now) and (decisions := self.decisions(loads)) is not None:
-            self._change_to(decisions, now)
+        self._moves_per_s = (1 - WEIGHT) * self._moves_per_s + WEIGHT * new / seconds
 
     def _may_change(self, now: float) -> bool:
         """Whether the job may take another way now."""
         state = self._state
-        if state.trees == 1 or state.job.bounded or state.moved.gave_up or len(list(state.versions)) > 1:
+        if state.job.bounded or state.moved.gave_up or len(list(state.versions)) > 1:
             return False
         return now - self._decided_at >= KEPT_S and self._placement.is_at_rest(now)
 
