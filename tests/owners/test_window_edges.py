@@ -22,7 +22,7 @@ AGGREGATES = (
 )
 WINDOWS = (
     "7 SECONDS, 10 SECONDS", "6 SECONDS, 8 SECONDS EVERY 4 SECONDS", "20 SECONDS, 30 SECONDS, 40 SECONDS",
-    "15 SECONDS EVERY 5 SECONDS, 35 SECONDS", "12 SECONDS EVERY 4 SECONDS, 18 SECONDS",
+    "15 SECONDS EVERY 5 SECONDS, 21 SECONDS", "12 SECONDS EVERY 4 SECONDS, 18 SECONDS",
 )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def windows_of(function: JobFunction, runs: Sequence[Run], cuts: Sequence[int]) 
     return found
 
 
-@pytest.mark.parametrize("seed", seeds(0, 1, 2, 3, 4, slow=range(5, 60)))
+@pytest.mark.parametrize("seed", seeds(0, 1, 3, slow=[2, *range(4, 60)]))
 def test_every_window_is_as_if_panes_had_been_sent(seed: int) -> None:
     source = random.Random(seed)
     function = function_of(WINDOWS[seed % len(WINDOWS)])

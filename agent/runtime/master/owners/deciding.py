@@ -95,13 +95,16 @@ class MergingDecider:
         return WindowJob(self._windows[1], MINUTE_S, agents=max(1, agents), owners=self._state.trees)
 
     def _work(self, job: WindowJob, function: JobFunction, loads: GroupLoads) -> WindowWork | None:
-        return self._measured.work(
-            job,
-            pane_rows=float(loads.rows.sum()) * MINUTE_S / job.windows.panes,
-            moves_per_s=self._moves_per_s,
-            at_owners=self._state.moved.owners and job.owners > 1,
-            chooses=function.plan.having is not None or function.plan.limit is not None,
-        )
+        try:
+            return self._measured.work(
+                job,
+                pane_rows=float(loads.rows.sum()) * MINUTE_S / job.windows.panes,
+                moves_per_s=self._moves_per_s,
+                at_owners=self._state.moved.owners and job.owners > 1,
+                chooses=function.plan.having is not None or function.plan.limit is not None,
+            )
+        except ValueError:  # somebody tells of what cannot be
+            return None
 
     def view(self, loads: GroupLoads) -> list[DecisionView]:
         """The decisions, for people."""
