@@ -10,8 +10,8 @@ import pytest
 from seeds import seeds
 
 import query
+from agent.runtime.function.consolidated_windows import at_edges
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.function.window_edges import at_edges
 from agent.runtime.master.windows import WindowAssembler
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
 from agent.runtime.reduce.combiner import Combiner

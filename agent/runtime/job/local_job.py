@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 import query
+from agent.runtime.function.consolidated_windows import at_edges
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import FunctionCache, Versions
-from agent.runtime.function.window_edges import at_edges
 from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, feeds_of_job
 from agent.runtime.ingest.mapped import Send
 from agent.runtime.ingest.operator_pool import OperatorPool

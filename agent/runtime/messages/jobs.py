@@ -309,7 +309,7 @@ class Snapshot(Message, frozen=True, tag=True):
     @property
     def size(self) -> int:
         """An upper bound on the encoded bytes, but for a few."""
-        size = len(self.state) + COUNTS_BYTES * len(self.counted)
+        size = len(self.state) + COUNTS_BYTES * (len(self.counted) + len(self.work))
         size += sum(COUNTS_BYTES + len(state) for *_, state in self.windows)
         size += sum(COUNTS_BYTES + len(state) for *_, state in self.old_windows)
         size += sum(COUNTS_BYTES * (1 + len(one[4])) + len(one[3]) for one in self.before)
