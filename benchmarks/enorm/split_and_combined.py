@@ -20,7 +20,6 @@ from benchmarks.report import Comparison, throughput
 from cbt import CompressedBufferTree
 from cbt.windows import Consolidator, PanePlan, WindowSize
 
-from .spark_windows import SparkWindows
 from .window_ways import AGGREGATES, KEYS, LAYOUT, Load, flushed, run
 
 NAME = "enorm"
@@ -41,6 +40,8 @@ Found = dict[tuple[int, int], int]
 
 def split_and_combined(*, quick: bool) -> list[Comparison]:
     """A line for each doubling of keys, each number of windows, and Spark."""
+    from .spark_windows import SparkWindows  # only this needs Spark
+
     pane_keys = QUICK_PANE_KEYS if quick else PANE_KEYS
     loads = {keys: _load(keys, QUICK_PANE_ROWS if quick else PANE_ROWS) for keys in pane_keys}
     rows = sum(frame.height for agent in loads[pane_keys[0]].agents for frame in agent.values())
