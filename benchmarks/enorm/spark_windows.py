@@ -13,13 +13,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 
 class SparkWindows:
-    """Tumbling windows of these lengths (min) by key, with COUNT and SUM, in three ways: an aggregation for each
-    size, one over rows that are repeated for each, and, as ELF does, by way of partial results. `times`: the seconds of
-    each run, by way."""
+    """Tumbling windows of these lengths (min) by key, with COUNT and SUM, in two ways: an aggregation for each size,
+    or one over rows that are repeated for each. `times`: the seconds of each run, by way."""
 
-    OF_SIZES, REPEATED, OF_PARTIALS = (
-        "Spark, an aggregation a size", "Spark, rows repeated for each size", "Spark, of partial results by hand",
-    )  # fmt: skip
+    OF_SIZES, REPEATED = "Spark, an aggregation a size", "Spark, rows repeated for each size"
 
     def __init__(self, sizes: Sequence[int], rows: pl.DataFrame) -> None:
         self._sizes = sizes
@@ -35,7 +32,7 @@ class SparkWindows:
         self._spark.sparkContext.setLogLevel("ERROR")
         self._rows = self._spark.read.parquet(str(path)).repartition(2).persist()
         self._rows.count()
-        ways = {self.OF_SIZES: self._of_sizes, self.REPEATED: self._repeated, self.OF_PARTIALS: self._of_partials}
+        ways = {self.OF_SIZES: self._of_sizes, self.REPEATED: self._repeated}
         self._ways = {name: make() for name, make in ways.items()}
         self.times: dict[str, list[float]] = {name: [] for name in ways}
         for windows in self._ways.values():
@@ -63,20 +60,15 @@ class SparkWindows:
         return {(row["start"], row["size"]): row["count"] for row in counted}
 
     def _of_sizes(self) -> DataFrame:
-        return self._every(self._rows, F.count("*"), F.sum("n"))
-
-    def _of_partials(self) -> DataFrame:
-        partial = self._rows.groupBy("minute", "k").agg(F.count("*").alias("c"), F.sum("n").alias("n"))
-        return self._every(partial, F.sum("c"), F.sum("n"))
-
-    def _every(self, rows: DataFrame, *aggregates: object) -> DataFrame:
-        each = [
-            rows.groupBy((F.floor(F.col("minute") / size) * size).alias("start"), F.lit(size).alias("size"), "k").agg(
-                *aggregates  # type: ignore[arg-type]
-            )
-            for size in self._sizes
-        ]
-        return reduce(DataFrame.unionAll, each)
+        starts = [(F.floor(F.col("minute") / size) * size).alias("start") for size in self._sizes]
+        each = zip(starts, self._sizes, strict=True)
+        return reduce(
+            DataFrame.unionAll,
+            (
+                self._rows.groupBy(start, F.lit(size).alias("size"), "k").agg(F.count("*"), F.sum("n"))
+                for start, size in each
+            ),
+        )
 
     def _repeated(self) -> DataFrame:
         sizes = F.explode(F.array(*(F.lit(size) for size in self._sizes)))

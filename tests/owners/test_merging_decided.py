@@ -113,6 +113,15 @@ def test_decisions_are_shown_with_both_costs_and_what_was_measured(monkeypatch: 
     assert measured["µs to send a frame"] == pytest.approx(200, rel=0.1)
 
 
+def test_a_job_of_one_tree_has_nothing_to_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    work_costs(monkeypatch, lambda: FAST)
+    life = begin(7, size=3, sql=HOPPING)
+    life.fleet.run(life.fleet.now + 6.0)
+    view = described_placement(master_of(life).adaptation.view(life.fleet.now))
+    assert [decided_costs(one)[1] for one in view.decisions] == ["no other way"] * 3
+    assert view.decisions[-1].choice == "at the master"
+
+
 @pytest.mark.parametrize("told", [(AMOUNT_MAX, 1, AMOUNT_MAX), (1, AMOUNT_MAX, 1), (0, AMOUNT_MAX, 0)])
 def test_whatever_agents_tell_of_ends_no_job(told: tuple[int, int, int]) -> None:
     life = begin(7, size=3, trees=3, sql=HOPPING)
