@@ -28,7 +28,7 @@ from cbt.windows import PanePlan, plan_windows
 from elf.client.result import Result
 from elf.errors import ElfError, UsageError
 from elf.output.measures import UNNAMED_STREAM, plan_for_any_columns
-from elf.output.placement_table import decided_costs
+from elf.output.placement_table import decision_text
 from elf.terminal.console import open_console
 from elf.terminal.terminal import printable
 from query.explain import MAKING_WINDOWS, size_text
@@ -94,7 +94,7 @@ def measured_window(
     until_first_s = time.monotonic() - submitted
     try:
         found = placement(job.app)
-        decided = [f"{one.choice}: {' s, otherwise '.join(decided_costs(one))}" for one in found.decisions]
+        decided = [decision_text(one) for one in found.decisions]
         told = {one.what: one.value for one in found.measured}
     except ElfError:  # it is over, or its master is one of the release before
         decided, told = [], {}

@@ -46,6 +46,18 @@ def decided_costs(one: DecisionEntry) -> tuple[str, str]:
     return f"{one.cost_s:.3g}", "no other way" if one.other_s is None else f"{one.other_s:.3g}"
 
 
+def decision_text(one: DecisionEntry) -> str:
+    """A decision in a line, with its costs in seconds of a processor in a minute.
+
+    >>> decision_text(DecisionEntry("at owners", 1.25, 1.5))
+    'at owners: 1.25 s, otherwise 1.5 s'
+    """
+    cost, other = decided_costs(one)
+    if one.cost_s is None:
+        return f"{one.choice}: {cost}"
+    return f"{one.choice}: {cost} s, {other if one.other_s is None else f'otherwise {other} s'}"
+
+
 def _moves(found: JobPlacement) -> list[Sequence[Cell]]:
     """Moves that differ in their groups alone are one row, in the order of their panes."""
     together: dict[tuple[int, str, str, str, bool], list[int]] = {}
