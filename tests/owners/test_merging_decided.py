@@ -122,6 +122,20 @@ def test_a_job_of_one_tree_has_nothing_to_decide(monkeypatch: pytest.MonkeyPatch
     assert view.decisions[-1].choice == "at the master"
 
 
+def test_a_master_takes_no_more_than_its_memory_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    work_costs(monkeypatch, lambda: FAST)
+    life = begin(7, size=5, trees=3, sql=HOPPING)
+    fleet = life.fleet
+    fleet.run(fleet.now + 20.0)
+    assert not at_owners(life)
+    monkeypatch.setattr(deciding, "OPEN_ROWS_MAX", 10)
+    fleet.run(fleet.now + 10.0)
+    assert at_owners(life)
+    assert said(life)[-1].startswith("windows are merged at owners: ")
+    check_windows(life)
+    check_followed(life, (8, 2))
+
+
 @pytest.mark.parametrize("told", [(AMOUNT_MAX, 1, AMOUNT_MAX), (1, AMOUNT_MAX, 1), (0, AMOUNT_MAX, 0)])
 def test_whatever_agents_tell_of_ends_no_job(told: tuple[int, int, int]) -> None:
     life = begin(7, size=3, trees=3, sql=HOPPING)

@@ -25,6 +25,9 @@ MINUTE_S = 60.0
 """Time of which the costs are."""
 KEPT_S = 60.0
 """Least time for which a decision is kept, and before the first one in an epoch."""
+OPEN_ROWS_MAX = 1 << 22
+"""Upper bound on the rows of the panes of a longest window that a master alone takes: its memory for open windows is
+bounded, and owners have that much each."""
 WAYS = tuple(Way(Counting.PANES, Sending.PANES, merging) for merging in Merging)
 """The ways that a running job can take."""
 
@@ -82,7 +85,10 @@ class MergingDecider:
         job = self._job(function)
         at_owners = self._state.moved.owners and job.owners > 1
         present = Way(merging=Merging.OWNERS if at_owners else Merging.MASTER)
-        return decide(job, self._work(job, function, loads), present, WAYS if job.owners > 1 else (present,))
+        ways = WAYS if job.owners > 1 else (present,)
+        if job.owners > 1 and float(loads.rows.sum()) * function.window_ms / 1000 > OPEN_ROWS_MAX:
+            ways = WAYS[:1]
+        return decide(job, self._work(job, function, loads), present, ways)
 
     def _job(self, function: JobFunction) -> WindowJob:
         if self._windows is None or self._windows[0] is not function:
