@@ -65,7 +65,7 @@ def test_answers_that_are_not_sound_are_refused_and_nobody_is_asked_again(
 
 
 def test_a_job_ends_whose_windows_are_too_large_for_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_owners, "BYTES_MAX", 100)
+    monkeypatch.setattr(tree_owners, "OPEN_BYTES_MAX", 100)
     fleet = lived(f"{QUERIES[0]} TREES 3", [])
     failure = master_of(fleet).state.failure
     assert failure is not None
