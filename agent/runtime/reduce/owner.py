@@ -106,8 +106,9 @@ class TreeOwner:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of open windows. O(frames)."""
-        return 0 if self._open is None else self._open[1].memory_bytes
+        """Bytes of open windows, of older versions too. O(frames)."""
+        newest = () if self._open is None else (self._open[1],)
+        return sum(one.memory_bytes for one in (*newest, *(older.windows for older in self._older)))
 
     @property
     def merged(self) -> int:
