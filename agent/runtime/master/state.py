@@ -49,7 +49,9 @@ from agent.runtime.reduce.owner import OwnedWindow
 from cbt.windows import WorkDone
 from overlay import Id
 
-TOO_LARGE = f"its open windows take more than {OPEN_BYTES_MAX >> 30} GiB: choose shorter ones, or group by fewer columns"
+TOO_LARGE = (
+    f"its open windows take more than {OPEN_BYTES_MAX >> 30} GiB: choose shorter ones, or group by fewer columns"
+)
 
 TOLD_MS = 30_000
 """Time beyond `heal_retention` for which agents are told of panes that they no longer keep, and now count as late."""
