@@ -72,6 +72,14 @@ def test_a_job_with_stages_tells_those_of_all(tmp_path: Path) -> None:
     ]
 
 
+def test_a_job_of_too_many_operators_is_told_to_run_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("query.fusion.components.OPERATORS_MAX", 7)
+    told = json.loads(submitted(tmp_path, OFFERS, "--output", "json").out)
+    assert told["components"][-1] == "nothing is fused: 8 operators, and at most 7 are planned"
+
+
 def test_for_people_it_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     finished = submitted(tmp_path, OFFERS)

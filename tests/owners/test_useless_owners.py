@@ -152,6 +152,20 @@ def test_messages_that_are_out_of_bounds_are_refused(bad: Any) -> None:
         CODEC.decode(CODEC.encode(bad), 1 << 20)
 
 
+def test_placements_that_are_stale_change_nothing() -> None:
+    fleet = lived(f"{QUERIES[0]} TREES 3", [])
+    state = master_of(fleet).state
+    assert master_of(fleet).placement.move([24], 2, "instant", fleet.now) is None
+    fleet.settle()
+    assert state.moved.number == 1
+    for agent in fleet.agents:
+        assert agent.jobs.place(MoveKeys(KEY, state.epoch, KeyMoves()), fleet.now), "it is an earlier one"
+        assert not agent.jobs.place(moves(9, 0, 24, 1, "instant", 0), fleet.now), "it is of another epoch"
+        job = agent.jobs.get(KEY)
+        assert job is not None
+        assert job.moved == state.moved
+
+
 def test_what_nobody_has_asked_for_changes_nothing() -> None:
     fleet = lived(f"{QUERIES[0]} TREES 3", [])
     master = master_of(fleet)
