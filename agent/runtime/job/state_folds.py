@@ -69,7 +69,7 @@ def blocks_of(aggregate: str, bag: pl.DataFrame, *, rows_max: int, bytes_max: in
             end = first if first > start else end
         begins = start == 0 or groups[start - 1] != groups[start]
         closes = end == len(groups) or groups[end - 1] != groups[end]
-        yield FoldBlock(aggregate, bag[start:end], begins and closes)
+        yield FoldBlock(aggregate, bag[start:end], bool(begins and closes))
         start = end
 
 
