@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import query
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.ingest.panes import merged_panes
 from agent.runtime.ingest.panes.pane_log import PaneLog
 from agent.runtime.master.windows import ClosedWindow, WindowAssembler
 from agent.runtime.model.incomplete import Publication
@@ -116,6 +117,13 @@ def test_a_day_of_panes_of_ten_minutes_is_kept_in_a_handful_of_frames() -> None:
 def test_panes_between_which_windows_begin_stay_apart() -> None:
     log = log_of(function_of("60 SECONDS EVERY 1 SECOND", "COUNT(*) AS n"), 200)
     assert log.frames == 59, "each is in a window that the one before is not in"
+
+
+def test_states_that_are_large_together_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merged_panes, "MERGED_BYTES_MAX", 100)
+    function = function_of("60 SECONDS, 1 SECOND", "COUNT(*) AS n")
+    log = log_of(function, 50)
+    assert log.frames == 50
 
 
 @pytest.mark.parametrize("windows", ["60 SECONDS, 1 SECOND EMIT CHANGES", "SESSION 5 SECONDS"])
