@@ -13,6 +13,7 @@ from program_fleet import Make, ProgramFleet, ended
 from recording_client import client_of
 
 import query
+from agent import WindowResult
 from agent.parsing import Parsed
 
 Event = tuple[float, str, int]
@@ -46,10 +47,10 @@ def steep(windows: str) -> str:
     return STEEP.replace("<query>", RISES.format(windows=windows))
 
 
-def play(fleet: ProgramFleet, of_agents: list[list[Event]]) -> None:
+def play(fleet: ProgramFleet, of_agents: list[list[Event]], upto: float = 30.0) -> None:
     """Agents read their events, and at last one that closes all windows."""
     for number, mine in enumerate(of_agents):
-        rows = [(WALL_MS + int(at * 1000), store, amount) for at, store, amount in [*sorted(mine), (30.0, "z", 0)]]
+        rows = [(WALL_MS + int(at * 1000), store, amount) for at, store, amount in [*sorted(mine), (upto, "z", 0)]]
         frame = pl.DataFrame(rows, {"@time": pl.Int64, "store": pl.String, "amount": pl.Int64}, orient="row")
         fleet.insert(number, Parsed((frame,), malformed=0))
     fleet.work()
@@ -63,7 +64,7 @@ def expected(of_agents: list[list[Event]], size_s: int, every_s: int) -> dict[in
     for at, store, amount in (event for mine in of_agents for event in mine):
         sold.setdefault(store, Counter())[int(at)] += amount
     found: dict[int, dict[str, tuple[int, int]]] = {}
-    for start in range(0, 30, every_s):
+    for start in range(0, 60, every_s):
         for store, amounts in sold.items():
             inside = [amounts[second] for second in range(start, start + size_s) if second in amounts]
             if inside:
@@ -84,18 +85,36 @@ def test_results_are_those_of_all_rows_in_their_order(fleet_of: Make, windows: s
     begun(fleet, steep(windows))
     of_agents = [[(draw.uniform(12, 24), draw.choice("abc"), draw.randint(1, 9)) for _ in range(25)] for _ in range(3)]
     play(fleet, of_agents)
-    shown = {
-        (int(pl.Series([one.window_start]).str.to_datetime(time_zone="UTC").dt.epoch("ms")[0]) - WALL_MS) // 1000: {
-            str(row["store"]): (row["rises"], row["n"]) for row in map(dict, one.rows)
-        }
-        for one in fleet.results
-        if any("rises" in dict(row) for row in one.rows)
-    }
-    wanted = expected(of_agents, size_s, every_s)
-    assert {start: rows for start, rows in shown.items() if 12 <= start < 20} == {
-        start: rows for start, rows in wanted.items() if 12 <= start < 20
-    }
-    assert sum(rises for rows in shown.values() for rises, _ in rows.values()) > 0
+    found, wanted = shown(fleet.results, range(12, 20)), expected(of_agents, size_s, every_s)
+    assert found == {start: rows for start, rows in wanted.items() if 12 <= start < 20}
+    assert sum(rises for rows in found.values() for rises, _ in rows.values()) > 0
+
+
+def shown(results: list[WindowResult], within: range) -> dict[int, dict[str, tuple[int, int]]]:
+    """The same as `expected` of the job's windows that begin within some seconds, without those of its stage."""
+    results = [one for one in results if all("rises" in dict(row) for row in one.rows)]
+    starts = [((query.parse_timestamp(one.window_start or "") or 0) - WALL_MS) // 1000 for one in results]
+    rows = [{row["store"]: (row["rises"], row["n"]) for row in map(dict, one.rows)} for one in results]
+    return {start: of_window for start, of_window in zip(starts, rows, strict=True) if start in within and of_window}
+
+
+@pytest.mark.parametrize("app", ["steep", "steep.sold"])
+def test_the_next_master_has_all_rows_in_one_place_again(fleet_of: Make, app: str) -> None:
+    fleet, draw = fleet_of(5), random.Random(4)
+    begun(fleet, steep("4 SECONDS"))
+    play(fleet, [[(draw.uniform(12, 20), draw.choice("abc"), draw.randint(1, 9)) for _ in range(9)] for _ in range(5)])
+    job = next(job for job in fleet.agents[0].directory.all() if job.name == app)
+    dead = next(agent for agent in fleet.agents if agent.name == job.master_name)
+    fleet.agents.remove(dead)
+    fleet.network.remove(dead.node)
+    fleet.wait_long(25.0)
+    key = next(job.app_id for job in fleet.agents[0].directory.all() if job.name == "steep")
+    client_of(fleet.agents[0]).follow(key, None, fleet.now)
+    later = [[(draw.uniform(40, 48), draw.choice("abc"), draw.randint(1, 9)) for _ in range(20)] for _ in range(4)]
+    play(fleet, later, 58.0)
+    found = shown(fleet.results, range(40, 48))
+    assert found == {start: rows for start, rows in expected(later, 4, 4).items() if start >= 40}
+    assert len(found) == 2
 
 
 def test_rows_beyond_the_limit_end_the_job_in_a_line_that_says_why(
