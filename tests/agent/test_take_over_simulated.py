@@ -190,7 +190,7 @@ def test_an_heir_that_stands_still_takes_over_without_a_window_twice(seed: int) 
 
 @pytest.mark.parametrize("seed", seeds(1, slow=range(2, 20)))
 def test_an_heir_that_has_stood_still_through_an_epoch_takes_it_over_from_others(seed: int) -> None:
-    """It does not know the last master's epoch, and those who do pass on a descriptor of an epoch it has not heard of."""
+    """It has not heard of the last epoch, and those who have pass on their descriptors."""
     life = begin(seed, size=6)
     fleet, ((master, state),) = life.fleet, life.fleet.masters(JOB)
     nearest = sorted(fleet.servers.values(), key=lambda one: distance(KEY, one.node.peer.node_id))
