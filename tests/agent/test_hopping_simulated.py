@@ -58,10 +58,20 @@ def check_contents(life: Life) -> None:
         low, high = sums
         rows = {row["product"]: row["n"] for row in window.result.rows}
         sure, possible = (shown_of(window, counted) for counted in sums)
+        if (limit := limit_of(window)) is not None:
+            assert list(rows) == sorted(rows, key=lambda product: (-rows[product], product))[:limit], about
+            first = set(sorted(sure, key=lambda product: (-low[product], product))[:limit])
+            sure, possible = (first, first) if low == high else (set(), possible)
         assert sure <= rows.keys() <= possible, about
         assert all(low[product] <= n <= high[product] for product, n in rows.items()), about
         assert low.total() <= window.result.events <= high.total(), about
         assert set(window.result.missing) == window.expected - window.contributors, about
+
+
+def limit_of(window: Window) -> int | None:
+    """The number of rows that the window's version shows at most, those of the most events first."""
+    found = re.search(r"LIMIT (\d+)", window.version.text)
+    return None if found is None else int(found[1])
 
 
 def shown_of(window: Window, counted: Counter[str]) -> set[str]:
