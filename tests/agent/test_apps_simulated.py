@@ -279,7 +279,9 @@ def begin_circle(seed: int) -> tuple[Life, str]:
     return life, back
 
 
-@pytest.mark.parametrize(("seed", "dies"), seeds((1, True), slow=[(2, False), *((seed, True) for seed in range(3, 12))]))
+@pytest.mark.parametrize(
+    ("seed", "dies"), seeds((1, True), slow=[(2, False), *((seed, True) for seed in range(3, 12))])
+)
 def test_rows_that_come_back_to_where_they_come_from_wait_for_nothing(seed: int, dies: bool) -> None:
     """Components of a job may send rows to each other in a circle; what they wait for is an operator's own."""
     life, back = begin_circle(seed)
