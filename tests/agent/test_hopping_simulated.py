@@ -250,6 +250,23 @@ def test_updates_in_peace_leave_nothing_out(seed: int, trees: int) -> None:
     assert all(not window.partial for window in life.fleet.of(JOB)[8:]), life.about()
 
 
+@pytest.mark.parametrize("seed", seeds(1, slow=range(2, 8)))
+def test_what_agents_have_prepared_is_in_windows_that_the_next_master_begins(seed: int) -> None:
+    """A version waits for an agent that has died, and is decided on a moment before an epoch ends."""
+    life = lived(seed, ())
+    fleet, ((master, state),) = life.fleet, life.fleet.masters(JOB)
+    fleet.crash(next(one for one in life.alive() if one is not master))
+    fleet.update(JOB, life.follower, SHORTER)
+    fleet.run(fleet.now + 1.0)
+    for _ in range(200):
+        if state.version == 1:
+            fleet.run(fleet.now + 0.02)
+    master.agent.masters.outdo(key_of(JOB), state.epoch, fleet.now)
+    fleet.run(fleet.now + 25.0)
+    check_windows(life)
+    check_none_left_out(life)
+
+
 @pytest.mark.parametrize(("seed", "trees"), seeds((11, 1), slow=[(12, 2)]))
 def test_updates_of_restless_lives(seed: int, trees: int) -> None:
     life = lived(seed, (*ACTS, crash_master, change, change), 4, trees=trees)
