@@ -224,7 +224,9 @@ class Rollout:
         new, old, pane = change.window_ms, window_of(newest.function), newest.function.pane_ms
         assert pane is not None
         opened = change.opened if change.prepared else change.update.updated_ms
-        opened = max(opened, closed_ms(state.published_upto, pane), newest.version.starts)
+        # Its windows may be longer than those that groups move with, but for instant moves: they begin after these.
+        moved = (move.pane for move in state.moved.moves if move.mode != "instant")
+        opened = max(opened, closed_ms(state.published_upto, pane), newest.version.starts, *moved)
         # Where one divides the other, a window of the old version ends where the new one's begin.
         longer, shorter = max(new, old), min(new, old)
         step = longer if longer % shorter == 0 and not change.update.reset else new

@@ -137,9 +137,11 @@ class OwnedWindows:
         if held != self._held:
             self._whole_from, self._held = max(self._whole_from, run.after + 1), held
         is_stale = self._state.moved.is_stale(run.placed, run.upto)
+        has_two = len({tree for tree, _ in held}) < len(held)  # one has stood still, and its heir has come
         is_beside = not self._state.placement.is_on_tree(version.function, run.state, 0)
-        if is_stale or is_beside:
+        if is_stale or is_beside or has_two:
             self._whole_from = max(self._whole_from, run.upto + 1)
+        if is_stale or is_beside:
             self.is_lost |= self._are_told_apart(run, only_stale=not is_beside)
 
     def _are_told_apart(self, run: Run, *, only_stale: bool) -> bool:
