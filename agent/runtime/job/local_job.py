@@ -180,7 +180,7 @@ class LocalJob:
         self.nodes.begin_epoch(trees)
         self._leaps, self._leaped_upto = LeapTimer(), FIRST_PANE
         self._freed, self._published_before = FIRST_PANE, None
-        self._withdraw()
+        self._is_prepared, self._doubted = False, None  # the next master may know of the version that is being prepared
 
     @property
     def version(self) -> int:
@@ -300,7 +300,7 @@ class LocalJob:
         `query.PlanError` if it cannot be run here."""
         assert self.versions is not None
         self._is_prepared = False
-        if message.version in (self._proposed, self.version):
+        if message.version == self.version or self.versions.proposes(message.version, message.plan):
             return
         function = self.versions.propose(message.version, message.plan, message.bundle)
         self.reads_rows |= function.plan.reads_rows

@@ -189,7 +189,7 @@ class JobMaster:
             self._leaps.note(enrolled.number, message.wall_ms, now)
         if enrolled.number is not None and resumes:
             # What it has read again of panes that are not published is worth the holdback.
-            self._holdback.contributed(1 << enrolled.number)
+            self._holdback.returned(1 << enrolled.number, now)
             self.state.written_off = self._holdback.written_off
         self.enrolments += 1
         self._sender.send(sender, msgspec.structs.replace(enrolled, versions=self.rollout.begun()), now)

@@ -265,7 +265,7 @@ class WindowAssembler:
         counted = add_counted([counted, too_late]) if too_late else counted
         self._index.add(run, counted)
         updates: Iterable[WindowUpdate] = self._updates_of(run, counted.keys(), patches)
-        if placement.moved.moves:
+        if placement.moved.moves and self.function.is_consolidated:
             updates = (one._replace(state=placement.of_window(one.state, 0, one.at)) for one in updates)
         merged = self._merged(updates, map(_as_update, owned)) if owned else updates
         yield from (update for update in merged if update.start_ms >= self._starts)

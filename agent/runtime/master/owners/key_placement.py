@@ -108,7 +108,9 @@ class KeyPlacement:
             return NOT_BEGUN
         if mode == "disruptive" and function.open_windows > OPEN_WINDOWS_MAX:
             return TOO_OPEN.format(windows=function.open_windows)
-        pane = max(newest, frontier) // pane_ms * pane_ms + pane_ms + -(-AHEAD_MS // pane_ms) * pane_ms
+        # Windows of the version before may be longer: their groups stay where they are.
+        begun = FIRST_PANE if mode == "instant" else state.versions.newest.version.starts
+        pane = max(newest, frontier, begun) // pane_ms * pane_ms + pane_ms + -(-AHEAD_MS // pane_ms) * pane_ms
         while any(one.pane == pane and mode == one.mode == "disruptive" and one.tree != tree for one in moved.moves):
             pane += pane_ms  # an owner gives to one other at a time
         until = pane + function.window_ms if mode == "smooth" else pane

@@ -140,10 +140,12 @@ class OwnedWindows:
         """Notes from where on all panes of a tree are with one owner, and all groups in one tree."""
         if held != self._held:
             self._whole_from, self._held = max(self._whole_from, run.after + 1), held
-        is_stale = self._state.moved.is_stale(run.placed, run.upto)
+        is_stale = bool(run.contributors) and self._state.moved.is_stale(run.placed, run.upto)
+        has_two = len({tree for tree, _ in held}) < len(held)  # one has stood still, and its heir has come
         is_beside = not self._state.placement.is_on_tree(version.function, run.state, 0)
-        if is_stale or is_beside:
+        if is_stale or is_beside or has_two:
             self._whole_from = max(self._whole_from, run.upto + 1)
+        if is_stale or is_beside:
             self.is_lost |= self._are_told_apart(run, only_stale=not is_beside)
 
     def _are_told_apart(self, run: Run, *, only_stale: bool) -> bool:
