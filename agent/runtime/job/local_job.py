@@ -181,7 +181,7 @@ class LocalJob:
         self.nodes.begin_epoch(trees)
         self._leaps, self._leaped_upto = LeapTimer(), FIRST_PANE
         self._freed, self._published_before = FIRST_PANE, None
-        self._withdraw()
+        self._is_prepared, self._doubted = False, None  # the next master may know of the version that is being prepared
 
     @property
     def version(self) -> int:
@@ -241,7 +241,8 @@ class LocalJob:
         self._tell_again()
         self.pipeline.renumber(message.number)
         self.nodes.begin_worker()
-        for run in self.pipeline.after(message.frontier):
+        published = message.begins - 1 if message.begins > FIRST_PANE else FIRST_PANE
+        for run in self.pipeline.after(message.frontier, published):
             self._add(run)
         self._on(LocalJobEvent.WORK_BEGUN)
         return self.ready_message()
@@ -300,7 +301,7 @@ class LocalJob:
         `query.PlanError` if it cannot be run here."""
         assert self.versions is not None
         self._is_prepared = False
-        if message.version in (self._proposed, self.version):
+        if message.version == self.version or self.versions.proposes(message.version, message.plan):
             return
         function = self.versions.propose(message.version, message.plan, message.bundle)
         self.reads_rows |= function.plan.reads_rows
@@ -603,9 +604,7 @@ class LocalJob:
     # Time.
 
     def skip_stragglers(self, now: float) -> bool:
-        """Goes on without sources that stand still; whether that changes anything. Sources of bounded input are always
-        waited for: each takes its time to read.
-        """
+        """Goes on without sources that stand still, unless these read bounded input; whether that changes anything."""
         if not self.is_installed or self.versions is None or not self._is_live:
             return False
         is_cut_by_code = self.versions.newest.function.self_paced
