@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import query
+from agent.runtime.function.consolidated_windows import at_edges
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import FunctionCache, Versions
 from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, feeds_of_job
@@ -425,8 +426,9 @@ class LocalJob:
         """A run as it goes up the trees; `once`: without what goes up two of them while groups move."""
         assert self.versions is not None
         assert self.number is not None
+        function, mine = self.versions.at(run.upto).function, run.by(self.number)
         cut = self.placement.once.split if once else self.placement.split
-        return cut(self.versions.at(run.upto).function, run.by(self.number), self.versions.functions())
+        return cut(function, mine if self._is_live else at_edges(function, mine), self.versions.functions())
 
     def hand_in(self) -> bool:
         """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now. An agent
@@ -459,10 +461,8 @@ class LocalJob:
         """Takes a run of a child or of a tree's root; False if it is of an older epoch, or there is no room to hold it.
 
         A bounded job's children send all they have within a moment: what follows runs that wait for other sources is
-        ahead, and stays encoded, unless it is needed `at_once`.
-
-        An unsound run still advances its sender, without content: its agents are missing then, and nobody waits for
-        them for ever.
+        ahead, and stays encoded, unless it is needed `at_once`. An unsound run still advances its sender, without
+        content: its agents are missing then, and nobody waits for them for ever.
         """
         if self.epoch is None or message.epoch > self.epoch:
             return self._hold(sender, message)
@@ -576,7 +576,8 @@ class LocalJob:
         """The run in a peer's message; None if an honest one could not have made it."""
         assert self.versions is not None
         known = self.root.known() if self.root is not None else None
-        return run_of(message, self.versions, self.placement, known, self._limits)
+        decode = partial(run_of, message, self.versions, self.placement, known, self._limits)
+        return self.nodes.decoded(message, decode)
 
     def _messages(self, run: Run, *, detached: bool = False) -> Iterator[Snapshot]:
         """The snapshots that carry a run: several where it has too many panes, or all of them are too large together.
@@ -603,9 +604,7 @@ class LocalJob:
     # Time.
 
     def skip_stragglers(self, now: float) -> bool:
-        """Goes on without sources that stand still; whether that changes anything. Sources of bounded input are always
-        waited for: each takes its time to read.
-        """
+        """Goes on without sources that stand still, unless these read bounded input; whether that changes anything."""
         if not self.is_installed or self.versions is None or not self._is_live:
             return False
         is_cut_by_code = self.versions.newest.function.self_paced
