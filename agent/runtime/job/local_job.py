@@ -205,6 +205,8 @@ class LocalJob:
     def place(self, moved: KeyMoves) -> None:
         """Takes the moves of key groups, unless later ones are known."""
         self.moved = max(self.moved, moved, key=lambda one: one.number)
+        if self.pipeline is not None:
+            self.pipeline.place(self.moved.number)
 
     def await_code(self, message: Enrolled, sender: Peer) -> None:
         """Keeps the master's answer until its code is loaded."""
@@ -239,6 +241,7 @@ class LocalJob:
             self.joined_at = message.begins if message.is_new else None
         self._tell_again()
         self.pipeline.renumber(message.number)
+        self.pipeline.place(self.moved.number)
         self.nodes.begin_worker()
         for run in self.pipeline.after(message.frontier):
             self._add(run)
@@ -424,7 +427,8 @@ class LocalJob:
         """A run as it goes up the trees; `once`: without what goes up two of them while groups move."""
         assert self.versions is not None
         assert self.number is not None
-        cut = self.placement.once.split if once else self.placement.split
+        placement = self.placement.as_cut(run)
+        cut = placement.once.split if once else placement.split
         return cut(self.versions.at(run.upto).function, run.by(self.number), self.versions.functions())
 
     def hand_in(self) -> bool:
