@@ -84,9 +84,11 @@ class TreePlacement:
             for tree, state in enumerate(self.cut(function, part.state))
         ]
 
-    def as_cut(self, run: Run) -> TreePlacement:
-        """The placement by which a worker's run is cut: this one, or the one by which parts of it may have left before,
-        where moves since then hold for its panes."""
+    def as_cut(self, run: Run, *, once: bool = False) -> TreePlacement:
+        """The placement by which a worker's run is cut, perhaps `once` alone: this one, or the one by which parts of it
+        may have left before, where moves since then hold for its panes."""
+        if once:
+            return self.as_cut(run).once
         cut_by = self.moved.number if run.cut_by is None else run.cut_by
         if not any(move.number > cut_by and FIRST_PANE < move.pane <= run.upto for move in self.moved.moves):
             return self

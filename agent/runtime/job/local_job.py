@@ -241,7 +241,7 @@ class LocalJob:
             self.joined_at = message.begins if message.is_new else None
         self._tell_again()
         self.pipeline.renumber(message.number)
-        self.pipeline.place(self.moved.number)
+        self.place(self.moved)
         self.nodes.begin_worker()
         for run in self.pipeline.after(message.frontier):
             self._add(run)
@@ -427,9 +427,8 @@ class LocalJob:
         """A run as it goes up the trees; `once`: without what goes up two of them while groups move."""
         assert self.versions is not None
         assert self.number is not None
-        placement = self.placement.as_cut(run)
-        cut = placement.once.split if once else placement.split
-        return cut(self.versions.at(run.upto).function, run.by(self.number), self.versions.functions())
+        placement = self.placement.as_cut(run, once=once)
+        return placement.split(self.versions.at(run.upto).function, run.by(self.number), self.versions.functions())
 
     def hand_in(self) -> bool:
         """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now. An agent
@@ -464,8 +463,7 @@ class LocalJob:
         A bounded job's children send all they have within a moment: what follows runs that wait for other sources is
         ahead, and stays encoded, unless it is needed `at_once`.
 
-        An unsound run still advances its sender, without content: its agents are missing then, and nobody waits for
-        them for ever.
+        An unsound run still advances its sender, without content: its agents are missing, and nobody waits for them.
         """
         if self.epoch is None or message.epoch > self.epoch:
             return self._hold(sender, message)
@@ -607,8 +605,7 @@ class LocalJob:
 
     def skip_stragglers(self, now: float) -> bool:
         """Goes on without sources that stand still; whether that changes anything. Sources of bounded input are always
-        waited for: each takes its time to read.
-        """
+        waited for: each takes its time to read."""
         if not self.is_installed or self.versions is None or not self._is_live:
             return False
         is_cut_by_code = self.versions.newest.function.self_paced
