@@ -16,7 +16,8 @@ from test_remembering_simulated import begin as begin_remembering
 
 from agent.runtime.master.owners.key_placement import NotYetError
 from agent.runtime.messages.placement import PlaceRequest
-from agent.runtime.model.placement import GROUPS, Mode, groups_of
+from agent.runtime.model.fields import GROUPS, Mode
+from agent.runtime.model.placement import groups_of
 from overlay import tree_id
 
 MODES: tuple[Mode, ...] = ("instant", "smooth", "disruptive")

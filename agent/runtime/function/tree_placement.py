@@ -13,8 +13,9 @@ import numpy.typing as npt
 import polars as pl
 
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.model.fields import GROUPS
 from agent.runtime.model.panes import FIRST_PANE, OldPanes, Patch, Run
-from agent.runtime.model.placement import GROUPS, NOT_MOVED, KeyMoves, Move
+from agent.runtime.model.placement import NOT_MOVED, KeyMoves, Move
 from cbt.algebra import partitions
 
 Trees = npt.NDArray[np.int64]

@@ -243,7 +243,8 @@ class LocalJob:
         self.pipeline.renumber(message.number)
         self.place(self.moved)
         self.nodes.begin_worker()
-        for run in self.pipeline.after(message.frontier):
+        published = message.begins - 1 if message.begins > FIRST_PANE else FIRST_PANE
+        for run in self.pipeline.after(message.frontier, published):
             self._add(run)
         self._on(LocalJobEvent.WORK_BEGUN)
         return self.ready_message()

@@ -516,7 +516,7 @@ class JobMaster:
     @property
     def has_more(self) -> bool:
         """Whether `on_complete` would publish more at once."""
-        return bool(self._complete) and self._program_results.are_made(self._complete[0]) and self._makes_more()
+        return bool(self._complete) and self._makes_more() and self._program_results.are_made(self._complete[0])
 
     def _makes_more(self) -> bool:
         """Whether the job goes on, and its replicas keep up."""

@@ -18,8 +18,9 @@ from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import MoveKeys
 from agent.runtime.messages.placement import GroupView, MoveView, OwnerView, PlacementView
 from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.fields import GROUPS, Mode
 from agent.runtime.model.panes import END, FIRST_PANE
-from agent.runtime.model.placement import GROUPS, MOVES_MAX, KeyMoves, Mode, Move
+from agent.runtime.model.placement import MOVES_MAX, KeyMoves, Move
 from overlay import Id, Peer, tree_id
 
 AHEAD_MS = 1000

@@ -61,6 +61,10 @@ class _Asked:
             after = self.answers[after][0]
         return after
 
+    def overlaps(self, message: Snapshot) -> bool:
+        """Whether there is an answer for some of the panes of another one."""
+        return any(after < message.upto and message.after < upto for after, (upto, _) in self.answers.items())
+
 
 class _Decided(NamedTuple):
     run: Run
@@ -233,7 +237,7 @@ class OwnedWindows:
         if message.after not in asked.answers:
             windows = decoded_windows(message, decided.version.function)
             older = decoded_old(message, decided.run.after, self._state.versions.beside(message.upto))
-            if windows is None or older is None:
+            if windows is None or older is None or asked.overlaps(message):
                 self.refused += 1
                 self.is_lost = self.is_useless = True
             states = (window.state for window in windows or ())
