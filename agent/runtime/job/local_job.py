@@ -464,8 +464,7 @@ class LocalJob:
         A bounded job's children send all they have within a moment: what follows runs that wait for other sources is
         ahead, and stays encoded, unless it is needed `at_once`.
 
-        An unsound run still advances its sender, without content: its agents are missing, and nobody waits for them.
-        """
+        An unsound run still advances its sender, without content: its agents are missing, and are not waited for."""
         if self.epoch is None or message.epoch > self.epoch:
             return self._hold(sender, message)
         if message.epoch != self.epoch or not self._is_of_tree(message):
