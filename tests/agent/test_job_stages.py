@@ -97,7 +97,8 @@ def submit_stages(fleet: ProgramFleet, *names: str) -> None:
 
 
 def stop(fleet: ProgramFleet, app: str) -> None:
-    key, seal = stop_order(fleet.maria, app, fleet.wall_ms)  # type: ignore[arg-type]
+    key = next(job.app_id for job in fleet.agents[0].directory.all() if (job.name, job.creator) == (app, "maria"))
+    key, seal = stop_order(fleet.maria, app, fleet.wall_ms, key)  # type: ignore[arg-type]
     client_of(fleet.agents[0]).stop(key, fleet.now, seal)
     fleet.settle()
 

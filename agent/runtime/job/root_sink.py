@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from agent.runtime.function.result import WindowResult
 from agent.runtime.messages.jobs import OwnerLost, Snapshot
-from overlay import Peer
+from overlay import Id, Peer
 
 
 class RootSink(Protocol):
@@ -34,6 +35,10 @@ class RootSink(Protocol):
 
     def heard_of_root(self, tree: int, sender: Peer) -> None:
         """Notes an agent that has sent something as the root of a tree."""
+        ...
+
+    def take_result(self, pane: int, reader: Id) -> WindowResult | None:
+        """A published result for a job that is read on the same agent, once; None if it has to be taken as JSON."""
         ...
 
     @property

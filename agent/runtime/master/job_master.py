@@ -516,6 +516,10 @@ class JobMaster:
                 self.subscribers.acknowledge(now)
         self._release(now)
 
+    def take_result(self, pane: int, reader: Id) -> WindowResult | None:
+        """A published result for a job that is read on this agent, once; None if it has to be taken as JSON."""
+        return self.outlet.take(pane, reader)
+
     @property
     def has_more(self) -> bool:
         """Whether `on_complete` would publish more at once."""

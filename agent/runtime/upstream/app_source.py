@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from agent.parsing import NO_WATERMARK_MS, Parsed
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_named
-from agent.runtime.function.upstream_rows import ResultError, read_result
+from agent.runtime.function.upstream_rows import AppResult, ResultError, read_result
 from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.job.local_jobs import LocalJobs
@@ -32,6 +34,7 @@ class _UpstreamJob:
     `begins_after`: the last instant that the reader has published; None: it begins where the other job is.
     `after`: the pane of the last window that has arrived. `closed_ms`: the instant up to which all windows have.
     `sought_at`: the time since when no such job is known. `events`: the job's events that have not been taken yet.
+    `rows_here`, `rows_sent`: rows that came from a master on this agent, in columns, and as JSON from elsewhere.
     """
 
     reader: Id
@@ -46,6 +49,8 @@ class _UpstreamJob:
     closed_ms: int = FIRST_PANE
     ends_with_app: bool = False
     is_over: bool = False
+    rows_here: int = 0
+    rows_sent: int = 0
 
     def queue(self, event: JobEvent) -> None:
         self.events.append(event)
@@ -129,7 +134,7 @@ class UpstreamJobs:
             case PublishedWindow(pane=pane, result=result):
                 upstream.after = pane
                 self._open(upstream, pane - 1, now)
-                parsed = self._events(upstream, pane, bytes(result))
+                parsed = self._events(upstream, pane, result)
                 upstream.closed_ms = max(upstream.closed_ms, (parsed.watermark_ms or 0) - 1)
                 self._jobs.ingest.insert(upstream.key, parsed, now, self._clock.ms)
             case Ended(reason="lost"):
@@ -144,10 +149,21 @@ class UpstreamJobs:
         if closed_ms != FIRST_PANE or upstream.ends_with_app:
             self._jobs.feed_opened(upstream.key, now, FIRST_PANE if upstream.ends_with_app else closed_ms)
 
-    def _events(self, upstream: _UpstreamJob, pane: int, json: bytes) -> Parsed:
+    def _result(self, upstream: _UpstreamJob, pane: int, json: msgspec.Raw) -> AppResult:
+        """A result as its master has made it, if that is on this agent, or as it has come. Raises ResultError."""
+        job = None if upstream.app_id is None else self._jobs.get(upstream.app_id)
+        made = None if job is None or job.root is None else job.root.take_result(pane, upstream.reader)
+        result = read_result(bytes(json)) if made is None else AppResult.of(made)
+        if made is None:
+            upstream.rows_sent += len(result.rows)
+        else:
+            upstream.rows_here += len(result.rows)
+        return result
+
+    def _events(self, upstream: _UpstreamJob, pane: int, json: msgspec.Raw) -> Parsed:
         columns = upstream.pipeline.feeds[upstream.key].columns
         try:
-            result = read_result(json)
+            result = self._result(upstream, pane, json)
         except ResultError:
             self.refused += 1
             upstream.pipeline.lacks_some_at(pane)
