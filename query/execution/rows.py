@@ -72,7 +72,7 @@ class ResultRows(Sequence[Row]):
         return self._table.columns[self._table.names.index(name)][self._span]
 
     def values(self, name: str) -> list[Scalar]:
-        """The same, of these rows alone. O(rows)."""
+        """The values of one column, converted for these rows alone. O(rows)."""
         return list(_values(self.frame, *self._table.found[name]))
 
     def kinds(self, name: str) -> Mapping[type, pl.Series] | None:

@@ -13,7 +13,6 @@ import msgspec
 import polars as pl
 
 import query
-
 from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, SourceColumn, parse_time
 from agent.parsing.columns import (
     ParsedColumn,

@@ -5,7 +5,7 @@ their runs in turn.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -98,6 +98,8 @@ class OperatorPool:
         self.demand = FeedDemand()
         self.memory = FeedMemory()
         self.listener: FeedListener | None = None
+        self.inherited: dict[Id, Sequence[tuple[int, Run]]] = {}
+        """The runs of agents in whose place this one reads other jobs' results on, by the numbers of versions."""
         self._batches = EventBatches()
         self._alike: dict[OperatorKey, list[Operator]] = {}
         self._next: dict[PaneConsumer, Operator] = {}

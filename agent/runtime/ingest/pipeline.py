@@ -17,7 +17,7 @@ from agent.parsing import SourceColumn, parsed_rows
 from agent.runtime.durable.feed_memory import Resumption
 from agent.runtime.durable.journal import RunKeeper
 from agent.runtime.durable.records import NO_NUMBER, Chain, Place, first_place
-from agent.runtime.durable.restoring import SealedPast, identity_of
+from agent.runtime.durable.restoring import InheritedPast, Past, SealedPast, identity_of
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Beside, InForce, Versions
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey, columns_of_feed, merged_columns, placed, renamed
@@ -38,7 +38,7 @@ OnSealed = Callable[[Run], None]
 
 class Pipeline:
     """Goes on through all epochs of a job. `begins`: the first pane that the master can still use. `resumption`: an
-    earlier process of this agent has begun the job.
+    earlier process of this agent has begun the job. `inherited`: another agent has read its events until now.
 
     `ingest` is that of all of the agent's jobs; `close` leaves it.
     """
@@ -54,6 +54,7 @@ class Pipeline:
         on_sealed: OnSealed,
         term: JobTerm,
         resumption: Resumption | None = None,
+        inherited: InheritedPast | None = None,
     ) -> None:
         self.feeds = {feed.key: feed for feed in feeds}
         self.last_pane: int | None = None
@@ -66,7 +67,8 @@ class Pipeline:
         """Feeds that were added later and are not open yet."""
         self._term = term
         self._resumption = resumption
-        self._past = None if resumption is None else SealedPast(resumption, begins)
+        self._past: Past | None = inherited if resumption is None else SealedPast(resumption, begins)
+        self._has_inherited = inherited is not None
         self._number = NO_NUMBER
         self._committed = FIRST_PANE
         self._ended: list[PaneConsumer] = []
@@ -165,8 +167,8 @@ class Pipeline:
         """The first pane with every event: the next one to start where feeds begin at the end of their streams."""
         if any(feed.bounded or feed.start == "beginning" for feed in self.feeds.values()):
             return FIRST_PANE
-        if any(self.feeds[key].is_type for key in self._unopened):
-            return FIRST_PANE  # not known before the time of its elements is
+        if self._has_inherited or any(self.feeds[key].is_type for key in self._unopened):
+            return FIRST_PANE  # as the reader before; not known before the time of its elements is
         if self._resumption is not None:
             complete_from_ms = self._resumption.complete_from_ms
             return FIRST_PANE if complete_from_ms == FIRST_PANE else consumer.next_pane(complete_from_ms - 1)

@@ -9,6 +9,14 @@ from agent.runtime.messages.jobs import OwnerLost, Snapshot
 from overlay import Id, Peer
 
 
+class ResultSource(Protocol):
+    """Gives published results to the jobs that read them on the same agent."""
+
+    def take(self, pane: int, reader: Id) -> WindowResult | None:
+        """A published result as it was made, once; None if it has to be taken as JSON."""
+        ...
+
+
 class RootSink(Protocol):
     """Takes complete runs at the root of a job's trees: the job's master, where it is on this agent."""
 
@@ -37,8 +45,9 @@ class RootSink(Protocol):
         """Notes an agent that has sent something as the root of a tree."""
         ...
 
-    def take_result(self, pane: int, reader: Id) -> WindowResult | None:
-        """A published result for a job that is read on the same agent, once; None if it has to be taken as JSON."""
+    @property
+    def outlet(self) -> ResultSource:
+        """The way out of its results."""
         ...
 
     @property

@@ -26,6 +26,7 @@ from agent.runtime.master.owners.owned_windows import OwnedWindows
 from agent.runtime.master.results.job_log import JobLog
 from agent.runtime.master.results.outlet import ResultOutlet
 from agent.runtime.master.results.program_results import ProgramResults
+from agent.runtime.master.results.reader_runs import ReaderRuns
 from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.master.results.subscribers import Subscribers
 from agent.runtime.master.rollout import Announcing, Rollout
@@ -108,7 +109,7 @@ class JobMaster:
     """The master of one job in one epoch: a `RootSink` whose runs become results.
 
     `log` holds the last results; `replicas` agents are to hold the master's descriptor. Runs of about `piece_bytes` are
-    published at a stroke. `wake` is called when something happens that a look may have to follow.
+    published at a stroke. `wake` is called when something happens that a look may follow. `sealed`: a reader's runs.
     """
 
     _resigns = False
@@ -133,9 +134,11 @@ class JobMaster:
         meter: JobMeter,
         wake: Callable[[], None],
         clock: Clock,
+        sealed: ReaderRuns,
     ) -> None:
         self.state = state
         self.local = local
+        self.sealed = sealed
         self._wake = wake
         self.is_closest = False
         """Whether this agent is known to be the one closest to the appId, with the agents around as they are."""
@@ -145,7 +148,7 @@ class JobMaster:
         self.outlet = ResultOutlet(state, local, self.subscribers, programs, meter)
         self._recorder = recorder
         self._piece_bytes = piece_bytes
-        self._replication = StateReplicator(state, log, sender, node, replicas, recorder, self._stored)
+        self._replication = StateReplicator(state, log, sender, node, replicas, recorder, self._stored, sealed)
         self._sender = sender
         self._node = node
         self._name = name
@@ -156,14 +159,10 @@ class JobMaster:
         self._leap: tuple[int, float] = (FIRST_PANE, now)
         """The pane up to which nobody is waited for, and when that was announced last."""
         self.lacking = LackingParts(state, local, self._holdback, sender)
-        self._began_at = now
-        self._followed_at = now
-        self._ended_at = now
-        self._hand_over_at = now
+        self._began_at = self._followed_at = self._ended_at = self._hand_over_at = self._silent_until = now
         self._attempts = 0
         self._appointed: dict[int, Id] = {}
         """The agents to which this master has handed over and that have not declined, by the number of the attempt."""
-        self._silent_until = now
         self.rollout = Rollout(
             state, sender, self._replicate, self._replication.is_held, self.subscribers.acknowledge, REPLICATION_S
         )
@@ -516,10 +515,6 @@ class JobMaster:
                 self.subscribers.acknowledge(now)
         self._release(now)
 
-    def take_result(self, pane: int, reader: Id) -> WindowResult | None:
-        """A published result for a job that is read on this agent, once; None if it has to be taken as JSON."""
-        return self.outlet.take(pane, reader)
-
     @property
     def has_more(self) -> bool:
         """Whether `on_complete` would publish more at once."""
@@ -679,6 +674,8 @@ class JobMaster:
                 break
         self.placement.loads.add_seconds(self._node.peer.node_id, self._clock() - begun_s, 0.0)
         json = self.outlet.encoded(results)
+        if self.reads_app and not self.state.job.bounded:
+            self.sealed.note(self.local, self.state.versions.retention_pane(self.state.published_upto))
         revision = self._replication.publish(json, now)
         self.outlet.add(results, json, membership, revision, now + REPLICATION_S)
 

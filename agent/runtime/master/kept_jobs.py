@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from agent.runtime.fleet.job_directory import ENDED_MAX, JOBS_MAX
 from agent.runtime.master.results.job_log import JobLog
+from agent.runtime.master.results.reader_runs import ReaderRuns
 from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.messages.job_records import DescriptorRecord, DropRecord, EndRecord, JobRecord, LinesRecord
 from agent.runtime.messages.jobs import Replica
@@ -19,7 +20,9 @@ LOG_BYTES_MAX = 64 << 10
 """Upper bound on a job's log on disk; the oldest lines are dropped first."""
 
 
-def record_of(replica: Replica, results: list[tuple[int, bytes]], before: Replica | None) -> DescriptorRecord:
+def record_of(
+    replica: Replica, results: list[tuple[int, bytes]], sealed: list[tuple[int, bytes]], before: Replica | None
+) -> DescriptorRecord:
     """The record that leads from one descriptor of a job to the next; `before` None: from nothing."""
     return DescriptorRecord(
         app_id=replica.app_id,
@@ -36,20 +39,25 @@ def record_of(replica: Replica, results: list[tuple[int, bytes]], before: Replic
         versions=replica.versions if before is None or replica.versions != before.versions else None,
         unshown=replica.unshown,
         moved=replica.moved,
+        sealed=tuple(sealed),
+        sealed_after=replica.sealed_after,
     )
 
 
 @dataclass(slots=True)
 class KeptJob:
-    """A job as a disk has it: its descriptor without results, its last results, and its log."""
+    """A job as a disk has it: its descriptor without results, its last results, what its reader has sealed if it reads
+    another job's results, and its log."""
 
     replica: Replica
-    results: ResultLog = field(default_factory=ResultLog)
+    results: ResultLog
+    sealed: ReaderRuns = field(default_factory=ReaderRuns)
     log: JobLog = field(default_factory=lambda: JobLog(LOG_BYTES_MAX))
 
     def records(self, results_bytes_max: int) -> Iterator[JobRecord]:
         """The job as few records."""
-        yield record_of(self.replica, self.results.to_give(FIRST_PANE, results_bytes_max), None)
+        results = self.results.to_give(FIRST_PANE, results_bytes_max)
+        yield record_of(self.replica, results, self.sealed.after(FIRST_PANE), None)
         if results_bytes_max and (lines := self.log.lines):
             yield LinesRecord(self.replica.app_id, lines[-LOG_LINES_MAX:])
 
@@ -98,8 +106,10 @@ class KeptJobs:
             return
         same = {name: getattr(record, name) for name in _SAME}
         replica = Replica(job=job, versions=versions, members=members, results=[], **same)
-        kept = self.jobs[app_id] = kept or KeptJob(replica)
+        kept = self.jobs[app_id] = kept or KeptJob(replica, ResultLog.of(replica))
         kept.replica = replica
+        kept.sealed.take(record.sealed)
+        kept.sealed.free(record.sealed_after)
         for pane, json in record.results:
             kept.results.append(pane, json)
 
@@ -122,5 +132,6 @@ _SAME = (
     "written_off",
     "unshown",
     "moved",
+    "sealed_after",
 )
 """Fields that each record has whole."""

@@ -152,7 +152,7 @@ class UpstreamJobs:
     def _result(self, upstream: _UpstreamJob, pane: int, json: msgspec.Raw) -> AppResult:
         """A result as its master has made it, if that is on this agent, or as it has come. Raises ResultError."""
         job = None if upstream.app_id is None else self._jobs.get(upstream.app_id)
-        made = None if job is None or job.root is None else job.root.take_result(pane, upstream.reader)
+        made = None if job is None or job.root is None else job.root.outlet.take(pane, upstream.reader)
         result = read_result(bytes(json)) if made is None else AppResult.of(made)
         if made is None:
             upstream.rows_sent += len(result.rows)
