@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from math import isfinite
 from typing import Any, overload
 
 import msgspec
@@ -72,8 +73,9 @@ class ResultRows(Sequence[Row]):
         return self._table.columns[self._table.names.index(name)][self._span]
 
     def values(self, name: str) -> list[Scalar]:
-        """The values of one column, converted for these rows alone. O(rows)."""
-        return list(_values(self.frame, *self._table.found[name]))
+        """The values of one column as JSON shows them, converted for these rows alone. O(rows)."""
+        values = _values(self.frame, *self._table.found[name])
+        return [None if isinstance(value, float) and not isfinite(value) else value for value in values]
 
     def kinds(self, name: str) -> Mapping[type, pl.Series] | None:
         """The values of one column as JSON shows them: a series for each of their types, as long as the rows; None

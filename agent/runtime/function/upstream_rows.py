@@ -14,14 +14,7 @@ import polars as pl
 
 import query
 from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, SourceColumn, parse_time
-from agent.parsing.columns import (
-    ParsedColumn,
-    column_of_series,
-    column_of_values,
-    null_column,
-    parsed,
-    same_times,
-)
+from agent.parsing.columns import ParsedColumn, column_of_series, column_of_values, parsed, same_times
 from agent.runtime.function.result import WindowResult
 
 RESULT_BYTES_MAX = query.TABLE_BYTES_MAX
@@ -80,9 +73,7 @@ class AppResult(WindowResult, frozen=True):
 
 def _column_of_rows(column: SourceColumn, rows: query.ResultRows) -> ParsedColumn:
     """A column of rows that are columns."""
-    if not rows.has(column.field):
-        return null_column(column.name, len(rows))
-    kinds = rows.kinds(column.field)
+    kinds = rows.kinds(column.field) if rows.has(column.field) else {}
     if kinds is None:
         return column_of_values(column.name, column.type, rows.values(column.field))
     return column_of_series(column.name, column.type, kinds, len(rows))

@@ -198,7 +198,10 @@ class UpstreamJobs:
         self._jobs.ingest.end_of_feed(upstream.key, now, self._clock.ms)
 
     def statistics(self) -> Mapping[str, int]:
-        return {"refused": self.refused, "read": len(self._upstream)}
+        """`rows_here`: rows that came from masters on this agent; `rows_sent`: those that came as JSON from elsewhere."""
+        every = self._upstream.values()
+        rows_here, rows_sent = sum(one.rows_here for one in every), sum(one.rows_sent for one in every)
+        return {"refused": self.refused, "read": len(every), "rows_here": rows_here, "rows_sent": rows_sent}
 
 
 def _upstream_job(reader: Id, pipeline: Pipeline, now: float) -> _UpstreamJob:
