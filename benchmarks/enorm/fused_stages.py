@@ -1,8 +1,8 @@
 """Throughput of stages in one to four components (section 7.7 and figure 16): agents in this process, with all of their
 messages.
 
-The simple job counts and makes windows of what it has counted, at one agent or at two. The fast job is four stages, each
-of which reads the windows of the one before. Stages in one component have their masters on one agent, others on others.
+The simple job counts, and makes windows of what it has counted, at one agent or at two. The fast job is four stages,
+each of which reads the windows of the one before. Stages in one component have their masters on one agent.
 """
 
 from __future__ import annotations

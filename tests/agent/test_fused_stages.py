@@ -75,7 +75,8 @@ def log_of(seed: int, number: int) -> pl.DataFrame:
     dice = random.Random(f"{seed} {number}")
     times = sorted(dice.randrange(SECONDS * 1000) for _ in range(60))
     rows = [
-        (WALL_MS + 4000 + at, dice.choice("abcd"), dice.randrange(5), dice.choice((0.1, 2.5, 7.0, 1e15))) for at in times
+        (WALL_MS + 4000 + at, dice.choice("abcd"), dice.randrange(5), dice.choice((0.1, 2.5, 7.0, 1e15)))
+        for at in times
     ]
     schema = {"@time": pl.Int64, "product": pl.String, "stars": pl.Int64, "price": pl.Float64}
     return pl.DataFrame(rows, schema, orient="row")

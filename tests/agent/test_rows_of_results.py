@@ -63,7 +63,25 @@ def tables(draw: st.DrawFn) -> ResultRows:
 )
 def test_columns_give_the_events_that_json_gives(rows: ResultRows, read: list[tuple[str, str]]) -> None:
     result = WindowResult(
-        "one", "2023-11-14T22:13:20Z", "2023-11-14T22:13:22Z", rows, 1, 1, [], [], 0, 1, 0, 0, 0, 0, None, {}, None, 1, 1
+        "one",
+        "2023-11-14T22:13:20Z",
+        "2023-11-14T22:13:22Z",
+        rows,
+        1,
+        1,
+        [],
+        [],
+        0,
+        1,
+        0,
+        0,
+        0,
+        0,
+        None,
+        {},
+        None,
+        1,
+        1,
     )
     columns = [SourceColumn(f"{name}-{n}", (name,), use) for n, (name, use) in enumerate(read)]
     here = AppResult.of(result).to_events(2000, columns)

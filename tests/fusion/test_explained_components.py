@@ -81,7 +81,13 @@ def test_for_people_it_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", "160")
     finished = submitted(tmp_path, OFFERS)
     assert finished.code == 0
-    for words in ("stage bought", "operators", "components", "together", "at the owners of buys.product: bought.consolidate"):
+    for words in (
+        "stage bought",
+        "operators",
+        "components",
+        "together",
+        "at the owners of buys.product: bought.consolidate",
+    ):
         assert words in finished.out
 
 

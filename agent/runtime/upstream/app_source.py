@@ -1,8 +1,9 @@
 """Reads other jobs' results as events, on the agent of the reading job's master, which follows them as clients do.
 
-Each row of a result is an event at the start of its window. The agent asks for the windows after the last committed
-one, so that the next master's agent continues where this one has ended: no window is read twice, and none is left out
-while the other job's master keeps it. Event time is the time up to which the other job has published.
+Each row of a result is an event at the start of its window. The agent asks for the windows after the last pane that it,
+or the reader before, has sealed, so that the next master's agent continues where this one has ended: no window is read
+twice, and none is left out while the other job's master keeps it. Event time is the time up to which the other job has
+published. Rows of a master on the same agent, as that of a job's stages is, come in columns, as they were made.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ class UpstreamJobs:
         self._jobs.ingest.end_of_feed(upstream.key, now, self._clock.ms)
 
     def statistics(self) -> Mapping[str, int]:
-        """`rows_here`: rows that came from masters on this agent; `rows_sent`: those that came as JSON from elsewhere."""
+        """`rows_here`: rows that came from masters on this agent; `rows_sent`: those that came as JSON."""
         every = self._upstream.values()
         rows_here, rows_sent = sum(one.rows_here for one in every), sum(one.rows_sent for one in every)
         return {"refused": self.refused, "read": len(every), "rows_here": rows_here, "rows_sent": rows_sent}
