@@ -14,7 +14,9 @@ from simulated_fleet import Server, key_of
 from window_checks import check_windows
 
 from agent import PublishedWindow
+from agent.runtime.master.results import result_log
 from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.upstream import app_source
 from elf.demo.story.truth import instant
 
 TOP = "top"
@@ -100,6 +102,17 @@ def test_no_long_window_is_left_out_or_short_when_masters_die(seed: int, text: s
     check_windows(life.fleet)
     check_long_windows(life, every_ms)
     assert {one.epoch[1] for one in life.fleet.of(TOP)} == {1, 2}
+
+
+@pytest.mark.parametrize("seed", seeds(3, slow=range(4, 14)))
+def test_an_open_pane_goes_on_though_few_results_are_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader's pane is as long as eighteen results, and the job that it reads keeps six."""
+    monkeypatch.setattr(result_log, "RESULTS_MAX", 6)
+    monkeypatch.setattr(app_source, "NOTED_RESULTS", 3)
+    life = begin_reading(seed, TUMBLING)
+    crash_both(life)
+    life.fleet.run(life.fleet.now + 110.0)
+    check_long_windows(life, LONG_MS)
 
 
 @pytest.mark.parametrize("seed", seeds(slow=range(1, 7)))

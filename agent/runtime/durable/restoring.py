@@ -69,30 +69,36 @@ class SealedPast:
 
 
 class InheritedPast:
-    """The past of another agent's pipeline, which has read the results of another job until now. `runs`: what it has
-    sealed, in pane order, with the numbers of the versions."""
+    """The past of another agent's pipeline, which has read the results of another job until now. `sealed`: its runs, in
+    pane order, with the numbers of their versions. `opened`: the panes that it had not sealed, once it had read the
+    result of the pane `read_upto`."""
 
     chains: Mapping[Chain, int] = MappingProxyType({})
 
-    def __init__(self, runs: Iterable[tuple[int, Run]]) -> None:
-        self._runs: dict[int, list[Run]] = {}
-        for version, run in runs:
-            self._runs.setdefault(version, []).append(run)
+    def __init__(
+        self, sealed: Sequence[tuple[int, Run]], opened: Sequence[tuple[int, Run]], read_upto: int = FIRST_PANE
+    ) -> None:
+        self._sealed, self._opened = sealed, opened
+        self.read_upto = read_upto if opened else FIRST_PANE
 
     def __bool__(self) -> bool:
-        return bool(self._runs)
+        return bool(self._sealed or self._opened)
 
     @property
     def first_pane(self) -> int:
         """The first pane of these runs."""
-        after = min(runs[0].after for runs in self._runs.values())
+        after = min((run.after for _, run in self._sealed), default=FIRST_PANE)
         return FIRST_PANE if after == FIRST_PANE else after + 1
+
+    def opened(self, one: InForce) -> list[Run]:
+        """The panes of a version that were not sealed."""
+        return [run for version, run in self._opened if version == one.version.number]
 
     def of(self, one: InForce, _olds: Sequence[Beside]) -> RestoredChain | None:
         """The runs of a version, if there are any."""
         runs, last = list[Run](), one.after
-        for run in self._runs.get(one.version.number, ()):
-            if last <= run.after and run.upto <= one.upto:
+        for version, run in self._sealed:
+            if version == one.version.number and last <= run.after and run.upto <= one.upto:
                 runs.append(run)
                 last = run.upto
         return RestoredChain(last, tuple(_without_gaps(runs, one.function, last))) if runs else None

@@ -86,6 +86,9 @@ class MappedPipeline(Pipeline):
         self._lost_upto = FIRST_PANE
         super().__init__(versions, job, feeds, begins, wall_ms, ingest, on_sealed, term, resumption, inherited)
 
+    def so_far(self) -> None:
+        """None: some events are with the code."""
+
     def _want_columns(self, function: JobFunction) -> None:
         """The code decides what is read, not the query."""
 

@@ -24,6 +24,7 @@ from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey, columns_of_fee
 from agent.runtime.ingest.finishing import FinishingVersions
 from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
+from agent.runtime.ingest.panes.begun_panes import so_far
 from agent.runtime.ingest.panes.pane_store import run_again
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
@@ -69,6 +70,8 @@ class Pipeline:
         self._resumption = resumption
         self._past: Past | None = inherited if resumption is None else SealedPast(resumption, begins)
         self._has_inherited = inherited is not None
+        self.read_before = FIRST_PANE if inherited is None else inherited.read_upto
+        """The pane of the last result of another job that is in its panes, as another agent has read it."""
         self._number = NO_NUMBER
         self._committed = FIRST_PANE
         self._ended: list[PaneConsumer] = []
@@ -438,8 +441,15 @@ class Pipeline:
         consumer.begin_after(after)
         if self._past is not None and (sealed := self._past.of(one, olds)) is not None:
             consumer.restore(sealed, self._past.first_pane)
+        if isinstance(self._past, InheritedPast):
+            consumer.begun.restore(self._past.opened(one))
         consumer.begin_at(max(one.version.starts, consumer.next_pane(opened)))
         return consumer
+
+    def so_far(self) -> list[Run] | None:
+        """The panes that are not sealed, as they are so far; None while that cannot be told, as versions change."""
+        is_steady = len(self._consumers) == 1 and self._proposed is None and not self._finishing.running
+        return so_far(self.consumer) if is_steady else None
 
     def _note_past(self) -> None:
         """Has the first consumer count what came too late of what an earlier process has read."""

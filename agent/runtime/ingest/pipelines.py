@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from agent.parsing import SourceColumn
 from agent.programs.calls import JobDescription
-from agent.runtime.durable.restoring import InheritedPast
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import Feed, merged_columns
 from agent.runtime.ingest.mapped import MappedPipeline, Send
@@ -39,7 +38,7 @@ def new_pipeline(
     resumption = None
     if feeds and feeds[0].start == "remembered" and feeds[0].app_id is not None:
         resumption = ingest.memory.resumption(message, streams, feeds[0].app_id)
-    past = InheritedPast(ingest.inherited.pop(message.app_id, ())) or None
+    past = ingest.inherited.pop(message.app_id, None) or None
     clocked = (versions, message.job, feeds, message.begins, wall_ms, ingest, on_sealed, term, resumption, past)
     return Pipeline(*clocked) if map_events is None else MappedPipeline(*clocked, map_events)
 

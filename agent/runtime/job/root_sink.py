@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from agent.runtime.function.result import WindowResult
 from agent.runtime.messages.jobs import OwnerLost, Snapshot
+from agent.runtime.model.panes import Run
 from overlay import Id, Peer
 
 
@@ -48,6 +50,10 @@ class RootSink(Protocol):
     @property
     def outlet(self) -> ResultSource:
         """The way out of its results."""
+        ...
+
+    def note_read(self, opened: Iterable[Run], read_upto: int, now: float) -> None:
+        """Notes the panes that are not sealed, as of the result of a pane of the job that this one reads."""
         ...
 
     @property

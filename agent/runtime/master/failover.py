@@ -25,13 +25,14 @@ from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.master_search import MasterSearch
 from agent.runtime.master.job_recorder import JobRecorder, Then
 from agent.runtime.master.kept_jobs import KeptJob
-from agent.runtime.master.results.reader_runs import ReaderRuns
+from agent.runtime.master.results.reader_runs import NOTHING_READ, ReaderRuns, ReadMark
 from agent.runtime.master.results.result_log import Packed, ResultLog
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Announce, Replica, Replicated, Stopped
 from agent.runtime.messages.mastership import MasterAnswer, MasterQuestion
 from agent.runtime.messages.programs import Line
+from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
@@ -43,12 +44,12 @@ from overlay import Id, Node, Peer, distance
 class _Replica:
     revision: int = 0
     upto: int = FIRST_PANE
-    sealed_upto: int = FIRST_PANE
+    mark: ReadMark = NOTHING_READ
 
 
 class StateReplicator:
     """Replicates one master in one epoch to `wanted` agents, and to this agent's disk; calls `on_stored` when that has
-    a revision. `sealed`: what this agent has sealed for open windows, if it reads another job's results.
+    a revision. `read`: what this agent has read for open windows, if it reads another job's results.
     """
 
     def __init__(
@@ -60,11 +61,11 @@ class StateReplicator:
         wanted: int,
         recorder: JobRecorder,
         on_stored: Then,
-        sealed: ReaderRuns,
+        read: ReaderRuns,
     ) -> None:
-        self._sealed = sealed
-        self._sealed_at: dict[int, int] = {}
-        """The last sealed pane of each revision that is not confirmed by all."""
+        self._read = read
+        self._marks: dict[int, ReadMark] = {}
+        """The mark of each revision that is not confirmed by all."""
         self._state = state
         self._recorder = recorder
         self._on_stored = on_stored
@@ -100,7 +101,7 @@ class StateReplicator:
         if (held := self._held.get(sender.node_id)) is not None:
             held.revision = max(held.revision, message.revision)
             held.upto = max(held.upto, message.upto)
-            held.sealed_upto = max(held.sealed_upto, self._sealed_at.get(message.revision, FIRST_PANE))
+            held.mark = max(held.mark, self._marks.get(message.revision, NOTHING_READ))
 
     def is_held(self, revision: int) -> bool:
         """Whether this agent's disk and all agents that are to hold this revision do."""
@@ -132,17 +133,17 @@ class StateReplicator:
         nearest = self._nearest()
         self._held = {peer.node_id: self._held.get(peer.node_id) or _Replica() for peer in nearest}
         oldest = min((one.revision for one in self._held.values()), default=self._revision)
-        self._sealed_at = {revision: upto for revision, upto in self._sealed_at.items() if revision >= oldest}
-        self._sealed_at[self._revision] = self._sealed.last
-        alike: dict[tuple[int, int], list[Peer]] = {}
+        self._marks = {revision: mark for revision, mark in self._marks.items() if revision >= oldest}
+        self._marks[self._revision] = self._read.mark
+        alike: dict[tuple[int, ReadMark], list[Peer]] = {}
         for peer in nearest:
             held = self._held[peer.node_id]
-            alike.setdefault((held.upto, held.sealed_upto), []).append(peer)
+            alike.setdefault((held.upto, held.mark), []).append(peer)
         for peers in alike.values():
             self._sender.send_all(peers, self._descriptor(self._held[peers[0].node_id]), now)
         stored = partial(self._revision_stored, self._revision)
         descriptor = descriptor_of(self._state, self._revision)
-        if not self._recorder.keep(descriptor, self._results, self._sealed, now, stored):
+        if not self._recorder.keep(descriptor, self._results, self._read, now, stored):
             self._stored = self._revision
 
     def _revision_stored(self, revision: int, now: float) -> None:
@@ -151,15 +152,15 @@ class StateReplicator:
 
     def _descriptor(self, held: _Replica) -> Replica:
         """The descriptor with the results, and the runs, that its receiver lacks."""
-        sealed = self._sealed.after(held.sealed_upto)
-        return descriptor_of(self._state, self._revision, self._results.to_give(held.upto), sealed)
+        results = self._results.to_give(held.upto)
+        return descriptor_of(self._state, self._revision, results, self._read.given(held.mark))
 
 
 def descriptor_of(
     state: JobState,
     revision: int,
     results: Sequence[tuple[int, bytes]] = (),
-    sealed: Sequence[tuple[int, bytes]] = (),
+    read: GivenRuns = NO_RUNS,
 ) -> Replica:
     """Everything that another master needs to continue from here."""
     return Replica(
@@ -178,8 +179,7 @@ def descriptor_of(
         incomplete=state.told_incomplete(state.published_upto),
         unshown=state.told_unshown,
         moved=state.moved,
-        sealed=tuple(sealed),
-        sealed_after=state.versions.retention_pane(state.published_upto) if state.app is not None else FIRST_PANE,
+        read=read,
     )
 
 
@@ -206,7 +206,7 @@ class _Held:
     replica: Replica
     log: ResultLog
     heard_at: float
-    sealed: ReaderRuns = field(default_factory=ReaderRuns)
+    read: ReaderRuns = field(default_factory=ReaderRuns)
     doubted_at: float | None = None
     forward_at: float = 0.0
     pause_s: float = FORWARD_S
@@ -235,9 +235,9 @@ class _Held:
 
     def whole(self) -> Replica:
         """The descriptor with all its results, and runs."""
-        results, sealed = self.log.to_give(FIRST_PANE), self.sealed.after(FIRST_PANE)
+        results, read = self.log.to_give(FIRST_PANE), self.read.given()
         return msgspec.structs.replace(
-            self.replica, results=results, sealed=tuple(sealed), restored=self.restored, take_over=0, leaving=False
+            self.replica, results=results, read=read, restored=self.restored, take_over=0, leaving=False
         )
 
     def take(self, replica: Replica) -> None:
@@ -245,8 +245,7 @@ class _Held:
         self.replica, self.look_at = replica, 0.0
         for pane, json in replica.results:
             self.log.append(pane, json)
-        self.sealed.take(replica.sealed)
-        self.sealed.free(replica.sealed_after)
+        self.read.take(replica.read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +261,8 @@ class Takeover:
     lines: tuple[Line, ...] = ()
     dead: frozenset[int] = frozenset()
     """Agents that are known to be dead, the master before among them."""
-    sealed: tuple[tuple[int, bytes], ...] = ()
-    """The runs that the reader of another job's results has sealed for open windows."""
+    read: GivenRuns = NO_RUNS
+    """The runs of the reader of another job's results, for open windows."""
 
 
 class Successors(Protocol):
@@ -320,7 +319,7 @@ class Failover:
             app_id, epoch = job.replica.app_id, job.replica.epoch
             if len(self._held) < REPLICAS_MAX and not self._directory.is_over(app_id, epoch):
                 lines = tuple(job.log.lines)
-                self._held[app_id] = _Held(job.replica, job.results, now, job.sealed, restored=True, lines=lines)
+                self._held[app_id] = _Held(job.replica, job.results, now, job.read, restored=True, lines=lines)
 
     def begin(self, now: float) -> None:
         """Begins to listen for the masters of jobs, as the agent has joined the fleet."""
@@ -393,8 +392,8 @@ class Failover:
         if held is None or not replica.epoch.is_same_job(held.replica.epoch):
             is_forwarded = sender.node_id != replica.epoch.master and not replica.restored
             heard_at = now - (SILENCE_S - FORWARDED_S if is_forwarded else 0.0)
-            sealed = ReaderRuns(replica.sealed)
-            held = _Held(replica, ResultLog.of(replica), heard_at, sealed, restored=replica.restored)
+            read = ReaderRuns(replica.read)
+            held = _Held(replica, ResultLog.of(replica), heard_at, read, restored=replica.restored)
             self._held[app_id] = held
         elif (replica.epoch, replica.revision) >= (held.replica.epoch, held.replica.revision):
             held.take(replica)
@@ -411,7 +410,7 @@ class Failover:
             if takes_over:
                 confirm(now)
                 return self._take_over(app_id)
-            if held.replica is not replica or not self._recorder.keep(replica, held.log, held.sealed, now, confirm):
+            if held.replica is not replica or not self._recorder.keep(replica, held.log, held.read, now, confirm):
                 confirm(now)
         return None
 
@@ -522,5 +521,5 @@ class Failover:
         last = max(known.epoch, held.replica.epoch) if known else held.replica.epoch
         gone = filter(self._is_dead, self._failed)  # of the others some are back
         dead = frozenset({*gone, *((last.master,) if is_orphaned else ())} - {own})
-        sealed = tuple(held.sealed.after(FIRST_PANE))
-        return Takeover(held.replica, held.log, last.next(own), held.restored, held.lines, dead, sealed)
+        read = held.read.given()
+        return Takeover(held.replica, held.log, last.next(own), held.restored, held.lines, dead, read)

@@ -107,7 +107,7 @@ class JobMaster:
     """The master of one job in one epoch: a `RootSink` whose runs become results.
 
     `log` holds the last results; `replicas` agents are to hold the master's descriptor. Runs of about `piece_bytes` are
-    published at a stroke. `wake` is called when something happens that a look may follow. `sealed`: a reader's runs.
+    published at a stroke. `wake` is called when something happens that a look may follow. `read`: a reader's runs.
     """
 
     _resigns = False
@@ -132,11 +132,11 @@ class JobMaster:
         meter: JobMeter,
         wake: Callable[[], None],
         clock: Clock,
-        sealed: ReaderRuns,
+        read: ReaderRuns,
     ) -> None:
         self.state = state
         self.local = local
-        self.sealed = sealed
+        self.read = read
         self._wake = wake
         self.is_closest = False
         """Whether this agent is known to be the one closest to the appId, with the agents around as they are."""
@@ -146,7 +146,7 @@ class JobMaster:
         self.outlet = ResultOutlet(state, local, self.subscribers, programs, meter)
         self._recorder = recorder
         self._piece_bytes = piece_bytes
-        self._replication = StateReplicator(state, log, sender, node, replicas, recorder, self._stored, sealed)
+        self._replication = StateReplicator(state, log, sender, node, replicas, recorder, self._stored, read)
         self._sender = sender
         self._node = node
         self._name = name
@@ -555,6 +555,11 @@ class JobMaster:
         first = next((span for span in spans if self._lacking(span)), spans[0])
         return self.lacking.waits(missing, stragglers, stragglers | dead, (first.after, spans[-1].upto), now) or waits
 
+    def note_read(self, opened: Iterable[Run], read_upto: int, now: float) -> None:
+        """Has the next master know the open panes, as of the result of a pane of the job that this one reads."""
+        if self.ended is None and not self.state.job.bounded and self.read.note_opened(self.local, opened, read_upto):
+            self._replicate(now)
+
     def members(self, before: Collection[Peer], now: float) -> tuple[Peer, ...]:
         """The agents that take part; none while that is not known. `before`: those who did under the master before.
 
@@ -663,7 +668,7 @@ class JobMaster:
         self.placement.loads.add_seconds(self._node.peer.node_id, self._clock() - begun_s, 0.0)
         json = self.outlet.encoded(results)
         if self.reads_app and not self.state.job.bounded:
-            self.sealed.note(self.local, self.state.versions.retention_pane(self.state.published_upto))
+            self.read.note_sealed(self.local, self.state.versions.retention_pane(self.state.published_upto))
         revision = self._replication.publish(json, now)
         self.outlet.add(results, json, membership, revision, now + REPLICATION_S)
 

@@ -10,6 +10,7 @@ from itertools import islice
 import msgspec
 
 import query
+from agent.runtime.durable.restoring import InheritedPast
 from agent.runtime.fleet.authorization import NotAuthorizedError, check_owner
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_inquiry import in_batches
@@ -54,11 +55,11 @@ from agent.runtime.messages.jobs import (
 )
 from agent.runtime.messages.placement import PlaceRequest
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, LogRequest, ProgramFailed
+from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
 from agent.runtime.model.containment import JobContainment, reason_of
 from agent.runtime.model.epoch import JobEpoch
-from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.model.placement import KeyMoves
 from agent.runtime.model.schedule import ANY_TIME, Schedule
 from overlay import Id, Node, Peer, Requested
@@ -244,7 +245,7 @@ class JobMasters:
         if self._jobs.has_room or self._jobs.get(state.job.app_id) is not None:
             revision = (takeover.replica.epoch, takeover.replica.revision)
             self._bases[state.job.app_id] = _Base(revision, now, takeover.restored)
-            self._prepare(state, takeover.log, now, lines=takeover.lines, dead=takeover.dead, sealed=takeover.sealed)
+            self._prepare(state, takeover.log, now, lines=takeover.lines, dead=takeover.dead, read=takeover.read)
 
     def learn(self, replica: Replica, sender: Peer, now: float) -> None:
         """Begins again with what another agent's disk, or the master before, has of a job, if the master here has begun
@@ -267,7 +268,7 @@ class JobMasters:
             )
         epoch = max(replica.epoch, state.epoch).next(self._node.peer.node_id)
         log = ResultLog(sorted(results.items()), is_of_stage=bool(state.part_of))
-        takeover = Takeover(replica, log, epoch, base.restored, sealed=replica.sealed)
+        takeover = Takeover(replica, log, epoch, base.restored, read=replica.read)
         self._begin_again(master, takeover, now)
 
     def has_appointed(self, app_id: Id, epoch: JobEpoch) -> bool:
@@ -287,8 +288,8 @@ class JobMasters:
             return
         epoch = max(rival, master.state.epoch).next(self._node.peer.node_id)
         replica = msgspec.structs.replace(descriptor_of(master.state, 0), moved=_moved_next(master))
-        log, sealed = master.subscribers.log, tuple(master.sealed.after(FIRST_PANE))
-        self._begin_again(master, Takeover(replica, log, epoch, self._is_restored(app_id), sealed=sealed), now)
+        log, read = master.subscribers.log, master.read.given()
+        self._begin_again(master, Takeover(replica, log, epoch, self._is_restored(app_id), read=read), now)
 
     def _begin_again(self, master: JobMaster, takeover: Takeover, now: float) -> None:
         """Goes on here in a further epoch."""
@@ -316,10 +317,10 @@ class JobMasters:
         begun: Callable[[float], None] = lambda _now: None,
         lines: Sequence[Line] = (),
         dead: Iterable[int] = (),
-        sealed: Sequence[tuple[int, bytes]] = (),
+        read: GivenRuns = NO_RUNS,
     ) -> None:
         """Begins an epoch once it is on disk, so that it is never used twice; `begun` is called then."""
-        app_id, runs = state.job.app_id, ReaderRuns(sealed)
+        app_id, runs = state.job.app_id, ReaderRuns(read)
         self._beginning[app_id] = state
 
         def begin(now: float) -> None:
@@ -338,16 +339,17 @@ class JobMasters:
         if not self._recorder.keep(descriptor_of(state, 0), log, runs, now, begin):
             begin(now)
 
-    def _begin(self, state: JobState, log: ResultLog, lines: Sequence[Line], sealed: ReaderRuns, now: float) -> None:
+    def _begin(self, state: JobState, log: ResultLog, lines: Sequence[Line], read: ReaderRuns, now: float) -> None:
         job = self._jobs.lead(state.job.app_id, state.epoch, state.trees, state.moved, now)
-        if job.pipeline is None and len(sealed):
-            runs = decoded_runs(sealed.after(FIRST_PANE), state.versions)
-            self._jobs.ingest.inherited[state.job.app_id] = tuple(runs)
+        if job.pipeline is None:
+            given = read.given()
+            sealed, opened = (tuple(decoded_runs(runs, state.versions)) for runs in (given.sealed, given.opened))
+            self._jobs.ingest.inherited[state.job.app_id] = InheritedPast(sealed, opened, given.read_upto)
         job.root = master = JobMaster(
             state, job, log, self._sender, self._node, self._name, self._programs, now,
             replicas=self._replicas, recorder=self._recorder, piece_bytes=self.piece_bytes,
             meter=self._jobs.ingest.meter, wake=partial(self._looks.set, state.job.app_id, ANY_TIME),
-            clock=self._containment.clock, sealed=sealed,
+            clock=self._containment.clock, read=read,
         )  # fmt: skip
         master.log.add(lines)
         master.outlet.on_result = self.on_result

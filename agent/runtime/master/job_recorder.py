@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.runtime.master.kept_jobs import KeptJob, record_of
-from agent.runtime.master.results.reader_runs import ReaderRuns
+from agent.runtime.master.results.reader_runs import NOTHING_READ, ReaderRuns, ReadMark
 from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.messages.job_records import DropRecord, EndRecord, JobRecord, LinesRecord
 from agent.runtime.messages.jobs import Replica
@@ -44,8 +44,8 @@ class _Given:
     replica: Replica
     results: ResultLog
     upto: int
-    sealed: ReaderRuns
-    sealed_upto: int
+    read: ReaderRuns
+    mark: ReadMark
 
 
 @dataclass(slots=True)
@@ -73,9 +73,9 @@ class JobRecorder:
     def restore(self, jobs: Iterable[KeptJob]) -> None:
         """Takes what the disk has at the start."""
         for job in jobs:
-            self._given.setdefault(job.replica.app_id, _given(job.replica, job.results, job.sealed))
+            self._given.setdefault(job.replica.app_id, _given(job.replica, job.results, job.read))
 
-    def keep(self, replica: Replica, results: ResultLog, sealed: ReaderRuns, now: float, then: Then) -> bool:
+    def keep(self, replica: Replica, results: ResultLog, read: ReaderRuns, now: float, then: Then) -> bool:
         """Keeps a descriptor, with the results and the runs of a reader that go with it, and calls `then` once they are
         durable; False if there is nothing to wait for, and `then` is not called."""
         if not self._disk.keeps_jobs or replica.job.attached:
@@ -84,9 +84,9 @@ class JobRecorder:
         if given is not None and not replica.epoch.is_same_job(given.replica.epoch):
             given = None
         new = results.to_give(given.upto if given is not None else FIRST_PANE)
-        new_runs = sealed.after(given.sealed_upto if given is not None else FIRST_PANE)
+        new_runs = read.given(given.mark if given is not None else NOTHING_READ)
         record = record_of(replica, new, new_runs, given.replica if given is not None else None)
-        self._given[replica.app_id] = _given(replica, results, sealed)
+        self._given[replica.app_id] = _given(replica, results, read)
         self._write(record, now, then)
         return True
 
@@ -132,11 +132,10 @@ class JobRecorder:
     def repeat(self, now: float) -> None:
         """Gives the disk every descriptor anew, because it has lost records."""
         for given in list(self._given.values()):
-            given.upto, given.sealed_upto = given.results.last, given.sealed.last
-            results, sealed = given.results.to_give(FIRST_PANE), given.sealed.after(FIRST_PANE)
-            self._write(record_of(given.replica, results, sealed, None), now)
+            given.upto, given.mark = given.results.last, given.read.mark
+            self._write(record_of(given.replica, given.results.to_give(FIRST_PANE), given.read.given(), None), now)
 
 
-def _given(replica: Replica, results: ResultLog, sealed: ReaderRuns) -> _Given:
+def _given(replica: Replica, results: ResultLog, read: ReaderRuns) -> _Given:
     """A descriptor that the disk has, with all that goes with it."""
-    return _Given(replica, results, results.last, sealed, sealed.last)
+    return _Given(replica, results, results.last, read, read.mark)

@@ -12,6 +12,7 @@ from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.messages.job_records import DescriptorRecord, DropRecord, EndRecord, JobRecord, LinesRecord
 from agent.runtime.messages.jobs import Replica
 from agent.runtime.messages.programs import LOG_LINES_MAX
+from agent.runtime.messages.reading import GivenRuns
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id
@@ -21,7 +22,7 @@ LOG_BYTES_MAX = 64 << 10
 
 
 def record_of(
-    replica: Replica, results: list[tuple[int, bytes]], sealed: list[tuple[int, bytes]], before: Replica | None
+    replica: Replica, results: list[tuple[int, bytes]], read: GivenRuns, before: Replica | None
 ) -> DescriptorRecord:
     """The record that leads from one descriptor of a job to the next; `before` None: from nothing."""
     return DescriptorRecord(
@@ -39,25 +40,24 @@ def record_of(
         versions=replica.versions if before is None or replica.versions != before.versions else None,
         unshown=replica.unshown,
         moved=replica.moved,
-        sealed=tuple(sealed),
-        sealed_after=replica.sealed_after,
+        read=read,
     )
 
 
 @dataclass(slots=True)
 class KeptJob:
-    """A job as a disk has it: its descriptor without results, its last results, what its reader has sealed if it reads
+    """A job as a disk has it: its descriptor without results, its last results, what its reader has read if it reads
     another job's results, and its log."""
 
     replica: Replica
     results: ResultLog
-    sealed: ReaderRuns = field(default_factory=ReaderRuns)
+    read: ReaderRuns = field(default_factory=ReaderRuns)
     log: JobLog = field(default_factory=lambda: JobLog(LOG_BYTES_MAX))
 
     def records(self, results_bytes_max: int) -> Iterator[JobRecord]:
         """The job as few records."""
         results = self.results.to_give(FIRST_PANE, results_bytes_max)
-        yield record_of(self.replica, results, self.sealed.after(FIRST_PANE), None)
+        yield record_of(self.replica, results, self.read.given(), None)
         if results_bytes_max and (lines := self.log.lines):
             yield LinesRecord(self.replica.app_id, lines[-LOG_LINES_MAX:])
 
@@ -108,8 +108,7 @@ class KeptJobs:
         replica = Replica(job=job, versions=versions, members=members, results=[], **same)
         kept = self.jobs[app_id] = kept or KeptJob(replica, ResultLog.of(replica))
         kept.replica = replica
-        kept.sealed.take(record.sealed)
-        kept.sealed.free(record.sealed_after)
+        kept.read.take(record.read)
         for pane, json in record.results:
             kept.results.append(pane, json)
 
@@ -132,6 +131,5 @@ _SAME = (
     "written_off",
     "unshown",
     "moved",
-    "sealed_after",
 )
 """Fields that each record has whole."""

@@ -70,6 +70,7 @@ from agent.runtime.messages.programs import (
     ProgramFailed,
     ProgramMulticast,
 )
+from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.versions import AbortVersion, ActivateVersion, PrepareVersion, VersionList, VersionPrepared
 from agent.runtime.model.bundle import Bundle, Signature
 from agent.runtime.model.epoch import JobEpoch
@@ -451,9 +452,6 @@ class MemberEntry(msgspec.Struct, frozen=True, array_like=True):
 Members = Annotated[list[MemberEntry], msgspec.Meta(max_length=4096)]
 Totals = Annotated[list[Count], msgspec.Meta(min_length=6, max_length=6)]
 GivenResults = Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=256)]
-SEALED_MAX = 4096
-"""Upper bound on the runs of a reader in a descriptor."""
-SealedRuns = Annotated[tuple[tuple[Time, bytes], ...], msgspec.Meta(max_length=SEALED_MAX)]
 
 
 class Replica(Message, frozen=True, tag=True):
@@ -462,9 +460,8 @@ class Replica(Message, frozen=True, tag=True):
     `written_off`: the agents that no pane waits for. `results`: the results that the receiver lacks, by pane, as JSON.
     `take_over`: become the master if you are the root by now; the number of this attempt, 0 if there is none.
     `leaving`: become the master in any case. `restored`: sent by an agent that has it from its disk, not by its master.
-    `incomplete`: as in `Commit`. `unshown`: the panes without a window so far, with those who lack in them. `sealed`:
-    of a job that reads another one's results, the runs after the pane `sealed_after` that the receiver lacks, by their
-    last panes, each as an encoded `Snapshot`: open windows need these.
+    `incomplete`: as in `Commit`. `unshown`: the panes without a window so far, with those who lack in them. `read`: if
+    it reads another job's results.
     """
 
     epoch: JobEpoch
@@ -484,8 +481,7 @@ class Replica(Message, frozen=True, tag=True):
     incomplete: Incomplete = ()
     unshown: Incomplete = ()
     moved: KeyMoves = NOT_MOVED
-    sealed: SealedRuns = ()
-    sealed_after: Time = -(2**63)
+    read: GivenRuns = NO_RUNS
 
 
 class Replicated(Message, frozen=True, tag=True):

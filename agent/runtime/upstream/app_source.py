@@ -27,6 +27,10 @@ from agent.runtime.model.wall_clock import WallClock
 from agent.runtime.requests.following import LOST_S, JobSubscriptions
 from overlay import Id
 
+NOTED_RESULTS, NOTED_BYTES = 32, 2 << 20
+"""Number of results, and their bytes as JSON, after which a reader's open panes are noted: the other job's master keeps
+more, for whoever reads on."""
+
 
 @dataclass(eq=False, slots=True)
 class _UpstreamJob:
@@ -36,6 +40,7 @@ class _UpstreamJob:
     `after`: the pane of the last window that has arrived. `closed_ms`: the instant up to which all windows have.
     `sought_at`: the time since when no such job is known. `events`: the job's events that have not been taken yet.
     `rows_here`, `rows_sent`: rows that came from a master on this agent, in columns, and as JSON from elsewhere.
+    `unnoted`, `unnoted_bytes`: results since the reader's open panes were noted last, and their size as JSON.
     """
 
     reader: Id
@@ -52,6 +57,8 @@ class _UpstreamJob:
     is_over: bool = False
     rows_here: int = 0
     rows_sent: int = 0
+    unnoted: int = 0
+    unnoted_bytes: int = 0
 
     def queue(self, event: JobEvent) -> None:
         self.events.append(event)
@@ -125,8 +132,17 @@ class UpstreamJobs:
         events, upstream.events = upstream.events, []
         for event in events:
             self._take(upstream, event, now)
+        if upstream.unnoted >= NOTED_RESULTS or upstream.unnoted_bytes >= NOTED_BYTES:
+            self._note_read(upstream, now)
         if closed_ms is not None and not upstream.is_over:
             self._closed(upstream, closed_ms, now)
+
+    def _note_read(self, upstream: _UpstreamJob, now: float) -> None:
+        """Has the reader's master give the open panes to others, before the other job's master drops their results."""
+        job, opened = self._jobs.get(upstream.reader), upstream.pipeline.so_far()
+        if opened is not None and job is not None and job.root is not None and upstream.after is not None:
+            upstream.unnoted = upstream.unnoted_bytes = 0
+            job.root.note_read(opened, upstream.after, now)
 
     def _take(self, upstream: _UpstreamJob, event: JobEvent, now: float) -> None:
         match event:
@@ -138,6 +154,7 @@ class UpstreamJobs:
                 parsed = self._events(upstream, pane, result)
                 upstream.closed_ms = max(upstream.closed_ms, (parsed.watermark_ms or 0) - 1)
                 self._jobs.ingest.insert(upstream.key, parsed, now, self._clock.ms)
+                upstream.unnoted, upstream.unnoted_bytes = upstream.unnoted + 1, upstream.unnoted_bytes + len(result)
             case Ended(reason="lost"):
                 upstream.app_id, upstream.sought_at = None, now
             case Ended(reason=reason):
@@ -212,4 +229,7 @@ def _upstream_job(reader: Id, pipeline: Pipeline, now: float) -> _UpstreamJob:
     after: int | None = pipeline.consumer.closed_ms
     if after == FIRST_PANE and not feed.bounded:
         after = None
-    return _UpstreamJob(reader, pipeline, feed.key, feed.app, after, after, now)
+    read = after
+    if pipeline.read_before != FIRST_PANE:
+        read = pipeline.read_before if after is None else max(after, pipeline.read_before)
+    return _UpstreamJob(reader, pipeline, feed.key, feed.app, after, read, now)
