@@ -67,9 +67,9 @@ class ReaderRuns:
 
     def note_sealed(self, local: LocalJob, retention_pane: int) -> None:
         """Adds what the worker here has sealed since, and drops what open windows do not need."""
-        if local.pipeline is not None:
-            self._add(_encoded(local, local.pipeline.after(self.mark.sealed_upto)))
         self._free(retention_pane)
+        if local.pipeline is not None:
+            self._add(_encoded(local, local.pipeline.after(max(self.mark.sealed_upto, retention_pane))))
 
     def note_opened(self, local: LocalJob, runs: Iterable[Run], read_upto: int) -> bool:
         """Notes the panes that are not sealed here, as of the other job's result of a pane; whether they are small
