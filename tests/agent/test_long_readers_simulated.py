@@ -138,5 +138,8 @@ def test_a_fleet_that_starts_again_as_a_whole_goes_on_with_open_windows(seed: in
     fleet.run(fleet.now + 3.0)
     for one in everybody:
         fleet.restart(one)
-    fleet.run(fleet.now + 110.0)
+    fleet.run(fleet.now + 20.0)
+    for name in (JOB, TOP):  # whoever followed has ended too, and what was on its way is to be seen
+        client_of(life.follower.agent).follow(key_of(name), FIRST_PANE, fleet.now)
+    fleet.run(fleet.now + 90.0)
     check_long_windows(life, EVERY_MS)
