@@ -9,7 +9,7 @@ from test_following_jobs import live
 from test_reading_apps import TOP, read, write
 
 from agent.runtime.master.results import reader_runs
-from agent.runtime.master.results.reader_runs import ReaderRuns, ReadMark, decoded_runs
+from agent.runtime.master.results.reader_runs import ReaderRuns, ReadMark, decoded_runs, in_records
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.messages.reading import GivenRuns
@@ -35,6 +35,17 @@ def test_runs_that_no_window_needs_are_freed_and_do_not_come_again() -> None:
     assert runs.given(ReadMark(4, 6)) == GivenRuns(((5, b"new"),), 2, (), 6)
     runs.take(GivenRuns((), 6))
     assert runs.given() == GivenRuns((), 6, (), 6), "an open pane is of no use once it is sealed and free"
+
+
+def test_for_a_disk_they_come_in_pieces_that_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_runs, "OPEN_BYTES_MAX", 250)
+    whole = GivenRuns(tuple((pane, b"x" * 100) for pane in range(3, 8)), 2, ((9, b"y"),), 9)
+    pieces, added = list(in_records(whole)), ReaderRuns()
+    assert len(pieces) == 5
+    for piece in pieces:
+        added.take(piece)
+    assert added.given() == whole
+    assert list(in_records(GivenRuns())) == [GivenRuns()]
 
 
 def test_open_panes_that_are_too_large_leave_those_before(monkeypatch: pytest.MonkeyPatch) -> None:

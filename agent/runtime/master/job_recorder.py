@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.runtime.master.kept_jobs import KeptJob, record_of
-from agent.runtime.master.results.reader_runs import NOTHING_READ, ReaderRuns, ReadMark
+from agent.runtime.master.results.reader_runs import NOTHING_READ, ReaderRuns, ReadMark, in_records
 from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.messages.job_records import DropRecord, EndRecord, JobRecord, LinesRecord
 from agent.runtime.messages.jobs import Replica
@@ -84,10 +84,12 @@ class JobRecorder:
         if given is not None and not replica.epoch.is_same_job(given.replica.epoch):
             given = None
         new = results.to_give(given.upto if given is not None else FIRST_PANE)
-        new_runs = read.given(given.mark if given is not None else NOTHING_READ)
-        record = record_of(replica, new, new_runs, given.replica if given is not None else None)
+        before = given.replica if given is not None else None
+        *runs, last = in_records(read.given(given.mark if given is not None else NOTHING_READ))
+        for piece in runs:
+            self._write(record_of(replica, [], piece, before), now)
         self._given[replica.app_id] = _given(replica, results, read)
-        self._write(record, now, then)
+        self._write(record_of(replica, new, last, before), now, then)
         return True
 
     def keep_lines(self, app_id: Id, lines: Iterable[Line]) -> None:
@@ -133,7 +135,10 @@ class JobRecorder:
         """Gives the disk every descriptor anew, because it has lost records."""
         for given in list(self._given.values()):
             given.upto, given.mark = given.results.last, given.read.mark
-            self._write(record_of(given.replica, given.results.to_give(FIRST_PANE), given.read.given(), None), now)
+            *runs, last = in_records(given.read.given())
+            for piece in runs:
+                self._write(record_of(given.replica, [], piece, None), now)
+            self._write(record_of(given.replica, given.results.to_give(FIRST_PANE), last, None), now)
 
 
 def _given(replica: Replica, results: ResultLog, read: ReaderRuns) -> _Given:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from agent.runtime.fleet.job_directory import ENDED_MAX, JOBS_MAX
 from agent.runtime.master.results.job_log import JobLog
-from agent.runtime.master.results.reader_runs import ReaderRuns
+from agent.runtime.master.results.reader_runs import ReaderRuns, in_records
 from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.messages.job_records import DescriptorRecord, DropRecord, EndRecord, JobRecord, LinesRecord
 from agent.runtime.messages.jobs import Replica
 from agent.runtime.messages.programs import LOG_LINES_MAX
-from agent.runtime.messages.reading import GivenRuns
+from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id
@@ -56,8 +56,9 @@ class KeptJob:
 
     def records(self, results_bytes_max: int) -> Iterator[JobRecord]:
         """The job as few records."""
-        results = self.results.to_give(FIRST_PANE, results_bytes_max)
-        yield record_of(self.replica, results, self.read.given(), None)
+        *runs, last = in_records(self.read.given()) if results_bytes_max else (NO_RUNS,)
+        yield from (record_of(self.replica, [], read, None) for read in runs)
+        yield record_of(self.replica, self.results.to_give(FIRST_PANE, results_bytes_max), last, None)
         if results_bytes_max and (lines := self.log.lines):
             yield LinesRecord(self.replica.app_id, lines[-LOG_LINES_MAX:])
 
@@ -113,7 +114,8 @@ class KeptJobs:
             kept.results.append(pane, json)
 
     def records(self, results_bytes_max: int) -> Iterator[JobRecord]:
-        """Few records that add up to the same, with so many bytes of results of each job; without logs if it is 0."""
+        """Few records that add up to the same, with so many bytes of results of each job; if these are 0, without
+        logs, and what readers have read."""
         for app_id, epoch in self.ended.items():
             yield EndRecord(app_id, epoch)
         for job in self.jobs.values():

@@ -98,6 +98,22 @@ class ReaderRuns:
         return GivenRuns(sealed, self._freed, opened, self.mark.read_upto)
 
 
+def in_records(given: GivenRuns) -> Iterator[GivenRuns]:
+    """The runs as several that add up to the same, each small enough for a record of a disk: the last has none, but
+    says how far they go."""
+    piece: list[tuple[int, bytes]] = []
+    for one in given.sealed:
+        if piece and sum(len(encoded) for _, encoded in (*piece, one)) > OPEN_BYTES_MAX:
+            yield GivenRuns(tuple(piece))
+            piece = []
+        piece.append(one)
+    if piece:
+        yield GivenRuns(tuple(piece))
+    if given.opened:
+        yield GivenRuns(opened=given.opened, read_upto=given.read_upto)
+    yield GivenRuns(freed=given.freed, read_upto=given.read_upto)
+
+
 def _encoded(local: LocalJob, runs: Iterable[Run]) -> list[tuple[int, bytes]]:
     return [(one.upto, CODEC.encode(one)) for run in runs if run.contributors for one in local.snapshots_of(run)]
 
