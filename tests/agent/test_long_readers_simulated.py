@@ -25,9 +25,9 @@ SLIDING = f"SELECT product, SUM(n) AS n FROM app('{JOB}') GROUP BY product WINDO
 TUMBLING = f"SELECT product, SUM(n) AS n FROM app('{JOB}') GROUP BY product WINDOWING 36 SECONDS"
 
 
-def begin_reading(seed: int, text: str, *, disks: bool = False) -> Life:
+def begin_reading(seed: int, text: str, *, disks: bool = False, trees: int = 1) -> Life:
     """A fleet with a reader that has read for a while, and is in the midst of windows."""
-    life = begin(seed, 6, disks=disks)
+    life = begin(seed, 6, disks=disks, trees=trees)
     life.fleet.submit(TOP, life.follower, text)
     client_of(life.follower.agent).follow(key_of(TOP), None, life.fleet.now)
     life.fleet.run(life.fleet.now + 60.0 + life.fleet.random.uniform(0.0, 36.0))
@@ -113,6 +113,26 @@ def test_an_open_pane_goes_on_though_few_results_are_kept(seed: int, monkeypatch
     crash_both(life)
     life.fleet.run(life.fleet.now + 110.0)
     check_long_windows(life, LONG_MS)
+
+
+@pytest.mark.parametrize(("seed", "text", "every_ms"), seeds(slow=[
+    (seed, text, every_ms) for seed in range(1, 5) for text, every_ms in ((SLIDING, EVERY_MS), (TUMBLING, LONG_MS))
+]))  # fmt: skip
+def test_masters_that_leave_hand_open_windows_over(seed: int, text: str, every_ms: int) -> None:
+    life = begin_reading(seed, text)
+    for server in {one.name: one for one in (master(life, JOB), master(life, TOP))}.values():
+        life.note(f"{server.name} leaves")
+        life.fleet.leave(server)
+    life.fleet.run(life.fleet.now + 110.0)
+    check_long_windows(life, every_ms)
+
+
+@pytest.mark.parametrize("seed", seeds(slow=range(1, 5)))
+def test_windows_that_owners_of_trees_make_are_read_on(seed: int) -> None:
+    life = begin_reading(seed, SLIDING, trees=3)
+    crash_both(life)
+    life.fleet.run(life.fleet.now + 110.0)
+    check_long_windows(life, EVERY_MS)
 
 
 @pytest.mark.parametrize("seed", seeds(slow=range(1, 7)))
