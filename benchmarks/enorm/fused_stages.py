@@ -152,7 +152,7 @@ def _nobody_waits(_reply: object) -> None:
     """Ignores the reply: windows show whether the job runs."""
 
 
-def fused_stages(*, quick: bool) -> list[Comparison]:
+def staged_jobs(*, quick: bool) -> list[Comparison]:
     """Lines of section 7.7 and of figure 16."""
     keys = QUICK_KEYS if quick else KEYS
     one, two = (_median(_SIMPLE, [place], keys) for place in (AGENTS - 1, 0))
