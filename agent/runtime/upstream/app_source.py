@@ -215,6 +215,11 @@ class UpstreamJobs:
         self._open(upstream, upstream.closed_ms, now)
         self._jobs.ingest.end_of_feed(upstream.key, now, self._clock.ms)
 
+    def rows_of(self, reader: Id) -> tuple[int, int]:
+        """The rows that a job has read of masters on this agent, and as JSON from elsewhere."""
+        upstream = self._upstream.get(reader)
+        return (0, 0) if upstream is None else (upstream.rows_here, upstream.rows_sent)
+
     def statistics(self) -> Mapping[str, int]:
         """`rows_here`: rows that came from masters on this agent; `rows_sent`: those that came as JSON."""
         every = self._upstream.values()
