@@ -269,6 +269,8 @@ class JobMasters:
         epoch = max(replica.epoch, state.epoch).next(self._node.peer.node_id)
         log = ResultLog(sorted(results.items()), is_of_stage=bool(state.part_of))
         takeover = Takeover(replica, log, epoch, base.restored, read=replica.read)
+        if state.app is not None and (job := self._jobs.get(app_id)) is not None:
+            job.close()  # it has read on from an earlier place
         self._begin_again(master, takeover, now)
 
     def has_appointed(self, app_id: Id, epoch: JobEpoch) -> bool:
