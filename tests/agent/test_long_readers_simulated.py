@@ -148,13 +148,22 @@ def test_a_second_death_within_the_same_window_changes_nothing(seed: int) -> Non
     check_long_windows(life, EVERY_MS)
 
 
+@pytest.mark.parametrize("is_stuck", [False, True])
 @pytest.mark.parametrize("seed", seeds(slow=range(1, 4)))
-def test_a_fleet_that_starts_again_as_a_whole_goes_on_with_open_windows(seed: int) -> None:
+def test_a_fleet_that_starts_again_as_a_whole_goes_on_with_open_windows(seed: int, is_stuck: bool) -> None:
+    """The disks of masters may have taken nothing for a while: others have what is newer."""
     life = begin_reading(seed, SLIDING, disks=True)
     fleet = life.fleet
     everybody = list(fleet.servers.values())
+    if is_stuck:
+        for disk in (master(life, JOB).disk, master(life, TOP).disk):
+            assert disk is not None
+            disk.is_stuck = True
+        fleet.run(fleet.now + 15.0)
     for one in everybody:
         fleet.crash(one)
+        assert one.disk is not None
+        one.disk.is_stuck = False
     fleet.run(fleet.now + 3.0)
     for one in everybody:
         fleet.restart(one)
