@@ -9,7 +9,8 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.runtime.function.tree_placement import TreePlacement
-from agent.runtime.model.placement import GROUPS, KeyMoves, Mode, Move
+from agent.runtime.model.fields import GROUPS, Mode
+from agent.runtime.model.placement import KeyMoves, Move
 from benchmarks.report import Comparison, smaller, within
 from overlay import Id
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lending_fleet import MIDNIGHT_MS, MINUTE_MS, LendingFleet, application
 
-from elf.demo.lending.lending_truth import DAY_MS, HOUR_MS, SIZES_MS
+from elf.demo.lending.lending_truth import DAY_MS, HOUR_MS, OPERATORS, SIZES_MS
 from elf.demo.story.truth import instant
 
 Make = Callable[..., LendingFleet]
@@ -87,6 +87,8 @@ def test_each_operators_windows_are_those_of_the_logs(lending: Make, seed: int, 
     assert [one.wrong for one in found] == [()] * 5
     assert all(one.same == one.windows > 3 * hours for one in found)
     assert {one.late for one in fleet.results} == {0}
+    jobs = len(OPERATORS)
+    assert all(agent.ingest.statistics()["frames"] <= 8 * jobs for agent in fleet.agents), "of a day, a handful each"
 
 
 def test_a_day_goes_on_with_the_next_masters(lending: Make) -> None:
