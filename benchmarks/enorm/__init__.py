@@ -10,6 +10,7 @@ from benchmarks.report import Comparison
 
 from .balance import balance
 from .decisions import decisions
+from .fused_stages import staged_jobs
 from .fusion_figures import fused_jobs
 from .merges import merged_by_jobs
 from .moving_groups import moving_groups, owned_keys
@@ -20,6 +21,7 @@ _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "merges": lambda _: merged_by_jobs(),
     "processor-time": lambda quick: processor_time(quick=quick),
     "fusion": lambda quick: fused_jobs(quick=quick),
+    "stages": lambda quick: staged_jobs(quick=quick),
     "moves": lambda quick: moving_groups(quick=quick),
     "owners": lambda quick: owned_keys(quick=quick),
     "balance": lambda quick: balance(quick=quick),

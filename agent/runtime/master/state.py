@@ -148,7 +148,9 @@ class JobState:
         number, begins, contributed, is_new = None, FIRST_PANE, FIRST_PANE, False
         if works and (self.app is None or node_id == self.epoch.master):
             begins = self._earliest_pane(node_id)
-            contributed = self.roster.contributed(node_id, self.published_upto)
+            contributed = self.published_upto
+            if self.app is None:  # whoever reads another job's results goes on with what the one before has sealed
+                contributed = self.roster.contributed(node_id, self.published_upto)
             member = self.roster.enrol(node_id, name, before)
             if member is None:
                 return None
@@ -477,7 +479,7 @@ class JobState:
         members = replica.members if state.app is None else ()
         state.roster = Roster.of(members, replica.next_number, replica.frontier)
         state._published_before, state.heal_ms = replica.frontier, heal_ms
-        state.healing = Healing(from_wire(replica.incomplete), replica.frontier)
+        state.healing = Healing(from_wire(replica.incomplete) if state.app is None else (), replica.frontier)
         ordinary = state.versions.retention_pane(replica.frontier)
         state.frontier = state.healing.begin(state.versions, ordinary, heal_ms, state.roster.expected_in)
         # Panes that open windows need are asked for again: who is in them will be seen then.

@@ -70,6 +70,7 @@ from agent.runtime.messages.programs import (
     ProgramFailed,
     ProgramMulticast,
 )
+from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.versions import AbortVersion, ActivateVersion, PrepareVersion, VersionList, VersionPrepared
 from agent.runtime.model.bundle import Bundle, Signature
 from agent.runtime.model.epoch import JobEpoch
@@ -461,7 +462,8 @@ class Replica(Message, frozen=True, tag=True):
     `written_off`: the agents that no pane waits for. `results`: the results that the receiver lacks, by pane, as JSON.
     `take_over`: become the master if you are the root by now; the number of this attempt, 0 if there is none.
     `leaving`: become the master in any case. `restored`: sent by an agent that has it from its disk, not by its master.
-    `incomplete`: as in `Commit`. `unshown`: the panes without a window so far, with those who lack in them.
+    `incomplete`: as in `Commit`. `unshown`: the panes without a window so far, with those who lack in them. `read`: if
+    it reads another job's results.
     """
 
     epoch: JobEpoch
@@ -481,6 +483,7 @@ class Replica(Message, frozen=True, tag=True):
     incomplete: Incomplete = ()
     unshown: Incomplete = ()
     moved: KeyMoves = NOT_MOVED
+    read: GivenRuns = NO_RUNS
 
 
 class Replicated(Message, frozen=True, tag=True):
