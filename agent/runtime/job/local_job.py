@@ -45,9 +45,7 @@ OnLeaving = Callable[["LocalJob", Sequence[Run]], None]
 
 class LocalJob:
     """State of one job on one agent (see `agent.runtime.job.lifecycle`); knows no overlay and sends nothing itself.
-
-    `on_work` is called when the job has runs to combine or to send.
-    """
+    `on_work` is called when the job has runs to combine or to send."""
 
     on_leaving: OnLeaving | None = None
     withdraws = False
@@ -206,6 +204,8 @@ class LocalJob:
     def place(self, moved: KeyMoves) -> None:
         """Takes the moves of key groups, unless later ones are known."""
         self.moved = max(self.moved, moved, key=lambda one: one.number)
+        if self.pipeline is not None:
+            self.pipeline.place(self.moved.number)
 
     def await_code(self, message: Enrolled, sender: Peer) -> None:
         """Keeps the master's answer until its code is loaded."""
@@ -240,6 +240,7 @@ class LocalJob:
             self.joined_at = message.begins if message.is_new else None
         self._tell_again()
         self.pipeline.renumber(message.number)
+        self.place(self.moved)
         self.nodes.begin_worker()
         published = message.begins - 1 if message.begins > FIRST_PANE else FIRST_PANE
         for run in self.pipeline.after(message.frontier, published):
@@ -427,8 +428,8 @@ class LocalJob:
         assert self.versions is not None
         assert self.number is not None
         function, mine = self.versions.at(run.upto).function, run.by(self.number)
-        cut = self.placement.once.split if once else self.placement.split
-        return cut(function, mine if self._is_live else at_edges(function, mine), self.versions.functions())
+        mine = mine if self._is_live else at_edges(function, mine)
+        return self.placement.as_cut(run, once=once).split(function, mine, self.versions.functions())
 
     def hand_in(self) -> bool:
         """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now. An agent
@@ -462,8 +463,7 @@ class LocalJob:
 
         A bounded job's children send all they have within a moment: what follows runs that wait for other sources is
         ahead, and stays encoded, unless it is needed `at_once`. An unsound run still advances its sender, without
-        content: its agents are missing then, and nobody waits for them for ever.
-        """
+        content: its agents are missing then, and nobody waits for them for ever."""
         if self.epoch is None or message.epoch > self.epoch:
             return self._hold(sender, message)
         if message.epoch != self.epoch or not self._is_of_tree(message):
