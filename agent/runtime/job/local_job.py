@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import query
+from agent.runtime.function.consolidated_windows import at_edges
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import FunctionCache, Versions
 from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, feeds_of_job
@@ -299,8 +300,7 @@ class LocalJob:
     # Versions.
 
     def prepare(self, message: PrepareVersion) -> None:
-        """Prepares for a version that may come; a repeated request means that the answer was lost. Raises
-        `query.PlanError` if it cannot be run here."""
+        """Prepares for a version that may come, or reports it again. Raises `query.PlanError` if it cannot be run here."""
         assert self.versions is not None
         self._is_prepared = False
         if message.version == self.version or self.versions.proposes(message.version, message.plan):
@@ -428,8 +428,9 @@ class LocalJob:
         """A run as it goes up the trees; `once`: without what goes up two of them while groups move."""
         assert self.versions is not None
         assert self.number is not None
-        placement = self.placement.as_cut(run, once=once)
-        return placement.split(self.versions.at(run.upto).function, run.by(self.number), self.versions.functions())
+        function, mine = self.versions.at(run.upto).function, run.by(self.number)
+        placement, mine = self.placement.as_cut(run, once=once), mine if self._is_live else at_edges(function, mine)
+        return placement.split(function, mine, self.versions.functions())
 
     def hand_in(self) -> bool:
         """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now. An agent
@@ -462,9 +463,8 @@ class LocalJob:
         """Takes a run of a child or of a tree's root; False if it is of an older epoch, or there is no room to hold it.
 
         A bounded job's children send all they have within a moment: what follows runs that wait for other sources is
-        ahead, and stays encoded, unless it is needed `at_once`.
-
-        An unsound run still advances its sender, without content: its agents are missing, and are not waited for."""
+        ahead, and stays encoded, unless it is needed `at_once`. An unsound run still advances its sender, without
+        content: its agents are missing then, and nobody waits for them for ever."""
         if self.epoch is None or message.epoch > self.epoch:
             return self._hold(sender, message)
         if message.epoch != self.epoch or not self._is_of_tree(message):
@@ -577,7 +577,8 @@ class LocalJob:
         """The run in a peer's message; None if an honest one could not have made it."""
         assert self.versions is not None
         known = self.root.known() if self.root is not None else None
-        return run_of(message, self.versions, self.placement, known, self._limits)
+        decode = partial(run_of, message, self.versions, self.placement, known, self._limits)
+        return self.nodes.decoded(message, decode)
 
     def _messages(self, run: Run, *, detached: bool = False) -> Iterator[Snapshot]:
         """The snapshots that carry a run: several where it has too many panes, or all of them are too large together.
@@ -604,8 +605,7 @@ class LocalJob:
     # Time.
 
     def skip_stragglers(self, now: float) -> bool:
-        """Goes on without sources that stand still; whether that changes anything. Sources of bounded input are always
-        waited for: each takes its time to read."""
+        """Goes on without sources that stand still, unless these read bounded input; whether that changes anything."""
         if not self.is_installed or self.versions is None or not self._is_live:
             return False
         is_cut_by_code = self.versions.newest.function.self_paced
