@@ -300,7 +300,7 @@ class LocalJob:
     # Versions.
 
     def prepare(self, message: PrepareVersion) -> None:
-        """Prepares for a version that may come, or reports it again. Raises `query.PlanError` if it cannot be run here."""
+        """Prepares for a version that may come, or tells again. Raises `query.PlanError` if it cannot be run here."""
         assert self.versions is not None
         self._is_prepared = False
         if message.version == self.version or self.versions.proposes(message.version, message.plan):
