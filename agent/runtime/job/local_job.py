@@ -45,9 +45,7 @@ OnLeaving = Callable[["LocalJob", Sequence[Run]], None]
 
 class LocalJob:
     """State of one job on one agent (see `agent.runtime.job.lifecycle`); knows no overlay and sends nothing itself.
-
-    `on_work` is called when the job has runs to combine or to send.
-    """
+    `on_work` is called when the job has runs to combine or to send."""
 
     on_leaving: OnLeaving | None = None
     withdraws = False
@@ -300,7 +298,8 @@ class LocalJob:
     # Versions.
 
     def prepare(self, message: PrepareVersion) -> None:
-        """Prepares for a version that may come, or tells again. Raises `query.PlanError` if it cannot be run here."""
+        """Prepares for a version that may come; a repeated request means that the answer was lost. Raises
+        `query.PlanError` if it cannot be run here."""
         assert self.versions is not None
         self._is_prepared = False
         if message.version == self.version or self.versions.proposes(message.version, message.plan):
@@ -429,8 +428,8 @@ class LocalJob:
         assert self.versions is not None
         assert self.number is not None
         function, mine = self.versions.at(run.upto).function, run.by(self.number)
-        placement, mine = self.placement.as_cut(run, once=once), mine if self._is_live else at_edges(function, mine)
-        return placement.split(function, mine, self.versions.functions())
+        mine = mine if self._is_live else at_edges(function, mine)
+        return self.placement.as_cut(run, once=once).split(function, mine, self.versions.functions())
 
     def hand_in(self) -> bool:
         """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now. An agent
