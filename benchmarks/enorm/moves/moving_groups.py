@@ -1,159 +1,177 @@
-"""Delay of windows as key groups move (figure 10), and the busiest agent's work where keys have owners."""
+"""Delay of windows as key groups move (figure 10), as all groups of an owner are split among others and combined again
+(figure 11), and the time for all windows where any share of the groups moves (figure 12).
+
+Processor times are measured, on owners that do the work; how long panes wait for each other is virtual time.
+"""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-import polars as pl
-
-from agent.runtime.function.tree_placement import TreePlacement
-from agent.runtime.model.placement import GROUPS, KeyMoves, Mode, Move
+from agent.runtime.model.placement import GROUPS, Mode
 from benchmarks.report import Comparison, smaller, within
-from overlay import Id
 
-from .owner_rig import PANE_MS, WINDOW_PANES, Owner, function_of, pane_of, show, timed
+from .owner_rig import Owners, PaneCosts, function_of, moved, of_groups, pane_at, pane_of
+from .virtual_time import LOAD, completion_s, latencies
+
+NAME = "enorm"
+MODES: tuple[Mode, ...] = ("instant", "smooth", "disruptive")
+_HOW = {"instant": "instantly", "smooth": "smoothly", "disruptive": "with their state"}
+PANES = 5
+"""Panes of a window, one of which ends with each pane."""
+SETTLED = 2
+"""Panes before groups move, and after their windows are out, of which the ordinary times are taken."""
+FLOOR_MS = 0.1
+"""Least delay that is told of: less is noise."""
+RUNS = 3
 
 MOVED_KEYS, QUICK_KEYS = (10_000, 100_000, 1_000_000), (10_000, 100_000)
-"""Keys that move, a half of those that their owner has."""
-RUNS = 3
+"""Keys that move: half of those that their owner has, and as many as the other one has."""
+FIRST_PANE = "figure 10, delay of keys that move"
+WINDOWS: dict[Mode, str] = {
+    "instant": "figure 10, delay of windows, keys move instantly",
+    "smooth": "figure 10, delay of windows, keys move smoothly",
+}
 INSTANT_MS = 5.0
 DISRUPTIVE_TIMES, LARGE_KEYS = 10.0, 100_000
 """Least delay of groups that move with their state, in times of that of others, from so many keys on."""
-FLOOR_MS = 0.1
-"""Least delay that is told of: less is noise."""
+
+SPLIT_KEYS, QUICK_SPLIT_KEYS = 200_000, 20_000
+"""Keys of all groups, in figures 11 and 12."""
 OWNERS = 4
-OWNED_KEYS, QUICK_OWNED_KEYS = 4_000_000, 200_000
-OWNED_PANES = 3
-"""Panes that are measured, after as many as a window has."""
-GAIN = 2.5
-"""Least work of a master alone, in that of the busiest agent of four: 0.4 of it are aimed at."""
-_MODES: tuple[Mode, ...] = ("instant", "smooth", "disruptive")
-_FIRST = 1_000_000
+SHARES, QUICK_SHARES = (25, 50, 75, 100), (50, 100)
+"""Groups that move (%)."""
+COMPLETION = "figure 12, time for all windows, groups move instantly"
+COMPLETION_TIMES = 1 / 1.1
+"""Least completion time of groups that move with their state, in times of that of groups that move instantly."""
+smaller_ = partial(smaller, NAME)
 
 
-class Delays(NamedTuple):
-    """Seconds by which a pane of a group that moves comes later into windows than others do, at its new owner, and by
-    which windows are shown later: the latest of those that begin before the move."""
+class Moved(NamedTuple):
+    """Seconds of virtual time. `pane_s`: by which a pane of groups that move comes later into windows. `window_s`: by
+    which a window is shown later, at most. `done_s`: until new owners alone have panes of the groups, from the first
+    such pane on. `free_s`: until no window needs the owners before."""
 
     pane_s: float
     window_s: float
+    done_s: float
+    free_s: float
 
 
 def moving_groups(*, quick: bool) -> list[Comparison]:
-    """Lines of figure 10: what it takes to move half of an owner's keys."""
+    """Lines of figure 10: an owner gives a third of all keys to another."""
     lines: list[Comparison] = []
+    quarter = GROUPS // 4
+    before = [1] * (2 * quarter) + [2] * (2 * quarter)
+    after = [1] * quarter + [2] * (3 * quarter)
     for keys in QUICK_KEYS if quick else MOVED_KEYS:
-        delays = {mode: _median([_delays(mode, keys) for _ in range(RUNS)]) for mode in _MODES}
-        case = f"figure 10: {keys:,} keys move"
-        instant, disruptive = (1000 * delays[mode].pane_s for mode in ("instant", "disruptive"))
-        lines.append(within("enorm", f"{case} instantly: delay of their first pane", instant, "ms", INSTANT_MS))
+        found = {
+            mode: _median([_moved(mode, before, after, 4 * keys, 3 * quarter) for _ in range(RUNS)]) for mode in MODES
+        }
+        place, rival = f"{keys:,} keys", _HOW["disruptive"]
+        instant, disruptive = (1000 * found[mode].pane_s for mode in ("instant", "disruptive"))
+        lines.append(within(NAME, f"figure 10, delay of keys that move instantly: {place}", instant, "ms", INSTANT_MS))
         target = DISRUPTIVE_TIMES if keys >= LARGE_KEYS else None
-        rival = "with their state"
-        lines.append(
-            smaller(
-                "enorm", f"{case}: delay of their first pane", max(FLOOR_MS, instant), "ms", rival, disruptive, target
-            )
-        )
-        for mode in ("instant", "smooth"):
-            shown, others = 1000 * delays[mode].window_s, 1000 * delays["disruptive"].window_s
-            how = "instantly" if mode == "instant" else "smoothly"
-            lines.append(smaller("enorm", f"{case} {how}: delay of windows", max(FLOOR_MS, shown), "ms", rival, others))
+        lines.append(smaller_(f"{FIRST_PANE}: {place}", max(FLOOR_MS, instant), "ms", rival, disruptive, target))
+        others = 1000 * found["disruptive"].window_s
+        for mode, label in WINDOWS.items():
+            shown = max(FLOOR_MS, 1000 * found[mode].window_s)
+            lines.append(smaller_(f"{label}: {place}", shown, "ms", rival, others))
     return lines
 
 
-def _median(found: Sequence[Delays]) -> Delays:
-    return Delays(*(median(values) for values in zip(*found, strict=True)))
+def split_and_combine(*, quick: bool) -> list[Comparison]:
+    """Lines of figure 11: all groups of one owner are split among four, and combined at one again."""
+    keys = QUICK_SPLIT_KEYS if quick else SPLIT_KEYS
+    one, four = [1] * GROUPS, [1 + group % OWNERS for group in range(GROUPS)]
+    lines: list[Comparison] = []
+    for what, before, after in (("split", one, four), ("combine", four, one)):
+        found = {mode: _median([_moved(mode, before, after, keys, GROUPS) for _ in range(RUNS)]) for mode in MODES}
+        state = found["disruptive"]
+        for mode in ("instant", "smooth"):
+            own, case = found[mode], f"figure 11: {what} of {keys:,} keys {_HOW[mode]}"
+            titles = {
+                "time to done": (own.done_s, state.done_s),
+                "delay of their first pane": (own.pane_s, state.pane_s),
+                "delay of windows": (own.window_s, state.window_s),
+            }
+            if own.free_s > own.done_s:
+                titles["time until windows have one owner"] = (own.free_s, state.free_s)
+            for title, (ours, theirs) in titles.items():
+                shown = max(FLOOR_MS, 1000 * ours)
+                lines.append(smaller_(f"{case}, {title}", shown, "ms", _HOW["disruptive"], 1000 * theirs))
+    return lines
 
 
-def _delays(mode: Mode, keys: int) -> Delays:
-    """Owners work beside each other; the master waits for all of them, and shows."""
-    version = function_of(2)
-    function, pane = version.function, _FIRST + WINDOW_PANES * PANE_MS + 2 * PANE_MS
-    state = pane_of(function, 4 * keys)
-    moving = range(GROUPS // 2, 3 * GROUPS // 4)
-    until = pane + function.window_ms if mode == "smooth" else pane
-    moved = KeyMoves(1, tuple(Move(1, pane, group, 2, mode, until) for group in moving), (Id(7),))
-    owners = tuple(Owner.of(tree, version, 3) for tree in (1, 2))
-    steps: list[_Step] = []
-    for number in range(2 * WINDOW_PANES + 2):
-        at = _FIRST + number * PANE_MS
-        pieces = TreePlacement(2, moved).cut(function, state.with_columns(pane=pl.lit(at, dtype=pl.Int64)))
-        steps.append(_step(mode, at, pane, moved, list(moving), owners, pieces))
-    before, after = steps[WINDOW_PANES : WINDOW_PANES + 2], steps[WINDOW_PANES + 2 :]
-    ordinary = median(step.before_s for step in before)
-    shown = median(step.shown_s for step in before)
-    return Delays(max(0.0, after[0].after_s - ordinary), max(0.0, max(step.shown_s for step in after) - shown))
+def completion(*, quick: bool) -> list[Comparison]:
+    """Lines of figure 12: the time that four owners and the master take for all panes, where groups move on to the next
+    owner in the middle."""
+    keys = QUICK_SPLIT_KEYS if quick else SPLIT_KEYS
+    before = [1 + group % OWNERS for group in range(GROUPS)]
+    lines: list[Comparison] = []
+    for share in QUICK_SHARES if quick else SHARES:
+        moving = GROUPS * share // 100
+        after = [tree % OWNERS + 1 if group < moving else tree for group, tree in enumerate(before)]
+        runs: dict[str, list[float]] = {"none": [], "instant": [], "disruptive": []}
+        for _ in range(RUNS):
+            runs["none"].append(completion_s(_run("instant", before, before, keys, GROUPS)))
+            for mode in ("instant", "disruptive"):
+                runs[mode].append(completion_s(_run(mode, before, after, keys, GROUPS)))
+        none, instant, disruptive = (median(found) for found in runs.values())
+        case, rival = f"{COMPLETION}: {share} %", _HOW["disruptive"]
+        lines.append(smaller_(case, instant, "s", rival, disruptive, COMPLETION_TIMES))
+        lines.append(smaller_(case, instant, "s", "no moves", none))
+    return lines
 
 
-class _Step(NamedTuple):
-    """Seconds from the master's decision on a pane to the answers of the old and the new owner, and to the rows of
-    windows."""
-
-    before_s: float
-    after_s: float
-    shown_s: float
+def _median(found: Sequence[Moved]) -> Moved:
+    return Moved(*(median(values) for values in zip(*found, strict=True)))
 
 
-def _step(
-    mode: Mode,
-    at: int,
-    pane: int,
-    moved: KeyMoves,
-    groups: Sequence[int],
-    owners: Sequence[Owner],
-    pieces: Sequence[pl.DataFrame],
-) -> _Step:
-    before, after = owners
-    before.hold(at, pieces[before.tree])
-    gives_s = takes_s = after_s = 0.0
-    restores = []
-    if at == pane and mode == "disruptive":
-        given, gives_s = timed(lambda: before.give(before.decision(at, moved), groups))
-        _, takes_s = timed(lambda: after.take(given, (before.tree, 1), at - PANE_MS))
-        restores = [(before.tree, Id(1))]
-    decision = before.decision(at, moved, begins=at == _FIRST)
-    answer, before_s = timed(lambda: before.answer(decision))
-    answers = [answer]
-    if at >= pane:
-        after.hold(at, pieces[after.tree])
-        decision = after.decision(at, moved, begins=at == pane, restores=restores)
-        answer, after_s = timed(lambda: after.answer(decision))
-        answers.append(answer)
-    _, shown_s = timed(lambda: show(answers, before.version.function))
-    before_s, after_s = gives_s + before_s, gives_s + takes_s + after_s
-    return _Step(before_s, after_s, max(before_s, after_s) + shown_s)
+_AT = PANES + SETTLED
+"""The number of the first pane that is with the new owners."""
 
 
-def owned_keys(*, quick: bool) -> list[Comparison]:
-    """The work of a master that makes all windows, beside that of the busiest of four agents that own the keys."""
-    keys = QUICK_OWNED_KEYS if quick else OWNED_KEYS
-    alone_s = _busiest_s(1, keys)
-    busiest_s = _busiest_s(OWNERS, keys)
-    case = f"windows of {keys:,} keys, {OWNERS} owners: the busiest agent's time for a window"
-    return [smaller("enorm", case, busiest_s, "s", "all at the master", alone_s, GAIN)]
+def _run(mode: Mode, before: Sequence[int], after: Sequence[int], keys: int, groups: int) -> list[PaneCosts]:
+    """The costs of each pane from before a move until after it, where so many groups have keys."""
+    gc.collect()
+    trees = sorted({*before, *after})
+    version = function_of(max(trees) + 1, PANES)
+    moves = moved(before, after, _AT, mode, version.function.window_ms)
+    owners = Owners(version, moves, trees)
+    state = of_groups(pane_of(version.function, keys), groups)
+    last = _AT + OWNERS + PANES + SETTLED
+    return [owners.take(pane_at(number), state) for number in range(last)]
 
 
-def _busiest_s(owners: int, keys: int) -> float:
-    """Seconds of the busiest agent for a window; the master is one of the owners, and shows."""
-    version = function_of(max(2, owners))
-    function = version.function
-    state = pane_of(function, keys)
-    moved = KeyMoves()
-    parts = [Owner.of(tree, version, owners) for tree in range(owners)]
-    pieces = TreePlacement(owners).cut(function, state)
-    times: list[float] = []
-    for number in range(WINDOW_PANES + OWNED_PANES):
-        at = _FIRST + number * PANE_MS
-        spent, answers = [], []
-        for owner, piece in zip(parts, pieces, strict=True):
-            owner.hold(at, piece.with_columns(pane=pl.lit(at, dtype=pl.Int64)))
-            decision = owner.decision(at, moved, begins=number == 0)
-            answer, seconds = timed(lambda owner=owner, decision=decision: owner.answer(decision))  # type: ignore[misc]
-            spent.append(seconds)
-            answers.append(answer)
-        _, shown_s = timed(lambda answers=answers: show(answers, function))  # type: ignore[misc]
-        spent[0] += shown_s
-        times.append(max(spent))
-    return median(times[WINDOW_PANES:])
+def _moved(mode: Mode, before: Sequence[int], after: Sequence[int], keys: int, groups: int) -> Moved:
+    costs = _run(mode, before, after, keys, groups)
+    busiest_s = max(median(max(cost.answers.values()) for cost in few) for few in _calm(costs))
+    period_s = busiest_s / LOAD
+    found = list(latencies(costs, period_s))
+    ordinary_s = max(median(max(one.answered_s.values()) for one in few) for few in _calm(found))
+    ordinary_shown_s = max(median(one.shown_s for one in few) for few in _calm(found))
+    takers = list(dict.fromkeys(new for old, new in zip(before, after, strict=True) if old != new))
+    firsts = {taker: _AT + (index if mode == "disruptive" else 0) for index, taker in enumerate(takers)}
+    alone = {taker: first + (PANES if mode == "smooth" else 0) for taker, first in firsts.items()}
+    done_s = max((last - _AT) * period_s + found[last].answered_s[taker] for taker, last in alone.items())
+    last = _AT + PANES - 2
+    out_s = 0.0 if mode == "disruptive" else (last - _AT) * period_s + found[last].shown_s
+    return Moved(
+        max(0.0, max(found[first].answered_s[taker] for taker, first in firsts.items()) - ordinary_s),
+        max(0.0, max(one.shown_s for one in found[_AT:-SETTLED]) - ordinary_shown_s),
+        done_s,
+        max(done_s, out_s),
+    )
+
+
+T = TypeVar("T")
+
+
+def _calm(panes: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
+    """The panes before a move, and those after it."""
+    return panes[PANES:_AT], panes[-SETTLED:]
