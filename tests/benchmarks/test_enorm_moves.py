@@ -1,4 +1,4 @@
-"""The benchmark of groups that move: windows are the same whatever moves, time passes as it should, no row is left out."""
+"""Benchmark of groups that move: windows are the same whatever moves, time passes as it should, no row is left out."""
 
 from __future__ import annotations
 
