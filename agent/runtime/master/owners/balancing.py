@@ -20,7 +20,7 @@ OPTIONS = BalanceOptions(start=1.25, stop=1.1, gain_min=0.004, floor=0.1)
 FULL = 0.85
 """Share of a processor from which on an agent counts as full: whatever comes has to wait soon."""
 OPTIONS_FULL = replace(OPTIONS, start=1.1, stop=1.05)
-"""Where an agent is full, less is worth a move: it takes no more than a processor, however much it has to do."""
+"""An agent that is full takes no more than a processor, however much it has to do: less is worth a move."""
 
 
 def options_of(busy: Iterable[float]) -> BalanceOptions:
