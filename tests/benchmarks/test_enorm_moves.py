@@ -41,8 +41,9 @@ def test_what_comes_waits_for_what_is_under_way() -> None:
 
 
 def test_groups_move_away_from_owners_that_become_busy() -> None:
-    """Panes of a second keep owners busy for 0.7 of it; each move has owners stand still for two."""
-    costs = MoveCosts(FrameCost(0.0, 0.7 / GROUPS * 4), FREE, FREE, FrameCost(0.0, 2.0), FREE, FREE, FREE, 0.0)
+    """Panes of a second keep owners busy for 0.7 of it; who gives a group with its state stands still for two."""
+    old: dict[Mode, FrameCost] = {"instant": FREE, "disruptive": FREE}
+    costs = MoveCosts(FrameCost(0.0, 0.7 / GROUPS * 4), 0.0, old, FREE, FREE, FrameCost(0.0, 2.0), FREE, FREE)
     instant, paused = (BusyOwners(costs, 1, rule).run() for rule in (Rule("instant", None), Rule("disruptive", 60.0)))
     for run in (instant, paused):
         assert run.period_s == pytest.approx(1.0)

@@ -103,15 +103,15 @@ class BusyOwners:
         owned: list[float] = np.bincount(self._owners, rows, OWNERS).tolist()
         work = [costs.answer.of(1, one) for one in owned]
         for (giver, taker, is_first), moving in self._under_way(pane, rows).items():
+            work[giver] += costs.old[self.rule.mode].of(1, moving)
             if self.rule.mode == "instant":
-                work[giver] += costs.old.of(owned[giver], moving)
-                work[taker] += costs.new.of(owned[taker], moving)
+                work[taker] += costs.new.of(1, moving)
                 merge_s += costs.merge.of(1, moving)
-            else:
-                if is_first:
-                    self._spend(giver, now_s, costs.give.of(owned[giver], moving), others)
-                    self._spend(taker, self._free[giver], costs.take.of(1, moving), others)
-                work[taker] += costs.joined.of(owned[taker], moving)
+                continue
+            work[taker] += costs.joined.of(owned[taker], moving)
+            if is_first:
+                self._spend(giver, now_s, costs.give.of(owned[giver], moving), others)
+                self._spend(taker, self._free[giver], costs.take.of(1, moving), others)
         for owner, seconds in enumerate(work):
             self._spend(owner, now_s, seconds, others)
         return merge_s

@@ -32,7 +32,7 @@ BEFORE_S, AFTER_S = 4, 8
 MOVE_TIMEOUT_S = 60.0
 ASK_AGAIN_S = 0.5
 _HOW: dict[Mode, str] = {"instant": "instantly", "smooth": "smoothly", "disruptive": "with their state"}
-TIMELINES = tuple(f"live, window after its end and grace, groups move {how}" for how in _HOW.values())
+TIMELINES = tuple(f"live, delay, moved {how}" for how in _HOW.values())
 
 
 class _Trial(NamedTuple):

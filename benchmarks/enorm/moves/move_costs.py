@@ -27,20 +27,20 @@ OLD, NEW = 1, 2
 
 @dataclass(frozen=True)
 class MoveCosts:
-    """Processor time. `answer`: of an owner for the windows that end with a pane, by its rows. `take`: of the new owner
-    for states, and `merge`: of the master for a window of both owners, by the rows that move. The others are by the
-    rows of the owner and by those that move: `give` for their states, `old` and `new` what owners need more for a
-    window of both, and `joined` what the new one needs more that has been given states. `shown_s`: of the master for a
-    window."""
+    """Processor time. `answer`: of an owner for the windows that end with a pane, by its rows; `shown_s`: of the master
+    for a window. By the rows that move: `old` and `new`, what owners need more, by the mode, for each window that is
+    open as groups move; `merge`, the same of the master if they move instantly; and `take`, of the new owner for their
+    state. The old one's time to `give` it, and what the new one needs more with it (`joined`), are by the rows of the
+    owner and by those that move."""
 
     answer: FrameCost
-    take: FrameCost
+    shown_s: float
+    old: dict[Mode, FrameCost]
+    new: FrameCost
     merge: FrameCost
     give: FrameCost
-    old: FrameCost
-    new: FrameCost
+    take: FrameCost
     joined: FrameCost
-    shown_s: float
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ def measured_costs(keys_of_group: int, rounds: int) -> MoveCosts:
 
     return MoveCosts(
         answer,
-        fitted("disruptive", lambda one: one.panes[_AT].gives[OLD, NEW][1]),
+        shown_s,
+        {mode: fitted(mode, more(OLD)) for mode in modes},
+        fitted("instant", more(NEW)),
         fitted("instant", lambda one: fmean(pane.shown_s for pane in one.spanning) - shown_s),
         fitted("disruptive", lambda one: one.panes[_AT].gives[OLD, NEW][0], OLD),
-        fitted("instant", more(OLD), OLD),
-        fitted("instant", more(NEW), NEW),
+        fitted("disruptive", lambda one: one.panes[_AT].gives[OLD, NEW][1]),
         fitted("disruptive", more(NEW), NEW),
-        shown_s,
     )
 
 
