@@ -63,7 +63,7 @@ class Moved(NamedTuple):
 
 
 def moving_groups(*, quick: bool) -> list[Comparison]:
-    """Lines of figure 10: an owner gives a third of all keys to another."""
+    """Lines of figure 10: an owner gives half of its keys to one that has as many."""
     lines: list[Comparison] = []
     quarter = GROUPS // 4
     before = [1] * (2 * quarter) + [2] * (2 * quarter)
@@ -118,9 +118,9 @@ def completion(*, quick: bool) -> list[Comparison]:
         after = [tree % OWNERS + 1 if group < moving else tree for group, tree in enumerate(before)]
         runs: dict[str, list[float]] = {"none": [], "instant": [], "disruptive": []}
         for _ in range(RUNS):
-            runs["none"].append(completion_s(_run("instant", before, before, keys, GROUPS)))
+            runs["none"].append(completion_s(_run("instant", before, before, keys)))
             for mode in ("instant", "disruptive"):
-                runs[mode].append(completion_s(_run(mode, before, after, keys, GROUPS)))
+                runs[mode].append(completion_s(_run(mode, before, after, keys)))
         none, instant, disruptive = (median(found) for found in runs.values())
         case, rival = f"{COMPLETION}: {share} %", _HOW["disruptive"]
         lines.append(smaller_(case, instant, "s", rival, disruptive, COMPLETION_TIMES))
@@ -136,26 +136,28 @@ _AT = PANES + SETTLED
 """The number of the first pane that is with the new owners."""
 
 
-def _run(mode: Mode, before: Sequence[int], after: Sequence[int], keys: int, groups: int) -> list[PaneCosts]:
-    """The costs of each pane from before a move until after it, where so many groups have keys."""
+def _run(
+    mode: Mode, before: Sequence[int], after: Sequence[int], keys: int, groups: int = GROUPS, takers: int = OWNERS
+) -> list[PaneCosts]:
+    """The costs of each pane from before a move until after it, where so many groups have keys, and go to that many
+    owners at most."""
     gc.collect()
     trees = sorted({*before, *after})
     version = function_of(max(trees) + 1, PANES)
     moves = moved(before, after, _AT, mode, version.function.window_ms)
     owners = Owners(version, moves, trees)
     state = of_groups(pane_of(version.function, keys), groups)
-    last = _AT + OWNERS + PANES + SETTLED
-    return [owners.take(pane_at(number), state) for number in range(last)]
+    return [owners.take(pane_at(number), state) for number in range(_AT + takers + PANES - 2 + SETTLED)]
 
 
 def _moved(mode: Mode, before: Sequence[int], after: Sequence[int], keys: int, groups: int) -> Moved:
-    costs = _run(mode, before, after, keys, groups)
+    takers = list(dict.fromkeys(new for old, new in zip(before, after, strict=True) if old != new))
+    costs = _run(mode, before, after, keys, groups, len(takers))
     busiest_s = max(median(max(cost.answers.values()) for cost in few) for few in _calm(costs))
     period_s = busiest_s / LOAD
     found = list(latencies(costs, period_s))
     ordinary_s = max(median(max(one.answered_s.values()) for one in few) for few in _calm(found))
     ordinary_shown_s = max(median(one.shown_s for one in few) for few in _calm(found))
-    takers = list(dict.fromkeys(new for old, new in zip(before, after, strict=True) if old != new))
     firsts = {taker: _AT + (index if mode == "disruptive" else 0) for index, taker in enumerate(takers)}
     alone = {taker: first + (PANES if mode == "smooth" else 0) for taker, first in firsts.items()}
     done_s = max((last - _AT) * period_s + found[last].answered_s[taker] for taker, last in alone.items())
