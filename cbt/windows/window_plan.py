@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import combinations, pairwise
 from math import gcd, inf, lcm
@@ -21,6 +22,8 @@ from cbt.windows.panes import PanePlan, WindowSize
 
 STEPS_MAX = 15_000
 """Upper bound on the steps that are looked at in planning, some 50 ms; past it each size goes by itself."""
+PLANS_KEPT = 256
+"""Upper bound on the plans that are kept for jobs with the same sizes."""
 HIDDEN_MAX = 3
 """Upper bound on the sizes of hidden windows."""
 
@@ -156,11 +159,15 @@ def plan_windows(panes: PanePlan, *, subtracts: bool, hidden: Iterable[WindowSiz
     >>> plan.period_ms // minute, plan.inputs
     (60, 86.0)
     """
+    return _planned(panes.sizes, subtracts, frozenset(hidden))
+
+
+@lru_cache(PLANS_KEPT)
+def _planned(sizes: tuple[WindowSize, ...], subtracts: bool, hidden: frozenset[WindowSize]) -> WindowPlan:
     for takes_off in (True, False) if subtracts else (False,):
         with suppress(_TooManyStepsError):
-            return _Planner(panes, takes_off).best(frozenset(hidden))
-    stacks = frozenset(panes.sizes)
-    return WindowPlan(panes.sizes, frozenset(), stacks, {}, inf, lcm(*_slides(panes.sizes)), is_plain=True)
+            return _Planner(PanePlan(sizes), takes_off).best(hidden)
+    return WindowPlan(sizes, frozenset(), frozenset(sizes), {}, inf, lcm(*_slides(sizes)), is_plain=True)
 
 
 class _Planner:

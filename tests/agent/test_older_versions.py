@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 from memory_fleet import KEY, WALL_MS, Fleet
+from seeds import seeds
 from test_updating_jobs import answers, live, log, start_of, update
 
 from agent import Updated, UpdateRefused, WindowResult
@@ -101,7 +102,7 @@ def lived(seed: int, trees: int, updates: int) -> None:
     check(fleet, versions, first=2)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(*range(3), slow=range(3, 8)))
 @pytest.mark.parametrize(("trees", "updates"), [(1, 1), (1, 3), (3, 1)])
 def test_each_window_is_whole_and_of_the_version_it_began_with(seed: int, trees: int, updates: int) -> None:
     lived(seed, trees, updates)

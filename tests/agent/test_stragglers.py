@@ -7,7 +7,7 @@ import pytest
 from memory_fleet import KEY, WALL_MS, Fleet, events
 from seeds import seeds
 
-from agent import WindowResult
+from agent import StreamOptions, WindowResult
 from agent.runtime.messages.jobs import Lagging
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.panes import END, Counts, Run
@@ -26,6 +26,7 @@ from agent.runtime.reduce.straggler import (
 COUNT = "SELECT COUNT(*) AS n FROM web WINDOWING 1 SECOND GRACE 0 SECONDS"
 GROUPED = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND GRACE 0 SECONDS"
 STEP_S = 0.25
+PAST_MS = 30 * 86_400_000
 
 
 class Street:
@@ -154,6 +155,26 @@ def test_without_leap_a_straggler_has_a_minute_or_all_the_time_it_needs(clause: 
     assert all(one.contributors + one.leaped == 4 for one in every)
     assert bool(leaped) == (not clause)
     assert len(leaped) <= 8, "only what is a minute behind"
+
+
+def test_who_reads_the_past_more_slowly_has_a_minute_as_well() -> None:
+    """Ten minutes of the past go by in each second, but for an agent that takes ten."""
+    fleet = Fleet(4, streams={"web": StreamOptions("beginning")})
+    fleet.wait(0.5)
+    fleet.submit("SELECT COUNT(*) AS n FROM web WINDOWING 1 MINUTE GRACE 0 SECONDS", bounded=False)
+    slow = next(number for number, agent in enumerate(fleet.agents) if agent.masters.get(KEY) is None)
+    in_time = 0
+    for second in range(90):
+        for number in range(4):
+            minutes = [second] if number == slow else range(10 * second, 10 * second + 10)
+            for minute in minutes:
+                fleet.insert(number, events("a", at_ms=WALL_MS - PAST_MS + minute * 60_000))
+        fleet.wait(0.5)
+        fleet.wait(0.5)
+        in_time = in_time or (len(fleet.results) if second >= 60 else 0)
+    assert in_time >= 50
+    assert {(one.contributors, one.leaped) for one in fleet.results[:in_time]} == {(4, 0)}
+    assert {(one.contributors, one.leaped) for one in fleet.results[-9:]} == {(3, 1)}
 
 
 @pytest.mark.parametrize(("clause", "at_least_s"), [("RECOVER FOR 0 SECONDS", 0.0), ("RECOVER FOR 20 SECONDS", 20.0)])

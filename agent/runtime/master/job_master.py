@@ -65,14 +65,12 @@ from agent.runtime.model.panes import END, FIRST_PANE, Run, holds_panes, in_piec
 from agent.runtime.model.schedule import ANY_TIME
 from agent.runtime.reduce.combiner import PaneSpan
 from agent.runtime.reduce.straggler import (
-    LEAP_AGAIN_S,
     NEW_EPOCH_S,
     RECOVER_S,
     RUNS_MAX,
     TAKE_OVER_HOLDBACK_S,
-    AgentClocks,
     HoldbackTimer,
-    StragglerPolicy,
+    MasterLeaps,
 )
 from overlay import Id, Node, Peer
 
@@ -152,8 +150,7 @@ class JobMaster:
         self._programs = programs
         self._app_id = state.job.app_id
         self._holdback = HoldbackTimer(now, state.written_off, took_over=state.epoch.counter > 1)
-        self._clocks = AgentClocks()
-        self._leap: tuple[int, float] = (FIRST_PANE, now)
+        self._leaps = MasterLeaps(now)
         """The pane up to which nobody is waited for, and when that was announced last."""
         self.lacking = LackingParts(state, local, self._holdback, sender)
         self._began_at = now
@@ -189,7 +186,7 @@ class JobMaster:
             return False
         self.state.roster.back |= 0 if enrolled.number is None else 1 << enrolled.number
         if enrolled.number is not None and sender.node_id != self._node.peer.node_id:
-            self._clocks.note(enrolled.number, message.wall_ms, now)
+            self._leaps.note(enrolled.number, message.wall_ms, now)
         if enrolled.number is not None and resumes:
             # What it has read again of panes that are not published is worth the holdback.
             self._holdback.contributed(1 << enrolled.number)
@@ -549,7 +546,7 @@ class JobMaster:
         state = self.state
         missing = stragglers = 0
         for span in spans:
-            if span.upto > self._leap[0]:
+            if span.upto > self._leaps.upto:
                 missing |= self._lacking(span)
             elif state.versions.newest.function.plan.stragglers.mirrors:  # their parts come as copies
                 stragglers |= self._lacking(span)
@@ -633,22 +630,13 @@ class JobMaster:
         return RECOVER_S if stated is None else stated / 1000
 
     def lagging(self, message: Lagging, now: float) -> None:
-        """Decides for all trees whether to leap over stragglers, of which an agent has reported.
-
-        An agent may be ahead of time, this one too: nobody lags behind panes that were not over by most agents' clocks.
-        """
-        newest = self.state.versions.newest.function
-        if self.ended is not None or self.state.job.bounded or newest.plan.windowing is None:
+        """Decides for all trees whether to leap over stragglers, of which an agent has reported."""
+        if self.ended is not None or self.state.job.bounded:
             return
-        time_ms = self._clocks.agreed_ms(self.state.roster.present(), self._programs.wall_ms, now)
-        over_ms, pane_ms = time_ms - newest.grace.waits_ms, newest.plan.windowing.pane_ms
-        most = min(message.most, over_ms // pane_ms * pane_ms - pane_ms)
-        policy = StragglerPolicy.of_sources(self.state.versions)
-        upto = policy.leap_to(self.state.frontier, most, RUNS_MAX if message.is_full else 0)
-        decided, at = self._leap
-        if upto is not None and (upto > decided or now - at >= LEAP_AGAIN_S):
-            self._leap = (max(upto, decided), now)
-            self._sender.multicast(self._app_id, Leap(self._app_id, self.state.epoch, self._leap[0]), now)
+        time_ms = self._leaps.agreed_ms(self.state.roster.present(), self._programs.wall_ms, now)
+        most, runs = message.most, RUNS_MAX if message.is_full else 0
+        if self._leaps.decide(self.state.versions, self.state.frontier, most, runs, time_ms, now):
+            self._sender.multicast(self._app_id, Leap(self._app_id, self.state.epoch, self._leaps.upto), now)
 
     def stands_still_for(self, node_id: Id, now: float) -> bool:
         """Whether panes wait for STANDSTILL_S, perhaps for this agent of the roster. In a new epoch all are awaited."""
@@ -660,7 +648,7 @@ class JobMaster:
     @property
     def leaped_upto(self) -> int:
         """The pane up to which nobody is waited for."""
-        return self._leap[0]
+        return self._leaps.upto
 
     def _publish(self, runs: Iterable[Run], now: float) -> None:
         results: list[tuple[int, WindowResult]] = []

@@ -14,6 +14,7 @@ contributed again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -24,7 +25,8 @@ from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, FIRST_PANE
 
 STRAGGLER_TIMEOUT_S = 60.0
-"""Pane time by which a source lags before it is leaped over, where the query does not say more."""
+"""Time by which a source lags before it is leaped over, where the query does not say more: pane time, and where all
+read the past, time since others were where it is."""
 SELF_PACED_STRAGGLER_TIMEOUT_S = 10.0
 """Straggler timeout where the job's code cuts the panes."""
 LAG_PANES = 2
@@ -33,6 +35,8 @@ LOOK_INTERVAL_S = 1.0
 """Time between looks for stragglers among the sources of a tree node."""
 RUNS_MAX = 4096
 """Upper bound on the runs of one source that wait for others. From half of it on stragglers are leaped over."""
+PACES_MAX = 128
+"""Upper bound on the reports of stragglers that are kept, one a second."""
 LEAP_PATIENCE_S = 0.5
 """Time after a leap for which sources that do not answer are waited for."""
 LEAP_AGAIN_S = 1.0
@@ -77,12 +81,13 @@ class StragglerView(NamedTuple):
 class StragglerPolicy:
     """Leaps over whoever lags by `lag_ms` and has not moved for `straggler_timeout_s`, or holds up too many runs.
 
-    `pane_ms`: the longest pane.
+    `pane_ms`: the longest pane. `is_default`: the query does not say when anybody is leaped over.
     """
 
     straggler_timeout_s: float
     lag_ms: int = 0
     pane_ms: int = 0
+    is_default: bool = False
 
     @classmethod
     def of_sources(cls, versions: Versions) -> StragglerPolicy:
@@ -96,7 +101,7 @@ class StragglerPolicy:
             return cls(0.0, END, longest_ms)
         if stated.leap_panes is not None:
             return cls(0.0, stated.leap_panes * longest_ms, longest_ms)
-        return cls(0.0, max(LAG_PANES * longest_ms, int(1000 * STRAGGLER_TIMEOUT_S)), longest_ms)
+        return cls(0.0, max(LAG_PANES * longest_ms, int(1000 * STRAGGLER_TIMEOUT_S)), longest_ms, is_default=True)
 
     def decide(self, view: StragglerView) -> StragglerDecision:
         """Whether to wait any longer.
@@ -157,6 +162,63 @@ class AgentClocks:
         leads = sorted([own, *(lead for number, lead in self._leads_ms.items() if present >> number & 1)])
         low, high = leads[(len(leads) - 1) // 2], leads[len(leads) // 2]
         return round(now * 1000 + min(max(own, low), high))
+
+
+class ReportedPaces:
+    """The panes to which others than stragglers had come, by the reports of the last minute.
+
+    Who reads the past comes through months of panes within seconds: there, panes do not say how late anybody is.
+    """
+
+    def __init__(self) -> None:
+        self._reports: deque[tuple[float, int]] = deque(maxlen=PACES_MAX)
+
+    def note(self, most: int, now: float) -> None:
+        """Notes a report of the pane to which others have come. O(1)."""
+        if not self._reports or now - self._reports[-1][0] >= LOOK_INTERVAL_S:
+            self._reports.append((now, most))
+
+    def a_minute_before(self, now: float) -> int:
+        """The pane to which others had come by then; FIRST_PANE if nobody had reported. O(reports).
+
+        >>> paces = ReportedPaces()
+        >>> paces.note(1000, 5.0), paces.note(9000, 6.0)
+        (None, None)
+        >>> paces.a_minute_before(64.0) == FIRST_PANE, paces.a_minute_before(65.5)
+        (True, 1000)
+        """
+        return max((most for at, most in self._reports if now - at >= STRAGGLER_TIMEOUT_S), default=FIRST_PANE)
+
+
+class MasterLeaps(AgentClocks):
+    """Decides for all trees of one master, as agents report stragglers, up to which pane nobody is waited for.
+
+    An agent may be ahead of time, the master's too: nobody lags behind panes that were not over by most agents' clocks.
+    """
+
+    def __init__(self, now: float) -> None:
+        super().__init__()
+        self.upto = FIRST_PANE
+        self._at = now
+        self._paces = ReportedPaces()
+
+    def decide(self, versions: Versions, frontier: int, most: int, runs: int, time_ms: int, now: float) -> bool:
+        """Whether to tell all of a leap, now or again. `most`: the pane to which others have come who lag behind
+        `frontier`, for whom `runs` wait. `time_ms`: the agreed time."""
+        newest, policy = versions.newest.function, StragglerPolicy.of_sources(versions)
+        if newest.plan.windowing is None:
+            return False
+        over_ms, pane_ms = time_ms - newest.grace.waits_ms, newest.plan.windowing.pane_ms
+        most = min(most, over_ms // pane_ms * pane_ms - pane_ms)
+        self._paces.note(most, now)
+        is_past = over_ms - most > 1000 * STRAGGLER_TIMEOUT_S + policy.lag_ms
+        if is_past and policy.is_default and not policy.is_full(runs):
+            most = self._paces.a_minute_before(now)
+        upto = policy.leap_to(frontier, most, runs)
+        if upto is None or (upto <= self.upto and now - self._at < LEAP_AGAIN_S):
+            return False
+        self.upto, self._at = max(upto, self.upto), now
+        return True
 
 
 class LeapTimer:
