@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.placement import FrameCost
-from agent.runtime.model.placement import GROUPS, Mode
+from agent.runtime.model.fields import GROUPS, Mode
 from benchmarks.enorm.moves import latency_figures, moving_groups
 from benchmarks.enorm.moves.busy_owners import CALM_S, BusyOwners, Rule
 from benchmarks.enorm.moves.move_costs import MoveCosts

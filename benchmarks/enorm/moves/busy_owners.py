@@ -18,7 +18,7 @@ import numpy.typing as npt
 from agent.placement import PlacementLoads, plan_balance
 from agent.runtime.master.owners.balancing import BALANCE_S, options_of
 from agent.runtime.master.owners.group_loads import GroupLoads
-from agent.runtime.model.placement import GROUPS, Mode
+from agent.runtime.model.fields import GROUPS, Mode
 
 from .move_costs import PANES, MoveCosts
 from .virtual_time import LOAD

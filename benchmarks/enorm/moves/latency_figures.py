@@ -6,7 +6,7 @@ from statistics import median
 
 import numpy as np
 
-from agent.runtime.model.placement import GROUPS
+from agent.runtime.model.fields import GROUPS
 from benchmarks.report import Comparison, smaller
 
 from .busy_owners import CALM_S, LENGTH_S, BusyOwners, Rule

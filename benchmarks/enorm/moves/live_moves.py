@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import elf
 from agent.control.messages import JobPlacement
-from agent.runtime.model.placement import Mode
+from agent.runtime.model.fields import Mode
 from benchmarks.agents import running_agents
 from benchmarks.race import BenchmarkError
 from benchmarks.recovery.watching import Publication, WindowWatch, is_complete, watched_job

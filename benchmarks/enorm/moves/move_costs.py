@@ -8,7 +8,7 @@ from itertools import product
 from statistics import fmean, median
 
 from agent.placement import FrameCost
-from agent.runtime.model.placement import GROUPS, Mode
+from agent.runtime.model.fields import GROUPS, Mode
 
 from .owner_rig import Owners, PaneCosts, function_of, moved, of_groups, pane_at, pane_of
 

@@ -12,7 +12,7 @@ from functools import partial
 from statistics import median
 from typing import NamedTuple, TypeVar
 
-from agent.runtime.model.placement import GROUPS, Mode
+from agent.runtime.model.fields import GROUPS, Mode
 from benchmarks.report import Comparison, smaller, within
 
 from .owner_rig import Owners, PaneCosts, function_of, moved, of_groups, pane_at, pane_of

@@ -18,8 +18,9 @@ from agent.runtime.function.tree_placement import TreePlacement, are_of
 from agent.runtime.function.versions import FunctionCache, InForce, Versions, first_version
 from agent.runtime.messages.jobs import CODEC, Decision, Snapshot, Submit
 from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.fields import GROUPS, Mode
 from agent.runtime.model.panes import FIRST_PANE, Run
-from agent.runtime.model.placement import GROUPS, KeyMoves, Mode, Move
+from agent.runtime.model.placement import KeyMoves, Move
 from agent.runtime.reduce.owned_states import decoded_windows, encoded_windows
 from agent.runtime.reduce.owner import OwnedWindow, TreeOwner
 from overlay import Id, app_id
