@@ -27,7 +27,7 @@ SETTLED = 2
 """Panes before groups move, and after their windows are out, of which the ordinary times are taken."""
 FLOOR_MS = 0.1
 """Least delay that is told of: less is noise."""
-RUNS = 3
+RUNS, QUICK_RUNS = 3, 1
 
 MOVED_KEYS, QUICK_KEYS = (10_000, 100_000, 1_000_000), (10_000, 100_000)
 """Keys that move: half of those that their owner has, and as many as the other one has."""
@@ -65,12 +65,13 @@ class Moved(NamedTuple):
 def moving_groups(*, quick: bool) -> list[Comparison]:
     """Lines of figure 10: an owner gives half of its keys to one that has as many."""
     lines: list[Comparison] = []
+    runs = QUICK_RUNS if quick else RUNS
     quarter = GROUPS // 4
     before = [1] * (2 * quarter) + [2] * (2 * quarter)
     after = [1] * quarter + [2] * (3 * quarter)
     for keys in QUICK_KEYS if quick else MOVED_KEYS:
         found = {
-            mode: _median([_moved(mode, before, after, 4 * keys, 3 * quarter) for _ in range(RUNS)]) for mode in MODES
+            mode: _median([_moved(mode, before, after, 4 * keys, 3 * quarter) for _ in range(runs)]) for mode in MODES
         }
         place, rival = f"{keys:,} keys", _HOW["disruptive"]
         instant, disruptive = (1000 * found[mode].pane_s for mode in ("instant", "disruptive"))
@@ -86,11 +87,11 @@ def moving_groups(*, quick: bool) -> list[Comparison]:
 
 def split_and_combine(*, quick: bool) -> list[Comparison]:
     """Lines of figure 11: all groups of one owner are split among four, and combined at one again."""
-    keys = QUICK_SPLIT_KEYS if quick else SPLIT_KEYS
+    keys, runs = (QUICK_SPLIT_KEYS, QUICK_RUNS) if quick else (SPLIT_KEYS, RUNS)
     one, four = [1] * GROUPS, [1 + group % OWNERS for group in range(GROUPS)]
     lines: list[Comparison] = []
     for what, before, after in (("split", one, four), ("combine", four, one)):
-        found = {mode: _median([_moved(mode, before, after, keys, GROUPS) for _ in range(RUNS)]) for mode in MODES}
+        found = {mode: _median([_moved(mode, before, after, keys, GROUPS) for _ in range(runs)]) for mode in MODES}
         state = found["disruptive"]
         for mode in ("instant", "smooth"):
             own, case = found[mode], f"figure 11: {what} of {keys:,} keys {_HOW[mode]}"
@@ -117,7 +118,7 @@ def completion(*, quick: bool) -> list[Comparison]:
         moving = GROUPS * share // 100
         after = [tree % OWNERS + 1 if group < moving else tree for group, tree in enumerate(before)]
         runs: dict[str, list[float]] = {"none": [], "instant": [], "disruptive": []}
-        for _ in range(RUNS):
+        for _ in range(QUICK_RUNS if quick else RUNS):
             runs["none"].append(completion_s(_run("instant", before, before, keys)))
             for mode in ("instant", "disruptive"):
                 runs[mode].append(completion_s(_run(mode, before, after, keys)))
