@@ -48,7 +48,7 @@ SHARES, QUICK_SHARES = (25, 50, 75, 100), (50, 100)
 COMPLETION = "figure 12, all windows, instantly"
 COMPLETION_TIMES = 1 / 1.1
 """Least completion time of groups that move with their state, in times of that of groups that move instantly."""
-smaller_ = partial(smaller, NAME)
+_less = partial(smaller, NAME)
 
 
 class Moved(NamedTuple):
@@ -77,11 +77,11 @@ def moving_groups(*, quick: bool) -> list[Comparison]:
         instant, disruptive = (1000 * found[mode].pane_s for mode in ("instant", "disruptive"))
         lines.append(within(NAME, f"{FIRST_PANE}, at most: {place}", instant, "ms", INSTANT_MS))
         target = DISRUPTIVE_TIMES if keys >= LARGE_KEYS else None
-        lines.append(smaller_(f"{FIRST_PANE}: {place}", max(FLOOR_MS, instant), "ms", rival, disruptive, target))
+        lines.append(_less(f"{FIRST_PANE}: {place}", max(FLOOR_MS, instant), "ms", rival, disruptive, target))
         others = 1000 * found["disruptive"].window_s
         for mode, label in WINDOWS.items():
             shown = max(FLOOR_MS, 1000 * found[mode].window_s)
-            lines.append(smaller_(f"{label}: {place}", shown, "ms", rival, others))
+            lines.append(_less(f"{label}: {place}", shown, "ms", rival, others))
     return lines
 
 
@@ -104,7 +104,7 @@ def split_and_combine(*, quick: bool) -> list[Comparison]:
                 titles["time until windows have one owner"] = (own.free_s, state.free_s)
             for title, (ours, theirs) in titles.items():
                 shown = max(FLOOR_MS, 1000 * ours)
-                lines.append(smaller_(f"{case}, {title}", shown, "ms", _HOW["disruptive"], 1000 * theirs))
+                lines.append(_less(f"{case}, {title}", shown, "ms", _HOW["disruptive"], 1000 * theirs))
     return lines
 
 
@@ -124,8 +124,8 @@ def completion(*, quick: bool) -> list[Comparison]:
                 runs[mode].append(completion_s(_run(mode, before, after, keys)))
         none, instant, disruptive = (median(found) for found in runs.values())
         case, rival = f"{COMPLETION}: {share} %", _HOW["disruptive"]
-        lines.append(smaller_(case, instant, "s", rival, disruptive, COMPLETION_TIMES))
-        lines.append(smaller_(case, instant, "s", "no moves", none))
+        lines.append(_less(case, instant, "s", rival, disruptive, COMPLETION_TIMES))
+        lines.append(_less(case, instant, "s", "no moves", none))
     return lines
 
 
