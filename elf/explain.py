@@ -299,7 +299,7 @@ def explained_job(job: JobDescription, app: str) -> ExplainedJob:
     texts: dict[str, str] = {}
     for name, text in ({"": job.query} | job.stages).items():
         try:
-            parsed = query.parse(text)
+            parsed = query.with_aggregates(query.parse(text), {} if name else job.aggregates)
             plans[name] = plan_for_any_columns(parsed).plan
         except query.QueryError as error:
             raise UsageError(f"stage {name}: {error}" if name else str(error)) from None

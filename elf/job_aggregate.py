@@ -16,6 +16,9 @@
         aggregates = {"TOP_SPENDERS": Top}
         query = "SELECT store, TOP_SPENDERS(user, amount) AS top FROM web GROUP BY store WINDOWING 10 MINUTES"
 
+An aggregate without `combine` is *rigid*: `lower` gets what `lift` has made of all rows of a group, so these have to be
+in one place, as those of a stage are (`FROM app('its name')`).
+
 One object of the class lives in each process of the job. A state is made of plain values alone: None, booleans,
 numbers, texts, bytes, lists, and dicts of them; it comes back as it is encoded, so a tuple comes back as a list. States
 of one group are combined in any order, on any agent: so `combine` has to be commutative and associative, which is tried
@@ -47,16 +50,28 @@ class JobAggregate:
 
     def lift(self, *values: Any) -> Any:
         """The state of one event, of the values that the query names; NULL is None. Events of which all are NULL are
-        passed over."""
+        passed over. A state that is not combined may be any object."""
         raise NotImplementedError
 
     def combine(self, one: Any, other: Any) -> Any:
-        """The state of all events of two states, which it may change."""
+        """The state of all events of two states, which it may change. Without it the aggregate is rigid."""
         raise NotImplementedError
 
     def lower(self, state: Any) -> Any:
-        """The result of a state; by default the state."""
+        """The result of a state; by default the state. Of a rigid aggregate: of the list of the states of all events of
+        the group, in the order of their times, and those of one moment in that of their values."""
         return state
+
+
+def is_rigid(kind: type[JobAggregate]) -> bool:
+    """Whether an aggregate is computed of all events of a group together, as it has no `combine`.
+
+    >>> class Rises(JobAggregate):
+    ...     lower = lambda self, numbers: sum(one < other for one, other in zip(numbers, numbers[1:]))
+    >>> is_rigid(Rises)
+    True
+    """
+    return kind.combine is JobAggregate.combine
 
 
 Aggregate = JobAggregate

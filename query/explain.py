@@ -46,7 +46,9 @@ def notes(plan: Plan, texts: Mapping[str, str]) -> Iterator[str]:
     """A sentence for each aggregate that is approximate or limited; `texts` are the aggregates as people write them."""
     for one in plan.aggregates:
         function = aggregate_function(one.function.upper())
-        if function.is_of_job:
+        if function.is_rigid:
+            yield f"{texts[one.name]}: the job's own code computes it of all rows of a group together, at the master"
+        elif function.is_of_job:
             yield (
                 f"{texts[one.name]}: the job's own code computes it beside each log and at the master; agents between "
                 "them pass its states on unmerged"

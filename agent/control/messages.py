@@ -122,7 +122,8 @@ class AnalyseRequest(_Request, frozen=True, tag="analyse"):
 
     `apps`: the fleet's names of the jobs that the query calls by other names, by these names. `types`: the fields of
     the types of events that elements of the job bring, which it reads as streams. `aggregates`: the types of
-    the results of aggregates that the job's code computes, by their names in capitals.
+    the results of aggregates that the job's code computes, by their names in capitals, with ":rigid" after them where
+    there is no combine.
     """
 
     text: str
@@ -135,7 +136,7 @@ class AnalyseRequest(_Request, frozen=True, tag="analyse"):
         msgspec.Meta(max_length=ELEMENTS_MAX),
     ] = {}
     aggregates: Annotated[
-        dict[Name, Annotated[str, msgspec.Meta(pattern="^(number|integer|string|boolean)$")]],
+        dict[Name, Annotated[str, msgspec.Meta(pattern="^(number|integer|string|boolean)(:rigid)?$")]],
         msgspec.Meta(max_length=AGGREGATES_MAX),
     ] = {}
 

@@ -43,6 +43,7 @@ PLAIN = (
     _Named("elf_cbt_unread_total", "spill", "unread", "Failures to read open panes back: groups are lost."),
     _Named("elf_sealed_disk_bytes", "sealed", "disk_bytes", "Bytes of sealed panes that are on disk now."),
     _Named("elf_sealed_written_bytes_total", "sealed", "written_bytes", "Bytes of sealed panes written to disk."),
+    _Named("elf_sealed_frames", "ingest", "frames", "Frames of sealed panes that are kept for masters."),
     _Named("elf_ahead_events_total", "ingest", "ahead", "Events ahead of the clock by more than max_skew."),
     _Named("elf_clock_steps_total", "ingest", "clock_steps", "Steps of the wall clock."),
     _Named("elf_element_nodes", "keyed", "hosted", "Logical nodes of keyed jobs that are hosted here."),

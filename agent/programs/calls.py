@@ -256,7 +256,8 @@ ToProgram = (
 
 class JobDescription(msgspec.Struct, frozen=True):
     """The declarations of a job. `reads` are the columns of events that `map` takes, with their types. `aggregates`:
-    the type of the results of each of its own aggregates, by its name in capitals.
+    the type of the results of each of its own aggregates, by its name in capitals, with ":rigid" after it where it has
+    no combine.
 
     The flags say which callbacks the job defines.
     """

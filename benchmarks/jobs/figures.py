@@ -14,6 +14,7 @@ from . import (
     changes_simulated,
     loops,
     many_jobs,
+    own_aggregates,
     paper_load,
     shuffling,
     shuffling_simulated,
@@ -40,6 +41,7 @@ FULL = (
     _figure("loop", loops.run, AGENTS, 300),
     _figure("paper-load", paper_load.run, TARGET_AGENTS, 60.0),
     _figure("ask", asking.run, AGENTS, 500),
+    _figure("own-aggregates", own_aggregates.run, 10_000),
 )
 QUICK = (
     _figure("changes-8", changes.run, AGENTS, 4),
@@ -51,6 +53,7 @@ QUICK = (
     _figure("loop", loops.run, AGENTS, 50),
     _figure("paper-load", paper_load.run, 64, 10.0),
     _figure("ask", asking.run, AGENTS, 100),
+    _figure("own-aggregates", own_aggregates.run, 1_000),
 )
 
 

@@ -110,9 +110,12 @@ FUNCTIONS: Mapping[str, PaoFunction] = {
     ),
     "count_distinct": PaoFunction(_sketch(DistinctCount), _ANY, (PaoParameter("most", "a whole number"),)),
     "of_program": PaoFunction(
-        lambda a: ProgramStates(a.name, int(cast("int", a.parameters[0]))),
+        lambda a: ProgramStates(a.name, int(cast("int", a.parameters[0])), timed=any(a.parameters[1:])),
         ("string",),
-        (PaoParameter("number of the result's type", "a whole number", required=True),),
+        (
+            PaoParameter("number of the result's type", "a whole number", required=True),
+            PaoParameter("1 where values keep the times of their events", "a whole number"),
+        ),
     ),
     "histogram": PaoFunction(
         _histogram,

@@ -2,9 +2,9 @@
 
 Theory of operation. A group's rows are a *bag*: a row for each different text, with the number of its occurrences.
 The first character of a text tells its kind: a value that an event brought, a state that the program made of several,
-or a result. Bags are merged by adding up occurrences, so whoever has not got the program passes them on, in as many
-rows as there are. Whoever has it may replace a bag's rows by one state at any time: it says the same. Results are the
-last step, at the root.
+or a result. Where no states can be made of several values, a value has the time of its event before it. Bags are merged
+by adding up occurrences, so whoever has not got the program passes them on, in as many rows as there are. Whoever has
+it may replace a bag's rows by one state at any time: it says the same. Results are the last step, at the root.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ TEXT, OCCURRENCES = "text", "n"
 
 
 class ProgramStates(ItemPao):
-    """A bag of texts; `result` is the number of its results' type in `RESULT_DTYPES`.
+    """A bag of texts; `result` is the number of its results' type in `RESULT_DTYPES`. `timed`: values have the time of
+    their event before them (epoch ms), from the block's column `time`.
 
     Lowers to the result in it, NULL where a program has made none yet. Raises ValueError for a type that is not there.
 
@@ -35,17 +36,19 @@ class ProgramStates(ItemPao):
     [(1, 7)]
     """
 
-    def __init__(self, name: str, result: int) -> None:
+    def __init__(self, name: str, result: int, *, timed: bool = False) -> None:
         if not 0 <= result < len(RESULT_DTYPES):
             raise ValueError(f"aggregate {name!r}: there is no type {result} of results")
         self.name, self._dtype = name, RESULT_DTYPES[result]
         self._text, self._n = f"{name}.{TEXT}", f"{name}.{OCCURRENCES}"
+        self.inputs = ("time",) if timed else ()
         self.items: dict[str, pl.DataType] = {self._text: pl.String()}
         self.state: dict[str, pl.DataType] = {self._n: pl.Int64()}
 
     def lift(self, argument: pl.Series) -> Lifted:
         values = argument if argument.dtype == pl.String else argument.cast(pl.String)
-        texts = (pl.lit(VALUE) + values).alias(self._text)
+        start = pl.lit(VALUE) + pl.col("time").cast(pl.String) if self.inputs else pl.lit(VALUE)
+        texts = (start + values).alias(self._text)
         return Lifted([texts], [pl.len().cast(pl.Int64).alias(self._n)], [pl.col(self._n)])
 
     def known(self, rows: pl.DataFrame) -> pl.DataFrame:

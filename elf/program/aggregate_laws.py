@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any
 
-from elf.job_aggregate import AggregateError, JobAggregate
+from elf.job_aggregate import AggregateError, JobAggregate, is_rigid
 from elf.program.aggregates import StateCodec
 from elf.program.code import CodeError, one_line, trace
 
@@ -31,7 +31,7 @@ Values = Sequence[tuple[Any, ...]]
 def check_aggregate(name: str, kind: type[JobAggregate]) -> None:
     """Tries a job's own aggregate on its examples, or on simple values of the kinds that its `lift` takes. Raises
     CodeError, with the example, where its code raises, makes what cannot be kept, or `combine` is not commutative or
-    not associative. Finding no example proves nothing.
+    not associative; without one its results are tried alone. Finding no example proves nothing.
 
     >>> class Last(JobAggregate):
     ...     lift = lambda self, value: value
@@ -73,6 +73,7 @@ class _Trial:
         self._gives = kind.gives
         self._hint = "" if kind.examples else HINT
         self._codec = StateCodec(name)
+        self._is_rigid = is_rigid(kind)
         try:
             self._aggregate = kind()
             self.kinds = _kinds(self._aggregate)
@@ -81,6 +82,9 @@ class _Trial:
 
     def run(self, values: Values) -> None:
         """Tries the laws on the states of some values. Raises CodeError."""
+        if self._is_rigid:
+            self._run_rigid(values)
+            return
         states = [self._tried(f"lift{_shown(one)}", self._aggregate.lift, *one) for one in values]
         for one in states:
             self._lowered(one)
@@ -98,14 +102,24 @@ class _Trial:
                 (self._combined(one, self._combined(other, third)), f"combine({a}, combine({b}, {c}))"),
             )
 
+    def _run_rigid(self, values: Values) -> None:
+        """Tries the results of the first of some values, of the first two, and so on. Raises CodeError."""
+        for count in range(1, len(values) + 1):
+            calls = [f"lift{_shown(one)}" for one in values[:count]]
+            tried = zip(calls, values[:count], strict=True)
+            states = [self._called(call, self._aggregate.lift, *one) for call, one in tried]
+            self._result(f"lower([{', '.join(calls)}])", states)
+
     def _combined(self, one: bytes, other: bytes) -> bytes:
         states = self._codec.decode(one), self._codec.decode(other)
         return self._tried(f"combine({self._text(one)}, {self._text(other)})", self._aggregate.combine, *states)
 
     def _lowered(self, state: bytes) -> str:
-        call = f"lower({self._text(state)})"
+        return self._result(f"lower({self._text(state)})", self._codec.decode(state))
+
+    def _result(self, call: str, state: Any) -> str:
         try:
-            return self._codec.result(self._aggregate.lower(self._codec.decode(state)), self._gives)
+            return self._codec.result(self._aggregate.lower(state), self._gives)
         except AggregateError as error:
             raise _UnfitError(f"{error}: {call}") from None
         except Exception as error:
@@ -113,8 +127,15 @@ class _Trial:
 
     def _tried(self, call: str, code: Any, *arguments: Any) -> bytes:
         """The state that a call gives, encoded."""
+        state = self._called(call, code, *arguments)
         try:
-            return self._codec.encode(code(*arguments))
+            return self._codec.encode(state)
+        except AggregateError as error:
+            raise self._failed(call, error) from None
+
+    def _called(self, call: str, code: Any, *arguments: Any) -> Any:
+        try:
+            return code(*arguments)
         except Exception as error:
             raise self._failed(call, error) from None
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from agent.programs.calls import FoldStates, StatesFolded
-from elf.job_aggregate import AggregateError, JobAggregate
+from elf.job_aggregate import AggregateError, JobAggregate, is_rigid
 
 STATE_BYTES_MAX = 64 << 10
 """Upper bound on an encoded state, and on a result."""
@@ -76,13 +76,17 @@ class FoldedAggregate:
     def __init__(self, name: str, kind: type[JobAggregate]) -> None:
         self._codec = StateCodec(name)
         self._gives = kind.gives
+        self._is_rigid = is_rigid(kind)
         self._aggregate = kind()
 
     def fold(self, bag: list[tuple[str, int]], *, finishes: bool) -> str | None:
         """The one text of a group's texts and how often each occurs; None where there is no value in it.
 
-        It `finishes` with a result, else with a state. O(n · log of occurrences) calls of `combine`.
+        It `finishes` with a result, else with a state. O(n · log of occurrences) calls of `combine`. A rigid one is
+        made of all of the group's texts, and finishes.
         """
+        if self._is_rigid:
+            return self._whole(bag)
         states = (self._repeated(text, times) for text, times in bag)
         whole = self._folded(state for state in states if state is not None)
         if whole is None:
@@ -90,6 +94,14 @@ class FoldedAggregate:
         if not finishes:
             return STATE + base64.b64encode(whole).decode()
         return RESULT + self._codec.result(self._aggregate.lower(self._codec.decode(whole)), self._gives)
+
+    def _whole(self, bag: list[tuple[str, int]]) -> str | None:
+        """The result of all values of a group, in their order. O(n · log n)."""
+        timed = ((_timed(text), times) for text, times in bag)
+        ordered = sorted((one, times) for one, times in timed if one is not None)
+        values = [(_values(text), times) for (_, text), times in ordered]
+        states = [self._aggregate.lift(*of) for of, times in values if of is not None for _ in range(times)]
+        return RESULT + self._codec.result(self._aggregate.lower(states), self._gives) if states else None
 
     def _folded(self, states: Iterable[bytes]) -> bytes | None:
         """The states as one, in their order: two of as many states each at a time, as long as there are, for what is
@@ -123,16 +135,32 @@ class FoldedAggregate:
                 state = base64.b64decode(text[1:], validate=True)
                 self._codec.decode(state)
                 return state
-            values = msgspec.json.decode(text[1:], type=dict[str, Any]).values()
         except (ValueError, RecursionError):
             return None
-        if all(value is None for value in values):
-            return None
-        return self._codec.encode(self._aggregate.lift(*values))
+        values = _values(text[1:])
+        return None if values is None else self._codec.encode(self._aggregate.lift(*values))
 
     def _combined(self, one: bytes, other: bytes) -> bytes:
         decode = self._codec.decode
         return self._codec.encode(self._aggregate.combine(decode(one), decode(other)))
+
+
+def _values(text: str) -> list[Any] | None:
+    """The values of an event; None where all are NULL, or a false peer has sent them."""
+    try:
+        values = [*msgspec.json.decode(text, type=dict[str, Any]).values()]
+    except (ValueError, RecursionError):
+        return None
+    return None if all(value is None for value in values) else values
+
+
+def _timed(text: str) -> tuple[int, str] | None:
+    """The time of an event (epoch ms) and the text of its values; None where a false peer has sent it."""
+    time, brace, values = text[1:].partition("{")
+    try:
+        return int(time), brace + values
+    except ValueError:
+        return None
 
 
 class FoldedAggregates:

@@ -17,7 +17,7 @@ from agent.programs.element_graph import ElementGraph
 from elf.elements.event import ElementError
 from elf.elements.graph import element_graph, query_of
 from elf.job import Job, app_name
-from elf.job_aggregate import RESULT_TYPES, JobAggregate
+from elf.job_aggregate import RESULT_TYPES, JobAggregate, is_rigid
 from elf.job_messages import Messages
 
 FILE = "job.py"
@@ -92,7 +92,9 @@ def about(kind: type[Job]) -> JobDescription:
         receives=_overrides(kind, "on_recv"),
         delivers=_overrides(kind, "deliver"),
         elements=elements,
-        aggregates={name.upper(): one.gives for name, one in kind.aggregates.items()},
+        aggregates={
+            name.upper(): f"{one.gives}:rigid" if is_rigid(one) else one.gives for name, one in kind.aggregates.items()
+        },
     )
 
 
@@ -154,8 +156,6 @@ def _aggregate_fault(named: tuple[str, type[JobAggregate]]) -> str | None:
         return f"{name}: gives is one of {', '.join(RESULT_TYPES)}"
     if kind.lift is JobAggregate.lift:
         return f"{name} has no lift: it makes a state of an event's values"
-    if kind.combine is JobAggregate.combine:
-        return f"{name} has no combine: agents fold what they have, and their states are combined"
     return None
 
 

@@ -214,6 +214,10 @@ class Analysis:
         if self._over_rows:
             hint = "compute it in a stage of its own, and read that with FROM app('its name')"
             raise self._error(f"{call.function} cannot read the rows of a sub-query", call.span, hint)
+        if aggregate_of(call, self._query.text).is_rigid and not isinstance(self._query.source, ast.App):
+            message = f"{call.function} has no combine, so it takes all rows of a group in one place"
+            hint = "give it a combine, or put the query over a stage's rows: FROM app('its name')"
+            raise self._error(f"{message}: events of a stream are on all agents", call.span, hint)
         if self._query.changes:
             hint = "leave EMIT CHANGES out"
             raise self._error(f"{call.function} is computed once for a window, at its end", call.span, hint)

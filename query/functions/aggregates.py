@@ -66,7 +66,7 @@ class AggregateFunction:
     "argument" for that of x. `function` of `arguments`(parameters) computes it. `nothing` is its result of no values.
     `timed`: it reads the time of events. `wide`: it keeps many states of a group: a set or a sketch. `error`, of the
     parameters, bounds the error of results in 99 of 100 cases, as a part `of` something; None if they are exact.
-    `is_of_job`: a job's own code computes it, of any number of arguments.
+    `is_of_job`: a job's own code computes it, of any number of arguments. `is_rigid`: of all rows of a group together.
     `limit` is the text shown where a group has more values than are kept, and `limited_error` the error then. `example`
     is an expression over the events of docs/elf-ql-aggregates.md.
     """
@@ -86,6 +86,7 @@ class AggregateFunction:
     wide: bool = False
     nothing: int | None = None
     is_of_job: bool = False
+    is_rigid: bool = False
     error: Callable[[Parameters], float] | None = None
     of: str = ""
     limit: Callable[[Parameters], str] | None = None
@@ -95,7 +96,7 @@ class AggregateFunction:
     def key(self) -> str:
         """The name in AGGREGATES and, in small letters, in plans."""
         if self.is_of_job:
-            return f"{self.name}:{self.gives.upper()}"
+            return f"{self.name}:{self.gives.upper()}{':RIGID' if self.is_rigid else ''}"
         return f"{self.name} DISTINCT" if self.distinct else self.name
 
     @property
@@ -266,7 +267,9 @@ AGGREGATES: Mapping[str, AggregateFunction] = {row.key: row for row in _ROWS}
 
 RESULT_TYPES = ("number", "integer", "string", "boolean")
 """The types of results of aggregates that a job's own code computes."""
-_OF_JOBS = re.compile(rf"([A-Z_][A-Z0-9_]{{0,62}}):({'|'.join(RESULT_TYPES)})", re.IGNORECASE)
+RIGID = ":rigid"
+"""Ending of the type of results of a rigid one, whose states do not combine."""
+_OF_JOBS = re.compile(rf"([A-Z_][A-Z0-9_]{{0,62}}):((?:{'|'.join(RESULT_TYPES)})(?:{RIGID})?)", re.IGNORECASE)
 
 
 def is_aggregate(key: str) -> bool:
@@ -289,9 +292,11 @@ def aggregate_function(key: str) -> AggregateFunction:
 
 
 def aggregate_of_job(name: str, gives: str) -> AggregateFunction:
-    """An aggregate that a job's own code computes: its name in capitals, and the type of its results."""
-    number = RESULT_TYPES.index(gives)
+    """An aggregate that a job's own code computes: its name in capitals, and the type of its results, with `RIGID`
+    after it where it is rigid."""
+    is_rigid, gives = gives.endswith(RIGID), gives.removesuffix(RIGID)
+    parameters = (RESULT_TYPES.index(gives), *((1,) if is_rigid else ()))
     return AggregateFunction(
         name, "any", gives, "of_program", "computed by the job's own code", f"{name}(x)",
-        wide=True, is_of_job=True, arguments=lambda _: (number,),
+        wide=True, timed=is_rigid, is_of_job=True, is_rigid=is_rigid, arguments=lambda _: parameters,
     )  # fmt: skip

@@ -120,9 +120,10 @@ class _Builder:
         return self._add(made, None)
 
     def _aggregated(self, level: PlanLevel, above: str) -> str:
-        """The operator that merges the partial aggregates of a plan, whose rows come from `above`."""
+        """The operator that merges the partial aggregates of a plan, whose rows come from `above`; or these rows
+        themselves, where there are no partial ones."""
         keys, inputs = frozenset(level.keys.values()), level.lifted_columns
-        if level.takes_states:
+        if level.takes_states or level.plan.is_rigid:
             return self._add_reader(level, "consolidate", above, keys, inputs)
         computed = DataOperator(
             self._free(level.named("compute")),

@@ -33,7 +33,7 @@ from query.syntax.printer import format_source
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from query.functions.aggregates import Parameters
+    from query.functions.aggregates import AggregateFunction, Parameters
     from query.model.expression import Expression
     from query.plan.wire import BranchMessage, ExpressionReader, JoinMessage
 
@@ -249,11 +249,21 @@ class Plan:
     types: Mapping[str, Sequence[tuple[str, str]]] | None = None
     keyed: PlanKeyed | None = None
 
+    def called(self, name: str) -> AggregateFunction:
+        """The function of one of its aggregates. Raises KeyError for a name that none has."""
+        functions = {one.name: one.function.upper() for one in self.aggregates}
+        return aggregate_function(functions[name])
+
     @property
     def aggregates_of_job(self) -> tuple[str, ...]:
         """The names, in capitals, of its aggregates that the job's own code computes, in order."""
         functions = (aggregate_function(one.function.upper()) for one in self.aggregates)
         return tuple(sorted({function.name for function in functions if function.is_of_job}))
+
+    @property
+    def is_rigid(self) -> bool:
+        """Whether one of its aggregates is of all rows of a group together, as their states do not combine."""
+        return any(aggregate_function(one.function.upper()).is_rigid for one in self.aggregates)
 
     @property
     def reads_types(self) -> bool:
@@ -465,6 +475,7 @@ class _PlanReader:
         _require(not (plan.stragglers.waits and leaps), "it waits for stragglers and leaps")
         _require(leaps or not plan.stragglers.mirrors, "it mirrors stragglers, and does not say which")
         _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
+        _require(plan.app is not None or not plan.is_rigid, "code computes an aggregate of all events in one place")
         if plan.types is not None:
             named = [one for text in (plan.stream, *(one.stream for one in plan.branches)) for one in patterns(text)]
             known = all(any(selects(name, type_) for type_ in plan.types) for name in named)

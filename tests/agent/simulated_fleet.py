@@ -202,7 +202,7 @@ class SimulatedFleet:
             return
         delay = self.hears_late.get(server.name, 0.0)
         if delay:
-            self.at(self.now + delay, lambda: self._tell(server, event))
+            self.at(self.now + delay, lambda: self._tell(server, event) if server.node is node else None)
         else:
             self._tell(server, event)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from agent import Ended, PublishedWindow
 from agent.runtime.fleet.job_directory import SILENCE_S
 from agent.runtime.master.results import result_log
 from agent.runtime.model.panes import FIRST_PANE
+from overlay import distance
 
 TOP = "top"
 SIZE_MS = 3 * PANE_MS
@@ -250,3 +252,49 @@ def test_the_same_seed_is_the_same_life() -> None:
         life.fleet.run(life.fleet.now + 12.0)
         prints.add(str(life.fleet.fingerprint()))
     assert len(prints) == 1
+
+
+def begin_circle(seed: int) -> tuple[Life, str]:
+    """The rows of a job with owners go to a job whose master is on another agent, and from there to one whose master is
+    on its own master's agent again; the life, and the last job's name."""
+    life = begin(seed, 5, trees=3)
+    fleet, first = life.fleet, master(life, JOB)
+
+    def name_at(*, same: bool) -> str:
+        names = (f"job {number}" for number in count())
+        nodes = {server.node.peer.node_id: server for server in fleet.servers.values()}
+        return next(
+            name for name in names if (nodes[min(nodes, key=lambda one: distance(key_of(name), one))] is first) == same
+        )
+
+    other, back = name_at(same=False), name_at(same=True)
+    for name, read, seconds in ((other, JOB, 4), (back, other, 8)):
+        text = f"SELECT product, SUM(n) AS n FROM app('{read}') GROUP BY product WINDOWING {seconds} SECONDS"
+        fleet.submit(name, life.follower, text)
+        client_of(life.follower.agent).follow(key_of(name), None, fleet.now)
+        fleet.run(fleet.now + 4.0)
+    assert master(life, back) is master(life, JOB) is not master(life, other)
+    fleet.run(fleet.now + 16.0)
+    life.began_at = fleet.now
+    return life, back
+
+
+@pytest.mark.parametrize(
+    ("seed", "dies"), seeds((1, True), slow=[(2, False), *((seed, True) for seed in range(3, 12))])
+)
+def test_rows_that_come_back_to_where_they_come_from_wait_for_nothing(seed: int, dies: bool) -> None:
+    """Components of a job may send rows to each other in a circle; what they wait for is an operator's own."""
+    life, back = begin_circle(seed)
+    fleet = life.fleet
+    if dies:
+        life.note(f"{master(life, JOB).name} dies")
+        fleet.crash(master(life, JOB))
+    fleet.run(fleet.now + 40.0)
+    source, found = results_of(life, JOB), results_of(life, back)
+    for start, one in list(found.items())[1:]:
+        inside = [read for pane, read in source.items() if start <= pane < start + 4 * PANE_MS]
+        assert len(inside) == 4, life.about()
+        assert counts(one) == sum(map(counts, inside), Counter[str]()), f"{life.about()}: {one}"
+    panes = list(found)
+    assert panes == list(range(panes[0], panes[-1] + 1, 4 * PANE_MS)), life.about()
+    assert panes[-1] >= max(source) - 8 * PANE_MS, f"{life.about()}: {max(source) - panes[-1]} ms behind"

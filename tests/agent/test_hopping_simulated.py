@@ -58,10 +58,20 @@ def check_contents(life: Life) -> None:
         low, high = sums
         rows = {row["product"]: row["n"] for row in window.result.rows}
         sure, possible = (shown_of(window, counted) for counted in sums)
+        if (limit := limit_of(window)) is not None:
+            assert list(rows) == sorted(rows, key=lambda product: (-rows[product], product))[:limit], about
+            first = set(sorted(sure, key=lambda product: (-low[product], product))[:limit])
+            sure, possible = (first, first) if low == high else (set(), possible)
         assert sure <= rows.keys() <= possible, about
         assert all(low[product] <= n <= high[product] for product, n in rows.items()), about
         assert low.total() <= window.result.events <= high.total(), about
         assert set(window.result.missing) == window.expected - window.contributors, about
+
+
+def limit_of(window: Window) -> int | None:
+    """The number of rows that the window's version shows at most, those of the most events first."""
+    found = re.search(r"LIMIT (\d+)", window.version.text)
+    return None if found is None else int(found[1])
 
 
 def shown_of(window: Window, counted: Counter[str]) -> set[str]:
@@ -238,6 +248,23 @@ def test_updates_in_peace_leave_nothing_out(seed: int, trees: int) -> None:
     workers = {server.name for server in life.fleet.workers()}
     assert all(window.contributors == workers for window in life.fleet.of(JOB)[8:]), life.about()
     assert all(not window.partial for window in life.fleet.of(JOB)[8:]), life.about()
+
+
+@pytest.mark.parametrize("seed", seeds(1, slow=range(2, 8)))
+def test_what_agents_have_prepared_is_in_windows_that_the_next_master_begins(seed: int) -> None:
+    """A version waits for an agent that has died, and is decided on a moment before an epoch ends."""
+    life = lived(seed, ())
+    fleet, ((master, state),) = life.fleet, life.fleet.masters(JOB)
+    fleet.crash(next(one for one in life.alive() if one is not master))
+    fleet.update(JOB, life.follower, SHORTER)
+    fleet.run(fleet.now + 1.0)
+    for _ in range(200):
+        if state.version == 1:
+            fleet.run(fleet.now + 0.02)
+    master.agent.masters.outdo(key_of(JOB), state.epoch, fleet.now)
+    fleet.run(fleet.now + 25.0)
+    check_windows(life)
+    check_none_left_out(life)
 
 
 @pytest.mark.parametrize(("seed", "trees"), seeds((11, 1), slow=[(12, 2)]))

@@ -80,6 +80,15 @@ def votes(fleet: ProgramFleet) -> None:
     assert said(fleet, key)[:2] == outcome("Votes")
 
 
+def steep(fleet: ProgramFleet) -> None:
+    key = fleet.submit_code(JOBS["Steep"])
+    fleet.wait_long(3.0)
+    seen = ((42, ("b",)), (52, ("a", "b", "b")), (62, ("b",)), (72, ("a", "a", "b", "b")), (130, ("z",)))
+    windows(fleet, *seen)
+    fleet.wait_long(5.0)
+    assert said(fleet, key) == outcome("Steep")
+
+
 def pulse(fleet: ProgramFleet) -> None:
     key = fleet.submit_code(JOBS["Pulse"])
     for _ in range(40):
@@ -178,7 +187,7 @@ def price_groups(fleet: ProgramFleet) -> None:
 
 
 PLAYS: dict[str, Callable[[ProgramFleet], None]] = {
-    "Counts": counts, "Stars": stars, "Banner": banner, "Words": words, "Votes": votes,
+    "Counts": counts, "Stars": stars, "Banner": banner, "Words": words, "Votes": votes, "Steep": steep,
     "Pulse": pulse, "Zooming": zooming,
     "Bestseller": two_jobs, "Reporter": two_jobs, "Offers": offers, "MicroPromotion": micro_promotion, "Totals": totals,
     "Branches": branches, "PriceGroups": price_groups,

@@ -94,6 +94,8 @@ def test_each_operators_windows_are_those_of_the_logs(lending: Make, seed: int, 
     assert [one.wrong for one in found] == [()] * 5
     assert all(one.same == one.windows > 3 * hours for one in found)
     assert {one.late for one in fleet.results} == {0}
+    jobs = len(OPERATORS)
+    assert all(agent.ingest.statistics()["frames"] <= 8 * jobs for agent in fleet.agents), "of a day, a handful each"
 
 
 @pytest.mark.parametrize(

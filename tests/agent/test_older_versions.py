@@ -139,6 +139,23 @@ def test_what_cannot_go_on_is_left_out_and_the_answer_says_so() -> None:
     assert max(end for _, end in finals) <= starts
 
 
+def test_the_next_master_says_what_an_update_leaves_out_whose_answer_was_lost() -> None:
+    fleet = live(3, text_of(f"{HOPPING} EMIT CHANGES"))
+    write(fleet, 1, 15)
+    update(fleet, text_of(HOPPING))
+    agent = next(agent for agent in fleet.agents if agent.masters.get(KEY) is not None)
+    state = agent.masters.state(KEY)
+    assert state is not None
+    agent.masters.outdo(KEY, state.epoch, fleet.now)
+    fleet.wait_long(6.0)
+    update(fleet, text_of(HOPPING))  # as the requester does when it has heard nothing
+    fleet.wait_long(6.0)
+    first, again = answers(fleet)
+    assert isinstance(first, Updated)
+    assert isinstance(again, Updated)
+    assert (again.version, again.starts, again.leaves_out) == (first.version, first.starts, True)
+
+
 def test_only_so_many_versions_go_on_side_by_side() -> None:
     fleet = live(3, text_of("WINDOWING 60 SECONDS EVERY 1 SECOND"))
     for second in range(1, 12):

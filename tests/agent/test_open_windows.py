@@ -123,7 +123,7 @@ def test_panes_that_nothing_is_known_of_have_nobody_in_them() -> None:
 
 
 def test_open_windows_say_when_they_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_windows, "BYTES_MAX", 100)
+    monkeypatch.setattr(open_windows, "OPEN_BYTES_MAX", 100)
     monkeypatch.setattr(open_windows, "LOOK_PANES", 1)
     function = function_of("WINDOWING 100 SECONDS EVERY 2 SECONDS")
     windows = WindowAssembler(function, FIRST_PANE)

@@ -73,6 +73,24 @@ def test_what_was_sealed_counts_although_the_log_is_gone(seed: int) -> None:
     assert all(other.pane > pane for other in partial)
 
 
+@pytest.mark.parametrize("seed", seeds(2, slow=range(3, 12)))
+def test_what_was_sealed_counts_although_the_agent_hands_it_in_long_after_it_is_back(seed: int) -> None:
+    """A machine with much else to do: who is on the roster again is still waited for as long as the query says."""
+    fleet, follower = begin(seed, 3, f"{SQL} ON STRAGGLER WAIT RECOVER FOR 30 SECONDS")
+    one, (master, state) = victim(fleet, follower), fleet.masters(JOB)[0]
+    pane = kill_between_disk_and_network(fleet, one)
+    fleet.lose_log(one)
+    fleet.run(fleet.now + 3.0)
+    fleet.restart(one)
+    wait_until(fleet, lambda: bool(state.roster.back & state.roster.numbers_of(one.node.peer.node_id)))
+    fleet.stall(one, 3.5)
+    fleet.run(fleet.now + 20.0)
+    assert fleet.masters(JOB) == [(master, state)]
+    check_conservation(fleet)
+    window = in_window(fleet, pane)
+    assert one.name in window.contributors - window.partial, f"seed {seed}: the window of {pane} lacks it"
+
+
 @pytest.mark.parametrize("seed", seeds(1, slow=range(2, 12)))
 def test_sealed_panes_are_sent_again_byte_for_byte(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet, follower = begin(seed, 3)

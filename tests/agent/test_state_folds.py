@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import query
-from agent.programs.calls import FoldStates, ProgramPosition, StatesFolded
+from agent.programs.calls import FoldStates, ProgramPosition, StatesFolded, encode, read_call
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import InForce, Versions
 from agent.runtime.job.state_folds import StateFolds, blocks_of
@@ -85,7 +85,9 @@ class Program:
     def call(self, code: bytes, made: Callable[[ProgramPosition], FoldStates]) -> bool:
         assert code == CODE
         if self.is_there:
-            self.waiting.append(made(PLACE))
+            call = read_call(encode(made(PLACE)))
+            assert isinstance(call, FoldStates)
+            self.waiting.append(call)
             self.calls.append(self.waiting[-1])
         return self.is_there
 

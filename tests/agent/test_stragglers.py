@@ -272,3 +272,19 @@ def test_event_time_waits_for_who_died_lately_until_it_is_heard() -> None:
     assert timer.died_within(RECOVER_S, 22.9) == 0b10
     timer.heard(0b10)
     assert timer.unheard == timer.died_within(RECOVER_S, 21.0) == 0
+
+
+def test_who_is_back_is_waited_for_as_long_as_if_it_were_still_away() -> None:
+    timer = HoldbackTimer(0.0, 0, took_over=False)
+    timer.begun(has_parts=True, now=10.0)
+    assert timer.holds_back(0b110, 30.0, 10.0)
+    timer.died(0b10, 11.0)
+    timer.returned(0b10, 20.0)
+    timer.contributed(0b100)
+    timer.begun(has_parts=True, now=21.0)
+    assert timer.holds_back(0b10, 30.0, 50.9), "it has not handed in what it has"
+    timer.returned(0b10, 50.0)
+    assert not timer.holds_back(0b10, 30.0, 51.0), "however often it is started again"
+    timer.returned(0b10, 52.0)
+    assert timer.holds_back(0b10, 30.0, 52.0)
+    assert not timer.holds_back(0b10, 30.0, 52.0 + HOLDBACK_S), "it was written off"

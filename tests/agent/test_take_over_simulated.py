@@ -13,6 +13,7 @@ from agent.runtime.messages.client_events import Acknowledged
 from agent.runtime.messages.jobs import Stopped
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.model.panes import FIRST_PANE
+from overlay import distance
 
 KEY = key_of(JOB)
 
@@ -184,4 +185,25 @@ def test_an_heir_that_stands_still_takes_over_without_a_window_twice(seed: int) 
     assert master_of(list(fleet.servers.values())) is closer
     panes = [window.pane for window in fleet.of(JOB)]
     assert len(panes) == len(set(panes))
+    check_windows(fleet)
+
+
+@pytest.mark.parametrize("seed", seeds(1, slow=range(2, 20)))
+def test_an_heir_that_has_stood_still_through_an_epoch_takes_it_over_from_others(seed: int) -> None:
+    """It has not heard of the last epoch, and those who have pass on their descriptors."""
+    life = begin(seed, size=6)
+    fleet, ((master, state),) = life.fleet, life.fleet.masters(JOB)
+    nearest = sorted(fleet.servers.values(), key=lambda one: distance(KEY, one.node.peer.node_id))
+    heir = next(one for one in nearest if one is not master)
+    fleet.stall(heir, 7.0)
+    fleet.run(fleet.now + 2.0)
+    master.agent.masters.outdo(KEY, state.epoch, fleet.now)
+    fleet.run(fleet.now + 4.5)
+    before = {window.pane for window in fleet.of(JOB)}
+    fleet.crash(master)
+    fleet.run(fleet.now + 25.0)
+    assert master_of(list(fleet.servers.values())) is heir
+    panes = [window.pane for window in fleet.of(JOB)]
+    assert len(panes) == len(set(panes)), f"seed {seed}"
+    assert set(panes) > before
     check_windows(fleet)

@@ -15,6 +15,7 @@ from benchmarks.jobs import (
     changes_simulated,
     loops,
     many_jobs,
+    own_aggregates,
     paper_load,
     real_programs,
     shuffling,
@@ -78,6 +79,10 @@ def test_the_papers_load_brings_every_window() -> None:
     lines = paper_load.run(4, 10.0)
     assert lines[0].met, lines[0]
     assert 0 < lines[1].value <= lines[2].value
+
+
+def test_an_own_aggregate_gives_what_the_built_in_one_does() -> None:
+    assert all(line.value > 0 for line in own_aggregates.run(100))
 
 
 @contained

@@ -108,7 +108,7 @@ PARAMETERS: dict[str, list[tuple[Any, ...]]] = {
     "approx_count_distinct": [(), (4,)],
     "approx_percentile": [(0.5,), (0, 300)],  # sketches that are never shrunk
     "approx_top_k": [(2,)],
-    "of_program": [(0,), (3,)],
+    "of_program": [(0,), (3,), (1, 1)],
 }
 
 

@@ -40,6 +40,11 @@ def test_an_aggregate_is_described_by_its_name_in_capitals(tmp_path: Path) -> No
     assert read_job(tmp_path / "job.py").about.aggregates == {"OWN": "number"}
 
 
+def test_one_without_combine_is_rigid_and_keeps_what_it_likes_of_events(tmp_path: Path) -> None:
+    assert refusal(tmp_path, "lift = lambda self, a: object()", "lower = lambda self, some: str(len(some))") is None
+    assert read_job(tmp_path / "job.py").about.aggregates == {"OWN": "string:rigid"}
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -101,7 +106,15 @@ def test_lawful_aggregates_are_taken(tmp_path: Path, body: tuple[str, ...]) -> N
             (LIFT, "combine = lambda self, one, other: other[:1]", "examples = [('ab',), ('c',)]"),
             "OWN: combine is not commutative: combine('ab', 'c') is 'c', combine('c', 'ab') is 'a'",
         ),
-        ((LIFT,), "Shop.aggregates: own has no combine"),
+        (
+            (LIFT, "lower = lambda self, some: some[1]", "examples = [(1,), (2,)]"),
+            "OWN: lower([lift(1)]) fails: IndexError: list index out of range (job.py:6)",
+        ),
+        (
+            (LIFT, 'gives = "integer"', "lower = lambda self, some: some if len(some) > 2 else 1"),
+            "OWN: lower gives list, not integer: lower([lift(3), lift(1), lift(-2)])",
+        ),
+        ((LIFT[:-1] + "1 / a", "examples = [(1,), (0,)]"), "OWN: lift(0) fails: ZeroDivisionError"),
         ((COMBINE,), "Shop.aggregates: own has no lift"),
         ((LIFT, COMBINE, 'gives = "list"'), "Shop.aggregates: own: gives is one of number, integer, string, boolean"),
         ((LIFT, COMBINE, "def __init__(self): raise OSError('no')"), "OWN: it cannot be made: OSError: no"),

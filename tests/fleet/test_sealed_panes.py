@@ -59,7 +59,7 @@ def test_what_was_sealed_when_the_agent_was_killed_is_in_windows_although_the_lo
         fleet.restart("agent-2")
         fleet.process("agent-3").signal(signal.SIGCONT)
         sealed = [number for number, at_ms in enumerate(written_ms) if at_ms < ends_ms[0]]
-        until(lambda: windows.ids.keys() >= {number for number in sealed if number >= min(windows.ids)}, 30.0)
+        until(lambda: windows.ids.keys() >= {number for number in sealed if number >= min(windows.ids)})
 
     with AgentFleet(tmp_path / "agents", specs(tmp_path)) as fleet:
         trio.run(follow, fleet, QUERY, windows, lambda: kill_and_delete(fleet))

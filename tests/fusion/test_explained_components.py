@@ -72,6 +72,35 @@ def test_a_job_with_stages_tells_those_of_all(tmp_path: Path) -> None:
     ]
 
 
+STEEP = """
+import elf
+
+class Rises(elf.Aggregate):
+    lift = lambda self, n: n
+    lower = lambda self, every: str(len(every))
+
+class Steep(elf.Job):
+    aggregates = {"RISES": Rises}
+    stages = {"clicks": "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 10 SECONDS"}
+    query = "SELECT product, RISES(n) AS rises FROM app('clicks') GROUP BY product WINDOWING 1 MINUTE"
+"""
+
+
+def test_a_rigid_aggregate_of_the_job_reads_the_rows_of_its_stage(tmp_path: Path) -> None:
+    told = json.loads(submitted(tmp_path, STEEP, "--output", "json").out)
+    assert told["operators"][-1] == "consolidate of clicks.consolidate: PA product (stateless, rigid)"
+    over_events = submitted(tmp_path, STEEP.replace("FROM app('clicks')", "FROM web"))
+    over_events.refuses(2, "RISES has no combine, so it takes all rows of a group in one place")
+
+
+def test_a_job_of_too_many_operators_is_told_to_run_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("query.fusion.components.OPERATORS_MAX", 7)
+    told = json.loads(submitted(tmp_path, OFFERS, "--output", "json").out)
+    assert told["components"][-1] == "nothing is fused: 8 operators, and at most 7 are planned"
+
+
 def test_for_people_it_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     finished = submitted(tmp_path, OFFERS)

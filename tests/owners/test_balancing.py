@@ -9,7 +9,7 @@ from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.owners.balancing import BALANCE_S
 from agent.runtime.master.owners.group_loads import PERIOD_S, GroupLoads
 from agent.runtime.master.owners.key_placement import STAYS_S
-from agent.runtime.model.placement import GROUPS
+from agent.runtime.model.fields import GROUPS
 
 TREES = 4
 BUSY = 0.6

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import query
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.tree_placement import TreePlacement
+from agent.runtime.model.fields import GROUPS
 from agent.runtime.model.panes import FIRST_PANE
-from agent.runtime.model.placement import GROUPS, KeyMoves, Move
+from agent.runtime.model.placement import KeyMoves, Move
 
 PANE_MS, WINDOW_MS = 1000, 4000
 TEXT = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 4 SECONDS EVERY 1 SECOND"

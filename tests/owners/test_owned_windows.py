@@ -18,7 +18,7 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.owners.key_placement import OF_MASTER, ONE_TREE, PLAIN
-from agent.runtime.model.placement import GROUPS
+from agent.runtime.model.fields import GROUPS
 from query.explain import has_owners
 
 AGENTS = 4

@@ -15,7 +15,7 @@ from test_owned_windows import QUERIES, lived, master_of
 
 from agent.runtime.job import tree_owners
 from agent.runtime.job.tree_owners import TreeOwners
-from agent.runtime.master.owners.owned_windows import SILENCE_S
+from agent.runtime.master.owners.owned_windows import SILENCE_S, OwnedWindows
 from agent.runtime.messages.jobs import CODEC, Decision, MoveKeys, OwnerLost, Snapshot
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.placement import KeyMoves, Move
@@ -64,8 +64,44 @@ def test_answers_that_are_not_sound_are_refused_and_nobody_is_asked_again(
     is_over(begin(5, size=5, trees=3, sql=HOPPING))
 
 
+def test_windows_that_come_twice_in_an_answer_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = tree_owners._snapshot
+
+    def doubled(*about: Any) -> Snapshot:
+        snapshot = answer(*about)
+        return msgspec.structs.replace(snapshot, windows=[*snapshot.windows, *snapshot.windows[:1]])
+
+    monkeypatch.setattr(tree_owners, "_snapshot", doubled)
+    is_over(begin(5, size=5, trees=3, sql=HOPPING))
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, change: Callable[[Snapshot], Snapshot]) -> Life:
+    """A life in which each answer of an owner comes again, as another one."""
+    take = OwnedWindows.take
+
+    def again(owned: OwnedWindows, message: Snapshot, sender: Peer, now: float) -> bool:
+        taken = take(owned, message, sender, now)
+        take(owned, change(message), sender, now)
+        return taken
+
+    monkeypatch.setattr(OwnedWindows, "take", again)
+    return begin(5, size=5, trees=3, sql=HOPPING)
+
+
+def test_answers_that_overlap_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_over(answering(monkeypatch, lambda message: msgspec.structs.replace(message, after=message.after + 1)))
+
+
+def test_answers_that_are_repeated_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    life = answering(monkeypatch, lambda message: message)
+    life.fleet.run(life.fleet.now + 20.0)
+    check_windows(life)
+    ((_, state),) = life.fleet.masters(JOB)
+    assert state.moved.owners
+
+
 def test_a_job_ends_whose_windows_are_too_large_for_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_owners, "BYTES_MAX", 100)
+    monkeypatch.setattr(tree_owners, "OPEN_BYTES_MAX", 100)
     fleet = lived(f"{QUERIES[0]} TREES 3", [])
     failure = master_of(fleet).state.failure
     assert failure is not None
@@ -114,6 +150,20 @@ OUT_OF_BOUNDS = (
 def test_messages_that_are_out_of_bounds_are_refused(bad: Any) -> None:
     with pytest.raises(WireError):
         CODEC.decode(CODEC.encode(bad), 1 << 20)
+
+
+def test_placements_that_are_stale_change_nothing() -> None:
+    fleet = lived(f"{QUERIES[0]} TREES 3", [])
+    state = master_of(fleet).state
+    assert master_of(fleet).placement.move([24], 2, "instant", fleet.now) is None
+    fleet.settle()
+    assert state.moved.number == 1
+    for agent in fleet.agents:
+        assert agent.jobs.place(MoveKeys(KEY, state.epoch, KeyMoves()), fleet.now), "it is an earlier one"
+        assert not agent.jobs.place(moves(9, 0, 24, 1, "instant", 0), fleet.now), "it is of another epoch"
+        job = agent.jobs.get(KEY)
+        assert job is not None
+        assert job.moved == state.moved
 
 
 def test_what_nobody_has_asked_for_changes_nothing() -> None:

@@ -8,7 +8,7 @@ import pytest
 import query
 from query.functions.aggregates import RESULT_TYPES
 
-OWN = {"TOP": "string", "MOST": "integer"}
+OWN = {"TOP": "string", "MOST": "integer", "RISES": "integer:rigid"}
 CATALOG = {"web": query.Schema({}, open=True)}
 
 
@@ -52,6 +52,28 @@ def test_they_are_operators_of_their_job_like_all_others() -> None:
     assert operators[2].outputs == (("a", "any"), ("t", "string"), ("m", "integer"))
 
 
+def test_a_rigid_one_reads_rows_of_a_stage_with_no_compute_between() -> None:
+    stage = planned("SELECT a, COUNT(*) AS n FROM web GROUP BY a WINDOWING 1 MINUTE")
+    plan = planned("SELECT a, RISES(n) AS r FROM app('shop.counts') GROUP BY a WINDOWING 10 MINUTES")
+    assert query.Plan.from_wire(plan.to_wire()) == plan
+    assert query.explain(plan).tree[-1] == (
+        "RISES(n): the job's own code computes it of all rows of a group together, at the master"
+    )
+    last = query.job_operators({"shop.counts": stage, "shop": plan}).operators[-1]
+    assert (last.name, last.reads, last.outputs) == (
+        "shop.consolidate",
+        ("shop.counts.consolidate",),
+        (("a", "any"), ("r", "integer")),
+    )
+
+
+def test_a_plan_with_a_rigid_one_over_events_is_none() -> None:
+    wire = planned("SELECT a, MOST(b) AS t FROM web GROUP BY a").to_wire()
+    wire["aggregates"] = [["a0", "most:integer:rigid", wire["aggregates"][0][2]]]
+    with pytest.raises(query.PlanError, match="all events in one place"):
+        query.Plan.from_wire(wire)
+
+
 def test_values_of_all_types_reach_the_code_as_they_are() -> None:
     plan = planned("SELECT TOP(a, b, c, d, e) AS t FROM web")
     events = pl.DataFrame(
@@ -84,6 +106,8 @@ def test_values_of_all_types_reach_the_code_as_they_are() -> None:
         ),
         ("SELECT a, TOP(b) AS t FROM web GROUP BY a WINDOWING SESSION 1 MINUTE", "a session cannot have it"),
         ("SELECT OTHER(a) FROM web", "there is no function OTHER"),
+        ("SELECT RISES(a) AS r FROM web", "RISES has no combine, so it takes all rows of a group in one place"),
+        ("SELECT RISES(n) AS r FROM (SELECT a, COUNT(*) AS n FROM web GROUP BY a)", "rows of a sub-query"),
         ("SELECT SUM(TOP) FROM web GROUP BY MOST(a)", "MOST cannot be used in GROUP BY"),
     ],
 )

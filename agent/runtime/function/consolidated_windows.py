@@ -11,6 +11,9 @@ from agent.runtime.function.job_function import JobFunction
 from cbt import CompleteWindow, Consolidator, WindowSize
 from cbt.windows import WorkDone
 
+OPEN_BYTES_MAX = 2 << 30
+"""Upper bound on the memory of a job's open windows, at its master or an owner; past it the job ends."""
+
 
 class ConsolidatedWindows:
     """Has the interface of `ChangingWindows`, over a consolidator that shares the work of overlapping windows."""

@@ -127,6 +127,19 @@ class JobFunction:
             return False
         return windowing.session is None and not windowing.changes
 
+    @property
+    def merges_kept(self) -> bool:
+        """Whether panes that are kept for open windows may be one, where all of these windows have all or none."""
+        return self.can_finish and self.aggregates and not self.grace.amends_ms
+
+    def windows_begin_in(self, after: int, upto: int, open_ms: int) -> bool:
+        """Whether a window begins between two of the panes in (after, upto] that ends after a time (epoch ms)."""
+        assert self.plan.windowing is not None
+        pane_ms = self.plan.windowing.pane_ms
+        first, last = (after // pane_ms + 1) * pane_ms, upto // pane_ms * pane_ms
+        earliest = ((max(first, open_ms - one.size_ms), one.slide_ms) for one in self.plan.windowing.sizes)
+        return any((over // slide_ms + 1) * slide_ms <= last for over, slide_ms in earliest)
+
     def retention_pane(self, frontier: int) -> int:
         """The newest pane no unpublished window needs once everything up to `frontier` is published."""
         windowing = self.plan.windowing

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import polars as pl
 
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.model.fields import GROUPS
 from agent.runtime.model.panes import OldPanes, Patch, Run
-from agent.runtime.model.placement import GROUPS, NOT_MOVED, KeyMoves, Move
+from agent.runtime.model.placement import NOT_MOVED, KeyMoves, Move
 from cbt.algebra import partitions
 
 Trees = npt.NDArray[np.int64]
@@ -54,10 +55,12 @@ class TreePlacement:
 
     def split(self, function: JobFunction, run: Run, functions: Mapping[int, JobFunction] | None = None) -> list[Run]:
         """A worker's run as it goes up each tree; what was counted goes up tree 0. O(n). `functions`: those of the
-        versions that are known, as older ones may be. Their panes go up one tree each in any case: the master merges
-        them all."""
+        versions that are known, as older ones may be. Their panes go up one tree each in any case, and so do those of
+        which owners make no windows: the master merges them all."""
         if self.trees == 1:
             return [run]
+        if not function.is_consolidated and self.once is not self:
+            return self.once.split(function, run, functions)
         patches = [self._split_part(function, patch) for patch in run.patches]
         known = functions or {}
         old = [self.once._split_part(known[one.version], one) for one in run.before if one.version in known]

@@ -166,6 +166,10 @@ class Versions:
         """The number of the version that may come, if there is one."""
         return self._proposed[0] if self._proposed is not None else None
 
+    def proposes(self, number: int, plan: dict[str, Any]) -> bool:
+        """Whether this very version may come."""
+        return self._proposed is not None and self._proposed[:2] == (number, plan)
+
     @property
     def proposal(self) -> JobFunction | None:
         """The function of the version that may come, if there is one."""

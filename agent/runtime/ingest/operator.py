@@ -15,7 +15,7 @@ blocks of the feeds, so that the place up to which events are counted in a run c
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -228,9 +228,9 @@ class PaneConsumer:
             self.log.append(run)
             self.outlet.emit(run, at)
 
-    def released(self, frontier: int) -> list[Run]:
-        """Every run beyond a frontier that is still kept and may leave."""
-        return runs_upto(self.outlet.released_upto, map(self.carried.without_stale, self.log.after(frontier)))
+    def released(self, kept: Iterable[Run]) -> list[Run]:
+        """The kept runs that may leave."""
+        return runs_upto(self.outlet.released_upto, map(self.carried.without_stale, kept))
 
     @property
     def memory_bytes(self) -> int:

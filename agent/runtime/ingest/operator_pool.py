@@ -118,8 +118,10 @@ class OperatorPool:
         self._ahead = 0
 
     def statistics(self) -> Mapping[str, int]:
-        """`ahead`: events that were ahead of the wall clock by more than `max_skew`."""
-        return {"ahead": self._ahead, "clock_steps": self.clock.steps}
+        """`ahead`: events that were ahead of the wall clock by more than `max_skew`. `frames`: those of sealed panes
+        that are kept for masters."""
+        frames = sum(consumer.log.frames for operator in self for consumer in operator.consumers)
+        return {"ahead": self._ahead, "clock_steps": self.clock.steps, "frames": frames}
 
     def __iter__(self) -> Iterator[Operator]:
         return (operator for operators in self._alike.values() for operator in operators)

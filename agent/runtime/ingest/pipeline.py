@@ -29,7 +29,7 @@ from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.incomplete import Publication
-from agent.runtime.model.panes import FIRST_PANE, Counted, Counts, Run, closed_ms, total
+from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Run, closed_ms, total
 from overlay import Id
 
 OnSealed = Callable[[Run], None]
@@ -469,7 +469,7 @@ class Pipeline:
         self.consumer.count_malformed()
         if self._current is not self.consumer:
             self._current = self.consumer
-            for run in self.consumer.released(FIRST_PANE):
+            for run in self.consumer.released(self.consumer.log.after(FIRST_PANE)):
                 self._sealed(self.consumer, run)
 
     def _hand_on_waiting(self) -> None:
@@ -543,11 +543,13 @@ class Pipeline:
             return not self.consumer.operator.is_sealing
         return not any(consumer.is_behind(self.last_pane) for consumer in self._consumers)
 
-    def after(self, frontier: int) -> list[Run]:
-        """Every run sealed beyond a frontier that may leave, again."""
+    def after(self, frontier: int, published: int = END) -> list[Run]:
+        """Every run sealed beyond a frontier that may leave, again, for a master that has published panes up to
+        another."""
         self.advance()
         frontier = max(frontier, self._out_upto)
-        return [run for consumer in (*self._ended, self.consumer) for run in consumer.released(frontier)]
+        consumers = (*self._ended, self.consumer)
+        return [run for one in consumers for run in one.released(one.log.after(frontier, published))]
 
     def commit(self, published: Publication, retention_pane: int) -> Counts:
         """Frees published runs, except those that open windows still need. Returns the counts of runs that are in no
@@ -556,6 +558,8 @@ class Pipeline:
         consumers = (*self._ended, self.consumer)
         lost = total([consumer.log.commit(published, retention_pane) for consumer in consumers])
         self._ended = [one for one in self._ended if one.last_pane > retention_pane]
+        if not self._ended:
+            self.consumer.log.merge(self.consumer.function, published.frontier)
         for consumer in self._consumers:
             consumer.carried.forget(published.frontier)
         self._note_held()

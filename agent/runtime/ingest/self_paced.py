@@ -245,7 +245,7 @@ class SelfPacedPipeline:
         """Whether every batch that will ever be sent is sent."""
         return self.last_pane is not None
 
-    def after(self, frontier: int) -> list[Run]:
+    def after(self, frontier: int, published: int = END) -> list[Run]:  # noqa: ARG002 - none are merged
         """Every run sent beyond a frontier and not committed, again."""
         return self._log.after(frontier)
 

@@ -180,7 +180,7 @@ class LocalJob:
         self.nodes.begin_epoch(trees)
         self._leaps, self._leaped_upto = LeapTimer(), FIRST_PANE
         self._freed, self._published_before = FIRST_PANE, None
-        self._withdraw()
+        self._is_prepared, self._doubted = False, None  # the next master may know of the version that is being prepared
 
     @property
     def version(self) -> int:
@@ -240,7 +240,8 @@ class LocalJob:
         self._tell_again()
         self.pipeline.renumber(message.number)
         self.nodes.begin_worker()
-        for run in self.pipeline.after(message.frontier):
+        published = message.begins - 1 if message.begins > FIRST_PANE else FIRST_PANE
+        for run in self.pipeline.after(message.frontier, published):
             self._add(run)
         self._on(LocalJobEvent.WORK_BEGUN)
         return self.ready_message()
@@ -299,7 +300,7 @@ class LocalJob:
         `query.PlanError` if it cannot be run here."""
         assert self.versions is not None
         self._is_prepared = False
-        if message.version in (self._proposed, self.version):
+        if message.version == self.version or self.versions.proposes(message.version, message.plan):
             return
         function = self.versions.propose(message.version, message.plan, message.bundle)
         self.reads_rows |= function.plan.reads_rows

@@ -2,7 +2,8 @@
 
 Theory of operation. A fold goes over the bags of one frame, in blocks of a bounded number of rows and bytes, each one
 call of the program. A block ends between two groups if it can. A group with more than a block can take becomes several
-states first, and these are folded in a further round: that is what associativity is for. Folds are made in the order in
+states first, and these are folded in a further round: that is what associativity is for. Rigid aggregates make no
+states, so all values of one group are in one block. Folds are made in the order in
 which they are asked for, and what comes after one waits for it, so runs of panes leave in their order.
 
 Whoever can do without passes a frame on as it is where the program is not there: whoever gets it folds more.
@@ -33,6 +34,10 @@ BLOCK_BYTES_MAX = 2 << 20
 """Upper bound on the bytes of the texts in one call of the program, unless a single text has more."""
 BAG_BYTES_MAX = 128 << 20
 """Upper bound on the bytes of values and states of one aggregate in a pane or window; past it the job ends."""
+RIGID_ROWS_MAX = 100_000
+"""Upper bound on the rows of one group in a window of which a rigid aggregate is made; past it the job ends."""
+RIGID_BYTES_MAX = 4 << 20
+"""Upper bound on the bytes of their texts."""
 TEXT_BYTES_MAX = 96 << 10
 """Upper bound on the bytes of a text that a program makes."""
 _GROUP = ":group"
@@ -64,7 +69,7 @@ def blocks_of(aggregate: str, bag: pl.DataFrame, *, rows_max: int, bytes_max: in
             end = first if first > start else end
         begins = start == 0 or groups[start - 1] != groups[start]
         closes = end == len(groups) or groups[end - 1] != groups[end]
-        yield FoldBlock(aggregate, bag[start:end], begins and closes)
+        yield FoldBlock(aggregate, bag[start:end], bool(begins and closes))
         start = end
 
 
@@ -82,12 +87,31 @@ class _Fold:
     made: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
 
     def begin_round(self, rows_max: int, bytes_max: int) -> bool:
-        """Cuts what is to be folded; returns whether there is anything."""
+        """Cuts what is to be folded; returns whether there is anything. Raises OverBudgetError."""
         self.made = {}
         for name, bag in self.bags.items():
             left = bag.filter(~self._is_done(name, bag))
-            self.blocks += blocks_of(name, left, rows_max=rows_max, bytes_max=bytes_max)
+            if self._is_rigid(name):
+                self._check_groups(name, left)
+                self.blocks += blocks_of(name, left, rows_max=RIGID_ROWS_MAX, bytes_max=RIGID_BYTES_MAX)
+            else:
+                self.blocks += blocks_of(name, left, rows_max=rows_max, bytes_max=bytes_max)
         return bool(self.blocks)
+
+    def _is_rigid(self, name: str) -> bool:
+        return self.function.plan.called(name).is_rigid
+
+    def _check_groups(self, name: str, bag: pl.DataFrame) -> None:
+        """Raises OverBudgetError for a group with more rows than a rigid aggregate takes."""
+        sums = pl.col(f"{name}.{OCCURRENCES}").sum(), pl.col(f"{name}.{TEXT}").str.len_bytes().sum()
+        most = bag.group_by(_GROUP).agg(*sums).select(pl.all().exclude(_GROUP).max()).row(0)
+        rows, size = (one or 0 for one in most)
+        if rows > RIGID_ROWS_MAX or size > RIGID_BYTES_MAX:
+            raise OverBudgetError(
+                f"{self.function.texts[name]} has no combine, and a group of a window has {rows:,} rows of {size:,}"
+                f" bytes; at most {RIGID_ROWS_MAX:,} of {RIGID_BYTES_MAX:,} are taken: choose shorter windows, group by"
+                " more columns, or give it a combine"
+            )
 
     def take(self, block: FoldBlock, answer: StatesFolded) -> str | None:
         """Takes the answer for a block; returns the fault in it, if there is one."""
@@ -110,10 +134,9 @@ class _Fold:
 
     def call(self, block: FoldBlock, ticket: int, place: ProgramPosition) -> FoldStates:
         name, rows = block.aggregate, block.rows
-        (function,) = (one.function for one in self.function.plan.aggregates if one.name == name)
         times = rows[f"{name}.{OCCURRENCES}"].to_numpy().astype(np.int64).tobytes()
         numbers, texts = rows[_GROUP].to_numpy().astype(np.uint32).tobytes(), rows[f"{name}.{TEXT}"].to_list()
-        called = function.split(":")[0].upper()
+        called = self.function.plan.called(name).name
         return FoldStates(place, ticket, called, numbers, texts, times, self._ends_with(block))
 
     def end_round(self) -> None:
@@ -124,7 +147,9 @@ class _Fold:
             self.bags[name] = pl.concat([kept, *(one.select(bag.columns) for one in frames)]).sort(_GROUP)
 
     def _is_done(self, name: str, bag: pl.DataFrame) -> pl.Series:
-        """Which rows are all that is left of their group, in the form that is wanted."""
+        """Which rows are all that is left of their group, in the form that is wanted; all where no states are made."""
+        if not self.finishes and self._is_rigid(name):
+            return pl.repeat(value=True, n=bag.height, dtype=pl.Boolean, eager=True)
         wanted = bag[f"{name}.{TEXT}"].str.starts_with(RESULT if self.finishes else STATE).fill_null(value=True)
         return wanted & (bag[f"{name}.{OCCURRENCES}"] == 1) & bag[_GROUP].is_unique()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 import query
+from agent.runtime.function.consolidated_windows import OPEN_BYTES_MAX
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.handlers import Handler, Handlers, Via
@@ -17,10 +18,9 @@ from agent.runtime.reduce.owned_states import decoded_windows, encoded_old, enco
 from agent.runtime.reduce.owner import OwnedWindow, TreeOwner
 from overlay import Id, Peer
 
-BYTES_MAX = 2 << 30
-"""Upper bound on the memory of an owner's open windows; past it the job ends."""
 WINDOWS_TOO_LARGE = (
-    f"open windows of one owner take more than {BYTES_MAX >> 30} GiB: choose shorter ones, or give the job more trees"
+    f"open windows of one owner take more than {OPEN_BYTES_MAX >> 30} GiB: choose shorter ones, or give the job more"
+    " trees"
 )
 WAITING_MAX = 256
 """Upper bound on decisions that wait for what other owners give; masters repeat others."""
@@ -91,7 +91,7 @@ class TreeOwners:
             job.nodes[message.tree].answers.add(answer)
             self._windows += len(answer.windows) + len(answer.old_windows)
         self._jobs.has_work(job)
-        if owner.memory_bytes > BYTES_MAX:
+        if owner.memory_bytes > OPEN_BYTES_MAX:
             self._sender.send(sender, OwnerLost(message.app_id, message.epoch, message.tree, WINDOWS_TOO_LARGE), now)
         return True
 

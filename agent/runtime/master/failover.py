@@ -163,9 +163,13 @@ def descriptor_of(state: JobState, revision: int, results: Sequence[tuple[int, b
     )
 
 
+def _revision(replica: Replica) -> tuple[JobEpoch, int]:
+    return replica.epoch, replica.revision
+
+
 REPLICAS_MAX = 1024
 EARLY_MAX = 256
-"""Upper bound on the jobs whose next master's descriptor is kept until it is believed to be the master."""
+"""Upper bound on the jobs whose next master's descriptor is kept until it is believed to be the master, or gone."""
 SILENCE_S = 10.0
 """Time without an announcement, three of which are due in it, after which a master counts as failed."""
 FORWARDED_S = 4.0
@@ -267,6 +271,8 @@ class Failover:
         self._masters = masters
         self._held: dict[Id, _Held] = {}
         self._early: dict[Id, tuple[Peer, Replica]] = {}
+        self._forwarded: dict[Id, tuple[Peer, Replica]] = {}
+        """Descriptors of masters that this agent has not heard of, and that are gone as others say."""
         self._failed: dict[int, float] = {}
         self._stood_still_at = -STOOD_STILL_S
 
@@ -353,16 +359,16 @@ class Failover:
         if not has_room or not self.takes_over or (known and replica.epoch < known.epoch):
             self.refused += 1
             return None
-        if known is not None and replica.epoch > known.epoch:
-            self._keep_early(sender, replica)
+        is_forwarded = sender.node_id != replica.epoch.master and not replica.restored
+        if known is not None and replica.epoch > known.epoch and not (is_forwarded and self._is_gone(known, now)):
+            self._keep_early(sender, replica, known)
             return None
         if held is not None and held.restored and not replica.restored:
             self._sender.send(sender, held.whole(), now)
         if held is None or not replica.epoch.is_same_job(held.replica.epoch):
-            is_forwarded = sender.node_id != replica.epoch.master and not replica.restored
             heard_at = now - (SILENCE_S - FORWARDED_S if is_forwarded else 0.0)
             held = self._held[app_id] = _Held(replica, ResultLog(replica.results), heard_at, restored=replica.restored)
-        elif (replica.epoch, replica.revision) >= (held.replica.epoch, held.replica.revision):
+        elif _revision(replica) >= _revision(held.replica):
             held.replica, held.look_at = replica, 0.0
             for pane, json in replica.results:
                 held.log.append(pane, json)
@@ -383,14 +389,32 @@ class Failover:
                 confirm(now)
         return None
 
-    def _keep_early(self, sender: Peer, replica: Replica) -> None:
-        """Keeps the last descriptor of one that is not believed to be the master so far."""
-        early = self._early.get(replica.app_id)
-        has_room = early is not None or len(self._early) < EARLY_MAX
-        if has_room and sender.node_id == replica.epoch.master and not replica.take_over:
-            self._early[replica.app_id] = (sender, replica)
-        else:
+    def _keep_early(self, sender: Peer, replica: Replica, known: Announce) -> None:
+        """Keeps the last descriptor of one that is not believed to be the master so far, and the newest that others
+        pass on of one that was: this agent may have stood still meanwhile."""
+        is_of_master = sender.node_id == replica.epoch.master
+        kept = self._early if is_of_master else self._forwarded
+        before = kept.get(replica.app_id)
+        follows = replica.epoch.is_same_job(known.epoch) and not replica.epoch.is_jump_from(known.epoch)
+        has_room = before is not None or len(kept) < EARLY_MAX
+        if replica.take_over or not has_room or not (is_of_master or (follows and not replica.restored)):
             self.refused += 1
+        elif is_of_master or before is None or _revision(before[1]) <= _revision(replica):
+            kept[replica.app_id] = (sender, replica)
+
+    def _take_forwarded(self, now: float) -> None:
+        """Holds the descriptors that others have passed on of masters after those that this agent knows, and that are
+        gone by now."""
+        for app_id, (sender, replica) in list(self._forwarded.items()):
+            known = self._directory.get(app_id)
+            if known is None or known.epoch >= replica.epoch or self._is_gone(known, now):
+                del self._forwarded[app_id]
+                self.hold(sender, replica, now)
+
+    def _is_gone(self, known: Announce, now: float) -> bool:
+        """Whether a master has failed, or has not announced its job for long."""
+        heard_at = self._directory.announced_at(known.app_id)
+        return known.epoch.master in self._failed or heard_at is None or now - heard_at > SILENCE_S
 
     def _is_successor(self, app_id: Id, now: float) -> bool:
         """Whether this agent is the root by now, and has not just stood still: the master may have withdrawn an older
@@ -433,6 +457,7 @@ class Failover:
     def forget(self, app_id: Id, now: float) -> None:
         """Drops the descriptor of a job that is over, or has not been announced for too long."""
         self._early.pop(app_id, None)
+        self._forwarded.pop(app_id, None)
         self.search.forget(app_id)
         held = self._held.pop(app_id, None)
         if held is not None and self._directory.is_over(app_id, held.replica.epoch):
@@ -445,6 +470,7 @@ class Failover:
         if not self.takes_over:
             return
         takeovers: list[Takeover] = []
+        self._take_forwarded(now)
         has_failed = any(now - at <= FORGET_S for at in self._failed.values())
         for app_id, held in list(self._held.items()):
             if now < held.look_at and not has_failed:
@@ -468,7 +494,7 @@ class Failover:
     def _is_orphaned(self, app_id: Id, held: _Held, now: float) -> bool:
         known = self._directory.get(app_id)
         master = max(known.epoch, held.replica.epoch).master if known else held.replica.epoch.master
-        if not self._node.is_active or (known and held.replica.epoch > known.epoch):
+        if not self._node.is_active or (known and held.replica.epoch > known.epoch and not self._is_gone(known, now)):
             return False
         if held.restored:
             is_alone = self._node.is_root(app_id) and self.search.finds_nobody(held.replica, now)
@@ -485,6 +511,7 @@ class Failover:
 
     def _take_over(self, app_id: Id, *, is_orphaned: bool = False) -> Takeover:
         held, own = self._held.pop(app_id), self._node.peer.node_id
+        self._forwarded.pop(app_id, None)
         self.search.forget(app_id)
         known = self._directory.get(app_id)
         last = max(known.epoch, held.replica.epoch) if known else held.replica.epoch

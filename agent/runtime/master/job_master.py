@@ -189,7 +189,7 @@ class JobMaster:
             self._leaps.note(enrolled.number, message.wall_ms, now)
         if enrolled.number is not None and resumes:
             # What it has read again of panes that are not published is worth the holdback.
-            self._holdback.contributed(1 << enrolled.number)
+            self._holdback.returned(1 << enrolled.number, now)
             self.state.written_off = self._holdback.written_off
         self.enrolments += 1
         self._sender.send(sender, msgspec.structs.replace(enrolled, versions=self.rollout.begun()), now)
@@ -516,7 +516,7 @@ class JobMaster:
     @property
     def has_more(self) -> bool:
         """Whether `on_complete` would publish more at once."""
-        return bool(self._complete) and self._program_results.are_made(self._complete[0]) and self._makes_more()
+        return bool(self._complete) and self._makes_more() and self._program_results.are_made(self._complete[0])
 
     def _makes_more(self) -> bool:
         """Whether the job goes on, and its replicas keep up."""

@@ -449,8 +449,8 @@ class JobMasters:
             master.is_closest &= not has_moved
             with self._containment.around(app_id, now):
                 master.tick(now)
-            if master.has_more:
-                self._jobs.has_work(master.local)
+                if master.has_more:
+                    self._jobs.has_work(master.local)
             if master.ended is None:
                 self._directory.refresh(app_id, now)
             again_s = HEAL_AGAIN_S if not master.needs_owners else OWNER_LOST_AGAIN_S

@@ -130,7 +130,7 @@ class Rollout:
         if (newest.plan, newest.text, newest.bundle) == (update.plan, update.text, update.bundle):
             # Most likely the master that took the request first has failed meanwhile.
             self._change = _Change(sender, update, newest.number, window_ms, now, now, _Stage.BEGUN)
-            self._change.starts = newest.starts
+            self._change.starts, self._change.leaves_out = newest.starts, newest.leaves_out
         else:
             self._change = _Change(sender, update, self._numbers, window_ms, now, now)
         self.tick(now)
@@ -198,9 +198,13 @@ class Rollout:
         """Begins the version with the first window of which no agent has seen an event."""
         after, change.starts = self._place(change)
         update, finishes = change.update, self._finishes(change)
-        version = Version(change.number, after, change.starts, update.plan, update.text, update.bundle, finishes)
         change.leaves_out = not update.reset and _is_cut_off(self.state.versions.newest.function, after)
-        self.state.begin(version)
+        self.state.begin(
+            Version(
+                change.number, after, change.starts, update.plan, update.text, update.bundle, finishes,
+                change.leaves_out,
+            )
+        )  # fmt: skip
         change.stage, change.since = _Stage.DECIDED, now
         change.revision = self.replicate(now)
         self.acknowledge(now)
@@ -220,7 +224,9 @@ class Rollout:
         new, old, pane = change.window_ms, window_of(newest.function), newest.function.pane_ms
         assert pane is not None
         opened = change.opened if change.prepared else change.update.updated_ms
-        opened = max(opened, closed_ms(state.published_upto, pane), newest.version.starts)
+        # Its windows may be longer than those that groups move with, but for instant moves: they begin after these.
+        moved = (move.pane for move in state.moved.moves if move.mode != "instant")
+        opened = max(opened, closed_ms(state.published_upto, pane), newest.version.starts, *moved)
         # Where one divides the other, a window of the old version ends where the new one's begin.
         longer, shorter = max(new, old), min(new, old)
         step = longer if longer % shorter == 0 and not change.update.reset else new

@@ -11,6 +11,7 @@ import polars as pl
 
 import query
 from agent.runtime.function.changing_windows import WindowUpdate
+from agent.runtime.function.consolidated_windows import OPEN_BYTES_MAX
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.result import (
     NAMES_MAX,
@@ -25,7 +26,7 @@ from agent.runtime.function.versions import Beside, FunctionCache, InForce, Vers
 from agent.runtime.master.healing import Healing
 from agent.runtime.master.older_windows import GoingOn, OlderWindow, placed
 from agent.runtime.master.roster import Roster
-from agent.runtime.master.windows import BYTES_MAX, ClosedWindow, WindowAssembler
+from agent.runtime.master.windows import ClosedWindow, WindowAssembler
 from agent.runtime.messages.jobs import Enrolled, Ready, Replica, Submit
 from agent.runtime.messages.versions import Version
 from agent.runtime.model import contributors
@@ -48,7 +49,9 @@ from agent.runtime.reduce.owner import OwnedWindow
 from cbt.windows import WorkDone
 from overlay import Id
 
-TOO_LARGE = f"its open windows take more than {BYTES_MAX >> 30} GiB: choose shorter ones, or group by fewer columns"
+TOO_LARGE = (
+    f"its open windows take more than {OPEN_BYTES_MAX >> 30} GiB: choose shorter ones, or group by fewer columns"
+)
 
 TOLD_MS = 30_000
 """Time beyond `heal_retention` for which agents are told of panes that they no longer keep, and now count as late."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.runtime.function.changing_windows import ChangingWindows, WindowUpdate
-from agent.runtime.function.consolidated_windows import ConsolidatedWindows
+from agent.runtime.function.consolidated_windows import OPEN_BYTES_MAX, ConsolidatedWindows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.model.panes import (
@@ -188,8 +188,6 @@ class SessionWindows:
 
 
 ONE_TREE = TreePlacement(1)
-BYTES_MAX = 2 << 30
-"""Upper bound on the memory of open windows; past it the job ends."""
 LOOK_PANES = 64
 """Number of panes between two looks at the memory of open windows."""
 
@@ -241,7 +239,7 @@ class WindowAssembler:
         self._last = (0, 0)
         self._taken = 0
         self.is_too_large = False
-        """Whether open windows take more than BYTES_MAX of memory."""
+        """Whether open windows take more than OPEN_BYTES_MAX of memory."""
 
     def take(
         self,
@@ -267,7 +265,7 @@ class WindowAssembler:
         counted = add_counted([counted, too_late]) if too_late else counted
         self._index.add(run, counted)
         updates: Iterable[WindowUpdate] = self._updates_of(run, counted.keys(), patches)
-        if placement.moved.moves:
+        if placement.moved.moves and self.function.is_consolidated:
             updates = (one._replace(state=placement.of_window(one.state, 0, one.at)) for one in updates)
         merged = self._merged(updates, map(_as_update, owned)) if owned else updates
         yield from (update for update in merged if update.start_ms >= self._starts)
@@ -296,7 +294,7 @@ class WindowAssembler:
         for update in self._merged(begun, going_on, map(_as_update, owned)):
             if update.start_ms >= self._starts:
                 yield self._closed(update, expected), update.state
-        self.is_too_large = self._windows.memory_bytes + self._beside.memory_bytes > BYTES_MAX
+        self.is_too_large = self._windows.memory_bytes + self._beside.memory_bytes > OPEN_BYTES_MAX
         self._index.forget(self.function.retention_pane(run.upto) + 1)
 
     def _merged(self, *every: Iterable[WindowUpdate]) -> Iterator[WindowUpdate]:
@@ -354,7 +352,7 @@ class WindowAssembler:
                 yield from windows.add(pane, run.state.filter(pl.col("pane") == pane))
             self._taken += 1
             if self._taken % LOOK_PANES == 0:
-                self.is_too_large = self._windows.memory_bytes > BYTES_MAX
+                self.is_too_large = self._windows.memory_bytes > OPEN_BYTES_MAX
         if run.upto == END:
             yield from self._windows.end()
         else:

@@ -73,10 +73,10 @@ from agent.runtime.messages.programs import (
 from agent.runtime.messages.versions import AbortVersion, ActivateVersion, PrepareVersion, VersionList, VersionPrepared
 from agent.runtime.model.bundle import Bundle, Signature
 from agent.runtime.model.epoch import JobEpoch
-from agent.runtime.model.fields import Bitmap, Count, Message, Name, Number, Reason, Text, Time
+from agent.runtime.model.fields import GROUPS, Bitmap, Count, Message, Name, Number, Reason, Text, Time
 from agent.runtime.model.incomplete import SPANS_MAX
 from agent.runtime.model.panes import COUNTS_BYTES, FIRST_PANE, LOSSES_MAX
-from agent.runtime.model.placement import GROUPS, NOT_MOVED, KeyMoves
+from agent.runtime.model.placement import NOT_MOVED, KeyMoves
 from overlay import Codec, Id, Peer
 
 Owner = Annotated[str, msgspec.Meta(max_length=255)]

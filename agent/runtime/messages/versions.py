@@ -22,7 +22,8 @@ class Version(msgspec.Struct, frozen=True, array_like=True):
     """One version of a job's function; `number` counts from 1 in the job's life.
 
     It computes the panes after `after`, the last pane of the version before, and has windows from `starts` on.
-    `finishes`: the way in which windows of the version before that begin earlier, and are longer, go on beside it.
+    `finishes`: the way in which windows of the version before that begin earlier, and are longer, go on beside it;
+    `leaves_out`: some that may have been open cannot.
     """
 
     number: Count
@@ -32,6 +33,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True):
     text: Text
     bundle: Bundle | None = None
     finishes: Finishing = ""
+    leaves_out: bool = False
 
 
 VersionList = Annotated[list[Version], msgspec.Meta(min_length=1, max_length=VERSIONS_MAX)]

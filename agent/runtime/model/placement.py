@@ -7,9 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from agent.runtime.model.fields import GROUPS as GROUPS
-from agent.runtime.model.fields import Count, Group, Time
-from agent.runtime.model.fields import Mode as Mode
+from agent.runtime.model.fields import GROUPS, Count, Group, Mode, Time
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id, tree_id
 

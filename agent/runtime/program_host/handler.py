@@ -21,6 +21,7 @@ from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import NoJob
 from agent.runtime.messages.programs import JobRequest, JobResponse, Line, LogLines, ProgramFailed, ProgramMulticast
 from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.work_budget import OverBudgetError
 from agent.runtime.program_host.rpc import JobRpc
 from agent.runtime.program_host.subscriptions import ProgramSubscriptions
 from agent.runtime.requests.events import Shown
@@ -101,6 +102,8 @@ class ProgramHost:
             self._carry_out(program, job, call, now, wall_ms)
         except calls.AnswerError as error:
             self._break(program, f"its process {error}", "", now)
+        except OverBudgetError as error:
+            self._break(program, str(error), "", now)
         except (Exception, pl.exceptions.PanicException) as error:  # whatever it is, other jobs go on
             reason = f"its call {type(call).__name__} could not be carried out: {type(error).__name__}: {error}"
             self._break(program, reason[:TEXT_CHARACTERS_MAX], traceback.format_exc()[-TEXT_CHARACTERS_MAX:], now)

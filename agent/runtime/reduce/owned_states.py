@@ -23,14 +23,17 @@ def encoded_old(windows: Iterable[OwnedWindow]) -> list[WireOldWindow]:
 
 
 def decoded_windows(message: Snapshot, function: JobFunction) -> list[OwnedWindow] | None:
-    """The windows in a message, by their ends and lengths; None if an honest owner could not have made them. Answers
-    have those that end with their panes, and what is given to another owner has those that are open after them."""
+    """The windows in a message, by their ends and lengths, each once; None if an honest owner could not have made them.
+    Answers have those that end with their panes, and what is given to another owner has those that are open after
+    them."""
     windows = []
     for start_ms, size_ms, encoded in message.windows:
         window = _decoded(start_ms, size_ms, encoded, function)
         if window is None or window.at <= message.after or (window.at > message.upto and message.stage != "given"):
             return None
         windows.append(window)
+    if len({(one.at, one.size_ms) for one in windows}) < len(windows):
+        return None
     return sorted(windows, key=lambda one: (one.at, one.size_ms))
 
 
@@ -45,7 +48,7 @@ def decoded_old(message: Snapshot, after: int, beside: Sequence[Beside]) -> list
         if window is None or not old.frontier(after) < window.at <= old.frontier(message.upto):
             return None
         windows.append(window._replace(version=number))
-    return windows
+    return windows if len({(one.version, one.at, one.size_ms) for one in windows}) == len(windows) else None
 
 
 def _decoded(start_ms: int, size_ms: int, encoded: bytes, function: JobFunction) -> OwnedWindow | None:

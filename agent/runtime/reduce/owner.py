@@ -35,8 +35,8 @@ from agent.runtime.function.tree_placement import TreePlacement, are_of, rows_of
 from agent.runtime.function.versions import Beside, InForce
 from agent.runtime.messages.jobs import Decision
 from agent.runtime.model import contributors
+from agent.runtime.model.fields import GROUPS
 from agent.runtime.model.panes import END, PANE_MAX, Run, closed_ms
-from agent.runtime.model.placement import GROUPS
 
 ANSWER_WINDOWS = 64
 """Upper bound on the windows in one answer to the master; more go as several."""
@@ -106,8 +106,9 @@ class TreeOwner:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of open windows. O(frames)."""
-        return 0 if self._open is None else self._open[1].memory_bytes
+        """Bytes of open windows, of older versions too. O(frames)."""
+        newest = () if self._open is None else (self._open[1],)
+        return sum(one.memory_bytes for one in (*newest, *(older.windows for older in self._older)))
 
     @property
     def merged(self) -> int:

@@ -296,7 +296,7 @@ class HoldbackTimer:
     """Holds back the panes of one master in one epoch. `written_off` are the agents that are not waited for.
 
     Agents that are away may have lost their parent alone. Dead ones are waited for as long as the job says, from the
-    first part of the pane on.
+    first part of the pane on, and so are those that are back until they have handed in what they have.
     """
 
     def __init__(self, now: float, written_off: int, *, took_over: bool) -> None:
@@ -304,6 +304,7 @@ class HoldbackTimer:
         self._is_new_until = now + NEW_EPOCH_S if took_over else now
         self._dead = 0
         self._died_at: dict[int, float] = {}
+        self._back_at: dict[int, float] = {}
         self._begun_at: float | None = None
         self._since: float | None = None
 
@@ -331,6 +332,7 @@ class HoldbackTimer:
             ends.append(self._since + (TAKE_OVER_HOLDBACK_S if self._since < self._is_new_until else HOLDBACK_S))
         if awaited & self._dead:
             ends.append((self._since if self._begun_at is None else self._begun_at) + recover_s)
+        ends += [at + HOLDBACK_S for number, at in self._back_at.items() if awaited >> number & 1]
         if now < max(ends):
             return True
         self.write_off(missing)
@@ -365,9 +367,22 @@ class HoldbackTimer:
         """Stops waiting for these agents."""
         self.written_off |= agents
         self._since = None
+        self._forget_return(agents)
+
+    def returned(self, agents: int, now: float) -> None:
+        """Notes that agents were started again, and bring what they had. Those that were written off are worth the
+        holdback; the others are waited for as the dead are, and as long as that at least."""
+        self._dead = (self._dead | agents) & ~(self.written_off & agents)
+        self.written_off &= ~agents
+        for number in contributors.members(agents):
+            self._back_at.setdefault(number, now)
 
     def contributed(self, agents: int) -> None:
         """Waits for these agents again, because they have contributed."""
         self.written_off &= ~agents
         self._dead &= ~agents
         self._begun_at = None
+        self._forget_return(agents)
+
+    def _forget_return(self, agents: int) -> None:
+        self._back_at = {number: at for number, at in self._back_at.items() if not agents >> number & 1}

@@ -13,7 +13,7 @@ import trio
 
 import elf
 from agent.control.messages import Acknowledged, Ended
-from elf.client import AsyncClient, AsyncJob, ClientError, Result
+from elf.client import AsyncClient, AsyncJob, Result
 from elf.demo.agents.agents import AgentFleet
 from elf.demo.errors import DemoError
 from elf.demo.jobs.job_board import JobBoard
@@ -22,6 +22,7 @@ from elf.demo.jobs.job_plays import Role
 from elf.demo.load.load import LoadReport
 from elf.demo.shop.fleet import Shop
 from elf.demo.story.acts import GRACE_S
+from elf.demo.story.job_log_reader import ANSWER_TIMEOUT_S, JobLogReader
 from elf.demo.story.live import everyone
 from elf.demo.story.screen import Screen
 from elf.demo.story.truth import WINDOW_MS, instant, read_events
@@ -30,8 +31,6 @@ RATE = 400
 """Visitors' requests per second: jobs' programs share the machine with web servers and agents."""
 _DRAW_S = 0.2
 _LOOK_S = 0.25
-_LOG_LINES = 1000
-_ANSWER_TIMEOUT_S = 20.0
 _AFTER_S = 60.0
 """Upper bound on the wait for the last results after the last visitor, which a busy machine may keep back."""
 _SETTLED_S = 0.6
@@ -61,12 +60,13 @@ class JobPerformance:
     """Times that visitors come, for as long as some job has not found anything."""
     seen: dict[str, JobRecord] = field(init=False)
     _began: float = 0.0
-    _lines: dict[str, int] = field(default_factory=dict)
+    _logs: dict[str, JobLogReader] = field(init=False)
     _stamps: dict[Path, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.seen = {one.role.app: JobRecord() for one in self.submissions}
         self.board.seen = self.seen
+        self._logs = {app: JobLogReader(app) for app in self.seen}
 
     async def run(self) -> Logs:
         """Runs until all jobs have counted all visits; returns the events of each server's log."""
@@ -153,9 +153,10 @@ class JobPerformance:
 
     async def _look_once(self) -> None:
         self._look_at_shown()
-        for number, app in enumerate(self.seen):
-            with suppress(ClientError):  # the next look sees it
-                await self._look_at_log(app, self.fleet.names[number % len(self.fleet.names)])
+        for number, (app, log) in enumerate(self._logs.items()):
+            for line in await log.new_lines(self.fleet.socket(self.fleet.names[number % len(self.fleet.names)])):
+                self.seen[app].said.append(line)
+                self._happened(f"{app}: {line}")
 
     def _look_at_shown(self) -> None:
         for app in self.seen:
@@ -167,18 +168,8 @@ class JobPerformance:
                         self.seen[app].shown.append(json.loads(path.read_bytes()))
                         self._stamps[path] = stamp
 
-    async def _look_at_log(self, app: str, agent: str) -> None:
-        async with self._connect(agent) as client:
-            log = await client.log(app, lines=_LOG_LINES)
-        total = log.dropped + len(log.lines)
-        fresh = log.lines[len(log.lines) - max(0, total - self._lines.get(app, 0)) :]
-        self._lines[app] = total
-        for line in fresh:
-            self.seen[app].said.append(line.text)
-            self._happened(f"{app}: {line.text}")
-
     def _connect(self, name: str) -> AsyncClient:
-        return elf.connect(self.fleet.socket(name), timeout_s=_ANSWER_TIMEOUT_S)
+        return elf.connect(self.fleet.socket(name), timeout_s=ANSWER_TIMEOUT_S)
 
     async def _redraw(self) -> None:
         while True:

@@ -3,19 +3,20 @@
 A trio shell around `LendingBoard`. Each operator's windows come over another agent's control socket.
 """
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import trio
 
 import elf
 from agent.control.messages import Ended
-from elf.client import AsyncClient, AsyncJob, ClientError, Result, SyncClient
+from elf.client import AsyncClient, AsyncJob, Result, SyncClient
 from elf.demo.agents.agents import AgentFleet
 from elf.demo.elements.log_writing import LogWriter
 from elf.demo.errors import DemoError
 from elf.demo.lending.lending_board import LendingBoard
 from elf.demo.lending.lending_truth import APP, OPERATORS, Bounds, LendingOperator
+from elf.demo.story.job_log_reader import ANSWER_TIMEOUT_S, JobLogReader
 from elf.demo.story.live import everyone
 from elf.demo.story.screen import Screen
 from elf.demo.story.truth import instant
@@ -25,8 +26,6 @@ from elf.signing.stages import started
 from elf.signing.submission import contents_of, read_job, signed
 
 _DRAW_S, _LOOK_S = 0.2, 0.5
-_LOG_LINES = 1000
-_ANSWER_TIMEOUT_S = 20.0
 _AFTER_S = 60.0
 """Upper bound on the further wait for windows, which a busy machine may keep back."""
 _SLOWEST = 6
@@ -51,7 +50,7 @@ class LendingPerformance:
     windows: dict[str, list[Result]] = field(default_factory=lambda: {one.name: [] for one in OPERATORS})
     _seen: dict[str, set[Bounds]] = field(default_factory=lambda: {one.name: set() for one in OPERATORS})
     _began: float = 0.0
-    _said: int = 0
+    _log: JobLogReader = field(default_factory=lambda: JobLogReader(APP))
 
     async def run(self) -> None:
         """Runs until the last windows have come."""
@@ -123,13 +122,8 @@ class LendingPerformance:
 
     async def _look_once(self) -> None:
         """Shows what the job has logged since the last look."""
-        with suppress(ClientError):  # the next look sees it
-            async with self._connect(self.fleet.names[0]) as client:
-                log = await client.log(APP, lines=_LOG_LINES)
-            total = log.dropped + len(log.lines)
-            for line in log.lines[len(log.lines) - max(0, total - self._said) :]:
-                self._happened(f"{APP}: {line.text}")
-            self._said = total
+        for line in await self._log.new_lines(self.fleet.socket(self.fleet.names[0])):
+            self._happened(f"{APP}: {line}")
 
     async def _count_merged(self) -> tuple[int, int]:
         states = panes = 0
@@ -140,7 +134,7 @@ class LendingPerformance:
         return states, panes
 
     def _connect(self, name: str) -> AsyncClient:
-        return elf.connect(self.fleet.socket(name), timeout_s=_ANSWER_TIMEOUT_S)
+        return elf.connect(self.fleet.socket(name), timeout_s=ANSWER_TIMEOUT_S)
 
     async def _redraw(self) -> None:
         while True:
@@ -158,7 +152,7 @@ class LendingPerformance:
 def submit(fleet: AgentFleet) -> None:
     """Submits the shipped job and its stages, signed by the fleet's creator. Raises ElfError."""
     creator = load_creator(fleet.creator)
-    client = SyncClient(str(fleet.socket(fleet.names[0])), _ANSWER_TIMEOUT_S)
+    client = SyncClient(str(fleet.socket(fleet.names[0])), ANSWER_TIMEOUT_S)
     path = shipped(APP)
     assert path is not None
     contents = contents_of(client, read_job(path), APP, creator.name)

@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections import deque
 
 from agent.runtime.durable.records import Span
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.ingest.panes.merged_panes import MergedPanes
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS, Publication
-from agent.runtime.model.panes import COUNTS_BYTES, Counted, Counts, Run, add_counted, count_in, runs_upto, total
+from agent.runtime.model.panes import COUNTS_BYTES, END, Counted, Counts, Run, add_counted, count_in, runs_upto, total
 
 UNCOMMITTED_BYTES_MAX = 64 << 20
 """Upper bound on runs that are sealed and not committed; past it a worker seals nothing until the master catches up."""
@@ -28,14 +30,17 @@ ACCOUNTS_MAX = 4096
 
 class PaneLog:
     """A replay log of runs in pane order. `heal_ms`: time for which panes published without somebody are kept for
-    windows to be corrected, with all panes as near as `window_ms`; 0: no window is corrected.
+    windows to be corrected, with all panes as near as `window_ms`; 0: no window is corrected. `merge_lag_ms`: that of
+    `MergedPanes`.
     """
 
-    def __init__(self, heal_ms: int = 0, window_ms: int = 0) -> None:
+    def __init__(self, heal_ms: int = 0, window_ms: int = 0, merge_lag_ms: int = HEAL_RETENTION_MS) -> None:
         self._heal_ms = heal_ms
         self._window_ms = window_ms
         self._uncommitted: list[Run] = []
         self._uncommitted_bytes = 0
+        self._merged = MergedPanes(merge_lag_ms)
+        """The oldest of the retained runs, as few as windows allow."""
         self._retained: deque[Run] = deque()
         self._retained_bytes = 0
         self._healing: deque[Run] = deque()
@@ -61,15 +66,16 @@ class PaneLog:
         """The counts of its panes, but for those whose accounts are closed. O(panes)."""
         return add_counted([self._accounts, *(_own(run) for run in self._uncommitted)])
 
-    def after(self, frontier: int) -> list[Run]:
-        """Every run beyond a frontier that is still kept, cut to what lies beyond it."""
-        every = (*self._healing, *self._retained, *self._uncommitted)
+    def after(self, frontier: int, published: int = END) -> list[Run]:
+        """Every run beyond a frontier that is still kept, cut to what lies beyond it, for a master that has published
+        the panes up to another."""
+        every = (*self._healing, *self._merged.after(frontier, published), *self._retained, *self._uncommitted)
         return [run.within(frontier, run.upto) for run in every if run.upto > frontier]
 
     @property
     def held(self) -> tuple[Span, ...]:
         """The panes of the runs that are kept, as spans (after, upto]. O(1) where none is missing in between."""
-        every = (self._healing, self._retained, self._uncommitted)
+        every = (self._healing, self._merged.runs, self._retained, self._uncommitted)
         if not self._has_gaps and not self._healing:
             kept = [runs for runs in every if runs]
             return ((kept[0][0].after, kept[-1][-1].upto),) if kept else ()
@@ -101,18 +107,34 @@ class PaneLog:
                 count_in(self._accounts, _own(run))
         if not self._heal_ms and published.without:
             self._drop_left_out(published)
-        while self._retained and (
-            self._retained[0].upto <= retention_pane or self._retained_bytes > RETAINED_BYTES_MAX
+        while (oldest := self._merged.runs or self._retained) and (
+            oldest[0].upto <= retention_pane or self._retained_bytes > RETAINED_BYTES_MAX
         ):
-            self._free(self._retained.popleft(), published)
+            self._free(self._merged.pop() if self._merged.runs else self._retained.popleft(), published)
         return self._settled(published)
+
+    def merge(self, function: JobFunction, frontier: int) -> None:
+        """Merges what is retained of a function's panes, as far as its windows allow, when panes up to a frontier are
+        out."""
+        if not self._heal_ms and (merged := self._merged.merge(function, self._retained, frontier)):
+            for _ in range(merged):
+                self._retained.popleft()
+            self._measure()
+
+    @property
+    def frames(self) -> int:
+        """The number of frames that are kept."""
+        return sum(map(len, (self._healing, self._merged.runs, self._retained, self._uncommitted)))
 
     def _drop_left_out(self, published: Publication) -> None:
         """Drops what is counted as late, so that no later master puts it into a window."""
         kept = [part for run in self._retained for part in published.parts_with(run)]
         if kept != list(self._retained):
             self._retained, self._has_gaps = deque(kept), True
-            self._retained_bytes = sum(map(_bytes_of, self._retained))
+            self._measure()
+
+    def _measure(self) -> None:
+        self._retained_bytes = sum(map(_bytes_of, (*self._merged.runs, *self._retained)))
 
     def _free(self, run: Run, published: Publication) -> None:
         """Keeps a run that no open window needs, if one that is out may be corrected with it."""

@@ -11,7 +11,7 @@ from agent.placement import BalanceOptions, BalancePlan, PlacementLoads, plan_ba
 from agent.runtime.master.owners.group_loads import GroupLoads
 from agent.runtime.master.owners.key_placement import KeyPlacement
 from agent.runtime.master.state import JobState
-from agent.runtime.model.placement import GROUPS
+from agent.runtime.model.fields import GROUPS
 
 BALANCE_S = 10.0
 """Least time between two times at which groups are moved: their effect is to be seen in the rates first."""

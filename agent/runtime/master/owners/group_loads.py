@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from agent.runtime.model.placement import GROUPS
+from agent.runtime.model.fields import GROUPS
 
 PERIOD_S = 5.0
 """Time over which is counted before the rates are told anew."""

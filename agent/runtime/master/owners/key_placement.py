@@ -18,8 +18,9 @@ from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import MoveKeys
 from agent.runtime.messages.placement import GroupView, MoveView, OwnerView, PlacementView
 from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.fields import GROUPS, Mode
 from agent.runtime.model.panes import END, FIRST_PANE
-from agent.runtime.model.placement import GROUPS, MOVES_MAX, KeyMoves, Mode, Move
+from agent.runtime.model.placement import MOVES_MAX, KeyMoves, Move
 from overlay import Id, Peer, tree_id
 
 AHEAD_MS = 1000
@@ -107,7 +108,9 @@ class KeyPlacement:
             return NOT_BEGUN
         if mode == "disruptive" and function.open_windows > OPEN_WINDOWS_MAX:
             return TOO_OPEN.format(windows=function.open_windows)
-        pane = max(newest, frontier) // pane_ms * pane_ms + pane_ms + -(-AHEAD_MS // pane_ms) * pane_ms
+        # Windows of the version before may be longer: their groups stay where they are.
+        begun = FIRST_PANE if mode == "instant" else state.versions.newest.version.starts
+        pane = max(newest, frontier, begun) // pane_ms * pane_ms + pane_ms + -(-AHEAD_MS // pane_ms) * pane_ms
         while any(one.pane == pane and mode == one.mode == "disruptive" and one.tree != tree for one in moved.moves):
             pane += pane_ms  # an owner gives to one other at a time
         until = pane + function.window_ms if mode == "smooth" else pane

@@ -61,6 +61,10 @@ class _Asked:
             after = self.answers[after][0]
         return after
 
+    def overlaps(self, message: Snapshot) -> bool:
+        """Whether there is an answer for some of the panes of another one."""
+        return any(after < message.upto and message.after < upto for after, (upto, _) in self.answers.items())
+
 
 class _Decided(NamedTuple):
     run: Run
@@ -136,10 +140,12 @@ class OwnedWindows:
         """Notes from where on all panes of a tree are with one owner, and all groups in one tree."""
         if held != self._held:
             self._whole_from, self._held = max(self._whole_from, run.after + 1), held
-        is_stale = self._state.moved.is_stale(run.placed, run.upto)
+        is_stale = bool(run.contributors) and self._state.moved.is_stale(run.placed, run.upto)
+        has_two = len({tree for tree, _ in held}) < len(held)  # one has stood still, and its heir has come
         is_beside = not self._state.placement.is_on_tree(version.function, run.state, 0)
-        if is_stale or is_beside:
+        if is_stale or is_beside or has_two:
             self._whole_from = max(self._whole_from, run.upto + 1)
+        if is_stale or is_beside:
             self.is_lost |= self._are_told_apart(run, only_stale=not is_beside)
 
     def _are_told_apart(self, run: Run, *, only_stale: bool) -> bool:
@@ -231,7 +237,7 @@ class OwnedWindows:
         if message.after not in asked.answers:
             windows = decoded_windows(message, decided.version.function)
             older = decoded_old(message, decided.run.after, self._state.versions.beside(message.upto))
-            if windows is None or older is None:
+            if windows is None or older is None or asked.overlaps(message):
                 self.refused += 1
                 self.is_lost = self.is_useless = True
             states = (window.state for window in windows or ())
