@@ -18,7 +18,7 @@ from .fusion_figures import fused_jobs
 from .merges import merged_by_jobs
 from .moves.latency_figures import busy_owners
 from .moves.live_moves import live_moves
-from .moves.moving_groups import completion, moving_groups, split_and_combine
+from .moves.moving_groups import completion, moving_groups, moving_million, split_and_combine
 from .moves.owned_keys import owned_keys
 from .window_work import processor_time
 
@@ -27,6 +27,7 @@ _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "processor-time": lambda quick: processor_time(quick=quick),
     "fusion": lambda quick: fused_jobs(quick=quick),
     "moves": lambda quick: moving_groups(quick=quick),
+    "moves-million": lambda quick: moving_million(quick=quick),
     "split-and-combine": lambda quick: split_and_combine(quick=quick),
     "completion": lambda quick: completion(quick=quick),
     "busy-owners": lambda quick: busy_owners(quick=quick),

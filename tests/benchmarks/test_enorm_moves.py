@@ -55,7 +55,7 @@ def test_groups_move_away_from_owners_that_become_busy() -> None:
 
 
 def test_every_row_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving_groups, "QUICK_KEYS", (400,))
+    monkeypatch.setattr(moving_groups, "MOVED_KEYS", (400,))
     monkeypatch.setattr(moving_groups, "QUICK_SPLIT_KEYS", 400)
     monkeypatch.setattr(moving_groups, "QUICK_SHARES", (100,))
     monkeypatch.setattr(latency_figures, "QUICK_MEASURED_KEYS", 5)

@@ -29,8 +29,9 @@ FLOOR_MS = 0.1
 """Least delay that is told of: less is noise."""
 RUNS, QUICK_RUNS = 3, 1
 
-MOVED_KEYS, QUICK_KEYS = (10_000, 100_000, 1_000_000), (10_000, 100_000)
+MOVED_KEYS = (10_000, 100_000)
 """Keys that move: half of those that their owner has, and as many as the other one has."""
+MILLION = 1_000_000
 FIRST_PANE = "figure 10, first pane later, instantly"
 WINDOWS: dict[Mode, str] = {
     "instant": "figure 10, windows later, instantly",
@@ -64,25 +65,32 @@ class Moved(NamedTuple):
 
 def moving_groups(*, quick: bool) -> list[Comparison]:
     """Lines of figure 10: an owner gives half of its keys to one that has as many."""
-    lines: list[Comparison] = []
     runs = QUICK_RUNS if quick else RUNS
+    return [line for keys in MOVED_KEYS for line in _moving(keys, runs)]
+
+
+def moving_million(*, quick: bool) -> list[Comparison]:
+    """The lines of a million keys, of one run, as it takes minutes; none of a quick run."""
+    return [] if quick else _moving(MILLION, 1)
+
+
+def _moving(keys: int, runs: int) -> list[Comparison]:
     quarter = GROUPS // 4
     before = [1] * (2 * quarter) + [2] * (2 * quarter)
     after = [1] * quarter + [2] * (3 * quarter)
-    for keys in QUICK_KEYS if quick else MOVED_KEYS:
-        found = {
-            mode: _median([_moved(mode, before, after, 4 * keys, 3 * quarter) for _ in range(runs)]) for mode in MODES
-        }
-        place, rival = f"{keys:,} keys", _HOW["disruptive"]
-        instant, disruptive = (1000 * found[mode].pane_s for mode in ("instant", "disruptive"))
-        lines.append(within(NAME, f"{FIRST_PANE}, at most: {place}", instant, "ms", INSTANT_MS))
-        target = DISRUPTIVE_TIMES if keys >= LARGE_KEYS else None
-        lines.append(_less(f"{FIRST_PANE}: {place}", max(FLOOR_MS, instant), "ms", rival, disruptive, target))
-        others = 1000 * found["disruptive"].window_s
-        for mode, label in WINDOWS.items():
-            shown = max(FLOOR_MS, 1000 * found[mode].window_s)
-            lines.append(_less(f"{label}: {place}", shown, "ms", rival, others))
-    return lines
+    found = {mode: _median([_moved(mode, before, after, 4 * keys, 3 * quarter) for _ in range(runs)]) for mode in MODES}
+    place, rival = f"{keys:,} keys", _HOW["disruptive"]
+    instant, disruptive = (1000 * found[mode].pane_s for mode in ("instant", "disruptive"))
+    target = DISRUPTIVE_TIMES if keys >= LARGE_KEYS else None
+    others = 1000 * found["disruptive"].window_s
+    return [
+        within(NAME, f"{FIRST_PANE}, at most: {place}", instant, "ms", INSTANT_MS),
+        _less(f"{FIRST_PANE}: {place}", max(FLOOR_MS, instant), "ms", rival, disruptive, target),
+        *(
+            _less(f"{label}: {place}", max(FLOOR_MS, 1000 * found[mode].window_s), "ms", rival, others)
+            for mode, label in WINDOWS.items()
+        ),
+    ]
 
 
 def split_and_combine(*, quick: bool) -> list[Comparison]:
