@@ -29,6 +29,7 @@ CHARTS = {
     "jobs": jobs.write_chart,
     "recovery": recovery.write_chart,
     "fish": fish.write_chart,
+    "enorm": enorm.write_chart,
 }
 RESULTS = ROOT / "benchmarks" / "results"
 

@@ -117,13 +117,15 @@ class WindowWatch:
 
 
 @contextmanager
-def watched_job(fleet: AgentFleet, folder: Path, clauses: str, *, observer: str) -> Iterator[tuple[str, WindowWatch]]:
-    """A job with these clauses on all agents while their servers log; its name, and its windows as the observer gets
-    them.
+def watched_job(
+    fleet: AgentFleet, folder: Path, clauses: str, *, observer: str, windows: str = "1 SECOND", rate: float = RATE
+) -> Iterator[tuple[str, WindowWatch]]:
+    """A job with these windows and clauses on all agents while their servers log; its name, and its windows as the
+    observer gets them.
     """
-    with Replay(folder / "sample", live_logs(fleet, folder), RATE):
+    with Replay(folder / "sample", live_logs(fleet, folder), rate):
         app = f"recovery-{time.time_ns()}"
-        text = f"{QUERY} WINDOWING 1 SECOND GRACE {GRACE_S:g} SECONDS {clauses}"
+        text = f"{QUERY} WINDOWING {windows} GRACE {GRACE_S:g} SECONDS {clauses}"
         with elf.connect_sync(fleet.socket(observer)) as client:
             with client.query(text, app=app, detach=True) as job:
                 until_all_run(job, len(fleet.names), START_TIMEOUT_S)

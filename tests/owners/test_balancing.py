@@ -71,6 +71,23 @@ def test_work_of_other_jobs_counts_as_well() -> None:
     assert not {tree for _, tree in moves} & trees
 
 
+def test_an_agent_that_is_full_is_relieved_sooner() -> None:
+    """It takes a processor and no more, so it looks less busy beside others than it is."""
+    master = busy_master()
+    owners = [owner_of(master, group) for group in range(GROUPS)]
+    even, agents = [1 / owners.count(owner) for owner in owners], len(set(owners))
+    full = master.placement.roots[1].node_id
+    more = 0.125 * agents / (agents - 1)
+
+    def movers(busy: float) -> set[int]:
+        """The owners whose groups move if each is as busy, and one of them by a seventh more than all in the mean."""
+        loads = loads_of(master, even, busy=busy * agents, others={full: busy * more / (1 - more)})
+        return {owners[group] for group, _ in look(master, loads)}
+
+    assert movers(BUSY) == set()
+    assert movers(1 - more) == {full}, "now it takes all of its processor"
+
+
 def test_little_work_and_even_work_move_nothing() -> None:
     master = busy_master()
     uneven = [5.0 if group < GROUPS // TREES else 1.0 for group in range(GROUPS)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +17,15 @@ BALANCE_S = 10.0
 """Least time between two times at which groups are moved: their effect is to be seen in the rates first."""
 OPTIONS = BalanceOptions(start=1.25, stop=1.1, gain_min=0.004, floor=0.1)
 """An owner is relieved that takes a tenth of a processor, and a quarter more than all would if they were equal."""
+FULL = 0.85
+"""Share of a processor from which on an agent counts as full: whatever comes has to wait soon."""
+OPTIONS_FULL = replace(OPTIONS, start=1.1, stop=1.05)
+"""An agent that is full takes no more than a processor, however much it has to do: less is worth a move."""
+
+
+def options_of(busy: Iterable[float]) -> BalanceOptions:
+    """The hysteresis for agents that are so busy (in processors)."""
+    return OPTIONS_FULL if max(busy) >= FULL else OPTIONS
 
 
 class Balancer:
@@ -66,7 +76,7 @@ class Balancer:
             costs=np.maximum(1.0, loads.rows * panes),
             movable=movable,
         )
-        return plan_balance(measured, OPTIONS)
+        return plan_balance(measured, options_of(loads.busy[agent] for agent in agents))
 
     def _agents(self) -> list[int]:
         """The node ids of owners."""
