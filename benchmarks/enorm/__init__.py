@@ -1,5 +1,5 @@
 """Enorm: windows made of each other (section 6.1), operators that are fused (4.4.1, 7.6), key groups that move (3.2,
-4.4.2), and decisions on how windows are computed (5.1.1, 5.1.2).
+4.4.2), decisions on how windows are computed (5.1.1, 5.1.2), and their throughput (7.1).
 
 `python -m benchmarks.enorm [--quick] [--json FILE] [FIGURE ...]`
 """
@@ -14,6 +14,7 @@ from .fused_stages import staged_jobs
 from .fusion_figures import fused_jobs
 from .merges import merged_by_jobs
 from .moving_groups import moving_groups, owned_keys
+from .split_and_combined import split_and_combined
 from .window_work import processor_time
 
 _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
@@ -25,6 +26,7 @@ _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "owners": lambda quick: owned_keys(quick=quick),
     "balance": lambda quick: balance(quick=quick),
     "decisions": lambda quick: decisions(quick=quick),
+    "split": lambda quick: split_and_combined(quick=quick),
 }
 FIGURES = tuple(_MEASURES)
 __all__ = ["FIGURES", "run"]

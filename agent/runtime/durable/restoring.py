@@ -138,7 +138,10 @@ def _run_of(stored: StoredRun, function: JobFunction, olds: Sequence[Beside]) ->
         return Run(stored.after, stored.upto, 0, function.empty_state)
     encoding = StateEncoding(state, stored.state) if stored.state else None
     partial = SELF * stored.is_partial
-    run = Run(stored.after, stored.upto, SELF, state, stored.counted, partial, patches=patches, encoding=encoding)
+    run = Run(
+        stored.after, stored.upto, SELF, state, stored.counted, partial, patches=patches, encoding=encoding,
+        cut_by=stored.cut_by,
+    )  # fmt: skip
     return run.with_before(before) if before else run
 
 

@@ -73,6 +73,7 @@ class Pipeline:
         self.read_before = FIRST_PANE if inherited is None else inherited.read_upto
         """The pane of the last result of another job that is in its panes, as another agent has read it."""
         self._number = NO_NUMBER
+        self._placed = 0
         self._committed = FIRST_PANE
         self._ended: list[PaneConsumer] = []
         """Consumers whose panes are all sealed, and not all committed."""
@@ -262,6 +263,13 @@ class Pipeline:
             if consumer.outlet.keeper is not None:
                 consumer.outlet.keeper.number = number
 
+    def place(self, placed: int) -> None:
+        """Has what is sealed from now on cut for the trees by the placement of this number."""
+        self._placed = placed
+        for consumer in self._consumers:
+            if consumer.outlet.keeper is not None:
+                consumer.outlet.keeper.placed = placed
+
     @property
     def feed_keys(self) -> Iterable[FeedKey]:
         """The keys of its feeds."""
@@ -435,7 +443,7 @@ class Pipeline:
         consumer.starts = one.version.starts
         if self._is_kept:
             chain = Chain(self._term, one.version.number)
-            keeper = RunKeeper(self._ingest.journal, chain, identity_of(one.function), self._number)
+            keeper = RunKeeper(self._ingest.journal, chain, identity_of(one.function), self._number, self._placed)
             keeper.old_functions = {old.number: identity_of(old.old.function) for old in olds}
             consumer.outlet.keeper = keeper
         consumer.begin_after(after)

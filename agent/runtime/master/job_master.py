@@ -20,7 +20,7 @@ from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
 from agent.runtime.master.job_recorder import JobRecorder
 from agent.runtime.master.lacking_parts import HasWaitedFor, LackingParts
-from agent.runtime.master.owners.balancing import Balancer
+from agent.runtime.master.owners.adaptation import Adaptation
 from agent.runtime.master.owners.key_placement import KeyPlacement
 from agent.runtime.master.owners.owned_windows import OwnedWindows
 from agent.runtime.master.results.job_log import JobLog
@@ -168,8 +168,8 @@ class JobMaster:
         """Complete runs that are to be published, in pieces."""
         self.placement = KeyPlacement(state, local, sender, node.peer, name, now)
         self.owned = OwnedWindows(state, sender, self.placement.loads)
-        self.balancer = Balancer(state, self.placement, self.note, now)
-        self._clock, self._measured_s = clock, clock()
+        state.work, self._clock = local.nodes.work, clock
+        self.adaptation = Adaptation(state, self.placement, self.note, clock, now)
         self._program_results = ProgramResults(state, local, self.owned)
         self.log = JobLog()
 
@@ -380,21 +380,12 @@ class JobMaster:
             self.stop(now, "nobody")
             return
         self.owned.tick(now)
-        self._balance(now)
+        self.adaptation.tick(now)
         self.on_complete(now)
         self.rollout.tick(now)
         self._replication.refresh(now)
         if now >= self._hand_over_at and self._node.is_active:
             self._hand_over(now)
-
-    def _balance(self, now: float) -> None:
-        """Tells of moves again and, with new rates, moves groups."""
-        self.placement.tick(now)
-        if self.state.trees > 1:
-            measured_s, self._measured_s = self._measured_s, self._clock()
-            self.placement.loads.add_seconds(self._node.peer.node_id, 0.0, self._measured_s - measured_s)
-        if self.placement.loads.tick(now):
-            self.balancer.look(self.placement.loads, now)
 
     @property
     def needs_owners(self) -> bool:

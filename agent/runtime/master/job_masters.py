@@ -572,7 +572,7 @@ class JobMasters:
                     return
             finally:
                 self._looks.set(message.app_id, ANY_TIME)
-        self._sender.respond(requested, master.placement.view(refusal), now)
+        self._sender.respond(requested, master.adaptation.view(now, refusal), now)
 
     def receive_from_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:
         """Passes a message of a job's code, or on its failure, to the master; False if it is not here, or refuses."""
@@ -649,4 +649,4 @@ def _moved_next(master: JobMaster) -> KeyMoves:
     """The places of a job's key groups in the next epoch."""
     moved, added = master.state.moved, master.placement.added
     moved = moved if added is None else moved.with_tree(added)
-    return moved.with_owners(make_windows=False) if master.owned.is_useless and moved.owners else moved
+    return moved.with_owners(make_windows=False, gave_up=True) if master.owned.is_useless else moved
