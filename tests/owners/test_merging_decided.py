@@ -205,4 +205,3 @@ def test_restless_decisions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     acts = [[crash_root], [crash_master, move], [stall_root, move], [move, move]][seed % 4]
     life = deciding_life(monkeypatch, seed, acts)
     check(life, seed)
-    assert said(life) or crash_master in acts, life.about()
