@@ -40,7 +40,7 @@ from overlay import Id, Node, WireError
 from overlay.core.outbox import CODEC as OVERLAY
 from overlay.wire.messages import Direct
 
-TINY = RunLimits(whole_bytes=100, part_bytes=200, window_parts=3)
+TINY = RunLimits(whole_bytes=400, part_bytes=200, window_parts=3)
 EPOCH = JobEpoch(1, 1, Id(1))
 GROUPED = "SELECT product, COUNT(*) AS n, COUNT(DISTINCT price) AS d FROM web GROUP BY product"
 NAMES = [f"product-{number}" for number in range(60)]

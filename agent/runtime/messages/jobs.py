@@ -74,7 +74,19 @@ from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.versions import AbortVersion, ActivateVersion, PrepareVersion, VersionList, VersionPrepared
 from agent.runtime.model.bundle import Bundle, Signature
 from agent.runtime.model.epoch import JobEpoch
-from agent.runtime.model.fields import GROUPS, Bitmap, Count, Message, Name, Number, Reason, Text, Time, WorkDone
+from agent.runtime.model.fields import (
+    GROUPS,
+    WORK_BYTES,
+    Bitmap,
+    Count,
+    Message,
+    Name,
+    Number,
+    Reason,
+    Text,
+    Time,
+    WorkDone,
+)
 from agent.runtime.model.incomplete import SPANS_MAX
 from agent.runtime.model.panes import COUNTS_BYTES, FIRST_PANE, LOSSES_MAX
 from agent.runtime.model.placement import NOT_MOVED, KeyMoves
@@ -310,7 +322,7 @@ class Snapshot(Message, frozen=True, tag=True):
     @property
     def size(self) -> int:
         """An upper bound on the encoded bytes, but for a few."""
-        size = len(self.state) + COUNTS_BYTES * (len(self.counted) + len(self.work))
+        size = len(self.state) + WORK_BYTES + COUNTS_BYTES * len(self.counted)
         size += sum(COUNTS_BYTES + len(state) for *_, state in self.windows)
         size += sum(COUNTS_BYTES + len(state) for *_, state in self.old_windows)
         size += sum(COUNTS_BYTES * (1 + len(one[4])) + len(one[3]) for one in self.before)

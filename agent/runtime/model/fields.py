@@ -19,6 +19,8 @@ AMOUNT_MAX = 1 << 40
 Amount = Annotated[int, msgspec.Meta(ge=0, le=AMOUNT_MAX)]
 WorkDone = Annotated[list[tuple[Amount, Amount, Amount]], msgspec.Meta(max_length=64)]
 """Frames, rows and microseconds of each kind of work, in their order (`agent.runtime.model.meters.Work`)."""
+WORK_BYTES = 256
+"""Upper bound on the encoded size of the work that a run tells of, which is noted as it leaves."""
 GROUPS = 64
 """Number of groups that the keys of a job are in, by the upper bits of their hashes."""
 Group = Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)]
