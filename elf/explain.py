@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -18,15 +18,17 @@ from rich.tree import Tree
 
 import cbt
 import query
-from agent.control.messages import Ended
+from agent.control.messages import Ended, JobPlacement
 from agent.programs.calls import JobDescription
 from agent.programs.element_graph import SPLITS, UNSPLIT
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.keyed.elements.runtime import DTYPES
+from agent.runtime.model.meters import Work
 from cbt.windows import PanePlan, plan_windows
 from elf.client.result import Result
 from elf.errors import ElfError, UsageError
 from elf.output.measures import UNNAMED_STREAM, plan_for_any_columns
+from elf.output.placement_table import decision_text
 from elf.terminal.console import open_console
 from elf.terminal.terminal import printable
 from query.explain import MAKING_WINDOWS, size_text
@@ -39,10 +41,13 @@ if TYPE_CHECKING:
 
 
 class Measurements(msgspec.Struct, frozen=True):
-    """Measured values by name: counts, and seconds. `not_measured` names others."""
+    """Measured values by name: counts, and seconds. `not_measured` names others. `decisions`: how the windows of a
+    running job are computed, with the seconds of a processor in a minute that it takes, and that the other way would.
+    """
 
     measured: dict[str, int | float]
     not_measured: list[str]
+    decisions: list[str] = []
 
 
 def measured_run(run: LocalRun) -> Measurements:
@@ -50,6 +55,8 @@ def measured_run(run: LocalRun) -> Measurements:
     begin = time.perf_counter()
     results = list(run.results())
     total_s = time.perf_counter() - begin
+    told = run.master.work.take()
+    states, rows, _ = told[Work.KEEP] if len(told) > Work.KEEP else (0, 0, 0)
     return Measurements(
         {
             "windows": len(results),
@@ -57,6 +64,8 @@ def measured_run(run: LocalRun) -> Measurements:
             "values that do not fit their use": sum(result.coerced for result in results),
             "malformed lines": run.master.totals.malformed,
             "rows shown": sum(len(result.rows) for result in results),
+            "states that agents have sent": states,
+            "rows of these states": rows,
             "panes of windows of several": run.master.windows_made.panes,
             "states merged for these windows": run.master.windows_made.inputs,
             "bytes read": run.bytes_read,
@@ -71,15 +80,24 @@ def measured_run(run: LocalRun) -> Measurements:
     )
 
 
-def measured_window(job: SyncJob, submitted: float, deadline: float) -> Measurements:
+def measured_window(
+    job: SyncJob, submitted: float, deadline: float, placement: Callable[[str], JobPlacement]
+) -> Measurements:
     """Waits for a job's first window until `deadline`; both times are those of `time.monotonic`.
 
-    Raises ElfError where no window comes.
+    `placement`: asks for the job's owners, and the decisions on its windows. Raises ElfError where no window comes.
     """
     accepted_s = time.monotonic() - submitted
     while not isinstance(result := job.wait(max(0.0, deadline - time.monotonic())), Result):
         if result is None or isinstance(result, Ended):
             raise ElfError("no window came that could be measured")
+    until_first_s = time.monotonic() - submitted
+    try:
+        found = placement(job.app)
+        decided = [decision_text(one) for one in found.decisions]
+        told = {one.what: one.value for one in found.measured}
+    except ElfError:  # it is over, or its master is one of the release before
+        decided, told = [], {}
     return Measurements(
         {
             "agents in it": result.contributors,
@@ -91,9 +109,11 @@ def measured_window(job: SyncJob, submitted: float, deadline: float) -> Measurem
             "rows shown": len(result.rows),
             "bytes of the result, as JSON": len(result.json),
             "seconds until the job was accepted": accepted_s,
-            "seconds until its first window": time.monotonic() - submitted,
+            "seconds until its first window": until_first_s,
+            **told,
         },
         ["groups before HAVING and LIMIT", "bytes between agents", "time of each stage: agents do not tell"],
+        decided,
     )
 
 
@@ -207,13 +227,14 @@ class Explained(msgspec.Struct, frozen=True):
 
 class ExplainedJob(msgspec.Struct, frozen=True):
     """A job as it would run: its own query and those of its stages, by their names, the operators of all, and the
-    components that these form."""
+    components that these form. `together`: the way in which its stages share an agent."""
 
     job: str
     query: str
     stages: dict[str, str]
     operators: list[str]
     components: list[str]
+    together: list[str] = []
 
 
 def print_explanation(
@@ -244,7 +265,8 @@ def print_explained(explained: Explained, output: str, measurements: Measurement
         table.add_column(justify="right")
         for what, value in measurements.measured.items():
             table.add_row(what, f"{value:,}" if isinstance(value, int) else f"{value:,.3f}")
-        console.print("", table, Text(f"not measured: {'; '.join(measurements.not_measured)}"))
+        decided = [_table([("decided", measurements.decisions)])] if measurements.decisions else []
+        console.print("", *decided, table, Text(f"not measured: {'; '.join(measurements.not_measured)}"))
 
 
 def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: query.BeyondGroups) -> Explained:
@@ -290,6 +312,7 @@ def print_explained_job(job: JobDescription, app: str, output: str) -> None:
     lines = [("job", [explained.job]), ("query", [explained.query])]
     lines += [(f"stage {name}", [text]) for name, text in explained.stages.items()]
     lines += [("operators", explained.operators), ("components", explained.components)]
+    lines += [("together", explained.together)] if explained.together else []
     open_console(sys.stdout).print(_table(lines))
 
 
@@ -309,7 +332,25 @@ def explained_job(job: JobDescription, app: str) -> ExplainedJob:
     except CycleError as error:
         raise UsageError(f"stages read each other in a circle: {', '.join(error.args[1])}") from None
     own = texts.pop("")
-    return ExplainedJob(app, own, texts, list(fusion.operators), list(fusion.components))
+    return ExplainedJob(app, own, texts, list(fusion.operators), list(fusion.components), list(_together(plans)))
+
+
+def _together(plans: Mapping[str, query.Plan]) -> Iterator[str]:
+    """Tells how the stages of a job, and its own query under the name "", run at one agent."""
+    if len(plans) == 1:
+        return
+    names = {name: name or "the job's own query" for name in plans}
+    yield f"one agent makes the windows of all: {', '.join(names.values())}"
+    read = [f"{plan.app} → {names[name]}" for name, plan in plans.items() if plan.app in plans]
+    if read:
+        yield f"their rows stay in its process, as columns: {', '.join(read)}"
+    joined = [
+        f"{plan.join.app} → {names[name]}"
+        for name, plan in plans.items()
+        if plan.join is not None and plan.join.app in plans
+    ]
+    if joined:
+        yield f"agents ask it for the last window: {', '.join(joined)}"
 
 
 def _shown(explained: Explained) -> Group:

@@ -68,8 +68,10 @@ from overlay.wire.ids import (
     distance,
     format_id,
     group_id,
+    is_app_id,
     parse_id,
     shared_prefix_length,
+    stage_id,
     tree_id,
 )
 from overlay.wire.peer import Peer
@@ -217,6 +219,7 @@ __all__ = [
     "format_address",
     "format_id",
     "group_id",
+    "is_app_id",
     "keeps_order",
     "key_pem",
     "parse_address",
@@ -232,6 +235,7 @@ __all__ = [
     "route_path",
     "shared_prefix_length",
     "signing_request",
+    "stage_id",
     "tree_id",
     "uris",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from agent.access.owners import is_same_owner
-from overlay import Id, app_id
+from overlay import Id, is_app_id
 from query import covers
 
 ALL = ("*",)
@@ -64,7 +64,7 @@ class Principal:
 
     def owns(self, job: JobTarget) -> bool:
         """Whether it has submitted the job, or holds the key that the job belongs to."""
-        return is_same_owner(self.owner, job.owner) or bool(self.key and job.app_id == app_id(job.name, self.key))
+        return is_same_owner(self.owner, job.owner) or bool(self.key and is_app_id(job.app_id, job.name, self.key))
 
 
 @dataclass(frozen=True, slots=True)

@@ -421,7 +421,8 @@ class StreamStatus(msgspec.Struct, frozen=True):
 class JobStatus(msgspec.Struct, frozen=True):
     """One local job of this agent. `parent` and `children`: its neighbours in the first of the job's trees.
 
-    `roots`: the other trees of which it is the root.
+    `roots`: the other trees of which it is the root. `rows_here`, `rows_sent`: rows of another job's results that it
+    has read, from a master on this agent, and as JSON from elsewhere.
     """
 
     app: str
@@ -434,6 +435,8 @@ class JobStatus(msgspec.Struct, frozen=True):
     frontier: str | None
     trees: int = 1
     roots: list[int] = []
+    rows_here: int = 0
+    rows_sent: int = 0
 
 
 class ElementKey(msgspec.Struct, frozen=True):

@@ -107,6 +107,7 @@ class _Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
     oldest: int
     patches: list[_Patch]
     before: list[_OldPanes] = []
+    cut_by: int = 0
 
 
 class _Ended(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
@@ -206,6 +207,7 @@ class _GroupBuilder:
             sealed.oldest,
             [self._patch(patch) for patch in run.patches],
             [self._old(one, sealed.old_functions) for one in run.before],
+            run.cut_by or 0,
         )
 
 
@@ -434,7 +436,7 @@ def _stored_run(record: _Run, group: SealedGroup) -> StoredRun:
     )
     counted = _counted(record.counted)
     after, upto, number, is_partial = record.after, record.upto, record.number, record.is_partial
-    return StoredRun(after, upto, number, is_partial, counted, state(record.state), patches, before)
+    return StoredRun(after, upto, number, is_partial, counted, state(record.state), patches, before, record.cut_by)
 
 
 def _stored_term(term: JobTerm) -> _Term:

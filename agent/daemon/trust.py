@@ -18,7 +18,7 @@ from overlay import (
     RevocationError,
     Revocations,
     UntrustedCreatorError,
-    app_id,
+    is_app_id,
     revocation_lists_of,
 )
 
@@ -38,7 +38,7 @@ class FleetCreators:
             claims = self._trust.check(seal.certificate, signed, seal.signature, wall_ms / 1000)
         except (UntrustedCreatorError, ValueError) as error:
             raise NotAuthorizedError(str(error)) from None
-        if app != app_id(name, claims.public_key):
+        if not is_app_id(app, name, claims.public_key):
             raise NotAuthorizedError(f"{claims.name} has signed for another job than {name}")
         if seal.expires_ms < wall_ms:
             raise NotAuthorizedError(f"what {claims.name} has signed for {name} has expired: submit the job anew")

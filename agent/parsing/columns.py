@@ -108,6 +108,13 @@ def column_of_kinds(name: str, use: str, kinds: Mapping[type, pl.Series], count:
     return ParsedColumn(name, variants or null_column(name, count).variants, reduce(or_, misfits) if misfits else None)
 
 
+def column_of_series(name: str, use: str, kinds: Mapping[type, pl.Series], count: int) -> ParsedColumn:
+    """`column_of_values` of scalar values that come as one series for each of their types that there are."""
+    if use == "timestamp":
+        return _timestamps(column_of_kinds(name, "any", kinds, count))
+    return column_of_kinds(name, use, kinds, count)
+
+
 def _variants(name: str, kinds: set[type], values: list[Any]) -> tuple[pl.Series, ...] | None:
     """One series for every kind of value; None if there are numbers that Int64 or Float64 cannot hold."""
     variants = []

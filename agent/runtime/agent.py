@@ -380,7 +380,10 @@ class Agent:
         """Describes this agent's local jobs."""
         return AgentStatus(
             name=self.name,
-            jobs=tuple(local_job_status(job, self.directory.get(job.app_id), self.node) for job in self.jobs),
+            jobs=tuple(
+                local_job_status(job, self.directory.get(job.app_id), self.node, self.upstream.rows_of(job.app_id))
+                for job in self.jobs
+            ),
             followed=self.following.jobs,
             replicas=self.failover.jobs,
             refused=self.refused,

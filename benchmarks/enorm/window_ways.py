@@ -99,7 +99,7 @@ class _PaneCounter:
         """Yields what is to be sent once a pane is over, with the pane at which its time begins."""
         began = process_time()
         self._tree.insert(rows.with_columns(pane=pl.lit(pane, pl.Int64)))
-        self._held.append(_flushed(self._tree, pane))
+        self._held.append(flushed(self._tree, pane))
         self._spent.charge("count", began, 1, rows.height)
         end = pane + self._load.pane_ms
         if self._way.sending is Sending.PANES or _is_edge(self._load.sizes, end):
@@ -126,7 +126,7 @@ class _WindowCounter:
             for start in starts:
                 tree.insert(rows.with_columns(pane=pl.lit(start, pl.Int64)))
             is_over = bool(starts) and starts[0] + size.size_ms == pane + self._load.pane_ms
-            state = _flushed(tree, starts[0]) if is_over else None
+            state = flushed(tree, starts[0]) if is_over else None
             self._spent.charge("count", began, is_over, rows.height * len(starts))
             if state is not None:
                 yield (starts[0], size), state
@@ -207,10 +207,13 @@ class _Owners:
         return whole
 
     def _show(self, key: WindowKey, frames: list[pl.DataFrame]) -> None:
-        """Sends what owners show of a window to the master."""
+        """Sends what owners show of a window to the master, where it is shown."""
         began = process_time()
         first, *others = (LAYOUT.lower(frame) for frame in frames)
+        shown = process_time() - began
         others = [decode_frame(encode_frame(one), one.schema, bytes_max=BYTES_MAX) for one in others]
+        self._spent.charge("ship", began + shown, len(others), sum(one.height for one in others))
+        began = process_time() - shown
         rows = pl.concat([first, *others])
         self._spent.charge("show", began, len(frames), rows.height)
         self._spent.windows[key] = (rows.height, float(rows["v"].sum()))
@@ -221,7 +224,8 @@ def _groups(frame: pl.DataFrame) -> Ints:
     return partitions_of(frame["hash"].to_numpy(), GROUPS).astype(np.int64)
 
 
-def _flushed(tree: CompressedBufferTree, pane: int) -> pl.DataFrame:
+def flushed(tree: CompressedBufferTree, pane: int) -> pl.DataFrame:
+    """The state of a pane, which leaves the tree."""
     frames = list(tree.flush(pane))
     tree.empty(pane)
     return pl.concat(frames) if frames else LAYOUT.empty()

@@ -19,6 +19,7 @@ from elf.signing.creator import creator_of, creator_option, owned_job
 from elf.signing.stages import stages_of, started, stop_stages
 from elf.signing.submission import contents_of, job_file, signed
 from elf.terminal.terminal import printable, tell
+from overlay import parse_id
 
 if TYPE_CHECKING:
     from overlay import Creator
@@ -112,4 +113,5 @@ def _update_code(client: SyncClient, app: str, file: Path, folder: Path | None, 
 
 def _following(creator: Creator, running: JobEntry, contents: Contents) -> tuple[str, bytes]:
     """The app id, and the bundle that follows a running job's."""
-    return signed(creator, running.app, contents, (running.counter, bytes.fromhex(running.mandate)))
+    after = (running.counter, bytes.fromhex(running.mandate))
+    return signed(creator, running.app, contents, after, parse_id(running.app_id))

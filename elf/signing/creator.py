@@ -18,7 +18,7 @@ from elf.client.remote_agent import creator_directory
 from elf.client.sync_client import SyncClient
 from elf.errors import ElfError, UsageError
 from elf.terminal.terminal import printable
-from overlay import AuthorityError, CreatorFiles, app_id
+from overlay import AuthorityError, CreatorFiles, app_id, parse_id, stage_id
 
 if TYPE_CHECKING:
     from overlay import Creator, Id
@@ -49,10 +49,10 @@ def owned_job(client: SyncClient, app: str) -> JobEntry | None:
 
 def creator_of(job: JobEntry, folder: Path | None) -> Creator:
     """The creator of a job, if the key in the folder is theirs. Raises ElfError."""
-    from overlay import app_id, format_id
+    from overlay import is_app_id
 
     creator = creator_in(folder)
-    if format_id(app_id(job.app, creator.public_key)) != job.app_id:
+    if not is_app_id(parse_id(job.app_id), job.app, creator.public_key):
         raise UsageError(f"{printable(job.app)} is {printable(job.creator)}'s, and the key here is {creator.name}'s")
     return creator
 
@@ -60,7 +60,7 @@ def creator_of(job: JobEntry, folder: Path | None) -> Creator:
 def stop_signature(job: JobEntry, folder: Path | None) -> bytes:
     """The encoded signature by which a job's creator stops it. Raises ElfError."""
 
-    _, seal = stop_order(creator_of(job, folder), job.app, time.time_ns() // 1_000_000)
+    _, seal = stop_order(creator_of(job, folder), job.app, time.time_ns() // 1_000_000, parse_id(job.app_id))
     return msgspec.msgpack.encode(seal)
 
 
@@ -70,17 +70,26 @@ STOP_MS = 300_000
 
 
 def signed_bundle(
-    creator: Creator, app: str, contents: Contents, wall_ms: int, after: tuple[int, bytes] = (0, b"")
+    creator: Creator,
+    app: str,
+    contents: Contents,
+    wall_ms: int,
+    after: tuple[int, bytes] = (0, b""),
+    key: Id | None = None,
 ) -> tuple[Id, Bundle]:
-    """The job's app id, and the signed bundle. `after`: counter and digest of the preceding mandate."""
+    """The job's app id, and the signed bundle. `after`: counter and digest of the preceding mandate. `key`: the app id
+    of a job that runs already."""
     counter, predecessor = after
-    mandate = Mandate(app_id(app, creator.public_key), counter + 1, predecessor, wall_ms + YEAR_MS, contents.digest())
+    if key is None:
+        whole = contents.part_of
+        key = stage_id(whole, app, creator.public_key) if whole else app_id(app, creator.public_key)
+    mandate = Mandate(key, counter + 1, predecessor, wall_ms + YEAR_MS, contents.digest())
     return mandate.app_id, Bundle(contents, _signature(creator, mandate))
 
 
-def stop_order(creator: Creator, app: str, wall_ms: int) -> tuple[Id, Signature]:
-    """A job's app id, and the creator's signed order to stop it."""
-    mandate = Mandate(app_id(app, creator.public_key), 1, b"", wall_ms + STOP_MS, STOP)
+def stop_order(creator: Creator, app: str, wall_ms: int, key: Id | None = None) -> tuple[Id, Signature]:
+    """A job's app id, and the creator's signed order to stop it. `key`: its app id, if it is a stage."""
+    mandate = Mandate(app_id(app, creator.public_key) if key is None else key, 1, b"", wall_ms + STOP_MS, STOP)
     return mandate.app_id, _signature(creator, mandate)
 
 

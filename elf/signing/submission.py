@@ -27,7 +27,7 @@ from elf.terminal.terminal import printable, tell
 from overlay import format_id
 
 if TYPE_CHECKING:
-    from overlay import Creator
+    from overlay import Creator, Id
 
 FIRST = "query"
 """Name of the function that a job begins with."""
@@ -189,7 +189,10 @@ def _in_order(app: str, creator: str, stages: Mapping[str, Function]) -> list[st
         raise UsageError(f"stages: {circle}: what goes round in a job is fed back by multicast") from None
 
 
-def signed(creator: Creator, app: str, contents: Contents, after: tuple[int, bytes] = (0, b"")) -> tuple[str, bytes]:
-    """The job's app id in hex, and the encoded bundle. `after`: counter and digest of the preceding mandate."""
-    app_id, bundle = signed_bundle(creator, app, contents, time.time_ns() // 1_000_000, after)
+def signed(
+    creator: Creator, app: str, contents: Contents, after: tuple[int, bytes] = (0, b""), key: Id | None = None
+) -> tuple[str, bytes]:
+    """The job's app id in hex, and the encoded bundle. `after`: counter and digest of the preceding mandate. `key`: the
+    app id of a job that runs already."""
+    app_id, bundle = signed_bundle(creator, app, contents, time.time_ns() // 1_000_000, after, key)
     return format_id(app_id), msgspec.msgpack.encode(bundle)

@@ -72,7 +72,7 @@ class FleetBackend:
         with self._client.query(
             text, once=options.once, max_groups=options.max_groups, beyond_groups=options.beyond_groups
         ) as job:
-            measurements = measured_window(job, submitted, deadline)
+            measurements = measured_window(job, submitted, deadline, self._client.place)
         print_explained(explained, output, measurements)
 
     def streams(self) -> Listing:

@@ -135,6 +135,33 @@ def app_id(name: str, creator_key: bytes) -> Id:
     return _hash_fields(name.encode(), creator_key)
 
 
+_NEAR_BITS = 80
+"""Number of lower bits in which a stage's key differs from that of its job: agents lie much further apart, and too many
+for anybody to find two names with equal ones."""
+
+
+def stage_id(job: str, name: str, creator_key: bytes) -> Id:
+    """Return the key of a stage of a job, `name` being that of the stage in the fleet: next to the job's key, so that
+    both have the same root, the same heirs and the same ways there.
+
+    >>> format_id(stage_id("top", "top.clicks", b"alice"))[:12] == format_id(app_id("top", b"alice"))[:12]
+    True
+    """
+    apart = (1 << _NEAR_BITS) - 1
+    return Id(app_id(job, creator_key) & ~apart | app_id(name, creator_key) & apart)
+
+
+def is_app_id(identifier: int, name: str, creator_key: bytes) -> bool:
+    """Say whether a key is that of a creator's app of this name: of a job, or of the stage JOB.STAGE of one.
+
+    >>> is_app_id(stage_id("top", "top.clicks", b"alice"), "top.clicks", b"bob")
+    False
+    """
+    job, dot, _ = name.rpartition(".")
+    is_of_stage = bool(dot) and identifier == stage_id(job, name, creator_key)
+    return is_of_stage or identifier == app_id(name, creator_key)
+
+
 def group_id(name: str) -> Id:
     """Return the key of a fleet-wide group that belongs to no creator."""
     return _hash_fields(name.encode())

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from math import isfinite
 from typing import Any, overload
 
 import msgspec
 import polars as pl
 
-from query.model.canonical import Scalar, decode_texts
+from query.model.canonical import Scalar, decode_texts, kind_of, physical
 from query.model.timestamps import format_timestamps
 
 Row = dict[str, Scalar]
+_KINDS: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 _INTEGRAL_MAX = 2.0**63
 _ROWS_PASSING = 1 << 12
 
@@ -27,6 +29,8 @@ class ResultTable:
         self.frame = frame
         self._outputs = outputs
         self.names = [name for name, _ in outputs]
+        self.found = {name: (f"v{n}", type_) for n, (name, type_) in enumerate(outputs)}
+        """The column of the frame, and the type, of each name."""
         self._passing: tuple[int, int, list[Sequence[Scalar]]] = (0, -1, [])
 
     @cached_property
@@ -67,6 +71,23 @@ class ResultRows(Sequence[Row]):
     def column(self, name: str) -> Sequence[Scalar]:
         """All values of one column, in row order."""
         return self._table.columns[self._table.names.index(name)][self._span]
+
+    def values(self, name: str) -> list[Scalar]:
+        """The values of one column as JSON shows them, converted for these rows alone. O(rows)."""
+        values = _values(self.frame, *self._table.found[name])
+        return [None if isinstance(value, float) and not isfinite(value) else value for value in values]
+
+    def kinds(self, name: str) -> Mapping[type, pl.Series] | None:
+        """The values of one column as JSON shows them: a series for each of their types, as long as the rows; None
+        where they are to be looked at one by one. O(rows)."""
+        found = _kinds(self.frame, *self._table.found[name])
+        if found is None:
+            return None
+        return {kind: column for kind, column in found.items() if column.null_count() < len(column)}
+
+    def has(self, name: str) -> bool:
+        """Whether they have a column of this name."""
+        return name in self._table.found
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -117,6 +138,24 @@ def _values(frame: pl.DataFrame, name: str, type_: str) -> Sequence[Scalar]:
         return values
     doubles = frame[f"{name}.double"].to_list()
     return [_shown(double) if value is None else value for value, double in zip(values, doubles, strict=True)]
+
+
+def _kinds(frame: pl.DataFrame, name: str, type_: str) -> dict[type, pl.Series] | None:
+    """A column of the result as one series for each type of its plain values; None where some are doubles, or too
+    large."""
+    column = frame[name]
+    if type_ == "timestamp":
+        return {str: pl.Series(name, format_timestamps(column), dtype=pl.String)}
+    if type_ in ("any", "number") and column.dtype == pl.String:
+        kinds = frame.select(kind_of(pl.col(name).drop_nulls()).unique()).to_series().to_list()
+        kind = _KINDS.get(kinds[0]) if len(kinds) == 1 and (type_ == "any" or kinds == ["integer"]) else None
+        return None if kind is None else {kind: physical(column, kinds[0])}
+    if f"{name}.double" in frame.columns and frame[f"{name}.double"].null_count() < frame.height:
+        return None
+    if column.dtype in (pl.Boolean, pl.String):
+        return {bool if column.dtype == pl.Boolean else str: column}
+    whole = column.cast(pl.Int64, strict=False) if column.dtype.is_integer() else None
+    return None if whole is None or whole.null_count() > column.null_count() else {int: whole}
 
 
 def _decoded(texts: Sequence[str | None], type_: str) -> Sequence[Scalar]:

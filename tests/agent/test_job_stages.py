@@ -17,7 +17,7 @@ from agent.programs import calls
 from elf.errors import UsageError
 from elf.program.code import CodeError
 from elf.signing.creator import signed_bundle, stop_order
-from overlay import Id
+from overlay import Id, app_id, stage_id
 
 STREAMS = {"likes": StreamOptions(), "buys": StreamOptions()}
 Event = tuple[float, str, str, int]
@@ -97,7 +97,8 @@ def submit_stages(fleet: ProgramFleet, *names: str) -> None:
 
 
 def stop(fleet: ProgramFleet, app: str) -> None:
-    key, seal = stop_order(fleet.maria, app, fleet.wall_ms)  # type: ignore[arg-type]
+    key = next(job.app_id for job in fleet.agents[0].directory.all() if (job.name, job.creator) == (app, "maria"))
+    key, seal = stop_order(fleet.maria, app, fleet.wall_ms, key)  # type: ignore[arg-type]
     client_of(fleet.agents[0]).stop(key, fleet.now, seal)
     fleet.settle()
 
@@ -190,6 +191,50 @@ def test_two_creators_may_have_jobs_and_stages_of_the_same_names(fleet_of: Make)
     fleet.wait_long(2.0)
     assert [(job.creator, job.name) for job in fleet.agents[0].directory.all() if job.creator == "maria"] == []
     assert running(fleet) == ["wanted", "wanted.bought", "wanted.liked"]
+
+
+# Where they are.
+
+
+def test_a_job_and_its_stages_have_one_root_and_one_heir(fleet_of: Make) -> None:
+    fleet = fleet_of(8, streams=STREAMS)
+    begun(fleet)
+    for _ in range(2):
+        (name,) = {job.master_name for job in fleet.agents[0].directory.all()}
+        number = next(n for n, agent in enumerate(fleet.agents) if agent.name == name)
+        fleet.network.remove(fleet.agents.pop(number).node)
+        fleet.wait_long(25.0)
+        assert running(fleet) == ["wanted", "wanted.bought", "wanted.liked"]
+    assert name not in {job.master_name for job in fleet.agents[0].directory.all()}
+
+
+def test_a_stage_of_the_release_before_has_a_key_of_its_own_and_is_taken(fleet_of: Make) -> None:
+    fleet = fleet_of(streams=STREAMS)
+    key = begun(fleet)
+    stop(fleet, "wanted.bought")
+    contents = fleet.contents(WANTED)[1]["wanted.bought"]
+    old = app_id("wanted.bought", fleet.maria.public_key)
+    made = signed_bundle(fleet.maria, "wanted.bought", contents, fleet.wall_ms, key=old)  # type: ignore[arg-type]
+    assert fleet.submit_bundle("wanted.bought", *made) == old
+    fleet.wait_long(3.0)
+    fleet.catch_up()
+    at = int(fleet.now) + 2
+    play(fleet, {0: [(at + 0.5, "buys", "a", 0)]}, at + 10)
+    assert [line for line in said(fleet, key) if line.endswith(" a 1")] != []
+    stop(fleet, "wanted.bought")
+    assert running(fleet) == ["wanted", "wanted.liked"]
+
+
+@pytest.mark.parametrize("job", ["wanted", "other", ""])
+def test_nobody_else_may_start_what_looks_like_a_stage(fleet_of: Make, job: str) -> None:
+    """Not next to somebody else's job, and not under a key that belongs to another name."""
+    fleet = fleet_of(streams=STREAMS)
+    john = Person(fleet.authority, "john")
+    contents = fleet.contents(WANTED)[1]["wanted.bought"]
+    theirs = stage_id(job, "wanted.bought", fleet.maria.public_key if job == "wanted" else john.public_key)
+    made = signed_bundle(john, "wanted.bought", contents, fleet.wall_ms, key=theirs)  # type: ignore[arg-type]
+    fleet.submit_bundle("wanted.bought", *made)
+    assert running(fleet) == []
 
 
 # How they live.

@@ -65,6 +65,14 @@ def test_the_oldest_results_go_first(monkeypatch: pytest.MonkeyPatch, more: int)
     assert [pane for pane, _ in log] == [1_000], "the newest stays whatever its size"
 
 
+def test_of_a_stage_more_results_are_kept_and_given_whole() -> None:
+    most = result_log.STAGE_RESULTS_MAX
+    log = ResultLog(((pane, b"x") for pane in range(most + 2)), is_of_stage=True)
+    log.append(most + 2, large := b"x" * (result_log.GIVEN_RESULT_BYTES_MAX + 1))
+    assert [pane for pane, _ in log] == list(range(3, most + 3))
+    assert log.to_give(most) == [(most + 1, b"x"), (most + 2, large)]
+
+
 def test_packed_results_are_the_same_and_go_in_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_log, "BYTES_MAX", 1_000)
     results = [(pane, f"{pane}".encode() * 50) for pane in range(10)]

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from lending_fleet import MIDNIGHT_MS, MINUTE_MS, LendingFleet, application
 
-from elf.demo.lending.lending_truth import (
-    DAY_MS,
-    HOUR_MS,
-    OPERATORS,
-    SIZES_MS,
-    LendingOperator,
-    agreement,
-    read_applications,
-)
+from elf.demo.lending.lending_truth import DAY_MS, HOUR_MS, OPERATORS, SIZES_MS
 from elf.demo.story.truth import instant
 
 Make = Callable[..., LendingFleet]
@@ -98,47 +91,32 @@ def test_each_operators_windows_are_those_of_the_logs(lending: Make, seed: int, 
     assert all(agent.ingest.statistics()["frames"] <= 8 * jobs for agent in fleet.agents), "of a day, a handful each"
 
 
-@pytest.mark.parametrize(
-    "app", ["lending.area_interest", pytest.param("lending.area_approval", marks=pytest.mark.slow)]
-)
-def test_a_day_by_area_goes_on_with_the_next_master(lending: Make, app: str) -> None:
-    """Masters have no log here: their successors make the windows that were open of what agents have kept."""
-    fleet = halfway(lending, app)
-    assert [one.wrong for one in fleet.agreements(MIDNIGHT_MS)] == [()] * 5
-
-
-@pytest.mark.parametrize("operator", [OPERATORS[3], pytest.param(OPERATORS[4], marks=pytest.mark.slow)])
-def test_windows_of_windows_say_what_they_lack_of_a_dead_master(lending: Make, operator: LendingOperator) -> None:
-    """Its agent alone had read the windows that those open then are made of."""
-    fleet = halfway(lending, operator.app)
-    others = [one for one in OPERATORS if one != operator]
-    assert [fleet.agreement(one, MIDNIGHT_MS).wrong for one in others] == [()] * 4
-    windows = [one for one in fleet.windows(operator.app) if one.rows]
-    lacking = [one for one in windows if one.partial]
-    assert 0 < len(lacking) <= 2 * len(SIZES_MS)
-    assert min(instant(one.window_start or "") for one in windows if one not in lacking) < DEATH_MS
-    whole = agreement(operator, [one for one in windows if not one.partial], read_applications(fleet.logs), 0)  # type: ignore[arg-type]
-    assert (whole.wrong, whole.same) == ((), len(windows) - len(lacking))
-
-
-def halfway(lending: Make, app: str) -> LendingFleet:
-    """A fleet after a day, in the middle of which an agent without a log has died that was this app's master alone."""
-    fleet = next(one for salt in "abcdefghijkl" if is_alone(one := lending(size=6, servers=3, salt=salt), app))
+def test_a_day_goes_on_with_the_next_masters(lending: Make) -> None:
+    """Masters have no log here: their successors make the windows that were open of what agents have kept and, for the
+    windows of windows, of what the master before has sealed."""
+    fleet = next(one for salt in "abcdefghijkl" if is_apart(one := lending(size=6, servers=3, salt=salt)))
     dice = random.Random(4)
-    fleet.pass_time(dice, MIDNIGHT_MS - 3 * HOUR_MS, DEATH_MS)
-    dead = next(agent for agent in fleet.agents if agent.name == masters(fleet)[app])
+    begun_ms = MIDNIGHT_MS - 3 * HOUR_MS
+    fleet.pass_time(dice, begun_ms, DEATH_MS)
+    dead = next(agent for agent in fleet.agents if agent.name in masters(fleet).values())
     fleet.agents.remove(dead)
     fleet.network.remove(dead.node)
     fleet.wait_long(25.0)
     fleet.pass_time(dice, DEATH_MS + 10 * MINUTE_MS, MIDNIGHT_MS + 20 * MINUTE_MS)
-    return fleet
+    assert dead.name not in masters(fleet).values()
+    assert [one.wrong for one in fleet.agreements(MIDNIGHT_MS)] == [()] * 5
+    lacking = [one for one in fleet.results if one.missing or one.partial or one.late]
+    assert all(instant(one.window_start or "") < begun_ms for one in lacking), "none lacks what was read before"
+    for app in ("lending.interest", "lending"):
+        sizes = Counter(instant(one.window_end or "") - instant(one.window_start or "") for one in fleet.windows(app))
+        assert sizes.keys() == set(SIZES_MS)
 
 
-def is_alone(fleet: LendingFleet, app: str) -> bool:
-    """Begins the job; whether the master of an app is one of nothing else, and has no log."""
+def is_apart(fleet: LendingFleet) -> bool:
+    """Begins the job; whether its master, which is that of all stages, has no log."""
     fleet.begin()
-    names = list(masters(fleet).values())
-    return names.count(masters(fleet)[app]) == 1 and masters(fleet)[app] not in {one.name for one in fleet.readers}
+    (name,) = set(masters(fleet).values())
+    return name not in {one.name for one in fleet.readers}
 
 
 def masters(fleet: LendingFleet) -> dict[str, str]:

@@ -74,6 +74,24 @@ def test_windows_of_several_sizes_are_planned_and_measured(tmp_path: Path, capsy
     assert figures["states merged for these windows"] == 2 * 86
 
 
+def test_agents_send_a_state_for_each_edge_of_a_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 70 minutes each agent sends 16, not 70: panes of a minute between two edges are in the same windows."""
+    paths = [tmp_path / name for name in ("a.json", "b.json")]
+    for path in paths:
+        times = (1_699_920_000_000 + 60_000 * minute for minute in range(70))
+        path.write_text("".join(json.dumps({"time": time, "path": "/a"}) + "\n" for time in times))
+    source = LocalSource("logs", tuple(map(str, paths)))
+    files = FileBackend([source], LocalOptions(arrival_ms=0, time_field="time", agents=2))
+    found = {}
+    for windows in ("7 MINUTES, 10 MINUTES", "1 MINUTE, 7 MINUTES, 10 MINUTES"):
+        query = f"SELECT path, COUNT(*) AS n FROM logs GROUP BY path WINDOWING {windows}"
+        found[windows] = json.loads(said(files, f"EXPLAIN ANALYZE {query}", "json", capsys))["analyzed"]["measured"]
+    few, many = found.values()
+    assert (few["states that agents have sent"], few["rows of these states"]) == (2 * 16, 2 * 16)
+    assert many["states that agents have sent"] == 2 * 70
+    assert few["events"] == 2 * 2 * 70
+
+
 @pytest.mark.parametrize(
     ("aggregate", "windows", "said_of_it"),
     [

@@ -25,7 +25,13 @@ from agent.control.messages import (
     Refused,
     why_no_request,
 )
-from agent.control.observation.placement_entries import GroupEntry, MoveEntry, OwnerEntry
+from agent.control.observation.placement_entries import (
+    DecisionEntry,
+    GroupEntry,
+    MeasuredEntry,
+    MoveEntry,
+    OwnerEntry,
+)
 from agent.runtime.model.fields import GROUPS
 from elf.cli import cli
 from elf.client import AsyncClient, RefusedError
@@ -49,6 +55,8 @@ PLACED = JobPlacement(
         MoveEntry(3, 4, 1, "web-2", "instant", "2026-01-02T03:04:00Z", True),
         MoveEntry(4, 21, 1, "web-2", "smooth", "2026-01-02T03:05:00Z", False),
     ],
+    [DecisionEntry("each pane", 0.0123, None), DecisionEntry("at the master", 0.0123, 0.5)],
+    [MeasuredEntry("rows/s", 1234.5)],
 )
 
 
@@ -75,6 +83,11 @@ def test_tables_are_short_and_say_who_owns_what(socket_path: Path, monkeypatch: 
         "MOVED TO TREE OWNER MODE FROM OLD OWNER",
         "3-5 1 web-2 instant 2026-01-02T03:04:00Z done",
         "21 1 web-2 smooth 2026-01-02T03:05:00Z needed",
+        "WINDOWS CPU S/MIN OTHERWISE",
+        "each pane 0.0123 no other way",
+        "at the master 0.0123 0.5",
+        "MEASURED",
+        "rows/s 1,234",
     ]
     assert server.requests == [PlaceGroups("shop")]
 
@@ -83,8 +96,9 @@ def test_programs_get_one_object_a_line(socket_path: Path) -> None:
     with answering(socket_path, PLACED):
         finished = ask("place", "shop", "--output", "json", socket=socket_path)
     lines = [json.loads(line) for line in finished.out.splitlines()]
-    assert lines == [msgspec.to_builtins(one) for one in (*PLACED.owners, *PLACED.groups, *PLACED.moves)]
-    assert [lines[number]["type"] for number in (0, 3, -1)] == ["owner", "group", "move"]
+    every = (*PLACED.owners, *PLACED.groups, *PLACED.moves, *PLACED.decisions, *PLACED.measured)
+    assert lines == [msgspec.to_builtins(one) for one in every]
+    assert [lines[number]["type"] for number in (0, 3, -1)] == ["owner", "group", "measured"]
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,10 @@ from agent.control.messages import (
     Ended,
     GetJobs,
     JobEntry,
+    JobPlacement,
     Jobs,
     JobStopped,
+    PlaceGroups,
     QueryRequest,
     Refused,
     StopRequest,
@@ -26,6 +28,7 @@ from agent.control.messages import (
     SurveyedColumn,
     SurveyRequest,
 )
+from agent.control.observation.placement_entries import DecisionEntry, MeasuredEntry
 
 FIRST = "SELECT product, SUM(clicks) AS clicks FROM web GROUP BY product"
 SECOND = "SELECT COUNT(*) AS n FROM web"
@@ -202,6 +205,26 @@ def test_explain_analyze_waits_for_one_window_and_measures_it(socket_path: Path)
     assert measured["seconds until its first window"] >= measured["seconds until the job was accepted"]
     assert "bytes between agents" in not_measured
     assert explained["agent"][-1].startswith("aggregate per window")
+
+
+def test_explain_analyze_shows_the_decisions_of_the_job_that_it_runs(socket_path: Path) -> None:
+    decisions = [DecisionEntry("each pane", 1.25, None), DecisionEntry("at owners", 1.25, 1.5)]
+    placed = JobPlacement("shop", [], [], [], decisions, [MeasuredEntry("rows/s", 3_200.0)])
+
+    def script(conversation: Conversation) -> None:
+        if isinstance(conversation.request, PlaceGroups):
+            conversation.send(placed)
+        else:
+            shows(*MANY)(conversation)
+
+    text = f"EXPLAIN ANALYZE {FIRST} WINDOWING 10 SECONDS"
+    with ScriptedAgent(socket_path, script):
+        finished = ask("query", "--output", "json", text, socket=socket_path)
+        table = ask("query", text, socket=socket_path).out
+    analyzed = json.loads(finished.out)["analyzed"]
+    assert analyzed["decisions"] == ["each pane: 1.25 s, no other way", "at owners: 1.25 s, otherwise 1.5 s"]
+    assert analyzed["measured"]["rows/s"] == 3_200
+    assert "at owners: 1.25 s, otherwise 1.5 s" in table
 
 
 def test_watched_windows_take_each_others_place(socket_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

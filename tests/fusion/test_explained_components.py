@@ -70,6 +70,11 @@ def test_a_job_with_stages_tells_those_of_all(tmp_path: Path) -> None:
         "between them: bought.compute → bought.consolidate, best.consolidate → best.top, best.top → map likes,"
         " compute → consolidate",
     ]
+    assert told["together"] == [
+        "one agent makes the windows of all: the job's own query, bought, best",
+        "their rows stay in its process, as columns: bought → best",
+        "agents ask it for the last window: best → the job's own query",
+    ]
 
 
 STEEP = """
@@ -105,7 +110,13 @@ def test_for_people_it_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", "160")
     finished = submitted(tmp_path, OFFERS)
     assert finished.code == 0
-    for words in ("stage bought", "operators", "components", "at the owners of buys.product: bought.consolidate"):
+    for words in (
+        "stage bought",
+        "operators",
+        "components",
+        "together",
+        "at the owners of buys.product: bought.consolidate",
+    ):
         assert words in finished.out
 
 

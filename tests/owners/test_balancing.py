@@ -44,7 +44,7 @@ def loads_of(
 def look(master: JobMaster, loads: GroupLoads, at: float = 1e6) -> list[tuple[int, int]]:
     """The groups that move now, and the trees that they are on then."""
     before = master.state.moved.number
-    master.balancer.look(loads, at)
+    master.adaptation.balancer.look(loads, at)
     return [(move.group, move.tree) for move in master.state.moved.moves if move.number > before]
 
 
@@ -52,7 +52,7 @@ def test_the_groups_of_a_busy_owner_go_to_others() -> None:
     master = busy_master()
     first = [5.0 if group < GROUPS // TREES else 1.0 for group in range(GROUPS)]
     loads = loads_of(master, first)
-    before = master.balancer.plan(loads, 1e6)
+    before = master.adaptation.balancer.plan(loads, 1e6)
     assert before is not None
     moves = look(master, loads)
     assert moves
@@ -116,11 +116,11 @@ def test_groups_stay_where_somebody_has_placed_them() -> None:
     master = busy_master()
     placed = range(GROUPS // TREES)
     loads = loads_of(master, [5.0 if group in placed else 1.0 for group in range(GROUPS)])
-    plan = master.balancer.plan(loads, 1e6)
+    plan = master.adaptation.balancer.plan(loads, 1e6)
     assert plan is not None
     assert {move.group for move in plan.moves} & set(placed)
     assert master.placement.move_to(placed, master.placement.name_of(0), "instant", 1e6) is None
     assert not {group for group, _ in look(master, loads, 1e6 + BALANCE_S)} & set(placed)
-    later = master.balancer.plan(loads, 1e6 + STAYS_S)
+    later = master.adaptation.balancer.plan(loads, 1e6 + STAYS_S)
     assert later is not None
     assert all(master.placement.may_be_moved(group, 1e6 + STAYS_S) for group in placed)

@@ -12,10 +12,12 @@ from lives import JOB, TREE_ACTS, Act, Life, begin_some, crash_master, crash_roo
 from seeds import seeds
 from simulated_fleet import key_of
 from test_hopping_simulated import HOPPING, LONGEST_S, SIZES, check_contents, check_followed, check_windows
+from test_remembering_simulated import begin as begin_remembering
 
 from agent.runtime.master.owners.key_placement import NotYetError
 from agent.runtime.messages.placement import PlaceRequest
 from agent.runtime.model.fields import GROUPS, Mode
+from agent.runtime.model.placement import groups_of
 from overlay import tree_id
 
 MODES: tuple[Mode, ...] = ("instant", "smooth", "disruptive")
@@ -129,6 +131,38 @@ def test_a_tree_gets_another_owner_whose_predecessor_lives() -> None:
     assert len({window.epoch for window in windows}) == 1, "both owners have panes of windows, which are merged"
     assert all(not window.result.missing for window in windows[before:])
     assert closer.agent.owners.statistics()["windows"] > 0
+
+
+@pytest.mark.parametrize("seed", seeds(1, slow=range(2, 9)))
+def test_an_agent_that_is_started_again_cuts_what_it_has_sealed_as_before(seed: int) -> None:
+    """It has not heard of a move, and is killed when one tree has its panes, and the other, cut off, has not."""
+    fleet, follower = begin_remembering(seed, 5, "SELECT product, COUNT(*) AS n FROM web GROUP BY product "
+        "WINDOWING 2 SECONDS ON STRAGGLER WAIT RECOVER FOR 30 SECONDS TREES 2")  # fmt: skip
+    fleet.run(fleet.now + 4.0)
+    life, key = Life(fleet, follower, fleet.now, 2), groups_of(key_of(JOB), 2)[1]
+    ((server, state),) = fleet.masters(JOB)
+    owner = next(one for one in fleet.workers() if one.node.is_root(key))
+    late = next(
+        one for one in fleet.workers() if one not in (server, owner) and one.node.parent(key) == owner.node.peer
+    )
+    fleet.hears_late[late.name] = 6.0
+    master = server.agent.masters.get(key_of(JOB))
+    assert master is not None
+    assert master.placement.move(range(24), 1, "instant", fleet.now) is None
+    pane = state.moved.moves[0].pane
+    fleet.run(fleet.now + (pane + 2900 - fleet.wall_ms) / 1000)
+    fleet.simulator.cut([late.node], [owner.node])
+    fleet.run(fleet.now + 1.0)
+    fleet.crash(late)
+    del fleet.hears_late[late.name]
+    fleet.simulator.heal()
+    fleet.run(fleet.now + 0.3)
+    fleet.restart(late)
+    fleet.run(fleet.now + 15.0)
+    check_windows(life)
+    (window,) = (one for one in fleet.of(JOB) if one.pane == pane)
+    assert late.name in window.contributors - window.partial
+    assert {one.epoch[1] for one in fleet.of(JOB)} == {1}
 
 
 def restless(seed: int) -> Life:

@@ -7,7 +7,14 @@ from collections import Counter
 from collections.abc import Mapping
 
 from agent.control import messages as control
-from agent.control.observation.placement_entries import GroupEntry, JobPlacement, MoveEntry, OwnerEntry
+from agent.control.observation.placement_entries import (
+    DecisionEntry,
+    GroupEntry,
+    JobPlacement,
+    MeasuredEntry,
+    MoveEntry,
+    OwnerEntry,
+)
 from agent.control.status_report import described_job, memory_bytes
 from agent.feeding.statistics import StreamStatistics
 from agent.runtime.agent import Agent
@@ -100,6 +107,8 @@ def described_placement(found: PlacementView) -> JobPlacement:
             MoveEntry(one.number, one.group, one.tree, names.get(one.tree, ""), one.mode, one.first_pane, one.is_over)
             for one in found.moves
         ],
+        [DecisionEntry(one.choice, one.cost_s, one.other_s) for one in found.decisions],
+        [MeasuredEntry(what, value) for what, value in found.measured],
     )
 
 

@@ -44,10 +44,29 @@ class MoveEntry(msgspec.Struct, frozen=True, tag="move"):
     is_over: bool
 
 
+class DecisionEntry(msgspec.Struct, frozen=True, tag="decision"):
+    """A decision on how a job's windows are computed: seconds of a processor that all agents need for them in a minute,
+    and those of the best way with the other choice. None where they are not known, or there is no other."""
+
+    choice: str
+    cost_s: float | None
+    other_s: float | None
+
+
+class MeasuredEntry(msgspec.Struct, frozen=True, tag="measured"):
+    """A number that decisions are made of; the title says its unit."""
+
+    what: str
+    value: float
+
+
 class JobPlacement(msgspec.Struct, frozen=True, tag="placement"):
-    """The places of a job's key groups. `moves`: those that are under way, or were the last ones of their groups."""
+    """The places of a job's key groups. `moves`: those that are under way, or were the last ones of their groups.
+    `decisions`, `measured`: on windows, as its master decides by now."""
 
     app: str
     owners: list[OwnerEntry]
     groups: list[GroupEntry]
     moves: list[MoveEntry]
+    decisions: list[DecisionEntry] = []
+    measured: list[MeasuredEntry] = []

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from agent.runtime.durable.records import Chain, EndedJob, SealedAt, SealedRecord, SealedRun
@@ -207,15 +207,18 @@ def _owner_of(given: _Given) -> RunOwner:
 
 @dataclass(slots=True)
 class RunKeeper:
-    """Has the runs of one chain kept. `function`, `number`, `oldest` and `old_functions`: see `SealedRun`."""
+    """Has the runs of one chain kept. `function`, `number`, `oldest` and `old_functions`: see `SealedRun`. `placed`:
+    the placement that is to cut them, by its number."""
 
     journal: SealedJournal
     chain: Chain
     function: bytes
     number: int
+    placed: int = 0
     oldest: int = 0
     old_functions: Mapping[int, bytes] = field(default_factory=dict)
 
     def sealed(self, run: Run, at: SealedAt) -> SealedRun:
         """A run as it goes to the disk."""
+        run = replace(run, cut_by=self.placed)
         return SealedRun(self.chain, self.function, run, at, self.number, self.oldest, self.old_functions)

@@ -113,7 +113,8 @@ class StoredOldPanes:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run as it comes back from the disk; `state`: as bytes."""
+    """A run as it comes back from the disk; `state`: as bytes. `cut_by`: the number of the placement by which it was
+    cut, if it has left."""
 
     after: int
     upto: int
@@ -123,6 +124,7 @@ class StoredRun:
     state: bytes
     patches: tuple[StoredPatch, ...] = ()
     before: tuple[StoredOldPanes, ...] = ()
+    cut_by: int = 0
 
 
 @dataclass(frozen=True, slots=True)

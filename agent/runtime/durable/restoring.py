@@ -1,9 +1,10 @@
-"""Brings back the runs that an earlier process of this agent has sealed."""
+"""Brings back the runs that an earlier process of this agent has sealed, or another agent in whose place it is."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import polars as pl
 
@@ -51,18 +52,8 @@ class SealedPast:
         chain = self._resumption.sealed.get(one.version.number)
         if chain is None or chain.function != identity_of(one.function) or chain.upto <= one.after:
             return None
-        return RestoredChain(chain.upto, tuple(self._runs(chain, one, olds)))
-
-    def _runs(self, chain: StoredChain, one: InForce, olds: Sequence[Beside]) -> Iterator[Run]:
-        """The runs that may leave again, without gaps."""
-        nothing, last, end = one.function.empty_state, None, min(chain.upto, one.upto)
-        for run in self._needed(chain, one, olds):
-            if last is not None and run.after > last:
-                yield Run(last, run.after, 0, nothing)
-            yield run
-            last = run.upto
-        if last is not None and last < end:
-            yield Run(last, end, 0, nothing)
+        needed = self._needed(chain, one, olds)
+        return RestoredChain(chain.upto, tuple(_without_gaps(needed, one.function, min(chain.upto, one.upto))))
 
     def _needed(self, chain: StoredChain, one: InForce, olds: Sequence[Beside]) -> Iterator[Run]:
         """The parts of runs that are needed, in pane order."""
@@ -75,6 +66,57 @@ class SealedPast:
                 if low < high:
                     yield run.within(low, high)
                     last = high
+
+
+class InheritedPast:
+    """The past of another agent's pipeline, which has read the results of another job until now. `sealed`: its runs, in
+    pane order, with the numbers of their versions. `opened`: the panes that it had not sealed, once it had read the
+    result of the pane `read_upto`."""
+
+    chains: Mapping[Chain, int] = MappingProxyType({})
+
+    def __init__(
+        self, sealed: Sequence[tuple[int, Run]], opened: Sequence[tuple[int, Run]], read_upto: int = FIRST_PANE
+    ) -> None:
+        self._sealed, self._opened = sealed, opened
+        self.read_upto = read_upto if opened else FIRST_PANE
+
+    def __bool__(self) -> bool:
+        return bool(self._sealed or self._opened)
+
+    @property
+    def first_pane(self) -> int:
+        """The first pane of these runs."""
+        after = min((run.after for _, run in self._sealed), default=FIRST_PANE)
+        return FIRST_PANE if after == FIRST_PANE else after + 1
+
+    def opened(self, one: InForce) -> list[Run]:
+        """The panes of a version that were not sealed."""
+        return [run for version, run in self._opened if version == one.version.number]
+
+    def of(self, one: InForce, _olds: Sequence[Beside]) -> RestoredChain | None:
+        """The runs of a version, if there are any."""
+        runs, last = list[Run](), one.after
+        for version, run in self._sealed:
+            if version == one.version.number and last <= run.after and run.upto <= one.upto:
+                runs.append(run)
+                last = run.upto
+        return RestoredChain(last, tuple(_without_gaps(runs, one.function, last))) if runs else None
+
+
+Past = SealedPast | InheritedPast
+
+
+def _without_gaps(runs: Iterable[Run], function: JobFunction, end: int) -> Iterator[Run]:
+    """The runs that may leave again, with empty ones in between, and up to a pane."""
+    nothing, last = function.empty_state, None
+    for run in runs:
+        if last is not None and run.after > last:
+            yield Run(last, run.after, 0, nothing)
+        yield run
+        last = run.upto
+    if last is not None and last < end:
+        yield Run(last, end, 0, nothing)
 
 
 def _run_of(stored: StoredRun, function: JobFunction, olds: Sequence[Beside]) -> Run:
@@ -96,7 +138,10 @@ def _run_of(stored: StoredRun, function: JobFunction, olds: Sequence[Beside]) ->
         return Run(stored.after, stored.upto, 0, function.empty_state)
     encoding = StateEncoding(state, stored.state) if stored.state else None
     partial = SELF * stored.is_partial
-    run = Run(stored.after, stored.upto, SELF, state, stored.counted, partial, patches=patches, encoding=encoding)
+    run = Run(
+        stored.after, stored.upto, SELF, state, stored.counted, partial, patches=patches, encoding=encoding,
+        cut_by=stored.cut_by,
+    )  # fmt: skip
     return run.with_before(before) if before else run
 
 

@@ -1,13 +1,18 @@
-"""Makes windows of the panes of a job's function, sharing the work of those that overlap."""
+"""Makes windows of the panes of a job's function, sharing the work of those that overlap, and fewer panes of those
+that are in the same windows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import add
 
 import polars as pl
 
 from agent.runtime.function.changing_windows import WindowUpdate
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.model.panes import Run
 from cbt import CompleteWindow, Consolidator, WindowSize
 from cbt.windows import WorkDone
 
@@ -67,3 +72,24 @@ class _States:
 
     def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
         return self._function.combine(list(frames))
+
+
+def at_edges(function: JobFunction, run: Run) -> Run:
+    """The run with one state for the panes between one edge of any window and the next, before it leaves its agent
+    (Enorm, section 5.1.1); itself where no window is made of several panes at its end alone, or more depends on panes:
+    late events of some, panes of older versions, or a limit of groups that ends the job. O(n log n).
+
+    These panes are in the same windows, so no window has other rows when all are of the last of them. What was counted
+    stays with each pane, and a run can still be cut anywhere: windows end at edges, where the state is.
+    """
+    windowing = function.plan.windowing
+    if windowing is None or not function.is_consolidated or function.refuses_others or run.patches or run.before:
+        return run
+    panes = run.state["pane"].unique().sort()
+    edges = (panes // one.slide_ms + (panes - one.size_ms) // one.slide_ms for one in windowing.sizes)
+    slices = reduce(add, edges)
+    if panes.len() < 2 or slices.n_unique() == panes.len():
+        return run
+    last = pl.DataFrame({"pane": panes, "slice": slices}).select("pane", last=pl.col("pane").max().over("slice"))
+    moved = run.state.with_columns(pl.col("pane").replace_strict(last["pane"], last["last"]))
+    return replace(run, state=function.combine([moved]), encoding=None)

@@ -14,7 +14,7 @@ import polars as pl
 
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.model.fields import GROUPS
-from agent.runtime.model.panes import OldPanes, Patch, Run
+from agent.runtime.model.panes import FIRST_PANE, OldPanes, Patch, Run
 from agent.runtime.model.placement import NOT_MOVED, KeyMoves, Move
 from cbt.algebra import partitions
 
@@ -84,6 +84,18 @@ class TreePlacement:
             replace(part, state=state, counted={} if tree else part.counted)
             for tree, state in enumerate(self.cut(function, part.state))
         ]
+
+    def as_cut(self, run: Run, *, once: bool = False) -> TreePlacement:
+        """The placement by which a worker's run is cut, perhaps `once` alone: this one, or the one by which parts of it
+        may have left before, where moves since then hold for its panes."""
+        if once:
+            return self.as_cut(run).once
+        cut_by = self.moved.number if run.cut_by is None else run.cut_by
+        if not any(move.number > cut_by and FIRST_PANE < move.pane <= run.upto for move in self.moved.moves):
+            return self
+        moves = tuple(move for move in self.moved.moves if move.number <= cut_by or move.pane == FIRST_PANE)
+        number = max([cut_by, *(move.number for move in moves)])
+        return TreePlacement(self.ranges, msgspec.structs.replace(self.moved, number=number, moves=moves))
 
     @property
     def once(self) -> TreePlacement:

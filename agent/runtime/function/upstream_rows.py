@@ -1,6 +1,7 @@
 """Reads another job's results: their rows become events, or the table of a JOIN.
 
-A result is what a peer sent: it may hold anything.
+A result is what a peer sent: it may hold anything. One that was made by this agent comes as it is, in columns: the same
+events come of it, in a fraction of the time.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
+import query
 from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, SourceColumn, parse_time
-from agent.parsing.columns import ParsedColumn, column_of_values, parsed, same_times
+from agent.parsing.columns import ParsedColumn, column_of_series, column_of_values, parsed, same_times
 from agent.runtime.function.result import WindowResult
-from query import TABLE_BYTES_MAX
 
-RESULT_BYTES_MAX = TABLE_BYTES_MAX
+RESULT_BYTES_MAX = query.TABLE_BYTES_MAX
 """Upper bound on a result that is read."""
 
 
@@ -28,6 +29,11 @@ class AppResult(WindowResult, frozen=True):
     """Another job's result, whose rows its readers take as events or as a table."""
 
     rows: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, result: WindowResult) -> AppResult:
+        """A result that was made on this agent."""
+        return cls(**{name: getattr(result, name) for name in WindowResult.__struct_fields__})
 
     @property
     def is_whole(self) -> bool:
@@ -54,9 +60,23 @@ class AppResult(WindowResult, frozen=True):
         found = []
         for column in columns:
             field = column.field
-            values = [bounds[field]] * len(self.rows) if field in bounds else [row.get(field) for row in self.rows]
+            if field in bounds:
+                values: list[Any] = [bounds[field]] * len(self.rows)
+            elif isinstance(self.rows, query.ResultRows):
+                found.append(_column_of_rows(column, self.rows))
+                continue
+            else:
+                values = [row.get(field) for row in self.rows]
             found.append(column_of_values(column.name, column.type, values))
         return found
+
+
+def _column_of_rows(column: SourceColumn, rows: query.ResultRows) -> ParsedColumn:
+    """A column of rows that are columns."""
+    kinds = rows.kinds(column.field) if rows.has(column.field) else {}
+    if kinds is None:
+        return column_of_values(column.name, column.type, rows.values(column.field))
+    return column_of_series(column.name, column.type, kinds, len(rows))
 
 
 _DECODER = msgspec.json.Decoder(AppResult)

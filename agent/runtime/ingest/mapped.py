@@ -17,6 +17,7 @@ import polars as pl
 from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, parsed_rows
 from agent.runtime.durable.feed_memory import Resumption
 from agent.runtime.durable.records import Place
+from agent.runtime.durable.restoring import InheritedPast
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey
@@ -73,6 +74,7 @@ class MappedPipeline(Pipeline):
         on_sealed: OnSealed,
         term: JobTerm,
         resumption: Resumption | None,
+        inherited: InheritedPast | None,
         send: Send,
     ) -> None:
         self.unmapped = 0
@@ -82,7 +84,10 @@ class MappedPipeline(Pipeline):
         self._rows = 0
         self._numbers = 0
         self._lost_upto = FIRST_PANE
-        super().__init__(versions, job, feeds, begins, wall_ms, ingest, on_sealed, term, resumption)
+        super().__init__(versions, job, feeds, begins, wall_ms, ingest, on_sealed, term, resumption, inherited)
+
+    def so_far(self) -> None:
+        """None: some events are with the code."""
 
     def _want_columns(self, function: JobFunction) -> None:
         """The code decides what is read, not the query."""

@@ -9,7 +9,7 @@ A consumer switches to another operator where that gives it the same: if in all 
 hold the same events. They do if no event that was read before the younger operator existed lies in one of those panes.
 
 Where there is a disk, a run leaves its consumer once it is there (`agent.runtime.durable`). Sealing begins only between
-blocks of the feeds, so that the place up to which events are counted in a run can be told to the disk.
+blocks of feeds, so that the disk can be told where they were.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import ROWS_PER_BATCH, WAITING_ROWS_MAX, EventBatch, EventBatches, rows_of
 from agent.runtime.ingest.feed import ColumnNames, FeedKey, OperatorKey, renamed
 from agent.runtime.ingest.panes.amendments import Amendments
+from agent.runtime.ingest.panes.begun_panes import BegunPanes
 from agent.runtime.ingest.panes.old_panes import CarriedPanes
 from agent.runtime.ingest.panes.own_counts import OwnCounts
 from agent.runtime.ingest.panes.pane_log import PaneLog
@@ -49,11 +50,11 @@ class PaneConsumer:
         self.app_id = app_id
         self.function = function
         self.operator = operator
-        self.log, self.carried = PaneLog(), CarriedPanes()
+        self.log, self.carried, self.begun = PaneLog(), CarriedPanes(), BegunPanes(function)
         self.is_begun, self.is_open = False, True
         self._on_sealed = on_sealed
         self.outlet = RunOutlet(lambda run: self._on_sealed(self, run))
-        self.frontier = FIRST_PANE
+        self.frontier = self._closed = FIRST_PANE
         """The last pane it has sealed."""
         self.last_pane = END
         """Later panes belong to another consumer."""
@@ -64,7 +65,6 @@ class PaneConsumer:
         self.counts = OwnCounts()
         self.is_resumed = False
         """Whether late events of earlier panes may be lost, which an earlier process of the agent has sealed."""
-        self._closed = FIRST_PANE
         self.stops_after = END
         """The pane after which its operator is to be another one."""
         operator.add(self)
@@ -215,7 +215,7 @@ class PaneConsumer:
     def take(self, run: Run) -> None:
         """Takes a run of the operator, cut to the consumer's panes."""
         if (upto := min(run.upto, self._takes_upto())) > self.frontier:
-            self._emit(self.counts.with_run(run.within(self.frontier, upto), self.pane_ms))
+            self._emit(self.counts.with_run(self.begun.joined(run.within(self.frontier, upto)), self.pane_ms))
 
     def _emit(self, run: Run) -> None:
         self.frontier = run.upto
@@ -666,19 +666,19 @@ class Operator:
         lacking = {pane - before for pane in self._incomplete for before in (0, self.pane_ms or 0)}
         panes = sorted(pane for pane in counted | lacking if self._sealed_upto < pane < min(upto + 1, END))
         for pane in panes:
-            state, is_whole = self._readable(pane) if pane in counted else (self.function.empty_state, True)
+            state, is_whole = self.readable(pane) if pane in counted else (self.function.empty_state, True)
             is_last = pane == panes[-1] and (pane not in lacking or self.pane_ms is None)
             yield self._run(upto if is_last else pane, state, is_partial=not is_whole)
         yield self._run(upto, self.function.empty_state)
 
-    def _readable(self, pane: int) -> tuple[pl.DataFrame, bool]:
+    def readable(self, pane: int) -> tuple[pl.DataFrame, bool]:
         """The readable state of a pane, and whether that is all of it."""
         held: list[pl.DataFrame] = []
         for frame in self._store.flush(pane):
             if frame is None:
                 return self.function.gather(held), False
             held = self._folded([*held, frame])
-        return self.function.gather(held), True
+        return self.function.gather(held), pane not in self._incomplete
 
     def _folded(self, held: list[pl.DataFrame]) -> list[pl.DataFrame]:
         crowded = len(held) > 1 and rows_of(held) > max(self._run_rows, 2 * self.function.plan.max_groups)

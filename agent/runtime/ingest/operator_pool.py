@@ -15,6 +15,7 @@ from agent.parsing import Parsed
 from agent.runtime.durable.feed_memory import FeedMemory, FeedNeeds
 from agent.runtime.durable.journal import NO_DISK, SealedDisk, SealedJournal
 from agent.runtime.durable.records import Place
+from agent.runtime.durable.restoring import InheritedPast
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
@@ -98,6 +99,8 @@ class OperatorPool:
         self.demand = FeedDemand()
         self.memory = FeedMemory()
         self.listener: FeedListener | None = None
+        self.inherited: dict[Id, InheritedPast] = {}
+        """The runs of agents in whose place this one reads other jobs' results on."""
         self._batches = EventBatches()
         self._alike: dict[OperatorKey, list[Operator]] = {}
         self._next: dict[PaneConsumer, Operator] = {}

@@ -17,13 +17,14 @@ from agent.parsing import SourceColumn, parsed_rows
 from agent.runtime.durable.feed_memory import Resumption
 from agent.runtime.durable.journal import RunKeeper
 from agent.runtime.durable.records import NO_NUMBER, Chain, Place, first_place
-from agent.runtime.durable.restoring import SealedPast, identity_of
+from agent.runtime.durable.restoring import InheritedPast, Past, SealedPast, identity_of
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Beside, InForce, Versions
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey, columns_of_feed, merged_columns, placed, renamed
 from agent.runtime.ingest.finishing import FinishingVersions
 from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
+from agent.runtime.ingest.panes.begun_panes import so_far
 from agent.runtime.ingest.panes.pane_store import run_again
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
@@ -38,7 +39,7 @@ OnSealed = Callable[[Run], None]
 
 class Pipeline:
     """Goes on through all epochs of a job. `begins`: the first pane that the master can still use. `resumption`: an
-    earlier process of this agent has begun the job.
+    earlier process of this agent has begun the job. `inherited`: another agent has read its events until now.
 
     `ingest` is that of all of the agent's jobs; `close` leaves it.
     """
@@ -54,6 +55,7 @@ class Pipeline:
         on_sealed: OnSealed,
         term: JobTerm,
         resumption: Resumption | None = None,
+        inherited: InheritedPast | None = None,
     ) -> None:
         self.feeds = {feed.key: feed for feed in feeds}
         self.last_pane: int | None = None
@@ -66,8 +68,12 @@ class Pipeline:
         """Feeds that were added later and are not open yet."""
         self._term = term
         self._resumption = resumption
-        self._past = None if resumption is None else SealedPast(resumption, begins)
+        self._past: Past | None = inherited if resumption is None else SealedPast(resumption, begins)
+        self._has_inherited = inherited is not None
+        self.read_before = FIRST_PANE if inherited is None else inherited.read_upto
+        """The pane of the last result of another job that is in its panes, as another agent has read it."""
         self._number = NO_NUMBER
+        self._placed = 0
         self._committed = FIRST_PANE
         self._ended: list[PaneConsumer] = []
         """Consumers whose panes are all sealed, and not all committed."""
@@ -165,8 +171,8 @@ class Pipeline:
         """The first pane with every event: the next one to start where feeds begin at the end of their streams."""
         if any(feed.bounded or feed.start == "beginning" for feed in self.feeds.values()):
             return FIRST_PANE
-        if any(self.feeds[key].is_type for key in self._unopened):
-            return FIRST_PANE  # not known before the time of its elements is
+        if self._has_inherited or any(self.feeds[key].is_type for key in self._unopened):
+            return FIRST_PANE  # as the reader before; not known before the time of its elements is
         if self._resumption is not None:
             complete_from_ms = self._resumption.complete_from_ms
             return FIRST_PANE if complete_from_ms == FIRST_PANE else consumer.next_pane(complete_from_ms - 1)
@@ -256,6 +262,13 @@ class Pipeline:
         for consumer in self._consumers:
             if consumer.outlet.keeper is not None:
                 consumer.outlet.keeper.number = number
+
+    def place(self, placed: int) -> None:
+        """Has what is sealed from now on cut for the trees by the placement of this number."""
+        self._placed = placed
+        for consumer in self._consumers:
+            if consumer.outlet.keeper is not None:
+                consumer.outlet.keeper.placed = placed
 
     @property
     def feed_keys(self) -> Iterable[FeedKey]:
@@ -430,14 +443,21 @@ class Pipeline:
         consumer.starts = one.version.starts
         if self._is_kept:
             chain = Chain(self._term, one.version.number)
-            keeper = RunKeeper(self._ingest.journal, chain, identity_of(one.function), self._number)
+            keeper = RunKeeper(self._ingest.journal, chain, identity_of(one.function), self._number, self._placed)
             keeper.old_functions = {old.number: identity_of(old.old.function) for old in olds}
             consumer.outlet.keeper = keeper
         consumer.begin_after(after)
         if self._past is not None and (sealed := self._past.of(one, olds)) is not None:
             consumer.restore(sealed, self._past.first_pane)
+        if isinstance(self._past, InheritedPast):
+            consumer.begun.restore(self._past.opened(one))
         consumer.begin_at(max(one.version.starts, consumer.next_pane(opened)))
         return consumer
+
+    def so_far(self) -> list[Run] | None:
+        """The panes that are not sealed, as they are so far; None while that cannot be told, as versions change."""
+        is_steady = len(self._consumers) == 1 and self._proposed is None and not self._finishing.running
+        return so_far(self.consumer) if is_steady else None
 
     def _note_past(self) -> None:
         """Has the first consumer count what came too late of what an earlier process has read."""

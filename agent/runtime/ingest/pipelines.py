@@ -38,7 +38,8 @@ def new_pipeline(
     resumption = None
     if feeds and feeds[0].start == "remembered" and feeds[0].app_id is not None:
         resumption = ingest.memory.resumption(message, streams, feeds[0].app_id)
-    clocked = (versions, message.job, feeds, message.begins, wall_ms, ingest, on_sealed, term, resumption)
+    past = ingest.inherited.pop(message.app_id, None) or None
+    clocked = (versions, message.job, feeds, message.begins, wall_ms, ingest, on_sealed, term, resumption, past)
     return Pipeline(*clocked) if map_events is None else MappedPipeline(*clocked, map_events)
 
 

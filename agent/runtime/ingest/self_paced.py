@@ -135,6 +135,9 @@ class SelfPacedPipeline:
     def renumber(self, number: int) -> None:
         """Does nothing: its runs are not on disk."""
 
+    def place(self, placed: int) -> None:
+        """Does nothing: its runs are not on disk."""
+
     def began(self, key: FeedKey, reading: object) -> None:
         """Does nothing: it is not read again."""
 

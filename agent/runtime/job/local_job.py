@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import query
+from agent.runtime.function.consolidated_windows import at_edges
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import FunctionCache, Versions
 from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, feeds_of_job
@@ -44,9 +45,7 @@ OnLeaving = Callable[["LocalJob", Sequence[Run]], None]
 
 class LocalJob:
     """State of one job on one agent (see `agent.runtime.job.lifecycle`); knows no overlay and sends nothing itself.
-
-    `on_work` is called when the job has runs to combine or to send.
-    """
+    `on_work` is called when the job has runs to combine or to send."""
 
     on_leaving: OnLeaving | None = None
     withdraws = False
@@ -205,6 +204,8 @@ class LocalJob:
     def place(self, moved: KeyMoves) -> None:
         """Takes the moves of key groups, unless later ones are known."""
         self.moved = max(self.moved, moved, key=lambda one: one.number)
+        if self.pipeline is not None:
+            self.pipeline.place(self.moved.number)
 
     def await_code(self, message: Enrolled, sender: Peer) -> None:
         """Keeps the master's answer until its code is loaded."""
@@ -239,6 +240,7 @@ class LocalJob:
             self.joined_at = message.begins if message.is_new else None
         self._tell_again()
         self.pipeline.renumber(message.number)
+        self.place(self.moved)
         self.nodes.begin_worker()
         published = message.begins - 1 if message.begins > FIRST_PANE else FIRST_PANE
         for run in self.pipeline.after(message.frontier, published):
@@ -425,8 +427,9 @@ class LocalJob:
         """A run as it goes up the trees; `once`: without what goes up two of them while groups move."""
         assert self.versions is not None
         assert self.number is not None
-        cut = self.placement.once.split if once else self.placement.split
-        return cut(self.versions.at(run.upto).function, run.by(self.number), self.versions.functions())
+        function, mine = self.versions.at(run.upto).function, run.by(self.number)
+        mine = mine if self._is_live else at_edges(function, mine)
+        return self.placement.as_cut(run, once=once).split(function, mine, self.versions.functions())
 
     def hand_in(self) -> bool:
         """Sends every run that is not committed, detached, once all are sealed; returns whether it did so now. An agent
@@ -459,11 +462,8 @@ class LocalJob:
         """Takes a run of a child or of a tree's root; False if it is of an older epoch, or there is no room to hold it.
 
         A bounded job's children send all they have within a moment: what follows runs that wait for other sources is
-        ahead, and stays encoded, unless it is needed `at_once`.
-
-        An unsound run still advances its sender, without content: its agents are missing then, and nobody waits for
-        them for ever.
-        """
+        ahead, and stays encoded, unless it is needed `at_once`. An unsound run still advances its sender, without
+        content: its agents are missing then, and nobody waits for them for ever."""
         if self.epoch is None or message.epoch > self.epoch:
             return self._hold(sender, message)
         if message.epoch != self.epoch or not self._is_of_tree(message):
@@ -576,7 +576,8 @@ class LocalJob:
         """The run in a peer's message; None if an honest one could not have made it."""
         assert self.versions is not None
         known = self.root.known() if self.root is not None else None
-        return run_of(message, self.versions, self.placement, known, self._limits)
+        decode = partial(run_of, message, self.versions, self.placement, known, self._limits)
+        return self.nodes.decoded(message, decode)
 
     def _messages(self, run: Run, *, detached: bool = False) -> Iterator[Snapshot]:
         """The snapshots that carry a run: several where it has too many panes, or all of them are too large together.
@@ -603,9 +604,7 @@ class LocalJob:
     # Time.
 
     def skip_stragglers(self, now: float) -> bool:
-        """Goes on without sources that stand still; whether that changes anything. Sources of bounded input are always
-        waited for: each takes its time to read.
-        """
+        """Goes on without sources that stand still, unless these read bounded input; whether that changes anything."""
         if not self.is_installed or self.versions is None or not self._is_live:
             return False
         is_cut_by_code = self.versions.newest.function.self_paced

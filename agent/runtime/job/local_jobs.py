@@ -313,6 +313,7 @@ class LocalJobs:
         self._looks.set(app_id, ANY_TIME)
         job.map_events, job.folds.call = mapper(job, self._programs), folder(job, self._programs)
         job.on_leaving = self.on_leaving
+        self._containment.measure(app_id, job.nodes.work)
         self._trees.watch(job)
         return job
 
@@ -604,8 +605,7 @@ class LocalJobs:
         """Notes that a feed is open, for which some jobs may wait."""
         for app_id in list(self._awaiting):
             with self._containment.around(app_id, now):
-                job = self._jobs.get(app_id)
-                if job is None or job.pipeline is None or not job.pipeline.get_ready():
+                if (job := self._jobs.get(app_id)) is None or job.pipeline is None or not job.pipeline.get_ready():
                     continue
                 ready = job.opened(key, wall_ms)
                 if ready is not None:

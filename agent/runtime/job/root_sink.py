@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
+from agent.runtime.function.result import WindowResult
 from agent.runtime.messages.jobs import OwnerLost, Snapshot
-from overlay import Peer
+from agent.runtime.model.panes import Run
+from overlay import Id, Peer
+
+
+class ResultSource(Protocol):
+    """Gives published results to the jobs that read them on the same agent."""
+
+    def take(self, pane: int, reader: Id) -> WindowResult | None:
+        """A published result as it was made, once; None if it has to be taken as JSON."""
+        ...
 
 
 class RootSink(Protocol):
@@ -34,6 +45,15 @@ class RootSink(Protocol):
 
     def heard_of_root(self, tree: int, sender: Peer) -> None:
         """Notes an agent that has sent something as the root of a tree."""
+        ...
+
+    @property
+    def outlet(self) -> ResultSource:
+        """The way out of its results."""
+        ...
+
+    def note_read(self, opened: Iterable[Run], read_upto: int, now: float) -> None:
+        """Notes the panes that are not sealed, as of the result of a pane of the job that this one reads."""
         ...
 
     @property

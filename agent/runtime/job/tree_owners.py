@@ -8,14 +8,16 @@ import msgspec
 
 import query
 from agent.runtime.function.consolidated_windows import OPEN_BYTES_MAX
+from agent.runtime.function.versions import Beside, InForce
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Decision, OwnerLost, Snapshot
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.containment import Clock
+from agent.runtime.model.meters import Work, WorkMeter
 from agent.runtime.reduce.owned_states import decoded_windows, encoded_old, encoded_windows
-from agent.runtime.reduce.owner import OwnedWindow, TreeOwner
+from agent.runtime.reduce.owner import OwnedWindow, TreeOwner, WindowSpan
 from overlay import Id, Peer
 
 WINDOWS_TOO_LARGE = (
@@ -72,20 +74,28 @@ class TreeOwners:
         if message.gives is not None:
             self._give(job, message)
         begun_s = self._clock()
-        spans = owner.decide(message, version, job.versions.beside(message.upto))
+        spans = _made(owner, message, version, job.versions.beside(message.upto), job.nodes.work)
         if spans is None:
             self._lost += 1
             self._sender.send(sender, OwnerLost(message.app_id, message.epoch, message.tree), now)
             return True
+        encoded_s = self._clock()
         answers = [
             msgspec.structs.replace(_snapshot(message, after, upto, windows), old_windows=encoded_old(older))
             for after, upto, windows, older in spans
         ]
+        heights = [window.state.height for span in spans for window in span.windows]
+        job.nodes.work.note(Work.ENCODE, len(heights), sum(heights), self._clock() - encoded_s)
         ended_s, key = self._clock(), (job.app_id, message.tree)
         busy_s, self._busy_s[key] = ended_s - self._busy_s.get(key, begun_s), ended_s
         if answers:  # else it is known
             work_us, busy_us = round(1e6 * (ended_s - begun_s)), round(1e6 * busy_s)
-            measured = {"loads": owner.take_loads(), "work_us": work_us, "busy_us": busy_us}
+            measured = {
+                "loads": owner.take_loads(),
+                "work_us": work_us,
+                "busy_us": busy_us,
+                "work": job.nodes.work.take(),
+            }
             answers[0] = msgspec.structs.replace(answers[0], **measured)
         for answer in answers:
             job.nodes[message.tree].answers.add(answer)
@@ -146,6 +156,20 @@ class TreeOwners:
                 if node.owner.has_panes and job.epoch is not None:
                     node.owner.give_up()
                     self._jobs.send_to_master(job, OwnerLost(job.app_id, job.epoch, node.tree), now)
+
+
+def _made(
+    owner: TreeOwner, decision: Decision, version: InForce, beside: Sequence[Beside], work: WorkMeter
+) -> list[WindowSpan] | None:
+    """The windows that end with panes that are decided on, as `TreeOwner.decide` says, and measured."""
+    begun_s, before = work.clock(), (owner.taken + owner.merged, owner.taken_rows, owner.made, owner.made_rows)
+    spans = owner.decide(decision, version, beside)
+    made = None if spans is None else list(spans)
+    taken, taken_rows, windows, rows = owner.taken + owner.merged, owner.taken_rows, owner.made, owner.made_rows
+    states = max(0, taken - before[0])  # a further version begins to count anew
+    work.note(Work.MADE, windows - before[2], rows - before[3])
+    work.note(Work.MERGE, states, taken_rows - before[1] + rows - before[3], work.clock() - begun_s)
+    return made
 
 
 def _snapshot(decision: Decision, after: int, upto: int, windows: Sequence[OwnedWindow]) -> Snapshot:

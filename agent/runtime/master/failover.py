@@ -15,7 +15,7 @@ differ, the master hears of what is newer than its own, and begins again with it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -25,12 +25,14 @@ from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.master_search import MasterSearch
 from agent.runtime.master.job_recorder import JobRecorder, Then
 from agent.runtime.master.kept_jobs import KeptJob
+from agent.runtime.master.results.reader_runs import NOTHING_READ, ReaderRuns, ReadMark
 from agent.runtime.master.results.result_log import Packed, ResultLog
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Announce, Replica, Replicated, Stopped
 from agent.runtime.messages.mastership import MasterAnswer, MasterQuestion
 from agent.runtime.messages.programs import Line
+from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
@@ -42,11 +44,12 @@ from overlay import Id, Node, Peer, distance
 class _Replica:
     revision: int = 0
     upto: int = FIRST_PANE
+    mark: ReadMark = NOTHING_READ
 
 
 class StateReplicator:
     """Replicates one master in one epoch to `wanted` agents, and to this agent's disk; calls `on_stored` when that has
-    a revision.
+    a revision. `read`: what this agent has read for open windows, if it reads another job's results.
     """
 
     def __init__(
@@ -58,7 +61,11 @@ class StateReplicator:
         wanted: int,
         recorder: JobRecorder,
         on_stored: Then,
+        read: ReaderRuns,
     ) -> None:
+        self._read = read
+        self._marks: dict[int, ReadMark] = {}
+        """The mark of each revision that is not confirmed by all."""
         self._state = state
         self._recorder = recorder
         self._on_stored = on_stored
@@ -66,7 +73,7 @@ class StateReplicator:
         self._sender = sender
         self._node = node
         self._wanted = wanted
-        self._results = ResultLog(log)
+        self._results = ResultLog(log, is_of_stage=log.is_of_stage)
         self._revision = 0
         self._roster_revision = -1
         self._held: dict[int, _Replica] = {}
@@ -94,6 +101,7 @@ class StateReplicator:
         if (held := self._held.get(sender.node_id)) is not None:
             held.revision = max(held.revision, message.revision)
             held.upto = max(held.upto, message.upto)
+            held.mark = max(held.mark, self._marks.get(message.revision, NOTHING_READ))
 
     def is_held(self, revision: int) -> bool:
         """Whether this agent's disk and all agents that are to hold this revision do."""
@@ -101,12 +109,12 @@ class StateReplicator:
 
     def hand_over(self, peer: Peer, attempt: int, now: float, *, leaving: bool) -> None:
         """Asks another agent to take over as master."""
-        descriptor = self._descriptor(FIRST_PANE)
+        descriptor = self._descriptor(_Replica())
         self._sender.send(peer, msgspec.structs.replace(descriptor, take_over=attempt, leaving=leaving), now)
 
     def offer(self, peer: Peer, now: float) -> None:
         """Tells another master, whose epoch is higher, what this one has."""
-        self._sender.send(peer, msgspec.structs.replace(self._descriptor(FIRST_PANE), restored=True), now)
+        self._sender.send(peer, msgspec.structs.replace(self._descriptor(_Replica()), restored=True), now)
 
     def successor(self) -> Peer | None:
         """The agent to hand over to when this one leaves: a different one with each attempt."""
@@ -124,25 +132,36 @@ class StateReplicator:
         self._roster_revision = self._state.roster.revision
         nearest = self._nearest()
         self._held = {peer.node_id: self._held.get(peer.node_id) or _Replica() for peer in nearest}
-        alike: dict[int, list[Peer]] = {}
+        oldest = min((one.revision for one in self._held.values()), default=self._revision)
+        self._marks = {revision: mark for revision, mark in self._marks.items() if revision >= oldest}
+        self._marks[self._revision] = self._read.mark
+        alike: dict[tuple[int, ReadMark], list[Peer]] = {}
         for peer in nearest:
-            alike.setdefault(self._held[peer.node_id].upto, []).append(peer)
-        for upto, peers in alike.items():
-            self._sender.send_all(peers, self._descriptor(upto), now)
+            held = self._held[peer.node_id]
+            alike.setdefault((held.upto, held.mark), []).append(peer)
+        for peers in alike.values():
+            self._sender.send_all(peers, self._descriptor(self._held[peers[0].node_id]), now)
         stored = partial(self._revision_stored, self._revision)
-        if not self._recorder.keep(descriptor_of(self._state, self._revision), self._results, now, stored):
+        descriptor = descriptor_of(self._state, self._revision)
+        if not self._recorder.keep(descriptor, self._results, self._read, now, stored):
             self._stored = self._revision
 
     def _revision_stored(self, revision: int, now: float) -> None:
         self._stored = max(self._stored, revision)
         self._on_stored(now)
 
-    def _descriptor(self, upto: int) -> Replica:
-        """The descriptor with the results after `upto`, the last one that its receiver has."""
-        return descriptor_of(self._state, self._revision, self._results.to_give(upto))
+    def _descriptor(self, held: _Replica) -> Replica:
+        """The descriptor with the results, and the runs, that its receiver lacks."""
+        results = self._results.to_give(held.upto)
+        return descriptor_of(self._state, self._revision, results, self._read.given(held.mark))
 
 
-def descriptor_of(state: JobState, revision: int, results: Sequence[tuple[int, bytes]] = ()) -> Replica:
+def descriptor_of(
+    state: JobState,
+    revision: int,
+    results: Sequence[tuple[int, bytes]] = (),
+    read: GivenRuns = NO_RUNS,
+) -> Replica:
     """Everything that another master needs to continue from here."""
     return Replica(
         app_id=state.job.app_id,
@@ -160,6 +179,7 @@ def descriptor_of(state: JobState, revision: int, results: Sequence[tuple[int, b
         incomplete=state.told_incomplete(state.published_upto),
         unshown=state.told_unshown,
         moved=state.moved,
+        read=read,
     )
 
 
@@ -190,6 +210,7 @@ class _Held:
     replica: Replica
     log: ResultLog
     heard_at: float
+    read: ReaderRuns = field(default_factory=ReaderRuns)
     doubted_at: float | None = None
     forward_at: float = 0.0
     pause_s: float = FORWARD_S
@@ -217,10 +238,18 @@ class _Held:
         return now - self.heard_at > FORGET_S or (self.behind_since is not None and now - self.behind_since > FORGET_S)
 
     def whole(self) -> Replica:
-        """The descriptor with all its results."""
+        """The descriptor with all its results, and runs."""
+        results, read = self.log.to_give(FIRST_PANE), self.read.given()
         return msgspec.structs.replace(
-            self.replica, results=self.log.to_give(FIRST_PANE), restored=self.restored, take_over=0, leaving=False
+            self.replica, results=results, read=read, restored=self.restored, take_over=0, leaving=False
         )
+
+    def take(self, replica: Replica) -> None:
+        """Takes a later descriptor, with what is new in it."""
+        self.replica, self.look_at = replica, 0.0
+        for pane, json in replica.results:
+            self.log.append(pane, json)
+        self.read.take(replica.read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +265,8 @@ class Takeover:
     lines: tuple[Line, ...] = ()
     dead: frozenset[int] = frozenset()
     """Agents that are known to be dead, the master before among them."""
+    read: GivenRuns = NO_RUNS
+    """The runs of the reader of another job's results, for open windows."""
 
 
 class Successors(Protocol):
@@ -294,7 +325,7 @@ class Failover:
             app_id, epoch = job.replica.app_id, job.replica.epoch
             if len(self._held) < REPLICAS_MAX and not self._directory.is_over(app_id, epoch):
                 lines = tuple(job.log.lines)
-                self._held[app_id] = _Held(job.replica, job.results, now, restored=True, lines=lines)
+                self._held[app_id] = _Held(job.replica, job.results, now, job.read, restored=True, lines=lines)
 
     def begin(self, now: float) -> None:
         """Begins to listen for the masters of jobs, as the agent has joined the fleet."""
@@ -367,11 +398,11 @@ class Failover:
             self._sender.send(sender, held.whole(), now)
         if held is None or not replica.epoch.is_same_job(held.replica.epoch):
             heard_at = now - (SILENCE_S - FORWARDED_S if is_forwarded else 0.0)
-            held = self._held[app_id] = _Held(replica, ResultLog(replica.results), heard_at, restored=replica.restored)
+            read = ReaderRuns(replica.read)
+            held = _Held(replica, ResultLog.of(replica), heard_at, read, restored=replica.restored)
+            self._held[app_id] = held
         elif _revision(replica) >= _revision(held.replica):
-            held.replica, held.look_at = replica, 0.0
-            for pane, json in replica.results:
-                held.log.append(pane, json)
+            held.take(replica)
         if sender.node_id == replica.epoch.master and not replica.restored:
             held.heard(now)
             held.behind_since = None
@@ -385,7 +416,7 @@ class Failover:
             if takes_over:
                 confirm(now)
                 return self._take_over(app_id)
-            if held.replica is not replica or not self._recorder.keep(replica, held.log, now, confirm):
+            if held.replica is not replica or not self._recorder.keep(replica, held.log, held.read, now, confirm):
                 confirm(now)
         return None
 
@@ -517,4 +548,5 @@ class Failover:
         last = max(known.epoch, held.replica.epoch) if known else held.replica.epoch
         gone = filter(self._is_dead, self._failed)  # of the others some are back
         dead = frozenset({*gone, *((last.master,) if is_orphaned else ())} - {own})
-        return Takeover(held.replica, held.log, last.next(own), held.restored, held.lines, dead)
+        read = held.read.given()
+        return Takeover(held.replica, held.log, last.next(own), held.restored, held.lines, dead, read)

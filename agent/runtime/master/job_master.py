@@ -20,12 +20,13 @@ from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
 from agent.runtime.master.job_recorder import JobRecorder
 from agent.runtime.master.lacking_parts import HasWaitedFor, LackingParts
-from agent.runtime.master.owners.balancing import Balancer
+from agent.runtime.master.owners.adaptation import Adaptation
 from agent.runtime.master.owners.key_placement import KeyPlacement
 from agent.runtime.master.owners.owned_windows import OwnedWindows
 from agent.runtime.master.results.job_log import JobLog
 from agent.runtime.master.results.outlet import ResultOutlet
 from agent.runtime.master.results.program_results import ProgramResults
+from agent.runtime.master.results.reader_runs import ReaderRuns
 from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.master.results.subscribers import Subscribers
 from agent.runtime.master.rollout import Announcing, Rollout
@@ -106,7 +107,7 @@ class JobMaster:
     """The master of one job in one epoch: a `RootSink` whose runs become results.
 
     `log` holds the last results; `replicas` agents are to hold the master's descriptor. Runs of about `piece_bytes` are
-    published at a stroke. `wake` is called when something happens that a look may have to follow.
+    published at a stroke. `wake` is called when something happens that a look may follow. `read`: a reader's runs.
     """
 
     _resigns = False
@@ -131,9 +132,11 @@ class JobMaster:
         meter: JobMeter,
         wake: Callable[[], None],
         clock: Clock,
+        read: ReaderRuns,
     ) -> None:
         self.state = state
         self.local = local
+        self.read = read
         self._wake = wake
         self.is_closest = False
         """Whether this agent is known to be the one closest to the appId, with the agents around as they are."""
@@ -143,7 +146,7 @@ class JobMaster:
         self.outlet = ResultOutlet(state, local, self.subscribers, programs, meter)
         self._recorder = recorder
         self._piece_bytes = piece_bytes
-        self._replication = StateReplicator(state, log, sender, node, replicas, recorder, self._stored)
+        self._replication = StateReplicator(state, log, sender, node, replicas, recorder, self._stored, read)
         self._sender = sender
         self._node = node
         self._name = name
@@ -153,14 +156,10 @@ class JobMaster:
         self._leaps = MasterLeaps(now)
         """The pane up to which nobody is waited for, and when that was announced last."""
         self.lacking = LackingParts(state, local, self._holdback, sender)
-        self._began_at = now
-        self._followed_at = now
-        self._ended_at = now
-        self._hand_over_at = now
+        self._began_at = self._followed_at = self._ended_at = self._hand_over_at = self._silent_until = now
         self._attempts = 0
         self._appointed: dict[int, Id] = {}
         """The agents to which this master has handed over and that have not declined, by the number of the attempt."""
-        self._silent_until = now
         self.rollout = Rollout(
             state, sender, self._replicate, self._replication.is_held, self.subscribers.acknowledge, REPLICATION_S
         )
@@ -169,8 +168,8 @@ class JobMaster:
         """Complete runs that are to be published, in pieces."""
         self.placement = KeyPlacement(state, local, sender, node.peer, name, now)
         self.owned = OwnedWindows(state, sender, self.placement.loads)
-        self.balancer = Balancer(state, self.placement, self.note, now)
-        self._clock, self._measured_s = clock, clock()
+        state.work, self._clock = local.nodes.work, clock
+        self.adaptation = Adaptation(state, self.placement, self.note, clock, now)
         self._program_results = ProgramResults(state, local, self.owned)
         self.log = JobLog()
 
@@ -381,21 +380,12 @@ class JobMaster:
             self.stop(now, "nobody")
             return
         self.owned.tick(now)
-        self._balance(now)
+        self.adaptation.tick(now)
         self.on_complete(now)
         self.rollout.tick(now)
         self._replication.refresh(now)
         if now >= self._hand_over_at and self._node.is_active:
             self._hand_over(now)
-
-    def _balance(self, now: float) -> None:
-        """Tells of moves again and, with new rates, moves groups."""
-        self.placement.tick(now)
-        if self.state.trees > 1:
-            measured_s, self._measured_s = self._measured_s, self._clock()
-            self.placement.loads.add_seconds(self._node.peer.node_id, 0.0, self._measured_s - measured_s)
-        if self.placement.loads.tick(now):
-            self.balancer.look(self.placement.loads, now)
 
     @property
     def needs_owners(self) -> bool:
@@ -556,6 +546,11 @@ class JobMaster:
         first = next((span for span in spans if self._lacking(span)), spans[0])
         return self.lacking.waits(missing, stragglers, stragglers | dead, (first.after, spans[-1].upto), now) or waits
 
+    def note_read(self, opened: Iterable[Run], read_upto: int, now: float) -> None:
+        """Has the next master know the open panes, as of the result of a pane of the job that this one reads."""
+        if self.ended is None and not self.state.job.bounded and self.read.note_opened(self.local, opened, read_upto):
+            self._replicate(now)
+
     def members(self, before: Collection[Peer], now: float) -> tuple[Peer, ...]:
         """The agents that take part; none while that is not known. `before`: those who did under the master before.
 
@@ -663,6 +658,8 @@ class JobMaster:
                 break
         self.placement.loads.add_seconds(self._node.peer.node_id, self._clock() - begun_s, 0.0)
         json = self.outlet.encoded(results)
+        if self.reads_app and not self.state.job.bounded:
+            self.read.note_sealed(self.local, self.state.versions.retention_pane(self.state.published_upto))
         revision = self._replication.publish(json, now)
         self.outlet.add(results, json, membership, revision, now + REPLICATION_S)
 

@@ -10,6 +10,7 @@ from itertools import islice
 import msgspec
 
 import query
+from agent.runtime.durable.restoring import InheritedPast
 from agent.runtime.fleet.authorization import NotAuthorizedError, check_owner
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_inquiry import in_batches
@@ -23,6 +24,7 @@ from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.job_recorder import JobRecorder
 from agent.runtime.master.owners.key_placement import NotYetError
 from agent.runtime.master.results.job_log import JobLog
+from agent.runtime.master.results.reader_runs import ReaderRuns, decoded_runs
 from agent.runtime.master.results.result_archive import ResultRecord
 from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.master.state import JobState
@@ -53,6 +55,7 @@ from agent.runtime.messages.jobs import (
 )
 from agent.runtime.messages.placement import PlaceRequest
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, LogRequest, ProgramFailed
+from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
 from agent.runtime.model.containment import JobContainment, reason_of
@@ -205,7 +208,8 @@ class JobMasters:
             except (query.PlanError, NotAuthorizedError) as error:
                 refusal = str(error)
             else:
-                self._prepare(state, ResultLog(), now, partial(answer, Submitted(job.app_id, job.submitted_ms, None)))
+                log, begun = ResultLog(is_of_stage=bool(state.part_of)), Submitted(job.app_id, job.submitted_ms, None)
+                self._prepare(state, log, now, partial(answer, begun))
                 return
         if refusal is not None or job.app_id not in self._beginning:
             answer(Submitted(job.app_id, job.submitted_ms, refusal), now)
@@ -241,7 +245,7 @@ class JobMasters:
         if self._jobs.has_room or self._jobs.get(state.job.app_id) is not None:
             revision = (takeover.replica.epoch, takeover.replica.revision)
             self._bases[state.job.app_id] = _Base(revision, now, takeover.restored)
-            self._prepare(state, takeover.log, now, lines=takeover.lines, dead=takeover.dead)
+            self._prepare(state, takeover.log, now, lines=takeover.lines, dead=takeover.dead, read=takeover.read)
 
     def learn(self, replica: Replica, sender: Peer, now: float) -> None:
         """Begins again with what another agent's disk, or the master before, has of a job, if the master here has begun
@@ -263,8 +267,11 @@ class JobMasters:
                 versions=state.versions.all() if newer else replica.versions,
             )
         epoch = max(replica.epoch, state.epoch).next(self._node.peer.node_id)
-        replica = msgspec.structs.replace(replica, results=[])
-        self._begin_again(master, Takeover(replica, ResultLog(sorted(results.items())), epoch, base.restored), now)
+        log = ResultLog(sorted(results.items()), is_of_stage=bool(state.part_of))
+        takeover = Takeover(replica, log, epoch, base.restored, read=replica.read)
+        if state.app is not None and (job := self._jobs.get(app_id)) is not None:
+            job.close()  # it has read on from an earlier place
+        self._begin_again(master, takeover, now)
 
     def has_appointed(self, app_id: Id, epoch: JobEpoch) -> bool:
         """Whether the job's master is here, and has handed over to the master of an epoch."""
@@ -283,7 +290,8 @@ class JobMasters:
             return
         epoch = max(rival, master.state.epoch).next(self._node.peer.node_id)
         replica = msgspec.structs.replace(descriptor_of(master.state, 0), moved=_moved_next(master))
-        self._begin_again(master, Takeover(replica, master.subscribers.log, epoch, self._is_restored(app_id)), now)
+        log, read = master.subscribers.log, master.read.given()
+        self._begin_again(master, Takeover(replica, log, epoch, self._is_restored(app_id), read=read), now)
 
     def _begin_again(self, master: JobMaster, takeover: Takeover, now: float) -> None:
         """Goes on here in a further epoch."""
@@ -311,9 +319,10 @@ class JobMasters:
         begun: Callable[[float], None] = lambda _now: None,
         lines: Sequence[Line] = (),
         dead: Iterable[int] = (),
+        read: GivenRuns = NO_RUNS,
     ) -> None:
         """Begins an epoch once it is on disk, so that it is never used twice; `begun` is called then."""
-        app_id = state.job.app_id
+        app_id, runs = state.job.app_id, ReaderRuns(read)
         self._beginning[app_id] = state
 
         def begin(now: float) -> None:
@@ -324,21 +333,25 @@ class JobMasters:
             if self._directory.is_over(app_id, state.epoch) or (known and known.epoch > state.epoch):
                 self._recorder.drop(app_id, state.epoch, now)
             else:
-                self._begin(state, log, lines, now)
+                self._begin(state, log, lines, runs, now)
                 for node_id in dead:
                     self._masters[app_id].agent_died(node_id, now)
                 begun(now)
 
-        if not self._recorder.keep(descriptor_of(state, 0), log, now, begin):
+        if not self._recorder.keep(descriptor_of(state, 0), log, runs, now, begin):
             begin(now)
 
-    def _begin(self, state: JobState, log: ResultLog, lines: Sequence[Line], now: float) -> None:
+    def _begin(self, state: JobState, log: ResultLog, lines: Sequence[Line], read: ReaderRuns, now: float) -> None:
         job = self._jobs.lead(state.job.app_id, state.epoch, state.trees, state.moved, now)
+        if job.pipeline is None:
+            given = read.given()
+            sealed, opened = (tuple(decoded_runs(runs, state.versions)) for runs in (given.sealed, given.opened))
+            self._jobs.ingest.inherited[state.job.app_id] = InheritedPast(sealed, opened, given.read_upto)
         job.root = master = JobMaster(
             state, job, log, self._sender, self._node, self._name, self._programs, now,
             replicas=self._replicas, recorder=self._recorder, piece_bytes=self.piece_bytes,
             meter=self._jobs.ingest.meter, wake=partial(self._looks.set, state.job.app_id, ANY_TIME),
-            clock=self._containment.clock,
+            clock=self._containment.clock, read=read,
         )  # fmt: skip
         master.log.add(lines)
         master.outlet.on_result = self.on_result
@@ -465,6 +478,7 @@ class JobMasters:
 
     def _remove(self, app_id: Id) -> None:
         del self._masters[app_id]
+        self._jobs.ingest.inherited.pop(app_id, None)
         self._looks.forget(app_id)
         self._announcements.forget(app_id)
 
@@ -558,7 +572,7 @@ class JobMasters:
                     return
             finally:
                 self._looks.set(message.app_id, ANY_TIME)
-        self._sender.respond(requested, master.placement.view(refusal), now)
+        self._sender.respond(requested, master.adaptation.view(now, refusal), now)
 
     def receive_from_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:
         """Passes a message of a job's code, or on its failure, to the master; False if it is not here, or refuses."""
@@ -635,4 +649,4 @@ def _moved_next(master: JobMaster) -> KeyMoves:
     """The places of a job's key groups in the next epoch."""
     moved, added = master.state.moved, master.placement.added
     moved = moved if added is None else moved.with_tree(added)
-    return moved.with_owners(make_windows=False) if master.owned.is_useless and moved.owners else moved
+    return moved.with_owners(make_windows=False, gave_up=True) if master.owned.is_useless else moved

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.runtime.master.kept_jobs import KeptJob, record_of
+from agent.runtime.master.results.reader_runs import NOTHING_READ, ReaderRuns, ReadMark, in_records
 from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.messages.job_records import DropRecord, EndRecord, JobRecord, LinesRecord
 from agent.runtime.messages.jobs import Replica
@@ -43,6 +44,8 @@ class _Given:
     replica: Replica
     results: ResultLog
     upto: int
+    read: ReaderRuns
+    mark: ReadMark
 
 
 @dataclass(slots=True)
@@ -70,20 +73,23 @@ class JobRecorder:
     def restore(self, jobs: Iterable[KeptJob]) -> None:
         """Takes what the disk has at the start."""
         for job in jobs:
-            self._given.setdefault(job.replica.app_id, _Given(job.replica, job.results, job.results.last))
+            self._given.setdefault(job.replica.app_id, _given(job.replica, job.results, job.read))
 
-    def keep(self, replica: Replica, results: ResultLog, now: float, then: Then) -> bool:
-        """Keeps a descriptor and the results that go with it, and calls `then` once they are durable; False if there is
-        nothing to wait for, and `then` is not called."""
+    def keep(self, replica: Replica, results: ResultLog, read: ReaderRuns, now: float, then: Then) -> bool:
+        """Keeps a descriptor, with the results and the runs of a reader that go with it, and calls `then` once they are
+        durable; False if there is nothing to wait for, and `then` is not called."""
         if not self._disk.keeps_jobs or replica.job.attached:
             return False
         given = self._given.get(replica.app_id)
         if given is not None and not replica.epoch.is_same_job(given.replica.epoch):
             given = None
         new = results.to_give(given.upto if given is not None else FIRST_PANE)
-        record = record_of(replica, new, given.replica if given is not None else None)
-        self._given[replica.app_id] = _Given(replica, results, results.last)
-        self._write(record, now, then)
+        before = given.replica if given is not None else None
+        *runs, last = in_records(read.given(given.mark if given is not None else NOTHING_READ))
+        for piece in runs:
+            self._write(record_of(replica, [], piece, before), now)
+        self._given[replica.app_id] = _given(replica, results, read)
+        self._write(record_of(replica, new, last, before), now, then)
         return True
 
     def keep_lines(self, app_id: Id, lines: Iterable[Line]) -> None:
@@ -128,5 +134,13 @@ class JobRecorder:
     def repeat(self, now: float) -> None:
         """Gives the disk every descriptor anew, because it has lost records."""
         for given in list(self._given.values()):
-            given.upto = given.results.last
-            self._write(record_of(given.replica, given.results.to_give(FIRST_PANE), None), now)
+            given.upto, given.mark = given.results.last, given.read.mark
+            *runs, last = in_records(given.read.given())
+            for piece in runs:
+                self._write(record_of(given.replica, [], piece, None), now)
+            self._write(record_of(given.replica, given.results.to_give(FIRST_PANE), last, None), now)
+
+
+def _given(replica: Replica, results: ResultLog, read: ReaderRuns) -> _Given:
+    """A descriptor that the disk has, with all that goes with it."""
+    return _Given(replica, results, results.last, read, read.mark)

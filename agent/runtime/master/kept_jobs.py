@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 from agent.runtime.fleet.job_directory import ENDED_MAX, JOBS_MAX
 from agent.runtime.master.results.job_log import JobLog
+from agent.runtime.master.results.reader_runs import ReaderRuns, in_records
 from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.messages.job_records import DescriptorRecord, DropRecord, EndRecord, JobRecord, LinesRecord
 from agent.runtime.messages.jobs import Replica
 from agent.runtime.messages.programs import LOG_LINES_MAX
+from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id
@@ -19,7 +21,9 @@ LOG_BYTES_MAX = 64 << 10
 """Upper bound on a job's log on disk; the oldest lines are dropped first."""
 
 
-def record_of(replica: Replica, results: list[tuple[int, bytes]], before: Replica | None) -> DescriptorRecord:
+def record_of(
+    replica: Replica, results: list[tuple[int, bytes]], read: GivenRuns, before: Replica | None
+) -> DescriptorRecord:
     """The record that leads from one descriptor of a job to the next; `before` None: from nothing."""
     return DescriptorRecord(
         app_id=replica.app_id,
@@ -36,20 +40,25 @@ def record_of(replica: Replica, results: list[tuple[int, bytes]], before: Replic
         versions=replica.versions if before is None or replica.versions != before.versions else None,
         unshown=replica.unshown,
         moved=replica.moved,
+        read=read,
     )
 
 
 @dataclass(slots=True)
 class KeptJob:
-    """A job as a disk has it: its descriptor without results, its last results, and its log."""
+    """A job as a disk has it: its descriptor without results, its last results, what its reader has read if it reads
+    another job's results, and its log."""
 
     replica: Replica
-    results: ResultLog = field(default_factory=ResultLog)
+    results: ResultLog
+    read: ReaderRuns = field(default_factory=ReaderRuns)
     log: JobLog = field(default_factory=lambda: JobLog(LOG_BYTES_MAX))
 
     def records(self, results_bytes_max: int) -> Iterator[JobRecord]:
         """The job as few records."""
-        yield record_of(self.replica, self.results.to_give(FIRST_PANE, results_bytes_max), None)
+        *runs, last = in_records(self.read.given()) if results_bytes_max else (NO_RUNS,)
+        yield from (record_of(self.replica, [], read, None) for read in runs)
+        yield record_of(self.replica, self.results.to_give(FIRST_PANE, results_bytes_max), last, None)
         if results_bytes_max and (lines := self.log.lines):
             yield LinesRecord(self.replica.app_id, lines[-LOG_LINES_MAX:])
 
@@ -98,13 +107,15 @@ class KeptJobs:
             return
         same = {name: getattr(record, name) for name in _SAME}
         replica = Replica(job=job, versions=versions, members=members, results=[], **same)
-        kept = self.jobs[app_id] = kept or KeptJob(replica)
+        kept = self.jobs[app_id] = kept or KeptJob(replica, ResultLog.of(replica))
         kept.replica = replica
+        kept.read.take(record.read)
         for pane, json in record.results:
             kept.results.append(pane, json)
 
     def records(self, results_bytes_max: int) -> Iterator[JobRecord]:
-        """Few records that add up to the same, with so many bytes of results of each job; without logs if it is 0."""
+        """Few records that add up to the same, with so many bytes of results of each job; if these are 0, without
+        logs, and what readers have read."""
         for app_id, epoch in self.ended.items():
             yield EndRecord(app_id, epoch)
         for job in self.jobs.values():

@@ -43,6 +43,7 @@ from agent.runtime.model.incomplete import (
     from_wire,
     to_wire,
 )
+from agent.runtime.model.meters import Work, WorkMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Losses, Run, holds_panes, total
 from agent.runtime.model.placement import NOT_MOVED
 from agent.runtime.reduce.owner import OwnedWindow
@@ -99,6 +100,8 @@ class JobState:
         self.heal_ms = HEAL_RETENTION_MS
         """Time for which agents keep panes that were published without somebody."""
         self.healing = Healing()
+        self.work = WorkMeter()
+        """The work for the job on this agent, and what others have told of theirs."""
         self.element_losses = ElementLosses()
         """Losses of the hosts of its elements, if it has any."""
         self._losses: list[tuple[int, int, Losses]] = []
@@ -145,7 +148,9 @@ class JobState:
         number, begins, contributed, is_new = None, FIRST_PANE, FIRST_PANE, False
         if works and (self.app is None or node_id == self.epoch.master):
             begins = self._earliest_pane(node_id)
-            contributed = self.roster.contributed(node_id, self.published_upto)
+            contributed = self.published_upto
+            if self.app is None:  # whoever reads another job's results goes on with what the one before has sealed
+                contributed = self.roster.contributed(node_id, self.published_upto)
             member = self.roster.enrol(node_id, name, before)
             if member is None:
                 return None
@@ -351,11 +356,16 @@ class JobState:
         for patch in run.patches:
             for pane, agents in patch.agents.items():
                 self.roster.include(agents & run.contributors, pane)
-        windows, expected = self._assembler(version), self.roster.expected_in
+        windows, expected, work = self._assembler(version), self.roster.expected_in, self.work
         if made is not None:
             return self._shown(version, windows, windows.closed(run, made, expected))
-        counted = _counted(run, version.function)
-        return self._shown(version, windows, windows.take(run, counted, expected, owned, self.placement))
+        counted, inputs, begun_s = _counted(run, version.function), windows.done.inputs, work.clock()
+        shown_s = work.seconds(Work.SHOW)
+        updates = windows.take(run, counted, expected, owned, self.placement)
+        results = self._shown(version, windows, updates)
+        merged_s = work.clock() - begun_s - (work.seconds(Work.SHOW) - shown_s)
+        work.note(Work.MERGE, len(counted) + windows.done.inputs - inputs, run.state.height, merged_s)
+        return results
 
     def _assembler(self, version: InForce) -> WindowAssembler:
         """The windows of a version, which are begun if they are not."""
@@ -428,14 +438,24 @@ class JobState:
                 self.failure = TOO_LARGE
             if self.failure is not None:
                 break
+            begun_s = self.work.clock()
             if function.sessions is not None:
                 finished = function.finish_sessions(state)
             else:
                 finished = function.finish_windows(state, [start], size_ms)[start]
+            self._note_shown(state.height, len(finished.rows), self.work.clock() - begun_s)
             if is_out:
                 self.healing.add(window, finished, other, version)
             else:
                 yield window, finished, other, more
+
+    def _note_shown(self, rows: int, shown: int, seconds: float) -> None:
+        """Notes the work of a window that is shown."""
+        self.work.note(Work.SHOW, 1, rows, seconds)
+        self.work.note(Work.SHOWN, 1, shown)
+        at_master = self.trees == 1 or not self.moved.owners
+        self.work.note(Work.MADE, at_master, rows if at_master else 0)
+        self.work.note(Work.MERGE, 0, rows)
 
     def _has_gained(self, window: ClosedWindow, windows: WindowAssembler) -> bool:
         """Whether a window that is out has gained agents, now that it is made again."""
@@ -459,7 +479,7 @@ class JobState:
         members = replica.members if state.app is None else ()
         state.roster = Roster.of(members, replica.next_number, replica.frontier)
         state._published_before, state.heal_ms = replica.frontier, heal_ms
-        state.healing = Healing(from_wire(replica.incomplete), replica.frontier)
+        state.healing = Healing(from_wire(replica.incomplete) if state.app is None else (), replica.frontier)
         ordinary = state.versions.retention_pane(replica.frontier)
         state.frontier = state.healing.begin(state.versions, ordinary, heal_ms, state.roster.expected_in)
         # Panes that open windows need are asked for again: who is in them will be seen then.

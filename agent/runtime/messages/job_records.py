@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from agent.runtime.messages.jobs import GivenResults, Incomplete, Members, Submit, Totals
 from agent.runtime.messages.programs import Line
+from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.versions import VersionList
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Bitmap, Count, Message, Time
@@ -16,7 +17,7 @@ from overlay import Codec, Id
 
 
 class DescriptorRecord(Message, frozen=True, tag=True):
-    """A revision of a job's descriptor; what is None is as in the record before. `results`: those that are new."""
+    """A revision of a job's descriptor; what is None is as in the record before. `results`, `read`: what is new."""
 
     epoch: JobEpoch
     revision: Count
@@ -31,6 +32,7 @@ class DescriptorRecord(Message, frozen=True, tag=True):
     versions: VersionList | None = None
     unshown: Incomplete = ()
     moved: KeyMoves = NOT_MOVED
+    read: GivenRuns = NO_RUNS
 
 
 class LinesRecord(Message, frozen=True, tag=True):

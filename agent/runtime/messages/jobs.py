@@ -70,10 +70,11 @@ from agent.runtime.messages.programs import (
     ProgramFailed,
     ProgramMulticast,
 )
+from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.versions import AbortVersion, ActivateVersion, PrepareVersion, VersionList, VersionPrepared
 from agent.runtime.model.bundle import Bundle, Signature
 from agent.runtime.model.epoch import JobEpoch
-from agent.runtime.model.fields import GROUPS, Bitmap, Count, Message, Name, Number, Reason, Text, Time
+from agent.runtime.model.fields import GROUPS, Bitmap, Count, Message, Name, Number, Reason, Text, Time, WorkDone
 from agent.runtime.model.incomplete import SPANS_MAX
 from agent.runtime.model.panes import COUNTS_BYTES, FIRST_PANE, LOSSES_MAX
 from agent.runtime.model.placement import NOT_MOVED, KeyMoves
@@ -277,7 +278,8 @@ class Snapshot(Message, frozen=True, tag=True):
     that moves is *given* by one owner to another, that of `to_tree`: see `agent.runtime.reduce.owner`. `loads`: the
     rows of each key group that an owner has had since it answered last; `work_us`, `busy_us`: time of a processor since
     then for windows of the job, and of the whole agent. `old_windows`: those of older versions that end with these
-    panes, as far as it has theirs.
+    panes, as far as it has theirs. `work`: what the agent, and those below it, have done for the job since it told
+    last.
     """
 
     epoch: JobEpoch
@@ -303,11 +305,12 @@ class Snapshot(Message, frozen=True, tag=True):
     busy_us: Annotated[int, msgspec.Meta(ge=0, lt=1 << 40)] = 0
     before: Annotated[list[WireOldPanes], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
     old_windows: Annotated[list[WireOldWindow], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
+    work: WorkDone = []  # noqa: RUF012
 
     @property
     def size(self) -> int:
         """An upper bound on the encoded bytes, but for a few."""
-        size = len(self.state) + COUNTS_BYTES * len(self.counted)
+        size = len(self.state) + COUNTS_BYTES * (len(self.counted) + len(self.work))
         size += sum(COUNTS_BYTES + len(state) for *_, state in self.windows)
         size += sum(COUNTS_BYTES + len(state) for *_, state in self.old_windows)
         size += sum(COUNTS_BYTES * (1 + len(one[4])) + len(one[3]) for one in self.before)
@@ -459,7 +462,8 @@ class Replica(Message, frozen=True, tag=True):
     `written_off`: the agents that no pane waits for. `results`: the results that the receiver lacks, by pane, as JSON.
     `take_over`: become the master if you are the root by now; the number of this attempt, 0 if there is none.
     `leaving`: become the master in any case. `restored`: sent by an agent that has it from its disk, not by its master.
-    `incomplete`: as in `Commit`. `unshown`: the panes without a window so far, with those who lack in them.
+    `incomplete`: as in `Commit`. `unshown`: the panes without a window so far, with those who lack in them. `read`: if
+    it reads another job's results.
     """
 
     epoch: JobEpoch
@@ -479,6 +483,7 @@ class Replica(Message, frozen=True, tag=True):
     incomplete: Incomplete = ()
     unshown: Incomplete = ()
     moved: KeyMoves = NOT_MOVED
+    read: GivenRuns = NO_RUNS
 
 
 class Replicated(Message, frozen=True, tag=True):

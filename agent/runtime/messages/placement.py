@@ -54,11 +54,23 @@ class MoveView(msgspec.Struct, frozen=True):
     is_over: bool
 
 
+class DecisionView(msgspec.Struct, frozen=True):
+    """A decision on how windows are computed: the seconds of a processor that all agents need in a minute together, and
+    those of the best way with the other choice. None where they are not known, or there is no other."""
+
+    choice: Text
+    cost_s: float | None = None
+    other_s: float | None = None
+
+
 class PlacementView(Message, frozen=True, tag=True):
-    """Master → agent, in response to PlaceRequest. `refusal`: why groups are not moved."""
+    """Master → agent, in response to PlaceRequest. `refusal`: why groups are not moved. `measured`: what decisions are
+    made of, by titles."""
 
     name: Name
     owners: list[OwnerView]
     groups: list[GroupView]
     moves: list[MoveView]
     refusal: Text | None = None
+    decisions: list[DecisionView] = []  # noqa: RUF012
+    measured: list[tuple[Text, float]] = []  # noqa: RUF012

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from types import TracebackType
 
 import polars as pl
 
+from agent.runtime.model.meters import WorkMeter
 from agent.runtime.model.work_budget import OverBudgetError, WorkBudgets
 from overlay import Id
 
@@ -56,6 +58,10 @@ class JobContainment:
         for app_id in jobs:
             with self.around(app_id, now):
                 self._budgets.charge(app_id, work_s, rows, now)
+
+    def measure(self, app_id: Id, meter: WorkMeter) -> None:
+        """Has a meter tell of the work on a job's events from now on."""
+        meter.clock, meter.counted = self.clock, partial(self._budgets.take, app_id)
 
     def _end(self, app_id: Id, error: BaseException, now: float) -> None:
         self._tell(app_id, error)

@@ -14,6 +14,11 @@ Bitmap = Annotated[bytes, msgspec.Meta(max_length=8192)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[int, msgspec.Meta(ge=0, lt=65536)]
 Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+AMOUNT_MAX = 1 << 40
+"""Upper bound on a number of frames, rows or microseconds of work that is told of."""
+Amount = Annotated[int, msgspec.Meta(ge=0, le=AMOUNT_MAX)]
+WorkDone = Annotated[list[tuple[Amount, Amount, Amount]], msgspec.Meta(max_length=64)]
+"""Frames, rows and microseconds of each kind of work, in their order (`agent.runtime.model.meters.Work`)."""
 GROUPS = 64
 """Number of groups that the keys of a job are in, by the upper bits of their hashes."""
 Group = Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)]

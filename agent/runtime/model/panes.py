@@ -216,7 +216,8 @@ class Run:
     `encoding`: the bytes of a state, which may be that of this run. `held`: the rest of its state, at a master: it is
     with these owners. `placed`: the least number of the placements by which contributors have cut their states for the
     trees. `is_old_cut`: it is a copy that was cut by another placement than what its owner sends now: of an agent the
-    copies count in all trees, or in none. `before`: panes of older versions.
+    copies count in all trees, or in none. `before`: panes of older versions. `cut_by`: the number of the placement by
+    which a worker's run has been cut, or may have been by an earlier process; None: that of now.
     """
 
     after: int
@@ -233,6 +234,7 @@ class Run:
     held: frozenset[Holding] = frozenset()
     placed: int = 0
     is_old_cut: bool = False
+    cut_by: int | None = None
     before: tuple[OldPanes, ...] = ()
 
     @property
@@ -302,9 +304,13 @@ class Run:
         return replace(self, counted=add_counted([self.counted, late]), patches=()) if late else self
 
     def is_like(self, other: Run) -> bool:
-        """Whether it covers the same panes of the same contributors, in the same tree."""
-        mine = (self.tree, self.after, self.upto, self.contributors, self.leaped, self.losses, self.held)
-        return mine == (other.tree, other.after, other.upto, other.contributors, other.leaped, other.losses, other.held)
+        """Whether it covers the same panes of the same contributors, in the same tree, and both or none of them are
+        copies of another cut."""
+        mine, its = (
+            (one.tree, one.after, one.upto, one.contributors, one.leaped, one.losses, one.held, one.is_old_cut)
+            for one in (self, other)
+        )
+        return mine == its
 
     def by(self, number: int) -> Run:
         """A worker's own run under its number; a run without contributors stays so."""

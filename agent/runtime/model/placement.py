@@ -30,12 +30,14 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
 class KeyMoves(msgspec.Struct, frozen=True, array_like=True):
     """The moves of a job's groups, in the order of their panes: `number` of them, without those that nobody needs to
     know any more. `added`: the keys of trees that the job has beside those of its query, each for an agent that is to
-    own groups. `owners`: whether owners make windows, or hand panes to the master."""
+    own groups. `owners`: whether owners make windows, or hand panes to the master. `gave_up`: the latter for good, as
+    one of them did not answer."""
 
     number: Count = 0
     moves: Annotated[tuple[Move, ...], msgspec.Meta(max_length=MOVES_MAX)] = ()
     added: Annotated[tuple[Id, ...], msgspec.Meta(max_length=GROUPS)] = ()
     owners: bool = True
+    gave_up: bool = False
 
     def with_move(self, move: Move, needed: int) -> KeyMoves:
         """Adds a move. `needed`: panes up to this one are needed no longer, so of the moves before them only the
@@ -49,9 +51,9 @@ class KeyMoves(msgspec.Struct, frozen=True, array_like=True):
         """Adds a tree, for the next epoch."""
         return msgspec.structs.replace(self, added=(*self.added, key))
 
-    def with_owners(self, *, make_windows: bool) -> KeyMoves:
+    def with_owners(self, *, make_windows: bool, gave_up: bool = False) -> KeyMoves:
         """Has owners make windows from now on, or hand panes to the master."""
-        return msgspec.structs.replace(self, number=self.number + 1, owners=make_windows)
+        return msgspec.structs.replace(self, number=self.number + 1, owners=make_windows, gave_up=gave_up)
 
     def begun_anew(self) -> KeyMoves:
         """The moves for an epoch in which all panes are cut anew: groups were where they are now from the first."""

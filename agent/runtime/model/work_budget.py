@@ -22,6 +22,8 @@ class OverBudgetError(Exception):
 class _Account:
     at: float
     debt_s: float = 0.0
+    taken_s: float = 0.0
+    """Work that nobody has been told of."""
 
 
 class WorkBudgets:
@@ -38,11 +40,19 @@ class WorkBudgets:
         paid_s = rows * ROW_S + SHARE * (now - account.at)
         account.debt_s = max(0.0, account.debt_s - paid_s) + work_s
         account.at = now
+        account.taken_s += work_s
         if account.debt_s > DEBT_MAX_S:
             raise OverBudgetError(
                 f"its expressions take too long: its last block of events took {work_s:.1f} s of work, and it owes"
                 f" {account.debt_s:.0f} s, of which a query may owe {DEBT_MAX_S:g}. Use fewer or simpler ones"
             )
+
+    def take(self, app_id: Id) -> float:
+        """The work for a job since this was asked last (s)."""
+        if (account := self._accounts.get(app_id)) is None:
+            return 0.0
+        taken_s, account.taken_s = account.taken_s, 0.0
+        return taken_s
 
     def close(self, app_id: Id) -> None:
         """Forgets a job that is over."""

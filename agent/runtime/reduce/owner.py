@@ -93,6 +93,8 @@ class TreeOwner:
         """States that other owners have given before they were asked for here."""
         self._restored: list[OwnedWindow] = []
         """Windows that end later, as far as they had come with other owners."""
+        self.made = self.made_rows = self.taken = self.taken_rows = 0
+        """Windows that were made here, states of panes that they were made of, and the rows of both."""
 
     @property
     def has_panes(self) -> bool:
@@ -183,6 +185,8 @@ class TreeOwner:
         elif decision.after != self._decided:
             return None
         taken = list(self._take(decision.after, decision.upto))
+        self.taken += sum(run.state["pane"].n_unique() for run in taken)
+        self.taken_rows += sum(run.state.height for run in taken)
         if decision.contributors and not _are_those(taken, decision):
             return None
         self._decided, self._is_needed = decision.upto, not decision.ends
@@ -258,6 +262,7 @@ class TreeOwner:
             if window.start_ms < version.version.starts or window.at <= decision.published:
                 continue
             state = placement.of_window(window.state, decision.tree, window.at)
+            self.made, self.made_rows = self.made + 1, self.made_rows + state.height
             if window.start_ms >= decision.whole_from:
                 shared = placement.with_two_owners(state, window.at)
                 state = function.pruned(state, window.size_ms, self._trees, shared)

@@ -14,9 +14,11 @@ from functools import partial
 from typing import NamedTuple
 
 import msgspec
+import polars as pl
 
 from agent.runtime.messages.jobs import Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck, Stage
-from agent.runtime.model.panes import END, Combine, Run
+from agent.runtime.model.meters import Work, WorkMeter
+from agent.runtime.model.panes import END, Combine, Run, total
 from agent.runtime.reduce.combiner import Combiner, PaneSpan
 from agent.runtime.reduce.owner import TreeOwner
 from agent.runtime.reduce.parts import RunLimits
@@ -40,7 +42,12 @@ class TreeNode:
     """The node of one tree in one epoch. Its `combiner` exists once the function is installed."""
 
     def __init__(
-        self, tree: int, new_buffer: Callable[[], RetransmitBuffer], owner: TreeOwner, children: Iterable[int] = ()
+        self,
+        tree: int,
+        new_buffer: Callable[[], RetransmitBuffer],
+        owner: TreeOwner,
+        work: WorkMeter,
+        children: Iterable[int] = (),
     ) -> None:
         self.tree = tree
         self.children = dict.fromkeys(children)
@@ -51,6 +58,7 @@ class TreeNode:
         """The snapshots of an owner to the master and, of groups that move with their state, to their new owner."""
         self.given_to: Peer | None = None
         self._encode: Encode | None = None
+        self._work = work
 
     def install(self, combiner: Combiner, encode: Encode | None) -> None:
         """Begins to combine; without `encode`, complete runs are not sent but published here."""
@@ -68,9 +76,17 @@ class TreeNode:
                 if owns is not None and owns(run):
                     self._report(run, self._encode)
                 else:
-                    for snapshot in self._encode(run):
-                        self.buffer.add(snapshot)
+                    self._send(run, self._encode)
         return self.buffer.due(now) if has_parent else []
+
+    def _send(self, run: Run, encode: Encode) -> None:
+        begun_s, snapshots = self._work.clock(), list(encode(run))
+        if run.state.height:
+            self._work.note(Work.ENCODE, len(snapshots), run.state.height, self._work.clock() - begun_s)
+            if not self.tree:
+                snapshots[0] = msgspec.structs.replace(snapshots[0], work=self._work.take())
+        for snapshot in snapshots:
+            self.buffer.add(snapshot)
 
     def _report(self, run: Run, encode: Encode) -> None:
         self.owner.hold(run.with_before())  # the master makes windows of that
@@ -92,9 +108,11 @@ class TreeNode:
 
 
 class TreeNodes:
-    """All nodes of one job on one agent. `worker` stands for the agent's own worker among the sources."""
+    """All nodes of one job on one agent. `worker` stands for the agent's own worker among the sources. `work`: what is
+    done for the job here."""
 
     def __init__(self, worker: int, latency: AckLatency, limits: RunLimits) -> None:
+        self.work = WorkMeter()
         self._worker = worker
         self._latency = latency
         self._limits = limits
@@ -104,7 +122,7 @@ class TreeNodes:
     def _new_node(self, tree: int, trees: int, children: Iterable[int] = ()) -> TreeNode:
         new_buffer = partial(RetransmitBuffer, self._latency, trees, self._limits)
         owner = TreeOwner(trees, self._limits.whole_bytes, self._limits.kept_bytes // trees)
-        return TreeNode(tree, new_buffer, owner, children)
+        return TreeNode(tree, new_buffer, owner, self.work, children)
 
     def __iter__(self) -> Iterator[TreeNode]:
         return iter(self._nodes)
@@ -126,10 +144,26 @@ class TreeNodes:
         for node in self._nodes:
             top = at_master and not node.tree
             trees = tuple(range(len(self))) if top else (node.tree,)
-            node.install(Combiner(combine, frontier, trees=trees), None if top else encode)
+            node.install(Combiner(partial(self._joined, combine), frontier, trees=trees), None if top else encode)
             if top:
                 for other in range(1, len(self)):
                     self.combiner().add_source(RootOf(other))
+
+    def _joined(self, combine: Combine, states: Sequence[pl.DataFrame], *about: int) -> pl.DataFrame:
+        begun_s = self.work.clock()
+        joined = combine(states, *about)
+        self.work.note(Work.JOIN, len(states), sum(state.height for state in states), self.work.clock() - begun_s)
+        return joined
+
+    def decoded(self, message: Snapshot, decode: Callable[[], Run | None]) -> Run | None:
+        """The run in a message, as `decode` makes it, and the work that it tells of."""
+        begun_s = self.work.clock()
+        run = decode()
+        if run is not None:
+            self.work.add(message.work)
+            if run.state.height:
+                self.work.note(Work.DECODE, 1, run.state.height, self.work.clock() - begun_s)
+        return run
 
     @property
     def is_installed(self) -> bool:
@@ -174,8 +208,11 @@ class TreeNodes:
         for combiner in self._combiners():
             combiner.remove_source(self._worker)
 
-    def add(self, runs: Iterable[Run]) -> list[Run]:
+    def add(self, runs: Sequence[Run]) -> list[Run]:
         """Takes the worker's run of each tree; returns the pieces that come too late to be combined with others."""
+        for run in runs:
+            self.work.note(Work.KEEP, 0 if run.tree else run.state["pane"].n_unique(), run.state.height)
+            self.work.note(Work.COUNT, 0 if run.tree else len(run.counted), total(run.counted.values()).events)
         late = [self.combiner(run.tree).add(self._worker, run) for run in runs]
         return [run for run in late if run is not None]
 

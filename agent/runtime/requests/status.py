@@ -20,7 +20,8 @@ from overlay import Id, Node, Peer, distance, shared_prefix_length
 @dataclass(frozen=True, slots=True)
 class LocalJobStatus:
     """One local job: the agent's roles (master, worker, combiner), its place in the first of the job's trees, and its
-    progress. `roots`: the other trees of which it is the root.
+    progress. `roots`: the other trees of which it is the root. `rows_here`, `rows_sent`: rows of another job's results
+    that it has read, from a master on this agent, and as JSON from elsewhere.
     """
 
     app_id: int
@@ -37,6 +38,8 @@ class LocalJobStatus:
     sealed_upto: int | None
     late: int
     memory_bytes: int
+    rows_here: int
+    rows_sent: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,10 @@ class AgentStatus:
     leaving: bool
 
 
-def local_job_status(job: LocalJob, announce: Announce | None, node: Node) -> LocalJobStatus:
-    """Describes one local job."""
+def local_job_status(
+    job: LocalJob, announce: Announce | None, node: Node, read: tuple[int, int] = (0, 0)
+) -> LocalJobStatus:
+    """Describes one local job. `read`: the rows of another job's results that it has read, here and from elsewhere."""
     groups = job.groups
     combines = job.nodes.has_children
     roles = {"master": job.root is not None, "worker": job.pipeline is not None, "combiner": combines}
@@ -71,6 +76,8 @@ def local_job_status(job: LocalJob, announce: Announce | None, node: Node) -> Lo
         sealed_upto=_pane(job.pipeline.frontier if job.pipeline else FIRST_PANE),
         late=job.pipeline.late if job.pipeline else 0,
         memory_bytes=job.pipeline.memory_bytes if job.pipeline else 0,
+        rows_here=read[0],
+        rows_sent=read[1],
     )
 
 

@@ -1,8 +1,9 @@
 """Reads other jobs' results as events, on the agent of the reading job's master, which follows them as clients do.
 
-Each row of a result is an event at the start of its window. The agent asks for the windows after the last committed
-one, so that the next master's agent continues where this one has ended: no window is read twice, and none is left out
-while the other job's master keeps it. Event time is the time up to which the other job has published.
+Each row of a result is an event at the start of its window. The agent asks for the windows after the last pane that it,
+or the reader before, has sealed, so that the next master's agent continues where this one has ended: no window is read
+twice, and none is left out while the other job's master keeps it. Event time is the time up to which the other job has
+published. Rows of a master on the same agent, as that of a job's stages is, come in columns, as they were made.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from agent.parsing import NO_WATERMARK_MS, Parsed
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_named
-from agent.runtime.function.upstream_rows import ResultError, read_result
+from agent.runtime.function.upstream_rows import AppResult, ResultError, read_result
 from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.job.local_jobs import LocalJobs
@@ -24,6 +27,10 @@ from agent.runtime.model.wall_clock import WallClock
 from agent.runtime.requests.following import LOST_S, JobSubscriptions
 from overlay import Id
 
+NOTED_RESULTS, NOTED_BYTES = 32, 2 << 20
+"""Number of results, and their bytes as JSON, after which a reader's open panes are noted: the other job's master keeps
+more, for whoever reads on."""
+
 
 @dataclass(eq=False, slots=True)
 class _UpstreamJob:
@@ -32,6 +39,8 @@ class _UpstreamJob:
     `begins_after`: the last instant that the reader has published; None: it begins where the other job is.
     `after`: the pane of the last window that has arrived. `closed_ms`: the instant up to which all windows have.
     `sought_at`: the time since when no such job is known. `events`: the job's events that have not been taken yet.
+    `rows_here`, `rows_sent`: rows that came from a master on this agent, in columns, and as JSON from elsewhere.
+    `unnoted`, `unnoted_bytes`: results since the reader's open panes were noted last, and their size as JSON.
     """
 
     reader: Id
@@ -46,6 +55,10 @@ class _UpstreamJob:
     closed_ms: int = FIRST_PANE
     ends_with_app: bool = False
     is_over: bool = False
+    rows_here: int = 0
+    rows_sent: int = 0
+    unnoted: int = 0
+    unnoted_bytes: int = 0
 
     def queue(self, event: JobEvent) -> None:
         self.events.append(event)
@@ -119,8 +132,17 @@ class UpstreamJobs:
         events, upstream.events = upstream.events, []
         for event in events:
             self._take(upstream, event, now)
+        if upstream.unnoted >= NOTED_RESULTS or upstream.unnoted_bytes >= NOTED_BYTES:
+            self._note_read(upstream, now)
         if closed_ms is not None and not upstream.is_over:
             self._closed(upstream, closed_ms, now)
+
+    def _note_read(self, upstream: _UpstreamJob, now: float) -> None:
+        """Has the reader's master give the open panes to others, before the other job's master drops their results."""
+        job, opened = self._jobs.get(upstream.reader), upstream.pipeline.so_far()
+        if opened is not None and job is not None and job.root is not None and upstream.after is not None:
+            upstream.unnoted = upstream.unnoted_bytes = 0
+            job.root.note_read(opened, upstream.after, now)
 
     def _take(self, upstream: _UpstreamJob, event: JobEvent, now: float) -> None:
         match event:
@@ -129,9 +151,10 @@ class UpstreamJobs:
             case PublishedWindow(pane=pane, result=result):
                 upstream.after = pane
                 self._open(upstream, pane - 1, now)
-                parsed = self._events(upstream, pane, bytes(result))
+                parsed = self._events(upstream, pane, result)
                 upstream.closed_ms = max(upstream.closed_ms, (parsed.watermark_ms or 0) - 1)
                 self._jobs.ingest.insert(upstream.key, parsed, now, self._clock.ms)
+                upstream.unnoted, upstream.unnoted_bytes = upstream.unnoted + 1, upstream.unnoted_bytes + len(result)
             case Ended(reason="lost"):
                 upstream.app_id, upstream.sought_at = None, now
             case Ended(reason=reason):
@@ -144,10 +167,21 @@ class UpstreamJobs:
         if closed_ms != FIRST_PANE or upstream.ends_with_app:
             self._jobs.feed_opened(upstream.key, now, FIRST_PANE if upstream.ends_with_app else closed_ms)
 
-    def _events(self, upstream: _UpstreamJob, pane: int, json: bytes) -> Parsed:
+    def _result(self, upstream: _UpstreamJob, pane: int, json: msgspec.Raw) -> AppResult:
+        """A result as its master has made it, if that is on this agent, or as it has come. Raises ResultError."""
+        job = None if upstream.app_id is None else self._jobs.get(upstream.app_id)
+        made = None if job is None or job.root is None else job.root.outlet.take(pane, upstream.reader)
+        result = read_result(bytes(json)) if made is None else AppResult.of(made)
+        if made is None:
+            upstream.rows_sent += len(result.rows)
+        else:
+            upstream.rows_here += len(result.rows)
+        return result
+
+    def _events(self, upstream: _UpstreamJob, pane: int, json: msgspec.Raw) -> Parsed:
         columns = upstream.pipeline.feeds[upstream.key].columns
         try:
-            result = read_result(json)
+            result = self._result(upstream, pane, json)
         except ResultError:
             self.refused += 1
             upstream.pipeline.lacks_some_at(pane)
@@ -181,8 +215,16 @@ class UpstreamJobs:
         self._open(upstream, upstream.closed_ms, now)
         self._jobs.ingest.end_of_feed(upstream.key, now, self._clock.ms)
 
+    def rows_of(self, reader: Id) -> tuple[int, int]:
+        """The rows that a job has read of masters on this agent, and as JSON from elsewhere."""
+        upstream = self._upstream.get(reader)
+        return (0, 0) if upstream is None else (upstream.rows_here, upstream.rows_sent)
+
     def statistics(self) -> Mapping[str, int]:
-        return {"refused": self.refused, "read": len(self._upstream)}
+        """`rows_here`: rows that came from masters on this agent; `rows_sent`: those that came as JSON."""
+        every = self._upstream.values()
+        rows_here, rows_sent = sum(one.rows_here for one in every), sum(one.rows_sent for one in every)
+        return {"refused": self.refused, "read": len(every), "rows_here": rows_here, "rows_sent": rows_sent}
 
 
 def _upstream_job(reader: Id, pipeline: Pipeline, now: float) -> _UpstreamJob:
@@ -192,4 +234,7 @@ def _upstream_job(reader: Id, pipeline: Pipeline, now: float) -> _UpstreamJob:
     after: int | None = pipeline.consumer.closed_ms
     if after == FIRST_PANE and not feed.bounded:
         after = None
-    return _UpstreamJob(reader, pipeline, feed.key, feed.app, after, after, now)
+    read = after
+    if pipeline.read_before != FIRST_PANE:
+        read = pipeline.read_before if after is None else max(after, pipeline.read_before)
+    return _UpstreamJob(reader, pipeline, feed.key, feed.app, after, read, now)

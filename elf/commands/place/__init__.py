@@ -76,7 +76,7 @@ def place(
     app: str, groups: list[int] | None, to: str | None, mode: Mode | None, output: str, socket: Path | None
 ) -> None:
     """Show which agents make the windows of the job APP: the owners of its trees and its 64 key groups, the rows that
-    they get in a second, and the moves.
+    they get in a second, the moves, and where its windows are merged, with what that and the other way costs.
 
     With --move and --to, key groups move to another agent first; what is shown then holds already. No window is left
     out for that. An agent that owns nothing yet is given a tree of its own, which takes a few seconds. A query is its
@@ -89,7 +89,7 @@ def place(
     client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
     found = client.place(app, move=groups or (), to=to or "", mode=mode or "instant")
     if output == "json":
-        for one in (*found.owners, *found.groups, *found.moves):
+        for one in (*found.owners, *found.groups, *found.moves, *found.decisions, *found.measured):
             sys.stdout.write(msgspec.json.encode(one).decode() + "\n")
         return
     from elf.output.listing import print_listing

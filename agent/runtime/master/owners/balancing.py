@@ -37,7 +37,9 @@ class Balancer:
 
     def look(self, loads: GroupLoads, now: float) -> None:
         """Moves what gains enough, by new rates."""
-        if self._state.trees == 1 or self._state.job.bounded or now - self._balanced_at < BALANCE_S:
+        if self._state.trees == 1 or self._state.job.bounded or not self._state.moved.owners:
+            return
+        if now - self._balanced_at < BALANCE_S:
             return
         plan = self.plan(loads, now)
         if plan is None or not plan.moves:

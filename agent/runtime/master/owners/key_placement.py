@@ -72,8 +72,10 @@ class KeyPlacement:
         """Times until which groups stay where somebody has placed them."""
 
     def move(self, groups: Iterable[int], tree: int, mode: Mode, now: float) -> str | None:
-        """Moves groups to a tree, from a pane on that is not cut yet; returns why that is not possible."""
+        """Moves groups to a tree, from a pane on that is not cut yet; returns why that is not possible. Where the
+        master makes all windows they move instantly in any case: it merges what comes of both trees."""
         moved: KeyMoves | str = self._state.moved
+        mode = mode if self._state.moved.owners else "instant"
         for group in groups:
             assert isinstance(moved, KeyMoves)
             moved = self._with_move(moved, group, tree, mode)
@@ -85,6 +87,12 @@ class KeyPlacement:
             self._local.place(moved)
             self._tell(now)
         return None
+
+    def merge(self, now: float, *, at_owners: bool) -> None:
+        """Has owners make windows from now on, or hand panes to the master."""
+        self._state.moved = self._state.moved.with_owners(make_windows=at_owners)
+        self._local.place(self._state.moved)
+        self._tell(now)
 
     def _with_move(self, moved: KeyMoves, group: int, tree: int, mode: Mode) -> KeyMoves | str:
         state, function = self._state, self._state.versions.newest.function
@@ -153,10 +161,14 @@ class KeyPlacement:
             trees = [tree for tree in trees if tree]
         if not trees:
             return self._add_tree(node_id)
-        rows = self._rows_of_trees()
+        rows, before = self._rows_of_trees(), self._state.moved
+        if not before.owners and not before.gave_up:  # who places groups wants them to have owners
+            self._state.moved = before.with_owners(make_windows=True)
         refusal = self.move(groups, min(trees, key=lambda tree: (rows[tree], tree)), mode, now)
         if refusal is None:
             self._stays_until |= dict.fromkeys(groups, now + STAYS_S)
+        else:
+            self._state.moved = before
         return refusal
 
     def forget(self, node_id: int) -> None:
@@ -219,6 +231,11 @@ class KeyPlacement:
     def may_be_moved(self, group: int, now: float) -> bool:
         """Whether a group may move for balance: no window needs another owner, and nobody has placed it lately."""
         return self.is_settled(group) and now >= self._stays_until.get(group, now)
+
+    def is_at_rest(self, now: float) -> bool:
+        """Whether no window needs another owner of any group, and nobody has placed one lately."""
+        is_placed = any(now < until for until in self._stays_until.values())
+        return not is_placed and all(map(self.is_settled, {move.group for move in self._state.moved.moves}))
 
     def is_settled(self, group: int) -> bool:
         """Whether no open window needs another owner of a group than the present one."""

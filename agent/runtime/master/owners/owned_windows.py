@@ -24,6 +24,7 @@ from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Decision, GivenGroups, Snapshot
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model import contributors
+from agent.runtime.model.meters import Work
 from agent.runtime.model.panes import END, FIRST_PANE, Owner, Run
 from agent.runtime.reduce.owned_states import decoded_old, decoded_windows
 from agent.runtime.reduce.owner import OwnedWindow
@@ -111,12 +112,12 @@ class OwnedWindows:
 
     def _decide(self, run: Run, now: float) -> None:
         version, held = self._state.versions.at(run.upto), dict(run.held)
+        if run.state.height and self._state.trees > 1 and version.function.layout is not None:
+            self._loads.add_rows(rows_of_groups(run.state))
+        self._note_whole(run, frozenset(held), version)
         if not held and not self._holders:
             self._decided.append(_Decided(run, version, {}))
             return
-        self._note_whole(run, frozenset(held), version)
-        if run.state.height:
-            self._loads.add_rows(rows_of_groups(run.state))
         self.is_lost |= any(node_id in self._dead for _, node_id in held)
         self.is_lost |= self._counts_twice((run.state,), version, run.upto)
         for owner in held:
@@ -140,6 +141,8 @@ class OwnedWindows:
         """Notes from where on all panes of a tree are with one owner, and all groups in one tree."""
         if held != self._held:
             self._whole_from, self._held = max(self._whole_from, run.after + 1), held
+        if not held and not self._holders and not self._state.moved.moves:
+            return
         is_stale = bool(run.contributors) and self._state.moved.is_stale(run.placed, run.upto)
         has_two = len({tree for tree, _ in held}) < len(held)  # one has stood still, and its heir has come
         is_beside = not self._state.placement.is_on_tree(version.function, run.state, 0)
@@ -235,7 +238,11 @@ class OwnedWindows:
         self._answered_at[sender.node_id] = now
         asked = decided.asked[owner]
         if message.after not in asked.answers:
+            begun_s, work = self._state.work.clock(), self._state.work
             windows = decoded_windows(message, decided.version.function)
+            heights = [window.state.height for window in windows or ()]
+            work.note(Work.DECODE, len(heights), sum(heights), work.clock() - begun_s)
+            work.add(message.work)
             older = decoded_old(message, decided.run.after, self._state.versions.beside(message.upto))
             if windows is None or older is None or asked.overlaps(message):
                 self.refused += 1

@@ -14,9 +14,12 @@ from agent.runtime.master.results.result_archive import ResultRecord, ResultReco
 from agent.runtime.master.results.subscribers import Subscribers
 from agent.runtime.master.state import JobState
 from agent.runtime.model.meters import JobMeter
+from overlay import Id
 
 RESULT_BYTES_MAX = 48 << 20
 """Upper bound on a result; a larger one loses its last rows."""
+HERE_MAX = 256
+"""Upper bound on the results whose columns wait for readers on this agent; of earlier ones they take the JSON."""
 Results = Sequence[tuple[int, WindowResult]]
 """Results with their positions, in order."""
 
@@ -47,6 +50,8 @@ class ResultOutlet:
         self._state, self._local, self._subscribers = state, local, subscribers
         self._programs, self._meter = programs, meter
         self._outcomes: deque[ReleasableResults] = deque()
+        self._here: dict[int, tuple[WindowResult, set[Id]]] = {}
+        """Published results, with those readers on this agent that have not taken them yet."""
 
     def __len__(self) -> int:
         return len(self._outcomes)
@@ -71,7 +76,8 @@ class ResultOutlet:
         release_at: float,
     ) -> None:
         """Takes results that may go once the replicas hold this revision, or at a time."""
-        kept = () if self._record is None and self.on_result is None else tuple(results)
+        is_read = self._record is not None or self.on_result is not None or self._readers_here()
+        kept = tuple(results) if is_read else ()
         frontier, events = self._state.published_upto, self._state.totals.events
         self._outcomes.append(ReleasableResults(revision, frontier, kept, json, membership, release_at, events))
 
@@ -83,6 +89,7 @@ class ResultOutlet:
                 return
             self._outcomes.popleft()
             self._subscribers.frontier, self._subscribers.events = outcome.frontier, outcome.events
+            self._show_here(outcome.results)
             self._subscribers.publish(outcome.json, now)
             self._count(outcome)
             self._archive(outcome)
@@ -99,6 +106,24 @@ class ResultOutlet:
             self._subscribers.publish(outcome.json, now)
             self._archive(outcome)
         self._outcomes.clear()
+
+    def _readers_here(self) -> set[Id]:
+        return self._subscribers.readers_at(self._state.epoch.master)
+
+    def _show_here(self, results: Results) -> None:
+        """Keeps results for readers on this agent, whose messages follow."""
+        if readers := self._readers_here():
+            self._here |= {pane: (result, set(readers)) for pane, result in results}
+        while len(self._here) > HERE_MAX or (self._here and not readers):
+            del self._here[next(iter(self._here))]
+
+    def take(self, pane: int, reader: Id) -> WindowResult | None:
+        """A published result as it was made, for a reader on this agent, once; None if it is not there any more."""
+        result, readers = self._here.get(pane, (None, set[Id]()))
+        readers.discard(reader)
+        if not readers:
+            self._here.pop(pane, None)
+        return result
 
     def _count(self, outcome: ReleasableResults) -> None:
         is_live = bool(outcome.json) and not self._state.job.bounded

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 import zstandard
 
+from agent.runtime.messages.jobs import Replica
 from agent.runtime.model.panes import FIRST_PANE
 
 RESULTS_MAX = 64
+STAGE_RESULTS_MAX = 256
+"""Upper bound on the results of a stage that are kept: a query of its job that reads it reads on from there."""
 BYTES_MAX = 8 << 20
 """Upper bound on the results that are kept, and on those in one message, which has the newest."""
 GIVEN_RESULT_BYTES_MAX = 256 << 10
-"""Upper bound on a replicated result: the next master knows that a larger one is lost."""
+"""Upper bound on a replicated result, but for those of stages: the next master knows that a larger one is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +41,19 @@ class ResultLog:
     `lost` is the pane of the newest result that is not kept.
     """
 
-    def __init__(self, results: Iterable[tuple[int, bytes]] = ()) -> None:
+    def __init__(self, results: Iterable[tuple[int, bytes]] = (), *, is_of_stage: bool = False) -> None:
         self.lost = FIRST_PANE
+        self.is_of_stage = is_of_stage
         self._results: deque[tuple[int, bytes | Packed]] = deque()
         self._bytes = 0
         for pane, json in results:
             self.append(pane, json)
+
+    @classmethod
+    def of(cls, replica: Replica) -> ResultLog:
+        """The results that come with a descriptor."""
+        bundle = replica.versions[-1].bundle
+        return cls(replica.results, is_of_stage=bundle is not None and bool(bundle.contents.part_of))
 
     def append(self, pane: int, json: bytes) -> None:
         """Adds the newest result; ignores one that is not newer than the last. An empty one counts as lost."""
@@ -54,7 +64,8 @@ class ResultLog:
             return
         self._results.append((pane, json))
         self._bytes += len(json)
-        while len(self._results) > RESULTS_MAX or (self._bytes > BYTES_MAX and len(self._results) > 1):
+        most = STAGE_RESULTS_MAX if self.is_of_stage else RESULTS_MAX
+        while len(self._results) > most or (self._bytes > BYTES_MAX and len(self._results) > 1):
             lost, dropped = self._results.popleft()
             self._bytes -= len(_json(dropped))
             self.lost = max(self.lost, lost)
@@ -82,7 +93,7 @@ class ResultLog:
         """The newest results after a pane that fit a message, led by an empty one for the newest that does not."""
         lost, results = self.lost, []
         for pane, json in self.after(after):
-            results.append((pane, json if len(json) <= GIVEN_RESULT_BYTES_MAX else b""))
+            results.append((pane, json if len(json) <= GIVEN_RESULT_BYTES_MAX or self.is_of_stage else b""))
         while sum(len(json) for _, json in results) > (BYTES_MAX if bytes_max is None else bytes_max):
             lost, _ = results.pop(0)
         return [(lost, b""), *results] if lost > after else results

@@ -11,7 +11,7 @@ from agent.runtime.messages.jobs import Acknowledgement, Follow, Followed, JobEn
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
-from overlay import Peer
+from overlay import Id, Peer
 
 SUBSCRIBERS_MAX = 1024
 LEASE_S = 10.0
@@ -72,6 +72,10 @@ class Subscribers:
             self._sender.send(peer, self._window(subscriber, pane, json), now)
             subscriber.sent = pane
         return subscriber
+
+    def readers_at(self, node_id: int) -> set[Id]:
+        """The jobs that read this one on an agent."""
+        return {reader for at, reader in self._subscribers if at == node_id and reader is not None}
 
     def unfollow(self, peer: Peer, reader: Reader) -> None:
         self._subscribers.pop((peer.node_id, reader), None)
