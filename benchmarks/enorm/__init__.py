@@ -38,7 +38,7 @@ _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "live-moves": lambda quick: live_moves(quick=quick),
     "balance": lambda quick: balance(quick=quick),
     "decisions": lambda quick: decisions(quick=quick),
-    "split": lambda quick: split_and_combined(quick=quick),
+    "throughput": lambda quick: split_and_combined(quick=quick),
 }
 FIGURES = tuple(_MEASURES)
 __all__ = ["FIGURES", "figures", "run", "write_chart"]
