@@ -10,6 +10,7 @@ import pytest
 from driven_elements import Advance, Event, Fields, Host, Row, Step, answer, drive, halves
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import seeds
 
 from agent.programs.element_graph import Element, ElementInput, EventType
 from agent.runtime.keyed.elements import declared
@@ -87,7 +88,7 @@ def without_node(rows: list[Row]) -> list[Row]:
     return [(row[0], *row[2:]) for row in rows]
 
 
-@pytest.mark.parametrize(("mode", "outer"), [("first", True), ("all", True), ("all", False)])
+@pytest.mark.parametrize(("mode", "outer"), seeds(("first", True), ("all", False), slow=[("all", True)]))
 @given(steps=STEPS, data=st.data())
 def test_rows_are_those_of_a_model(mode: str, outer: bool, steps: list[Step], data: Any) -> None:
     host = Host(join(mode, outer=outer), TYPES)
@@ -98,7 +99,7 @@ def test_rows_are_those_of_a_model(mode: str, outer: bool, steps: list[Step], da
     assert host.runtime.elements == 0
 
 
-@pytest.mark.parametrize(("mode", "outer"), [("first", True), ("all", True), ("all", False)])
+@pytest.mark.parametrize(("mode", "outer"), seeds(("first", True), ("all", False), slow=[("all", True)]))
 @given(steps=STEPS, data=st.data())
 def test_ordered_joins_do_not_depend_on_how_types_are_mixed(
     mode: str, outer: bool, steps: list[Step], data: Any

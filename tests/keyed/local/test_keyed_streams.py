@@ -25,7 +25,7 @@ from overlay import app_id
 from query.syntax import ast
 
 GROUPINGS = ("fish", "shuffle", "fields", "pkg", "dchoices", "wchoices")
-USUAL = 8
+USUAL = 16
 """One of so many cases is tried by default."""
 BEGIN_MS = 1_750_000_000_000
 
