@@ -97,6 +97,11 @@ def write_json(comparisons: Sequence[Comparison], path: Path) -> None:
     path.write_text("".join(f"{json.dumps(asdict(line))}\n" for line in comparisons), encoding="utf-8")
 
 
+def read_json(path: Path) -> list[Comparison]:
+    """The lines that `write_json` has written."""
+    return [Comparison(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def main(name: str, run: Callable[..., list[Comparison]], figures: Sequence[str] = ()) -> int:
     """The command line of one benchmark: `python -m benchmarks.NAME [--quick] [--json FILE] [FIGURE ...]`.
 

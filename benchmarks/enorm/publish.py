@@ -5,13 +5,12 @@ been measured is kept if the run is broken off.
 """
 
 import argparse
-import json
 import sys
 
 from benchmarks.environment import ROOT
 from benchmarks.jobs.figures import in_turn
 from benchmarks.overlay.publish import merged
-from benchmarks.report import Comparison, check_figures, print_table, write_json
+from benchmarks.report import Comparison, check_figures, print_table, read_json, write_json
 
 from . import FIGURES, figures, write_chart
 
@@ -26,7 +25,7 @@ def main() -> int:
     check_figures(parser, names, FIGURES)
     before: list[Comparison] = []
     if names and RESULTS.exists():
-        before = [Comparison(**json.loads(line)) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+        before = read_json(RESULTS)
     report = before
     for measured in in_turn(figures(names or FIGURES)):
         report = merged(before, measured)

@@ -5,13 +5,12 @@ results stay. What has been measured is kept if the run is broken off. `--rows` 
 """
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 
 from benchmarks.environment import ROOT
 from benchmarks.overlay.publish import merged
-from benchmarks.report import Comparison, check_figures, print_table, write_json
+from benchmarks.report import Comparison, check_figures, print_table, read_json, write_json
 
 from . import measured, with_means, write_chart
 from .figures import FULL, WHOLE, earnest, figures
@@ -33,7 +32,7 @@ def main() -> int:
     named = {figure.name: figure for figure in (*figures(extent), *earnest())}
     before: list[Comparison] = []
     if names and RESULTS.exists():
-        before = [Comparison(**json.loads(line)) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+        before = read_json(RESULTS)
     report = before
     for lines in measured([named[name] for name in names or named]):
         report = with_means(merged(before, lines))

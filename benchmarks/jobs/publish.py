@@ -5,13 +5,12 @@ been measured is kept if the run is broken off. `--from-results` only draws the 
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 
 from benchmarks.environment import ROOT
 from benchmarks.overlay.publish import merged
-from benchmarks.report import Comparison, print_table, write_json
+from benchmarks.report import Comparison, print_table, read_json, write_json
 
 from . import write_chart
 from .figures import FULL, in_turn
@@ -44,7 +43,7 @@ def _measure(names: Sequence[str]) -> None:
 
 
 def _last_results() -> list[Comparison]:
-    return [Comparison(**json.loads(line)) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+    return read_json(RESULTS)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,11 @@ Measured figures are kept if the run is interrupted. `--from-results` only rewri
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 
 from benchmarks.environment import ROOT
-from benchmarks.report import Comparison, print_table, write_json
+from benchmarks.report import Comparison, print_table, read_json, write_json
 
 from . import kills, write_chart
 from .figures import FULL
@@ -49,7 +48,7 @@ def _measure(names: Sequence[str]) -> None:
 
 
 def _last_results() -> list[Comparison]:
-    return [Comparison(**json.loads(line)) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+    return read_json(RESULTS)
 
 
 def merged(before: Sequence[Comparison], measured: Sequence[Comparison]) -> list[Comparison]:

@@ -4,11 +4,10 @@
 """
 
 import argparse
-import json
 import sys
 
 from benchmarks.environment import ROOT
-from benchmarks.report import Comparison, print_table, write_json
+from benchmarks.report import print_table, read_json, write_json
 
 from . import run, write_chart
 
@@ -21,7 +20,7 @@ def main() -> int:
     parser.add_argument("--from-results", action="store_true", help="measure nothing, take the results there are")
     if not parser.parse_args().from_results:
         write_json(run(quick=False), RESULTS)
-    report = [Comparison(**json.loads(line)) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+    report = read_json(RESULTS)
     print_table(report)
     write_chart(report, RESULTS.with_suffix(".svg"))
     return 0

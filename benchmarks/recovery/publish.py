@@ -5,13 +5,12 @@ been measured is kept if the run is broken off.
 """
 
 import argparse
-import json
 import sys
 
 from benchmarks.environment import ROOT
 from benchmarks.jobs.figures import in_turn
 from benchmarks.overlay.publish import merged
-from benchmarks.report import Comparison, print_table, write_json
+from benchmarks.report import Comparison, print_table, read_json, write_json
 
 from . import write_chart
 from .figures import FULL
@@ -29,7 +28,7 @@ def main() -> int:
         parser.error(f"there is no figure {', '.join(map(repr, unknown))}; there are {', '.join(map(repr, _NAMED))}")
     report: list[Comparison] = []
     if names and RESULTS.exists():
-        report = [Comparison(**json.loads(line)) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+        report = read_json(RESULTS)
     before = report
     for measured in in_turn([_NAMED[name] for name in names or _NAMED]):
         report = merged(before, measured)
