@@ -154,7 +154,6 @@ class JobMaster:
         self._app_id = state.job.app_id
         self._holdback = HoldbackTimer(now, state.written_off, took_over=state.epoch.counter > 1)
         self._leaps = MasterLeaps(now)
-        """The pane up to which nobody is waited for, and when that was announced last."""
         self.lacking = LackingParts(state, local, self._holdback, sender)
         self._began_at = self._followed_at = self._ended_at = self._hand_over_at = self._silent_until = now
         self._attempts = 0

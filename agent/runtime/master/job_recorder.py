@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.runtime.master.kept_jobs import KeptJob, record_of
-from agent.runtime.master.results.reader_runs import NOTHING_READ, ReaderRuns, ReadMark, in_records
+from agent.runtime.master.kept_jobs import KeptJob, records_of
+from agent.runtime.master.results.reader_runs import NOTHING_READ, ReaderRuns, ReadMark
 from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.messages.job_records import DropRecord, EndRecord, JobRecord, LinesRecord
 from agent.runtime.messages.jobs import Replica
@@ -85,11 +85,12 @@ class JobRecorder:
             given = None
         new = results.to_give(given.upto if given is not None else FIRST_PANE)
         before = given.replica if given is not None else None
-        *runs, last = in_records(read.given(given.mark if given is not None else NOTHING_READ))
-        for piece in runs:
-            self._write(record_of(replica, [], piece, before), now)
+        new_runs = read.given(given.mark if given is not None else NOTHING_READ)
         self._given[replica.app_id] = _given(replica, results, read)
-        self._write(record_of(replica, new, last, before), now, then)
+        *pieces, last = records_of(replica, new, new_runs, before)
+        for piece in pieces:
+            self._write(piece, now)
+        self._write(last, now, then)
         return True
 
     def keep_lines(self, app_id: Id, lines: Iterable[Line]) -> None:
@@ -135,10 +136,8 @@ class JobRecorder:
         """Gives the disk every descriptor anew, because it has lost records."""
         for given in list(self._given.values()):
             given.upto, given.mark = given.results.last, given.read.mark
-            *runs, last = in_records(given.read.given())
-            for piece in runs:
-                self._write(record_of(given.replica, [], piece, None), now)
-            self._write(record_of(given.replica, given.results.to_give(FIRST_PANE), last, None), now)
+            for record in records_of(given.replica, given.results.to_give(FIRST_PANE), given.read.given(), None):
+                self._write(record, now)
 
 
 def _given(replica: Replica, results: ResultLog, read: ReaderRuns) -> _Given:

@@ -44,6 +44,16 @@ def record_of(
     )
 
 
+def records_of(
+    replica: Replica, results: list[tuple[int, bytes]], read: GivenRuns, before: Replica | None
+) -> Iterator[DescriptorRecord]:
+    """The records that lead from one descriptor to the next, where a reader's runs may be too large for one; only the
+    last has results."""
+    *pieces, last = in_records(read)
+    yield from (record_of(replica, [], piece, before) for piece in pieces)
+    yield record_of(replica, results, last, before)
+
+
 @dataclass(slots=True)
 class KeptJob:
     """A job as a disk has it: its descriptor without results, its last results, what its reader has read if it reads
@@ -56,9 +66,8 @@ class KeptJob:
 
     def records(self, results_bytes_max: int) -> Iterator[JobRecord]:
         """The job as few records."""
-        *runs, last = in_records(self.read.given()) if results_bytes_max else (NO_RUNS,)
-        yield from (record_of(self.replica, [], read, None) for read in runs)
-        yield record_of(self.replica, self.results.to_give(FIRST_PANE, results_bytes_max), last, None)
+        read = self.read.given() if results_bytes_max else NO_RUNS
+        yield from records_of(self.replica, self.results.to_give(FIRST_PANE, results_bytes_max), read, None)
         if results_bytes_max and (lines := self.log.lines):
             yield LinesRecord(self.replica.app_id, lines[-LOG_LINES_MAX:])
 

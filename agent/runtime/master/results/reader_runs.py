@@ -102,11 +102,13 @@ def in_records(given: GivenRuns) -> Iterator[GivenRuns]:
     """The runs as several that add up to the same, each small enough for a record of a disk: the last has none, but
     says how far they go."""
     piece: list[tuple[int, bytes]] = []
+    size = 0
     for one in given.sealed:
-        if piece and sum(len(encoded) for _, encoded in (*piece, one)) > OPEN_BYTES_MAX:
+        if piece and size + len(one[1]) > OPEN_BYTES_MAX:
             yield GivenRuns(tuple(piece))
-            piece = []
+            piece, size = [], 0
         piece.append(one)
+        size += len(one[1])
     if piece:
         yield GivenRuns(tuple(piece))
     if given.opened:
