@@ -18,6 +18,8 @@ from benchmarks.recovery.watching import Publication, WindowWatch, is_complete, 
 from benchmarks.report import Comparison, smaller, within
 from elf.client import QueryRefusedError, SyncClient
 
+from .owner_rig import HOW
+
 NAME = "enorm"
 AGENTS = 8
 RATE = 4_000.0
@@ -31,8 +33,7 @@ BEFORE_S, AFTER_S = 4, 8
 """Windows that are looked at: those that end so long before the first pane with the new owner, and after it."""
 MOVE_TIMEOUT_S = 60.0
 ASK_AGAIN_S = 0.5
-_HOW: dict[Mode, str] = {"instant": "instantly", "smooth": "smoothly", "disruptive": "with their state"}
-TIMELINES = tuple(f"live, delay, moved {how}" for how in _HOW.values())
+TIMELINES = tuple(f"live, delay, moved {how}" for how in HOW.values())
 
 
 class _Trial(NamedTuple):
@@ -49,7 +50,7 @@ class _Trial(NamedTuple):
 
 def live_moves(*, quick: bool) -> list[Comparison]:
     """Moves groups of one owner to another, in each mode in turn."""
-    trials: dict[Mode, list[_Trial]] = {mode: [] for mode in _HOW}
+    trials: dict[Mode, list[_Trial]] = {mode: [] for mode in HOW}
     with running_agents(AGENTS) as (fleet, folder, _):
         observer = fleet.names[-1]
         with (
@@ -108,7 +109,7 @@ def _chosen(placed: JobPlacement) -> tuple[list[int], str] | None:
 
 
 def _lines(mode: Mode, trials: Sequence[_Trial]) -> list[Comparison]:
-    case = f"live, {AGENTS} agents, {RATE:,.0f} events/s, {MOVED} groups move {_HOW[mode]}"
+    case = f"live, {AGENTS} agents, {RATE:,.0f} events/s, {MOVED} groups move {HOW[mode]}"
     moving, calm = (median(one.gap_s(moving=is_it) for one in trials) for is_it in (True, False))
     windows = [one for trial in trials for one in trial.windows]
     starts = [round(one.window_end_s - trial.first_s) for trial in trials for one in trial.windows]
@@ -118,7 +119,7 @@ def _lines(mode: Mode, trials: Sequence[_Trial]) -> list[Comparison]:
         smaller(NAME, f"{case}: longest time between windows", moving, "s", "before the move", calm),
         within(NAME, f"{case}: windows left out, or without an agent", lacking, "windows", 0.0),
     ]
-    timeline = TIMELINES[list(_HOW).index(mode)]
+    timeline = TIMELINES[list(HOW).index(mode)]
     for second in sorted(set(starts)):
         late = [one.late_s for one, start in zip(windows, starts, strict=True) if start == second]
         lines.append(within(NAME, f"{timeline}: {second}", 1000 * median(late), "ms"))

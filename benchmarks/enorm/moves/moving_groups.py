@@ -15,12 +15,11 @@ from typing import NamedTuple, TypeVar
 from agent.runtime.model.fields import GROUPS, Mode
 from benchmarks.report import Comparison, smaller, within
 
-from .owner_rig import Owners, PaneCosts, function_of, moved, of_groups, pane_at, pane_of
+from .owner_rig import HOW, Owners, PaneCosts, function_of, moved, of_groups, pane_at, pane_of, takers_of
 from .virtual_time import LOAD, completion_s, latencies
 
 NAME = "enorm"
 MODES: tuple[Mode, ...] = ("instant", "smooth", "disruptive")
-_HOW = {"instant": "instantly", "smooth": "smoothly", "disruptive": "with their state"}
 PANES = 5
 """Panes of a window, one of which ends with each pane."""
 SETTLED = 2
@@ -79,7 +78,7 @@ def _moving(keys: int, runs: int, modes: Sequence[Mode] = MODES) -> list[Compari
     before = [1] * (2 * quarter) + [2] * (2 * quarter)
     after = [1] * quarter + [2] * (3 * quarter)
     found = {mode: _median([_moved(mode, before, after, 4 * keys, 3 * quarter) for _ in range(runs)]) for mode in modes}
-    place, rival = f"{keys:,} keys", _HOW["disruptive"]
+    place, rival = f"{keys:,} keys", HOW["disruptive"]
     instant, disruptive = (1000 * found[mode].pane_s for mode in ("instant", "disruptive"))
     target = DISRUPTIVE_TIMES if keys >= LARGE_KEYS else None
     others = 1000 * found["disruptive"].window_s
@@ -103,7 +102,7 @@ def split_and_combine(*, quick: bool) -> list[Comparison]:
         found = {mode: _median([_moved(mode, before, after, keys, GROUPS) for _ in range(runs)]) for mode in MODES}
         state = found["disruptive"]
         for mode in ("instant", "smooth"):
-            own, case = found[mode], f"figure 11: {what} of {keys:,} keys {_HOW[mode]}"
+            own, case = found[mode], f"figure 11: {what} of {keys:,} keys {HOW[mode]}"
             titles = {
                 "time to done": (own.done_s, state.done_s),
                 "delay of their first pane": (own.pane_s, state.pane_s),
@@ -113,7 +112,7 @@ def split_and_combine(*, quick: bool) -> list[Comparison]:
                 titles["time until windows have one owner"] = (own.free_s, state.free_s)
             for title, (ours, theirs) in titles.items():
                 shown = max(FLOOR_MS, 1000 * ours)
-                lines.append(_less(f"{case}, {title}", shown, "ms", _HOW["disruptive"], 1000 * theirs))
+                lines.append(_less(f"{case}, {title}", shown, "ms", HOW["disruptive"], 1000 * theirs))
     return lines
 
 
@@ -132,7 +131,7 @@ def completion(*, quick: bool) -> list[Comparison]:
             for mode in ("instant", "disruptive"):
                 runs[mode].append(completion_s(_run(mode, before, after, keys)))
         none, instant, disruptive = (median(found) for found in runs.values())
-        case, rival = f"{COMPLETION}: {share} %", _HOW["disruptive"]
+        case, rival = f"{COMPLETION}: {share} %", HOW["disruptive"]
         lines.append(_less(case, instant, "s", rival, disruptive, COMPLETION_TIMES))
         lines.append(_less(case, instant, "s", "no moves", none))
     return lines
@@ -161,7 +160,7 @@ def _run(
 
 
 def _moved(mode: Mode, before: Sequence[int], after: Sequence[int], keys: int, groups: int) -> Moved:
-    takers = list(dict.fromkeys(new for old, new in zip(before, after, strict=True) if old != new))
+    takers = takers_of(before, after)
     costs = _run(mode, before, after, keys, groups, len(takers))
     busiest_s = max(median(max(cost.answers.values()) for cost in few) for few in _calm(costs))
     period_s = busiest_s / LOAD

@@ -26,6 +26,8 @@ from agent.runtime.reduce.owner import OwnedWindow, TreeOwner
 from overlay import Id, app_id
 
 PANE_MS = 1000
+HOW: dict[Mode, str] = {"instant": "instantly", "smooth": "smoothly", "disruptive": "with their state"}
+"""The modes as people read them."""
 TEXT = (
     "SELECT key, COUNT(*) AS n, SUM(size) AS bytes FROM web GROUP BY key ORDER BY n DESC, key LIMIT 10 "
     "WINDOWING {panes} SECONDS EVERY 1 SECOND TREES {trees}"
@@ -73,11 +75,16 @@ def placed(trees: Sequence[int]) -> KeyMoves:
     return KeyMoves(1, tuple(moves))
 
 
+def takers_of(before: Sequence[int], after: Sequence[int]) -> list[int]:
+    """The trees that get groups, in the order of the first of these."""
+    return list(dict.fromkeys(new for old, new in zip(before, after, strict=True) if old != new))
+
+
 def moved(before: Sequence[int], after: Sequence[int], index: int, mode: Mode, window_ms: int) -> KeyMoves:
     """The placement whose groups move from a pane on to the trees of `after`; as masters have it, an owner gives states
     to one other at a time."""
     placement = placed(before)
-    takers = list(dict.fromkeys(new for old, new in zip(before, after, strict=True) if old != new))
+    takers = takers_of(before, after)
     for group, (old, new) in enumerate(zip(before, after, strict=True)):
         if old != new:
             pane = pane_at(index + (takers.index(new) if mode == "disruptive" else 0))
