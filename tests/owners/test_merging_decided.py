@@ -113,6 +113,15 @@ def test_decisions_are_shown_with_both_costs_and_what_was_measured(monkeypatch: 
     assert measured["µs to send a frame"] == pytest.approx(200, rel=0.1)
 
 
+def decided_for_the_master(monkeypatch: pytest.MonkeyPatch, seed: int) -> Life:
+    """A life whose master has decided to merge windows itself."""
+    work_costs(monkeypatch, lambda: FAST)
+    life = begin(seed, size=5, trees=3, sql=HOPPING)
+    life.fleet.run(life.fleet.now + 20.0)
+    assert not at_owners(life)
+    return life
+
+
 def test_a_job_of_one_tree_has_nothing_to_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     work_costs(monkeypatch, lambda: FAST)
     life = begin(7, size=3, sql=HOPPING)
@@ -123,11 +132,8 @@ def test_a_job_of_one_tree_has_nothing_to_decide(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_master_takes_no_more_than_its_memory_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    work_costs(monkeypatch, lambda: FAST)
-    life = begin(7, size=5, trees=3, sql=HOPPING)
+    life = decided_for_the_master(monkeypatch, 7)
     fleet = life.fleet
-    fleet.run(fleet.now + 20.0)
-    assert not at_owners(life)
     monkeypatch.setattr(deciding, "OPEN_ROWS_MAX", 10)
     fleet.run(fleet.now + 10.0)
     assert at_owners(life)
@@ -151,11 +157,8 @@ def test_whatever_agents_tell_of_ends_no_job(told: tuple[int, int, int]) -> None
 
 def test_who_places_groups_has_owners_make_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing is decided otherwise for as long as groups stay."""
-    work_costs(monkeypatch, lambda: FAST)
-    life = begin(7, size=5, trees=3, sql=HOPPING)
+    life = decided_for_the_master(monkeypatch, 7)
     fleet, master = life.fleet, master_of(life)
-    fleet.run(fleet.now + 20.0)
-    assert not at_owners(life)
     assert "no agent" in str(master.placement.move_to([3], "nobody", "smooth", fleet.now))
     assert not at_owners(life)
     assert master.placement.move_to(range(8), master.placement.name_of(2), "smooth", fleet.now) is None
@@ -167,11 +170,8 @@ def test_who_places_groups_has_owners_make_windows(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_next_master_goes_on_with_the_decision(monkeypatch: pytest.MonkeyPatch) -> None:
-    work_costs(monkeypatch, lambda: FAST)
-    life = begin(8, size=5, trees=3, sql=HOPPING)
+    life = decided_for_the_master(monkeypatch, 8)
     fleet = life.fleet
-    fleet.run(fleet.now + 20.0)
-    assert not at_owners(life)
     monkeypatch.setattr(deciding, "KEPT_S", 1e9)
     crash_master(life)
     fleet.run(fleet.now + LONGEST_S)
