@@ -343,7 +343,7 @@ class JobMasters:
 
     def _begin(self, state: JobState, log: ResultLog, lines: Sequence[Line], read: ReaderRuns, now: float) -> None:
         job = self._jobs.lead(state.job.app_id, state.epoch, state.trees, state.moved, now)
-        if job.pipeline is None:
+        if job.pipeline is None and state.app is not None:
             given = read.given()
             sealed, opened = (tuple(decoded_runs(runs, state.versions)) for runs in (given.sealed, given.opened))
             self._jobs.ingest.inherited[state.job.app_id] = InheritedPast(sealed, opened, given.read_upto)
