@@ -291,7 +291,7 @@ class Daemon(AgentObserver):
         config = self._config
         return Agent(
             config.name, node, streams, room=self._room, tables=[table.name for table in config.tables], observer=self,
-            clock=WorkClock(), max_skew_ms=config.max_skew_ms, heal_ms=config.heal_ms,
+            clock=WorkClock(), time=trio.current_time, max_skew_ms=config.max_skew_ms, heal_ms=config.heal_ms,
             copies=CopyOptions(config.copies, config.rack or ""),
             keyed=KeyedOptions(
                 incarnation=self._incarnation, weight=config.elements.weight, memory_bytes=config.elements.memory_bytes
@@ -367,7 +367,7 @@ class Daemon(AgentObserver):
         """The reading of all streams."""
         return Feeds(
             self._agent.ingest, self._config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle,
-            remembered=self._positions.remembered, max_skew_ms=self._config.max_skew_ms,
+            remembered=self._positions.remembered, max_skew_ms=self._config.max_skew_ms, timer=time.perf_counter,
         )  # fmt: skip
 
     def _result_files(self) -> ResultFiles:

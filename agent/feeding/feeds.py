@@ -27,6 +27,7 @@ from agent.runtime.durable.feed_memory import FeedNeeds
 from agent.runtime.durable.records import Place
 from agent.runtime.ingest.event_clock import MAX_SKEW_MS
 from agent.runtime.ingest.feed import Feed, FeedKey
+from agent.runtime.model.latency.critical_path import BlockRead
 from agent.runtime.model.panes import FIRST_PANE
 from agent.sources.reader import ReaderStatistics
 from agent.turns import Turns
@@ -52,7 +53,7 @@ _LOG = logging.getLogger("elf.agent")
 class EventSink(Protocol):
     """Receiver of events: see `agent.Agent.ingest`. `now` is monotonic, in seconds.
 
-    `place`: the one after the block, where its source has places.
+    `place`: the one after the block, where its source has places. `read`: when the block was read.
     `observe`: the wall clock's time, read together with `now`, without a step of it that is still doubted.
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `lost`: some events up to `upto_ms` are gone
@@ -64,7 +65,15 @@ class EventSink(Protocol):
     def feeds(self) -> tuple[Feed, ...]: ...
     def observe(self, now: float, wall_ms: int) -> int: ...
     def began(self, key: FeedKey, reading: object) -> None: ...
-    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int, place: Place | None = None) -> None: ...
+    def insert(
+        self,
+        key: FeedKey,
+        parsed: Parsed,
+        now: float,
+        wall_ms: int,
+        place: Place | None = None,
+        read: BlockRead | None = None,
+    ) -> None: ...
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
     def lacks(self, key: FeedKey, some: bool) -> None: ...
     def lost(self, key: FeedKey, upto_ms: int) -> None: ...
@@ -79,6 +88,7 @@ class Feeds:
 
     `clock` (seconds, monotonic) and `wall_ms` (epoch milliseconds) tell the time; `pump` is called whenever the agent
     was given events, so that its messages are sent. `remembered`: the positions of remembered feeds, by stream.
+    `timer` tells seconds in any thread, for how long parsing takes.
     """
 
     def __init__(
@@ -92,7 +102,9 @@ class Feeds:
         poll_s: float = POLL_S,
         remembered: Mapping[str, FeedPosition] = NOTHING_REMEMBERED,
         max_skew_ms: int = MAX_SKEW_MS,
+        timer: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        self._timer = timer
         self._remembered = remembered
         self._is_paused = False
         self._sink = sink
@@ -156,7 +168,7 @@ class Feeds:
     def _reader(self, feed: Feed, stream: StreamConfig, known: Files | None) -> FeedReader:
         position = self._remembered.get(feed.stream) if feed.start == "remembered" else None
         sealed = NOTHING_SEALED if position is None else position.sealed
-        return FeedReader(feed, stream, known, self._max_skew_ms, sealed)
+        return FeedReader(feed, stream, known, self._max_skew_ms, sealed, self._timer)
 
     async def pause(self) -> None:
         """Reads no more, and returns once all that was read is inserted."""
@@ -334,7 +346,7 @@ class Feeds:
                 return
             after = place if place is None or part is parts[-1] else replace(place, is_inside=True)
             with reading.turns.piece():
-                self._sink.insert(reading.feed.key, part, self._clock(), self._wall_ms(), after)
+                self._sink.insert(reading.feed.key, part, self._clock(), self._wall_ms(), after, batch.read)
                 reading.meter.count(part, self._clock())
                 self._pump()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,6 +16,7 @@ from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceC
 from agent.runtime.durable.records import Chain
 from agent.runtime.ingest.event_clock import FUTURE_MS, MAX_SKEW_MS
 from agent.runtime.ingest.feed import Feed
+from agent.runtime.model.latency.critical_path import BlockRead
 from agent.sources.file.source import FileSource
 from agent.sources.file.tail import TailReader
 from agent.sources.reader import ReaderStatistics, SourceBlock, StreamReader
@@ -32,7 +33,7 @@ class ParsedBlock:
     """A parsed block. The block is kept in case other columns are needed by the time it is inserted.
 
     `wall_ms`: the time of events that carry none. `read_to`: the place after it, None if the source has no places.
-    `replayed`: the chains whose last run came after it, in an earlier process.
+    `replayed`: the chains whose last run came after it, in an earlier process. `read`: when it was read.
     """
 
     piece: SourceBlock[Format]
@@ -41,6 +42,7 @@ class ParsedBlock:
     parsed: Parsed
     read_to: ReadTo | None = None
     replayed: frozenset[Chain] = frozenset()
+    read: BlockRead | None = None
 
     def covers(self, columns: Columns) -> bool:
         return self.columns == columns or set(columns) <= set(self.columns)
@@ -70,7 +72,7 @@ class FeedReader:
     The source is closed by `close`, or at its end by the `read` that was under way then, which nobody may wait for.
 
     `known`: the position from which a feed goes on that was read before. `sealed`: the places at which an earlier
-    process has sealed its last runs; blocks end there.
+    process has sealed its last runs; blocks end there. `timer` tells seconds, in any thread.
     """
 
     def __init__(
@@ -80,8 +82,9 @@ class FeedReader:
         known: Files | None = None,
         max_skew_ms: int = MAX_SKEW_MS,
         sealed: Mapping[Chain, Files] = NOTHING_SEALED,
+        timer: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self._replay = Replay(sealed)
+        self._replay, self._timer = Replay(sealed), timer
         recognise = partial(sniff, kind=stream.format, time_field=stream.time_field)
         self._reader: StreamReader[Format]
         if feed.start == "remembered" or known is not None:
@@ -121,9 +124,12 @@ class FeedReader:
         began = self._begin(now)
         before = self._tail.positions if self._tail is not None else ()
         for piece in self._replay.cut(self._reader.poll(now)):
+            begun_s = self._timer()
             parsed = self._parse(piece, columns, wall_ms)
+            read = BlockRead(now, self._timer() - begun_s)
             self._note_times(piece, parsed, wall_ms)
-            blocks.append(ParsedBlock(piece, columns, wall_ms, replace(parsed, watermark_ms=self._watermark())))
+            parsed = replace(parsed, watermark_ms=self._watermark())
+            blocks.append(ParsedBlock(piece, columns, wall_ms, parsed, read=read))
         if blocks:
             # The watermark holds only once the last block of this call is inserted.
             self._raise_watermark()

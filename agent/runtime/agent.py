@@ -44,7 +44,7 @@ from agent.runtime.messages.handlers import Handlers
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.model.containment import Clock, JobContainment
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS
-from agent.runtime.model.wall_clock import WallClock
+from agent.runtime.model.step_clock import StepClock
 from agent.runtime.program_host.handler import ProgramHost
 from agent.runtime.program_host.rpc import JobRpc
 from agent.runtime.program_host.stages import Stages
@@ -106,8 +106,9 @@ class Agent:
     `replicas`: the number of agents that hold the descriptor of each job whose master is here. The states of jobs stay
     in memory, or spill to disk if there is a `room` for them. `tables`: the names of the look-up tables whose rows will
     be given to it. `observer` gets the events that no client has requested. `clock` tells the seconds of work that the
-    process has done. Events move watermarks up to `max_skew_ms` ahead of the wall clock. Other agents hold
-    `copies` of sealed runs. For `heal_ms` panes are kept that were published without somebody.
+    process has done; `time` is the shell's clock, whose time stands still within a step without it. Events move
+    watermarks up to `max_skew_ms` ahead of the wall clock. Other agents hold `copies` of sealed runs. For `heal_ms`
+    panes are kept that were published without somebody.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Agent:
         tables: Collection[str] = (),
         observer: AgentObserver | None = None,
         clock: Clock = lambda: 0.0,
+        time: Clock | None = None,
         max_skew_ms: int = MAX_SKEW_MS,
         heal_ms: int = HEAL_RETENTION_MS,
         copies: CopyOptions = COPIES,
@@ -129,14 +131,16 @@ class Agent:
         self.name, self.node = name, node
         self.observer = observer or AgentObserver()
         self._tick_at: float | None = None
-        self._clock = WallClock()
+        self._clock = StepClock(time)
         sender = MessageSender(node)
         self.directory = directory = JobDirectory()
         self.inquiry = JobInquiry(node, sender, directory)
         self.programs = programs = Programs(name, node)
         self.code = code = CodeRegistry(programs, NoCreators())
         containment = JobContainment(self.observer.job_contained, clock)
-        self.ingest = ingest = OperatorPool(containment, room, EventClock(max_skew_ms), heal_ms, self.observer)
+        self.ingest = ingest = OperatorPool(
+            containment, room, EventClock(max_skew_ms), heal_ms, self.observer, self._clock
+        )
         self.jobs = jobs = LocalJobs(name, node, sender, dict(streams), directory, ingest, programs, code, containment)
         self.tree_watch, self.owners = TreeWatch(node, jobs), TreeOwners(jobs, sender, clock)
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)
@@ -259,6 +263,7 @@ class Agent:
         """Seals a run, or combines and sends waiting ones, if there are any; returns whether there is more to do."""
         if not self.has_work:
             return False
+        self._clock.tell(now)
         if self.jobs.sealed_upto() is not None:
             self.jobs.seal_next(now)
         else:
@@ -312,6 +317,7 @@ class Agent:
     def _begin_step(self, now: float, wall_ms: int) -> None:
         """Sets the clock, without a step that is doubted. An agent that stood still has missed messages meanwhile, and
         may get requests that are long settled."""
+        self._clock.tell(now)
         self._clock.ms = self.programs.wall_ms = self.ingest.observe(now, wall_ms)
         due = self._next_tick()
         if due is not None and now - due > STANDSTILL_S:

@@ -24,10 +24,11 @@ from agent.runtime.ingest.feed import Feed
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import columns_of
 from agent.runtime.job.local_job import LocalJob
-from agent.runtime.messages.jobs import CODEC, PANES_COUNTED_MAX, Announce, Enrolled, Snapshot
+from agent.runtime.messages.jobs import CODEC, Announce, Enrolled, Snapshot
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.fields import PANES_COUNTED_MAX
 from agent.runtime.model.panes import COUNT_MAX, END, FIRST_PANE, Counts, Run, add_counted
 from agent.runtime.reduce import snapshot as held_snapshots
 from agent.runtime.reduce.parts import PRODUCTION, RunLimits

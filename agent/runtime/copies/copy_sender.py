@@ -14,7 +14,7 @@ from agent.runtime.function.spill import SpillArea
 from agent.runtime.messages.copies import Copies, CopyAck, CopyPart, CopyPartAck, CopyResponse, GivenResponse
 from agent.runtime.messages.jobs import CODEC
 from agent.runtime.messages.sender import MessageSender
-from agent.runtime.model.wall_clock import WallClock
+from agent.runtime.model.step_clock import StepClock
 from agent.runtime.reduce.parts import OutgoingParts, RunAssembler, RunLimits
 from agent.runtime.reduce.retransmit import BYTES_PER_S
 from overlay import Id, Peer, WireError
@@ -75,7 +75,7 @@ class CopySender:
     """The messages of one agent. `sent_bytes` counts all, `given_up` those that nobody has acknowledged, `overflowing`
     those for which there was no room."""
 
-    def __init__(self, sender: MessageSender, clock: WallClock, area: SpillArea | None = None) -> None:
+    def __init__(self, sender: MessageSender, clock: StepClock, area: SpillArea | None = None) -> None:
         self.sent = self.sent_bytes = self.given_up = self.overflowing = 0
         self._sender = sender
         self._clock = clock

@@ -32,7 +32,7 @@ from agent.runtime.messages.jobs import Announce, Snapshot
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import Run
-from agent.runtime.model.wall_clock import WallClock
+from agent.runtime.model.step_clock import StepClock
 from agent.runtime.reduce.snapshot import StateEncoder
 from overlay import Id, Node, Peer
 
@@ -63,7 +63,7 @@ class RunCopies:
         jobs: LocalJobs,
         masters: JobMasters,
         directory: JobDirectory,
-        clock: WallClock,
+        clock: StepClock,
         options: CopyOptions,
     ) -> None:
         self.refused = self.unheld = self.oversized = self.given = 0

@@ -76,6 +76,10 @@ class EventClock:
             return wall_ms
         return self.observe(now, wall_ms)
 
+    def wall_at(self, now: float) -> float:
+        """The wall clock's time (epoch ms) at a time of the monotonic clock (s), as far as steps are believed."""
+        return now * 1000 + (self._lead_ms or 0.0)
+
     def take_step(self) -> int | None:
         """The end of the span that a step has skipped or repeats, once after it was believed."""
         stepped_upto, self._stepped_upto = self._stepped_upto, None

@@ -33,6 +33,7 @@ from agent.runtime.ingest.panes.old_panes import CarriedPanes
 from agent.runtime.ingest.panes.own_counts import OwnCounts
 from agent.runtime.ingest.panes.pane_log import PaneLog
 from agent.runtime.ingest.panes.pane_store import PaneStore
+from agent.runtime.ingest.seal_timing import SealTiming
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.model.panes import END, FIRST_PANE, SELF, Counted, Counts, Patch, Run, closed_ms, runs_upto
 from agent.runtime.model.state_encoding import StateEncoding
@@ -262,6 +263,7 @@ class Operator:
         read_before: int,
         unshared: int | None,
         run_rows: int,
+        timing: SealTiming,
         on_sealing: Callable[[Operator], None],
         on_idle: Callable[[Operator], None],
     ) -> None:
@@ -269,15 +271,13 @@ class Operator:
         self.names, self.watermark = names, watermark
         self.key = OperatorKey(function.operator, tuple(sorted(names.items())), grace_ms, unshared)
         self.read_before, self._run_rows = read_before, run_rows
-        self._on_sealing, self._on_idle = on_sealing, on_idle
+        self._on_sealing, self._on_idle, self.timing = on_sealing, on_idle, timing
         self.consumers: list[PaneConsumer] = []
         self.is_reading = True
         """Whether it takes what its feeds bring; otherwise its job has to be ready first, or maps the events."""
         self.is_ending = False  # another version is being prepared
-        self.unseen: set[FeedKey] = set(names)
-        """Feeds that have not yet shown that they yield the needed columns."""
-        self.seen_ms = FIRST_PANE
-        """Time of the newest event that the operator has taken."""
+        self.unseen = set(names)  # feeds that have not yet shown that they yield the needed columns
+        self.seen_ms = FIRST_PANE  # time of the newest event that the operator has taken
         self.lacked_ms = FIRST_PANE
         """Time of the newest event that the operator has missed because columns were lacking."""
         self.malformed = 0  # lines
@@ -291,10 +291,8 @@ class Operator:
         self._unsealed: deque[tuple[int, Counts]] = deque()
         """Counts of the panes that are being sealed, in order."""
         self._waiting, self._waiting_rows = list[pl.DataFrame](), 0
-        self._due: list[pl.DataFrame] = []
-        """Events that came before the sealing under way began."""
-        self._due_closed = FIRST_PANE
-        """The last closed pane when they came."""
+        self._due: list[pl.DataFrame] = []  # events that came before the sealing under way began
+        self._due_closed = FIRST_PANE  # the last closed pane when they came
         self.amendments = Amendments(function, area)
         self._progress = ReadProgress()
         self._incomplete: set[int] = set()  # panes that lack some events
@@ -302,8 +300,7 @@ class Operator:
         self._sealing: Iterator[Run | None] | None = None
         self._sealing_upto = self._sealed_upto = self._emptied_upto = FIRST_PANE
         self._takers: list[PaneConsumer] = []
-        self._is_owing = False
-        """Whether a consumer that was blocked lacks closed panes."""
+        self._is_owing = False  # whether a consumer that was blocked lacks closed panes
         self._is_given_up = False
 
     # Consumers.
@@ -548,6 +545,7 @@ class Operator:
         else:
             self.insert_waiting()
         self.closed = max(self.closed, upto)
+        self.timing.close(self.closed, self.pane_ms, self._grace_ms)
         self.amendments.settled = max(self.amendments.settled, self._settled_upto())
         self._is_owing = len(takers) < len(behind)
         if takers:
@@ -628,7 +626,9 @@ class Operator:
     def _runs(self, upto: int) -> Iterator[Run | None]:
         """Everything up to a pane, in pane order, as runs of about `run_rows` rows; holds one run at a time, and
         of a pane with too many groups no more than twice as many as are kept. None: a run goes on, after a pause."""
+        self.timing.begin()
         self._insert_due()
+        self.timing.inserted()
         if self.function.grace.amends_ms and self._sealed_upto != FIRST_PANE:
             self.amendments.next = self._next_patch(closed_ms(self._sealed_upto, self.pane_ms) + 1)
         for consumer in self._takers:
@@ -693,7 +693,7 @@ class Operator:
         lacking = any(self._sealed_upto < pane <= upto for pane in self._incomplete)
         partial = SELF if is_partial or self.is_partial or lost or lacking else 0
         encoding = StateEncoding(state) if any(one.outlet.keeper is not None for one in self._takers) else None
-        return Run(self._sealed_upto, upto, SELF, state, counted, partial, encoding=encoding)
+        return Run(self._sealed_upto, upto, SELF, state, counted, partial, encoding=encoding, path=self.timing.path)
 
 
 def _ignore(consumer: PaneConsumer, run: Run) -> None:

@@ -23,12 +23,15 @@ from agent.runtime.ingest.event_clock import EventClock
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, OperatorKey
 from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.panes.pane_log import PaneLog
+from agent.runtime.ingest.seal_timing import SealTiming
 from agent.runtime.ingest.watermark import Watermark, believed, come_to
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS
+from agent.runtime.model.latency.critical_path import NOT_FOUND, BlockRead, found_at_end, found_in_block
 from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
 from agent.runtime.model.schedule import ANY_TIME, Schedule
+from agent.runtime.model.step_clock import StepClock
 from overlay import Id
 
 ROWS_PER_RUN = 1 << 14
@@ -83,6 +86,7 @@ class OperatorPool:
         clock: EventClock | None = None,
         heal_ms: int = HEAL_RETENTION_MS,
         disk: SealedDisk = NO_DISK,
+        time: StepClock | None = None,
     ) -> None:
         self.area = area
         self.journal = SealedJournal(disk, containment)
@@ -94,6 +98,7 @@ class OperatorPool:
         """The places from which feeds go on that were read before this start, as the shell knows them."""
         self.now = 0.0
         """The time of the last call that a feed has made."""
+        self.time = time or StepClock()
         self.meter = JobMeter()
         self._containment = containment
         self.demand = FeedDemand()
@@ -119,6 +124,8 @@ class OperatorPool:
         """The operators that may have something to seal, whatever their feeds bring."""
         self._sealing: dict[Operator, None] = {}
         self._ahead = 0
+        self._found = NOT_FOUND
+        """The block that is being inserted."""
 
     def statistics(self) -> Mapping[str, int]:
         """`ahead`: events that were ahead of the wall clock by more than `max_skew`. `frames`: those of sealed panes
@@ -164,6 +171,7 @@ class OperatorPool:
             read_before=max((self._newest.get(key, FIRST_PANE) for key in names), default=FIRST_PANE),
             unshared=None if function.is_shareable else next(self._unshared),
             run_rows=self.run_rows,
+            timing=SealTiming(self.time, self._containment.clock),
             on_sealing=self._begin_sealing,
             on_idle=self._note_idle,
         )
@@ -302,10 +310,14 @@ class OperatorPool:
             self.listener.before_feeds()
         return self.demand.to_read()
 
-    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int, place: Place | None = None) -> None:
+    def insert(
+        self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int, place: Place | None = None,
+        read: BlockRead | None = None,
+    ) -> None:  # fmt: skip
         """Gives a feed's parsed block to every job on it. Both clocks are read together. `place`: the one after the
-        block, where the feed can be read again."""
+        block, where the feed can be read again. `read`: when it was read; None: just now."""
         wall_ms = self.observe(now, wall_ms)
+        self._found = found_in_block(read or BlockRead(now, 0.0), now, wall_ms)
         self._opened(key, now, wall_ms)
         if operators := self._reading_now(key):
             self._insert(operators, key, parsed, now, place)
@@ -336,6 +348,7 @@ class OperatorPool:
 
     def _opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
         self.now = now
+        self.time.tell(now)
         if self.listener is not None:
             self.listener.feed_opened(key, now, wall_ms)
 
@@ -381,7 +394,9 @@ class OperatorPool:
             self._newest[key] = max(newest, self._newest.get(key, FIRST_PANE))
         for operator in operators:
             with self._evaluating(operator, 0, now):
-                operator.saw(key, malformed, come_to(parsed.watermark_ms, reached, self.clock.limit_ms), place)
+                come = come_to(parsed.watermark_ms, reached, self.clock.limit_ms)
+                operator.timing.found = self._found._replace(reached_ms=come)
+                operator.saw(key, malformed, come, place)
 
     def _credible(self, events: pl.DataFrame, newest: int) -> int | None:
         """The time of the newest event that may move a watermark. Others wait in their panes for their time."""
@@ -400,9 +415,11 @@ class OperatorPool:
         self._opened(key, now, wall_ms)
         self._ends[key] = wall_ms
         idle = self._idle.get(key)
+        found = found_at_end(wall_ms, now, self.clock.wall_at(now))
         for operator in idle.due(wall_ms) if idle is not None else ():
             if operator.is_reading:
                 with self._evaluating(operator, 0, now):
+                    operator.timing.found = found
                     operator.caught_up(key, wall_ms)
         for consumer in self._consumers_of(key):
             with self._containment.evaluating((consumer.app_id,), 0, now):

@@ -32,6 +32,7 @@ from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.incomplete import Publication
 from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Run, closed_ms, total
 from overlay import Id
+from query.latency.phases import Phase
 
 OnSealed = Callable[[Run], None]
 """Takes each sealed run, with `SELF` for its contributor."""
@@ -500,7 +501,8 @@ class Pipeline:
     def _sealed(self, consumer: PaneConsumer, run: Run) -> None:
         """Hands on a run of the current version; runs of later versions wait in their logs."""
         if consumer is self._current and run.upto > self._out_upto:
-            self._on_sealed(run)
+            path = None if run.path is None else run.path.spent(Phase.SEAL, self._ingest.time.now)
+            self._on_sealed(replace(run, path=path))
 
     def _drop_columns(self) -> None:
         """Stops reading columns that only earlier versions needed."""

@@ -19,9 +19,10 @@ from agent.runtime.job.lifecycle import INSTALLED_STATES, LocalJobEvent, LocalJo
 from agent.runtime.job.program_table import Program
 from agent.runtime.job.root_sink import RootSink
 from agent.runtime.job.state_folds import StateFolds
-from agent.runtime.messages.jobs import PANES_COUNTED_MAX, Announce, Enrolled, Lagging, Leap, Ready, Snapshot
+from agent.runtime.messages.jobs import Announce, Enrolled, Lagging, Leap, Ready, Snapshot
 from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
 from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.fields import PANES_COUNTED_MAX
 from agent.runtime.model.incomplete import Publication, WireSpan, from_wire
 from agent.runtime.model.panes import FIRST_PANE, Counts, Run, total
 from agent.runtime.model.placement import NOT_MOVED, KeyMoves, groups_of
@@ -71,7 +72,7 @@ class LocalJob:
     ) -> None:
         self.app_id = app_id
         self.state = LocalJobState.UNANNOUNCED
-        self.nodes = TreeNodes(node_id, latency, limits)
+        self.nodes = TreeNodes(node_id, latency, limits, ingest.time)
         self._limits = limits
         self._ingest = ingest
         self._functions = functions
@@ -576,8 +577,8 @@ class LocalJob:
         """The run in a peer's message; None if an honest one could not have made it."""
         assert self.versions is not None
         known = self.root.known() if self.root is not None else None
-        decode = partial(run_of, message, self.versions, self.placement, known, self._limits)
-        return self.nodes.decoded(message, decode)
+        about = self.versions, self.placement, known, self._limits, self.nodes.clock.now
+        return self.nodes.decoded(message, partial(run_of, message, *about))
 
     def _messages(self, run: Run, *, detached: bool = False) -> Iterator[Snapshot]:
         """The snapshots that carry a run: several where it has too many panes, or all of them are too large together.

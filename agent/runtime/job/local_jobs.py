@@ -401,7 +401,7 @@ class LocalJobs:
 
     def snapshot(self, message: Snapshot, sender: Peer, now: float) -> bool:
         """Gives a job a run: from a child, or at the master from a tree's root or from an agent that leaves."""
-        job = self._jobs.get(message.app_id)
+        job, arrived_at = self._jobs.get(message.app_id), self.ingest.time.now
         is_source = self._trees.is_source(message, sender)
         if job is None and is_source and not message.of_root:
             job = self._forward(message, now)
@@ -418,7 +418,7 @@ class LocalJobs:
         else:
             taken = not message.of_root and job.take_detached(message)
         if taken:
-            self._sender.send(sender, _acknowledgement(message), now)
+            self._sender.send(sender, _acknowledgement(message, self.ingest.time.now - arrived_at), now)
         if job.is_behind:
             self._enrol(job, now, behind=True)
         call_received(job, self._programs)
@@ -695,6 +695,6 @@ class LocalJobs:
             self.drop(job.app_id, now)
 
 
-def _acknowledgement(message: Snapshot) -> SnapshotAck:
+def _acknowledgement(message: Snapshot, handled_s: float = 0.0) -> SnapshotAck:
     of_panes = (message.after, message.upto, message.contributors, message.tree)
-    return SnapshotAck(message.app_id, message.epoch, *of_panes, message.stage)
+    return SnapshotAck(message.app_id, message.epoch, *of_panes, message.stage, round(1e6 * handled_s))

@@ -32,7 +32,7 @@ from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.fields import Message
-from agent.runtime.model.wall_clock import WallClock
+from agent.runtime.model.step_clock import StepClock
 from overlay import Id, Node, Peer
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class KeyedJobs:
         jobs: LocalJobs,
         masters: JobMasters,
         directory: JobDirectory,
-        clock: WallClock,
+        clock: StepClock,
         containment: JobContainment,
         programs: Programs,
         options: KeyedOptions,

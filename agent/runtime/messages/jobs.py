@@ -6,7 +6,7 @@ that belong to one master's term carry its epoch; those of an older epoch are re
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -76,18 +76,28 @@ from agent.runtime.model.bundle import Bundle, Signature
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import (
     GROUPS,
+    PANES_COUNTED_MAX,
     WORK_BYTES,
+    Amount,
     Bitmap,
     Count,
+    LossReason,
     Message,
     Name,
     Number,
+    PaneCounts,
     Reason,
+    Stage,
     Text,
     Time,
+    WireOldPanes,
+    WireOldWindow,
+    WirePatch,
+    WireWindow,
     WorkDone,
 )
 from agent.runtime.model.incomplete import SPANS_MAX
+from agent.runtime.model.latency.critical_path import WirePath
 from agent.runtime.model.panes import COUNTS_BYTES, FIRST_PANE, LOSSES_MAX
 from agent.runtime.model.placement import NOT_MOVED, KeyMoves
 from overlay import Codec, Id, Peer
@@ -102,22 +112,6 @@ LAGGARDS_MAX = 20
 ANNOUNCEMENTS_MAX = 64
 Tree = Annotated[int, msgspec.Meta(ge=0, lt=query.TREES_MAX)]
 """0 is the tree whose root is the master."""
-
-
-PaneCounts = tuple[Time, Time, Time, Time, Time, Time, Time]
-"""A pane and its `Counts`, to be checked."""
-PANES_COUNTED_MAX = 4096
-"""Upper bound on the panes with counts in one snapshot; a run of more goes as several."""
-PatchCounts = tuple[Time, Time, Time, Time, Time, Time, Time, Bitmap]
-"""A pane, its `Counts` and the agents whose late events it has, to be checked."""
-WirePatch = tuple[Time, bytes, Annotated[list[PatchCounts], msgspec.Meta(max_length=PANES_COUNTED_MAX)], Bitmap]
-"""The pane with which late events of earlier panes go, their state, their counts, and who lacks some: see `Patch`."""
-WireOldPanes = tuple[
-    Count, Time, Time, bytes, Annotated[list[PaneCounts], msgspec.Meta(max_length=PANES_COUNTED_MAX)], Bitmap, Bitmap
-]
-"""A version, the run's panes (after, upto] that they go with, their state (empty: of no events), their counts, and who
-has contributed, as a whole or in part: see `OldPanes`."""
-LossReason = Annotated[str, msgspec.Meta(max_length=256)]
 Incomplete = Annotated[tuple[tuple[Time, Time, Bitmap], ...], msgspec.Meta(max_length=SPANS_MAX)]
 """Spans of panes, each with its contributors, that were published without somebody: see `IncompleteSpan`."""
 
@@ -268,14 +262,6 @@ class LeaveAck(Message, frozen=True, tag=True):
     number: Number
 
 
-Stage = Literal["panes", "report", "windows", "given"]
-"""The part of the protocol that a snapshot belongs to."""
-WireWindow = tuple[Time, Annotated[int, msgspec.Meta(gt=0)], bytes]
-"""The start and the length (ms) of a window, and its state in one tree."""
-WireOldWindow = tuple[Count, Time, Annotated[int, msgspec.Meta(gt=0)], bytes]
-"""A window of an older version, by its number: its start, its length (ms), and its state in one tree."""
-
-
 class Snapshot(Message, frozen=True, tag=True):
     """Child → parent: the combined panes in (after, upto] of the contributors, with their counts.
 
@@ -291,7 +277,7 @@ class Snapshot(Message, frozen=True, tag=True):
     rows of each key group that an owner has had since it answered last; `work_us`, `busy_us`: time of a processor since
     then for windows of the job, and of the whole agent. `old_windows`: those of older versions that end with these
     panes, as far as it has theirs. `work`: what the agent, and those below it, have done for the job since it told
-    last.
+    last. `path`: how long the run's last part has taken so far, and will to the parent.
     """
 
     epoch: JobEpoch
@@ -318,6 +304,7 @@ class Snapshot(Message, frozen=True, tag=True):
     before: Annotated[list[WireOldPanes], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
     old_windows: Annotated[list[WireOldWindow], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
     work: WorkDone = []  # noqa: RUF012
+    path: WirePath = []  # noqa: RUF012
 
     @property
     def size(self) -> int:
@@ -332,7 +319,10 @@ class Snapshot(Message, frozen=True, tag=True):
 
 
 class SnapshotAck(Message, frozen=True, tag=True):
-    """Parent → child, master → root of a tree: your snapshot of these panes and contributors has arrived."""
+    """Parent → child, master → root of a tree: your snapshot of these panes and contributors has arrived.
+
+    `handled_us`: microseconds from its arrival to this answer.
+    """
 
     epoch: JobEpoch
     after: Time
@@ -340,6 +330,7 @@ class SnapshotAck(Message, frozen=True, tag=True):
     contributors: Bitmap
     tree: Tree = 0
     stage: Stage = "panes"
+    handled_us: Amount = 0
 
 
 GivenGroups = tuple[list[Annotated[int, msgspec.Meta(ge=0, lt=GROUPS)]], Tree, Peer]

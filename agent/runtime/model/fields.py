@@ -32,6 +32,28 @@ Reason = Literal["finished", "stopped", "nobody", "failed"]
 """The reason why a job is over; nobody: it was bounded, and no agent has its stream; failed: it cannot go on."""
 
 
+PaneCounts = tuple[Time, Time, Time, Time, Time, Time, Time]
+"""A pane and its `Counts`, to be checked."""
+PANES_COUNTED_MAX = 4096
+"""Upper bound on the panes with counts in one snapshot; a run of more goes as several."""
+PatchCounts = tuple[Time, Time, Time, Time, Time, Time, Time, Bitmap]
+"""A pane, its `Counts` and the agents whose late events it has, to be checked."""
+WirePatch = tuple[Time, bytes, Annotated[list[PatchCounts], msgspec.Meta(max_length=PANES_COUNTED_MAX)], Bitmap]
+"""The pane with which late events of earlier panes go, their state, their counts, and who lacks some: see `Patch`."""
+WireOldPanes = tuple[
+    Count, Time, Time, bytes, Annotated[list[PaneCounts], msgspec.Meta(max_length=PANES_COUNTED_MAX)], Bitmap, Bitmap
+]
+"""A version, the run's panes (after, upto] that they go with, their state (empty: of no events), their counts, and who
+has contributed, as a whole or in part: see `OldPanes`."""
+LossReason = Annotated[str, msgspec.Meta(max_length=256)]
+Stage = Literal["panes", "report", "windows", "given"]
+"""The part of the protocol that a snapshot belongs to."""
+WireWindow = tuple[Time, Annotated[int, msgspec.Meta(gt=0)], bytes]
+"""The start and the length (ms) of a window, and its state in one tree."""
+WireOldWindow = tuple[Count, Time, Annotated[int, msgspec.Meta(gt=0)], bytes]
+"""A window of an older version, by its number: its start, its length (ms), and its state in one tree."""
+
+
 class Message(msgspec.Struct, frozen=True, tag=True):
     """Base of all job messages."""
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from agent.runtime.model.latency.critical_path import CriticalPath
 from agent.runtime.model.state_encoding import StateEncoding
 
 FIRST_PANE = -(2**63)
@@ -217,7 +218,8 @@ class Run:
     with these owners. `placed`: the least number of the placements by which contributors have cut their states for the
     trees. `is_old_cut`: it is a copy that was cut by another placement than what its owner sends now: of an agent the
     copies count in all trees, or in none. `before`: panes of older versions. `cut_by`: the number of the placement by
-    which a worker's run has been cut, or may have been by an earlier process; None: that of now.
+    which a worker's run has been cut, or may have been by an earlier process; None: that of now. `path`: how long its
+    last part has taken so far; None: not measured.
     """
 
     after: int
@@ -236,6 +238,7 @@ class Run:
     is_old_cut: bool = False
     cut_by: int | None = None
     before: tuple[OldPanes, ...] = ()
+    path: CriticalPath | None = None
 
     @property
     def encoded_state(self) -> bytes:
@@ -319,7 +322,8 @@ class Run:
         mine = 1 << number
         patches = tuple(patch.by(number) for patch in self.patches)
         before, partial = tuple(old.by(number) for old in self.before), mine if self.partial else 0
-        return replace(self, contributors=mine, partial=partial, patches=patches, before=before)
+        path = None if self.path is None else replace(self.path, agent=number)
+        return replace(self, contributors=mine, partial=partial, patches=patches, before=before, path=path)
 
     def is_sound(self, pane_ms: int | None) -> bool:
         """Whether an honest peer could have made it: it has only the job's panes, within its span, and sane counts."""

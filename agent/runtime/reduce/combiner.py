@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from agent.runtime.model.latency.critical_path import last_of
 from agent.runtime.model.panes import (
     END,
     FIRST_PANE,
@@ -226,10 +227,11 @@ class Combiner:
             patches = merged_patches((one for part in parts for one in part.patches), upto, self.combine)
             before = merged_old((one for part in parts for one in part.before), upto, self.combine)
             encoding, tree = next((part.encoding for part in parts if part.state is state), None), self.trees[0]
+            path = last_of(part.path for part in parts if part.upto == upto)
             runs.append(
                 Run(
                     after, upto, contributors, state, counted, partial, tree, leaped, losses, patches, encoding, held,
-                    placed, before=before,
+                    placed, before=before, path=path,
                 )
             )  # fmt: skip
         for source, waiting in list(self._waiting.items()):

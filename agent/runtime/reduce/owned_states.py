@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 import cbt
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Beside
-from agent.runtime.messages.jobs import Snapshot, WireOldWindow, WireWindow
+from agent.runtime.messages.jobs import Snapshot
+from agent.runtime.model.fields import WireOldWindow, WireWindow
 from agent.runtime.reduce.owner import OwnedWindow
 from agent.runtime.reduce.parts import FRAME_BYTES_MAX
 

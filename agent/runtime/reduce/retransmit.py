@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from agent.runtime.messages.jobs import Snapshot, SnapshotPart
+from agent.runtime.model.latency.critical_path import with_way
 from agent.runtime.reduce.parts import PRODUCTION, OutgoingRun, RunLimits
 
 ACK_TIMEOUT_S = 1.5
@@ -21,6 +22,8 @@ each time."""
 LATENCY_FACTOR = 4.0
 """Multiple of the slowest recent acknowledgement's time to wait before retransmitting."""
 ACK_TIMEOUT_MAX_S = 20.0
+WAY_WEIGHT = 0.25
+"""Weight of the newest acknowledgement in the time of the way to a parent."""
 LATENCY_HALF_LIFE_S = 5.0
 """Time after which a slow acknowledgement counts for half."""
 BYTES_PER_S = 8 << 20
@@ -72,6 +75,8 @@ class RetransmitBuffer:
         self._latency = latency
         self._kept: dict[tuple[int, int, bytes], _Kept] = {}
         self._bytes = 0
+        self._way_s: float | None = None
+        """Time of the way to the parent, as of its last acknowledgements: half of what is not handling."""
 
     def add(self, snapshot: Snapshot) -> None:
         """Keeps a snapshot, which is to be sent, until it is committed; one per set of panes and agents."""
@@ -113,6 +118,8 @@ class RetransmitBuffer:
             if not kept.is_acknowledged and kept.size > self._limits.whole_bytes:
                 return due + self._parts(kept, now)
             if not kept.is_acknowledged and self._is_due(kept, now):
+                if kept.sent_at is None:
+                    kept.snapshot = self._with_way(kept.snapshot)
                 kept.sent_at = now
                 kept.timeouts = max(1, 2 * kept.timeouts)
                 due.append(kept.snapshot)
@@ -120,9 +127,14 @@ class RetransmitBuffer:
 
     def _parts(self, kept: _Kept, now: float) -> list[SnapshotPart]:
         if kept.outgoing is None:
+            kept.snapshot = self._with_way(kept.snapshot) if kept.sent_at is None else kept.snapshot
             kept.outgoing, kept.sent_at = OutgoingRun(kept.snapshot, self._limits), now
         window_s = self._limits.part_bytes * self._limits.window_parts / BYTES_PER_S
         return kept.outgoing.due(now, self._latency.timeout_s(now) + window_s)
+
+    def _with_way(self, snapshot: Snapshot) -> Snapshot:
+        """A snapshot with the time that its way will take, as it is sent first."""
+        return msgspec.structs.replace(snapshot, path=with_way(snapshot.path, self._way_s or 0.0))
 
     def due_parts(self, now: float) -> list[SnapshotPart]:
         """The parts to send now of the snapshot that is on its way in parts, if one is."""
@@ -141,19 +153,23 @@ class RetransmitBuffer:
 
     def parent_changed(self) -> None:
         """Makes all snapshots due again, detached, for a new parent: the old one may have passed them on, combined."""
+        self._way_s = None
         for kept in self._kept.values():
             if kept.sent_at is not None:
                 kept.snapshot = msgspec.structs.replace(kept.snapshot, detached=True)
             kept.timeouts, kept.is_acknowledged, kept.outgoing = 0, False, None
 
-    def acknowledged(self, after: int, upto: int, contributors: bytes, now: float) -> bool:
-        """Notes that the parent has this snapshot, which is not sent to it again; whether anything waited for that."""
+    def acknowledged(self, after: int, upto: int, contributors: bytes, now: float, handled_s: float = 0.0) -> bool:
+        """Notes that the parent has this snapshot, which is not sent to it again, and what it has taken to handle it;
+        whether anything waited for that."""
         kept = self._kept.get((after, upto, contributors))
         if kept is None or kept.sent_at is None:
             return False
         was_full, was_in_parts, kept.outgoing = self.is_full, kept.outgoing is not None, None
         if not kept.is_acknowledged and kept.timeouts == 1 and not was_in_parts:
             self._latency.observe(now - kept.sent_at, now)
+            way_s = max(0.0, now - kept.sent_at - handled_s) / 2
+            self._way_s = way_s if self._way_s is None else self._way_s + WAY_WEIGHT * (way_s - self._way_s)
         kept.is_acknowledged = True
         return was_in_parts or was_full
 

@@ -11,9 +11,11 @@ import cbt
 import query
 from agent.runtime.function.tree_placement import TreePlacement
 from agent.runtime.function.versions import Beside, InForce, Versions
-from agent.runtime.messages.jobs import PANES_COUNTED_MAX, Snapshot, WireOldPanes, WirePatch
+from agent.runtime.messages.jobs import Snapshot
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.fields import PANES_COUNTED_MAX, WireOldPanes, WirePatch
+from agent.runtime.model.latency.critical_path import CriticalPath
 from agent.runtime.model.panes import Counts, OldPanes, Patch, Run, merged_losses
 from agent.runtime.reduce.parts import PRODUCTION, RunLimits
 from overlay import Id
@@ -113,6 +115,7 @@ def snapshot_of(
         patches=[_encoded(patch) for patch in run.patches],
         placed=run.placed,
         before=[_encoded_old(old) for old in run.before],
+        path=[] if run.path is None else run.path.to_wire(),
     )
 
 
@@ -177,10 +180,11 @@ def run_of(
     placement: TreePlacement,
     known: int | None,
     limits: RunLimits = PRODUCTION,
+    arrived_at: float = 0.0,
 ) -> Run | None:
     """Decodes the run in a message that may hold anything; None if it cannot be combined with others.
 
-    `known`: the agents on the roster, at a master.
+    `known`: the agents on the roster, at a master. `arrived_at`: the time when the message came, by this agent's clock.
     """
     members = contributors.from_bytes(message.contributors)
     version = versions.of_span(message.version, message.after, message.upto)
@@ -205,9 +209,12 @@ def run_of(
     if len(counted) < len(message.counted) or (counted and message.tree) or len(patches) < len(decoded):
         return None  # a pane twice, or what goes up tree 0
     losses = merged_losses([tuple((contributors.from_bytes(agents), why) for agents, why in message.losses)])
+    path = CriticalPath.from_wire(message.path, arrived_at)
+    if path is not None and not members >> path.agent & 1:
+        path = None  # nobody answers for another
     run = Run(
         message.after, message.upto, members, state, counted, partial, message.tree, leaped, losses, tuple(patches),
-        placed=message.placed, before=tuple(one for one in before if one is not None),
+        placed=message.placed, before=tuple(one for one in before if one is not None), path=path,
     )  # fmt: skip
     if len(run.before) < len(before):
         return None

@@ -16,9 +16,11 @@ from typing import NamedTuple
 import msgspec
 import polars as pl
 
-from agent.runtime.messages.jobs import Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck, Stage
+from agent.runtime.messages.jobs import Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck
+from agent.runtime.model.fields import Stage
 from agent.runtime.model.meters import Work, WorkMeter
 from agent.runtime.model.panes import END, Combine, Run, total
+from agent.runtime.model.step_clock import StepClock
 from agent.runtime.reduce.combiner import Combiner, PaneSpan
 from agent.runtime.reduce.owner import TreeOwner
 from agent.runtime.reduce.parts import RunLimits
@@ -47,6 +49,7 @@ class TreeNode:
         new_buffer: Callable[[], RetransmitBuffer],
         owner: TreeOwner,
         work: WorkMeter,
+        clock: StepClock,
         children: Iterable[int] = (),
     ) -> None:
         self.tree = tree
@@ -58,7 +61,7 @@ class TreeNode:
         """The snapshots of an owner to the master and, of groups that move with their state, to their new owner."""
         self.given_to: Peer | None = None
         self._encode: Encode | None = None
-        self._work = work
+        self._work, self._clock = work, clock
 
     def install(self, combiner: Combiner, encode: Encode | None) -> None:
         """Begins to combine; without `encode`, complete runs are not sent but published here."""
@@ -80,7 +83,7 @@ class TreeNode:
         return self.buffer.due(now) if has_parent else []
 
     def _send(self, run: Run, encode: Encode) -> None:
-        begun_s, snapshots = self._work.clock(), list(encode(run))
+        begun_s, snapshots = self._work.clock(), self._timed(run, encode(run))
         if run.state.height:
             self._work.note(Work.ENCODE, len(snapshots), run.state.height, self._work.clock() - begun_s)
             if not self.tree:
@@ -88,9 +91,17 @@ class TreeNode:
         for snapshot in snapshots:
             self.buffer.add(snapshot)
 
+    def _timed(self, run: Run, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
+        """The snapshots of a run as they are to be sent: it is combined, and encoded."""
+        made = list(snapshots)
+        if run.path is None:
+            return made
+        path = run.path.combined(self._clock.now).to_wire()
+        return [msgspec.structs.replace(one, path=path) for one in made]
+
     def _report(self, run: Run, encode: Encode) -> None:
         self.owner.hold(run.with_before())  # the master makes windows of that
-        for report in encode(replace(run, state=run.state.clear(), encoding=None)):
+        for report in self._timed(run, encode(replace(run, state=run.state.clear(), encoding=None))):
             self.reports.add(msgspec.structs.replace(report, stage="report"))
 
     def buffer_of(self, stage: Stage) -> RetransmitBuffer:
@@ -109,10 +120,10 @@ class TreeNode:
 
 class TreeNodes:
     """All nodes of one job on one agent. `worker` stands for the agent's own worker among the sources. `work`: what is
-    done for the job here."""
+    done for the job here. `clock` tells the time."""
 
-    def __init__(self, worker: int, latency: AckLatency, limits: RunLimits) -> None:
-        self.work = WorkMeter()
+    def __init__(self, worker: int, latency: AckLatency, limits: RunLimits, clock: StepClock) -> None:
+        self.work, self.clock = WorkMeter(), clock
         self._worker = worker
         self._latency = latency
         self._limits = limits
@@ -122,7 +133,7 @@ class TreeNodes:
     def _new_node(self, tree: int, trees: int, children: Iterable[int] = ()) -> TreeNode:
         new_buffer = partial(RetransmitBuffer, self._latency, trees, self._limits)
         owner = TreeOwner(trees, self._limits.whole_bytes, self._limits.kept_bytes // trees)
-        return TreeNode(tree, new_buffer, owner, self.work, children)
+        return TreeNode(tree, new_buffer, owner, self.work, self.clock, children)
 
     def __iter__(self) -> Iterator[TreeNode]:
         return iter(self._nodes)
@@ -264,7 +275,8 @@ class TreeNodes:
 
     def complete_runs(self, upto: int = END) -> list[Run]:
         """Combined runs of those panes up to one, of all trees together."""
-        return self.combiner().ready(upto) if self.is_installed else []
+        runs = self.combiner().ready(upto) if self.is_installed else []
+        return [run if run.path is None else replace(run, path=run.path.combined(self.clock.now)) for run in runs]
 
     # Sending.
 
@@ -283,7 +295,7 @@ class TreeNodes:
     def acknowledged(self, message: SnapshotAck, now: float) -> bool:
         """Notes that the parent has a snapshot; whether anything waited for that."""
         buffer = self._nodes[message.tree].buffer_of(message.stage)
-        return buffer.acknowledged(message.after, message.upto, message.contributors, now)
+        return buffer.acknowledged(message.after, message.upto, message.contributors, now, message.handled_us / 1e6)
 
     def part_acknowledged(self, message: SnapshotPartAck, now: float) -> list[SnapshotPart]:
         """Notes how far the parent has a snapshot; returns the parts to send now."""

@@ -23,7 +23,7 @@ from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.client_events import Accepted, Ended, JobEvent, PublishedWindow
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.panes import FIRST_PANE
-from agent.runtime.model.wall_clock import WallClock
+from agent.runtime.model.step_clock import StepClock
 from agent.runtime.requests.following import LOST_S, JobSubscriptions
 from overlay import Id
 
@@ -74,7 +74,7 @@ class UpstreamJobs:
         directory: JobDirectory,
         jobs: LocalJobs,
         following: JobSubscriptions,
-        clock: WallClock,
+        clock: StepClock,
         containment: JobContainment,
     ) -> None:
         self.refused = 0

@@ -12,7 +12,7 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatch
 from agent.runtime.ingest.panes.pane_store import PaneStore
-from agent.runtime.messages.jobs import PANES_COUNTED_MAX
+from agent.runtime.model.fields import PANES_COUNTED_MAX
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Patch, total
 
 

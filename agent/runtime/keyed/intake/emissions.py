@@ -24,7 +24,7 @@ from agent.runtime.keyed.logical_nodes import NODES
 from agent.runtime.messages.emissions import EmitEvents, EventsTaken, SentEvents, TakenAs
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.sender import MessageSender
-from agent.runtime.model.wall_clock import WallClock
+from agent.runtime.model.step_clock import StepClock
 from overlay import Id, Peer
 
 OPEN_MAX = 256
@@ -98,7 +98,7 @@ class Emissions:
 
     name = "emissions"
 
-    def __init__(self, own: Peer, sender: MessageSender, clock: WallClock, jobs: EmissionJobs) -> None:
+    def __init__(self, own: Peer, sender: MessageSender, clock: StepClock, jobs: EmissionJobs) -> None:
         self._own = own
         self._sender = sender
         self._clock = clock

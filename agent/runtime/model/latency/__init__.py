@@ -1,0 +1,1 @@
+"""Measures how long results take, phase by phase."""
