@@ -18,7 +18,7 @@ EDGES_US = (
     0.0,
     *(SHORTEST_US * GROWTH**i for i in range(math.ceil(math.log(_HOUR_US / SHORTEST_US, GROWTH)) + 1)),
 )
-"""Edges of buckets (µs), ascending: bucket i is from edge i to edge i + 1; the last edge is an hour or a little more."""
+"""Edges of buckets (µs), ascending: bucket i is from edge i to edge i + 1; the last edge is about an hour."""
 BUCKETS = len(EDGES_US)
 """Number of buckets, the one beyond the last edge included."""
 LONGEST_US = math.floor(EDGES_US[-1]) + 1

@@ -15,8 +15,8 @@ from query.latency.phases import Phase
 COUNT_MAX = 1 << 40
 """Upper bound on the durations that encoded statistics stand for; beyond, all counts and sums are halved to fit."""
 STATISTICS_BYTES_MAX = 3_072
-"""Upper bound on the bytes of encoded statistics of one phase, which 406 full buckets come near to; 40 buckets with some
-hundred durations take about 110."""
+"""Upper bound on the bytes of encoded statistics of a phase, which 406 full buckets come near to; 50 buckets with some
+hundred durations take about 130."""
 PHASES_BYTES_MAX = len(Phase) * (STATISTICS_BYTES_MAX + 4)
 """Upper bound on the bytes of encoded statistics of all phases."""
 _FORM = 1
