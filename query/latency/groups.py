@@ -47,7 +47,7 @@ class HeapsLaw(NamedTuple):
         """
         told = np.array([(r, g) for r, g in points if 0 < r < math.inf and 0 < g < math.inf]).reshape(-1, 2)
         if not len(told):
-            return cls(1.0, 1.0)
+            return GROUP_EACH_ROW
         rows, groups = np.log(told).T
         spread = float(((rows - rows.mean()) ** 2).sum())
         if spread < 1e-6:
@@ -56,3 +56,7 @@ class HeapsLaw(NamedTuple):
             exponent = float(((rows - rows.mean()) * (groups - groups.mean())).sum()) / spread
         exponent = min(max(exponent, 0.0), 1.0)
         return cls(math.exp(float(groups.mean() - exponent * rows.mean())), exponent, len(told))
+
+
+GROUP_EACH_ROW = HeapsLaw(1.0, 1.0)
+"""The most groups that there can be: where nothing was measured."""

@@ -45,8 +45,8 @@ class Phase(IntEnum):
     INSERT = 3
     """Rows are filtered, lifted, grouped, and inserted into the tree of buffers; Python `map` functions too."""
     CLOSE = 4
-    """A pane has ended; a line beyond its end plus GRACE is written, or its sources are at their ends and the clock is
-    beyond that. The time that this line itself takes to be found, parsed and inserted is in the phases before."""
+    """A pane has ended; GRACE passes. The next look that comes to the ends of its sources, or finds a line from beyond,
+    lets the watermark pass; that this look is awaited, and what it finds, is in the phases before."""
     SEAL_WAIT = 5
     """A pane is closed; its sealing begins. Panes of several jobs that end together are sealed in a known order."""
     SEAL = 6
