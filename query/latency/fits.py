@@ -6,6 +6,7 @@ Buckets are laid where the durations are: the offset is six standard deviations 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,6 +16,8 @@ _DEVIATIONS = 6
 """Standard deviations below the mean from which on durations are laid out."""
 _CONSTANT = 1e-6
 """Coefficient of variation below which durations count as constant."""
+_KEPT = 2_048
+"""Fits that are kept: settings that are compared share most of them, and one takes a millisecond."""
 _STEPS = 400
 """Terms of a series, or of a continued fraction, at most."""
 _SHAPE_MAX = 2_000.0
@@ -31,6 +34,7 @@ def normal(mean: float, variance: float, count: float = math.inf) -> Distributio
     )
 
 
+@lru_cache(_KEPT)
 def lognormal(mean: float, variance: float, count: float = math.inf) -> Distribution:
     """A lognormal distribution. Raises ValueError for moments that no duration has."""
     if _constant(mean, variance):
@@ -45,6 +49,7 @@ def lognormal(mean: float, variance: float, count: float = math.inf) -> Distribu
     return Distribution.of_survival(_offset(mean, variance), survival, count)
 
 
+@lru_cache(_KEPT)
 def gamma(mean: float, variance: float, count: float = math.inf) -> Distribution:
     """A gamma distribution; exponential where the variance is the square of the mean. Raises ValueError for moments
     that no duration has.

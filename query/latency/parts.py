@@ -203,10 +203,12 @@ class Parts:
         )
 
     def _work(self, phase: Phase, base: Distribution | None, amounts: tuple[Amount, ...], share: float) -> Known:
-        """The durations of work of an amount: those measured for another amount, in proportion to what both cost."""
+        """The durations of work of an amount: those measured for another amount, in proportion to what both cost; for
+        merges, whose amounts differ from level to level, the fitted cost if there is one.
+        """
         now, before = amounts
         cost = self.measured.costs.get(phase)
-        if base is not None:
+        if base is not None and (phase is not Phase.COMBINE or cost is None):
             trusted = _trusted(base)
             model = cost or ASSUMED_COSTS[phase]
             factor = _ratio(model.seconds(now), model.seconds(before))
