@@ -1,0 +1,268 @@
+"""How long each phase takes at a setting and a rate, one by one: what was measured, scaled by what it depends on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from query.latency.distribution import Distribution, greatest
+from query.latency.fits import exponential, lognormal
+from query.latency.phases import MASTER_PHASES, Phase
+from query.latency.polling import look_wait
+from query.latency.queues import RawMoments, batch_waits, queue_wait, replayed
+from query.latency.resources import SHARE_MIN, Amount, LinearCost
+from query.latency.setting import AgentClass, Evidence, Measured, Setting, TreeNode
+from query.latency.tails import Tail
+
+FEW = 100
+"""Durations below which a distribution is not believed in its tail: only its mean is, with a wide spread."""
+_FEW_SPREAD = 0.5
+"""Least coefficient of variation of what few durations tell."""
+_PER_QUANTILE = 10
+"""Durations beyond a quantile that it takes to read it from a histogram; else it is read from a fitted tail."""
+_ALIKE = 1e-3
+"""Relative difference of two amounts of work that makes none."""
+LATE_WAKE_S = 0.002
+"""Mean time by which a timer is assumed to be late."""
+ASSUMED_COSTS: Mapping[Phase, LinearCost] = {
+    Phase.PARSE: LinearCost(200e-6, row=1e-6, spread=1.0),
+    Phase.INSERT: LinearCost(500e-6, row=1e-6, spread=1.0),
+    Phase.SEAL: LinearCost(5e-3, group=2e-6, spread=1.0),
+    Phase.UPLINK: LinearCost(20e-3, byte=20e-9, spread=1.0),
+    Phase.COMBINE: LinearCost(2e-3, row=1e-6, group=1e-6, spread=1.0),
+    Phase.FINISH: LinearCost(5e-3, row=1e-6, group=1e-6, spread=1.0),
+    Phase.COMMIT: LinearCost(50e-3, spread=1.0),
+    Phase.DELIVER: LinearCost(10e-3, spread=1.0),
+}
+"""Costs where nothing was measured: of the right order on one machine of some years, with a wide spread."""
+_READER = (Phase.PARSE, Phase.INSERT)
+
+
+class Known(NamedTuple):
+    """The durations of a phase, and how well they are known."""
+
+    distribution: Distribution
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Durations of phases at a setting and with classes of agents at some rate, from what was measured at others."""
+
+    setting: Setting
+    measured: Measured
+    classes: tuple[AgentClass, ...]
+    share: float
+    """The quantile that is asked for."""
+
+    def agent(self, kind: int) -> dict[Phase, Known]:
+        """The phases at each agent of a class, before its run leaves it."""
+        one = self.classes[kind]
+        work = {phase: self._reading(phase, kind) for phase in _READER}
+        sealed = self._work(Phase.SEAL, self._tailed(kind, Phase.SEAL), self._seals(kind), one.share)
+        return {
+            Phase.TAIL: self._tail(kind),
+            Phase.READ_WAIT: self._read_wait(kind, work),
+            **work,
+            Phase.CLOSE: Known(Distribution.constant(self.setting.grace), Evidence.MEASURED),
+            Phase.SEAL_WAIT: self._seal_wait(kind),
+            Phase.SEAL: sealed,
+        }
+
+    def uplink(self, child: TreeNode) -> Known:
+        """The way of a child's run to its parent, in all trees."""
+        amounts = tuple(
+            Amount(size=groups / setting.trees * self.measured.group_bytes)
+            for setting, groups in self._groups_below(child)
+        )
+        return self._in_trees(self._work(Phase.UPLINK, self.measured.phases.get(Phase.UPLINK), amounts, 1.0))
+
+    def combine(self, node: TreeNode) -> Known:
+        """The merge of an agent's run with those of its children, in all trees."""
+        inputs = [(TreeNode(node.kind), 1), *node.children]
+        told = [(self._groups_below(child), number) for child, number in inputs]
+        amounts = tuple(
+            Amount(
+                rows=sum(groups[at][1] * number for groups, number in told) / setting.trees,
+                groups=merged / setting.trees,
+            )
+            for at, (setting, merged) in enumerate(self._groups_below(node))
+        )
+        share = 0.5 if node.kind is None else self.classes[node.kind].share
+        return self._in_trees(self._work(Phase.COMBINE, self.measured.phases.get(Phase.COMBINE), amounts, share))
+
+    def master(self, root: TreeNode) -> dict[Phase, Known]:
+        """The phases at the root and behind it."""
+        finished = self._work(Phase.FINISH, self.measured.phases.get(Phase.FINISH), self._finishes(root), 1.0)
+        found = {Phase.FINISH: self._in_trees(finished)}
+        for phase in MASTER_PHASES[1:]:
+            found[phase] = self._work(phase, self.measured.phases.get(phase), (Amount(), Amount()), 1.0)
+        return found
+
+    def load(self, kind: int) -> float:
+        """The share of the time for which an agent's reader is busy."""
+        one, setting = self.classes[kind], self.setting
+        reading = sum(self._reading(phase, kind).distribution.mean for phase in _READER)
+        looks = 2 * reading if setting.on_due else reading
+        return looks / setting.look if one.rate > 0 else 0.0
+
+    def _before(self, kind: int) -> tuple[tuple[Setting, AgentClass], tuple[Setting, AgentClass]]:
+        """The setting and the class now, and as measured."""
+        return (self.setting, self.classes[kind]), (self.measured.setting, self.measured.classes[kind])
+
+    def _tail(self, kind: int) -> Known:
+        base, before = self._tailed(kind, Phase.TAIL), self.measured.setting
+        setting = self.setting
+        if base is not None and setting.on_due == before.on_due and (setting.on_due or setting.look == before.look):
+            return _trusted(base)
+        if setting.on_due:
+            return Known(exponential(LATE_WAKE_S, 0.0), Evidence.ASSUMED)
+        phase = self.classes[kind].look_phase
+        after = None if phase is None else phase - setting.grace
+        return Known(look_wait(setting.look, self.measured.pane, after), Evidence.SAMPLED)
+
+    def _reading(self, phase: Phase, kind: int) -> Known:
+        """Work on the lines that the last look finds: all since the look before, or, on due, anything up to that."""
+        amounts = tuple(
+            Amount(rows=max(one.rate * setting.look / (2 if setting.on_due else 1), min(one.rate, 1.0)))
+            for setting, one in self._before(kind)
+        )
+        return self._work(phase, self._tailed(kind, phase), amounts, self.classes[kind].share)
+
+    def _read_wait(self, kind: int, work: Mapping[Phase, Known]) -> Known:
+        """The queue of blocks at an agent's reader: replayed if there is what to replay, else by moments."""
+        setting, before, one = self.setting, self.measured.setting, self.classes[kind]
+        same = setting.look == before.look and setting.on_due == before.on_due
+        base = self._tailed(kind, Phase.READ_WAIT)
+        known = base is not None and same and _alike(one.rate, self.measured.classes[kind].rate)
+        if base is not None and known:
+            return _trusted(base)
+        evidence = min(min(each.evidence for each in work.values()), Evidence.SAMPLED)
+        mean = sum(each.distribution.mean for each in work.values())
+        variance = sum(each.distribution.variance for each in work.values())
+        if self.load(kind) >= 1 or not math.isfinite(mean + variance):
+            return Known(Distribution.constant(math.inf), evidence)
+        if one.reads:
+            return self._replayed(kind)
+        if setting.on_due:
+            return Known(_rest_of_block(2 * mean, variance, setting.look), evidence)
+        between = RawMoments.constant(setting.look)
+        return Known(queue_wait(between, RawMoments.gamma(mean, variance / mean**2), 0.0), evidence)
+
+    def _replayed(self, kind: int) -> Known:
+        one, old = self.classes[kind], self.measured.classes[kind]
+        costs = [self.measured.costs.get(phase, ASSUMED_COSTS[phase]) for phase in _READER]
+        rows = [Amount(rows=each.rate * setting.look) for setting, each in self._before(kind)]
+        longer = _ratio(sum(cost.seconds(rows[0]) for cost in costs), sum(cost.seconds(rows[1]) for cost in costs))
+        apart = _ratio(self.setting.look, self.measured.setting.look)
+        pairs = [(between * apart, service * longer) for between, service in one.reads]
+        if sum(service for _, service in pairs) >= sum(between for between, _ in pairs):
+            return Known(Distribution.constant(math.inf), Evidence.SAMPLED)
+        same = _alike(one.rate, old.rate) and _alike(apart, 1.0)
+        enough = same and len(pairs) >= FEW
+        return Known(Distribution.of_samples(replayed(pairs)), Evidence.MEASURED if enough else Evidence.SAMPLED)
+
+    def _seal_wait(self, kind: int) -> Known:
+        one = self.classes[kind]
+        base = self._tailed(kind, Phase.SEAL_WAIT)
+        if base is not None:
+            return _trusted(base)
+        return Known(batch_waits([*one.sealed_before, Distribution.constant(0.0)])[-1], Evidence.SAMPLED)
+
+    def _seals(self, kind: int) -> tuple[Amount, ...]:
+        counts = [
+            (one.rate * self.measured.pane / setting.cuts, self.measured.groups) for setting, one in self._before(kind)
+        ]
+        return tuple(
+            Amount(rows, law.groups(rows), law.groups(rows) * self.measured.group_bytes) for rows, law in counts
+        )
+
+    def _finishes(self, root: TreeNode) -> tuple[Amount, ...]:
+        longest = max(self.measured.window, self.measured.pane) / self.measured.pane
+        pieces = []
+        for setting, last in self._groups_below(root):
+            rows = sum(self._rows(root, now=setting is self.setting)) * self.measured.pane
+            pieces.append(Amount(last / setting.trees, self.measured.groups.groups(rows * longest) / setting.trees))
+        return tuple(pieces)
+
+    def _rows(self, node: TreeNode, now: bool) -> list[float]:
+        classes = self.classes if now else self.measured.classes
+        return [classes[kind].rate * number for kind, number in node.agents.items()]
+
+    def _groups_below(self, node: TreeNode) -> tuple[tuple[Setting, float], tuple[Setting, float]]:
+        """Groups in the last cut of a pane of all agents in a subtree: now, and as measured."""
+        now, before = self.setting, self.measured.setting
+        pane, law = self.measured.pane, self.measured.groups
+        return (
+            (now, law.groups(sum(self._rows(node, now=True)) * pane / now.cuts)),
+            (before, law.groups(sum(self._rows(node, now=False)) * pane / before.cuts)),
+        )
+
+    def _work(self, phase: Phase, base: Distribution | None, amounts: tuple[Amount, ...], share: float) -> Known:
+        """The durations of work of an amount: those measured for another amount, in proportion to what both cost; for
+        merges, whose amounts differ from level to level, the fitted cost if there is one.
+        """
+        now, before = amounts
+        cost = self.measured.costs.get(phase)
+        if base is not None and (phase is not Phase.COMBINE or cost is None):
+            trusted = _trusted(base)
+            model = cost or ASSUMED_COSTS[phase]
+            factor = _ratio(model.seconds(now), model.seconds(before))
+            if _alike(factor, 1.0):
+                return trusted
+            return Known(trusted.distribution.scaled(factor), min(trusted.evidence, Evidence.SAMPLED))
+        if cost is not None:
+            return Known(cost.duration(now, share), Evidence.SAMPLED if cost.pieces >= FEW else Evidence.ASSUMED)
+        return Known(ASSUMED_COSTS[phase].duration(now, share), Evidence.ASSUMED)
+
+    def _in_trees(self, one: Known) -> Known:
+        """The last of all trees, of which each does its part at the same time."""
+        if self.setting.trees == 1:
+            return one
+        return Known(greatest([(one.distribution, self.setting.trees)]), one.evidence)
+
+    def _tailed(self, kind: int, phase: Phase) -> Distribution | None:
+        """The durations of a phase that were measured, with a fitted tail where the last agent's are beyond them."""
+        one = self.classes[kind]
+        base = one.phases.get(phase)
+        if base is None or not FEW <= base.count < math.inf:
+            return base
+        beyond = (1 - self.share) / one.agents
+        if base.count * beyond >= _PER_QUANTILE:
+            return base
+        tail = Tail.fitted([base])
+        return base if tail is None else tail.put_on(base)
+
+
+def _trusted(base: Distribution) -> Known:
+    """Durations, and wider ones where they are few."""
+    if base.count >= FEW:
+        return Known(base, Evidence.MEASURED)
+    if base.count <= 0 or base.beyond or not base.mean:
+        return Known(base, Evidence.ASSUMED if base.count <= 0 else Evidence.SAMPLED)
+    wide = max(base.variance, (_FEW_SPREAD * base.mean) ** 2)
+    return Known(lognormal(base.mean, wide, base.count), Evidence.SAMPLED)
+
+
+def _rest_of_block(mean: float, variance: float, interval: float) -> Distribution:
+    """The wait of a look that comes at any time between two others, behind the block that the first of them found."""
+    service = lognormal(mean, variance)
+    since = (np.arange(32) + 0.5) / 32 * interval
+    return Distribution.of_survival(
+        0.0, lambda seconds: np.mean([service.exceeds(seconds + passed) for passed in since], axis=0), 0.0
+    )
+
+
+def _ratio(now: float, before: float) -> float:
+    """How many times as much; limited where one of them is next to nothing."""
+    if now == before:
+        return 1.0
+    return min(max(now / before, SHARE_MIN), 1 / SHARE_MIN**2) if before > 0 else 1.0
+
+
+def _alike(one: float, other: float) -> bool:
+    return abs(one - other) <= _ALIKE * max(abs(one), abs(other))

@@ -1,0 +1,184 @@
+"""The latency of a window at a setting: from its end to its delivery, and which phase binds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from query.latency.distribution import Distribution, greatest, total
+from query.latency.parts import Known, Parts
+from query.latency.phases import AGENT_PHASES, Phase
+from query.latency.setting import Evidence, Measured, Setting, TreeNode
+
+_PART_MIN = 0.05
+"""Share of the quantile below which a phase has no say in how well all is known."""
+_RATE_STEPS = 24
+"""Halvings of the interval in which the largest rate is sought, and before that doublings or halvings of the rate."""
+_RATE_PRECISION = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedPhase:
+    """A phase by itself: mean and quantile (s), the part (s) of the window's quantile that is due to it, and how well
+    it is known. Phases of a tree are sums over its levels.
+    """
+
+    mean: float
+    quantile: float
+    part: float
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The latency of a window: `distribution` of all of it, its `quantile` (s) for a `share` of windows, each phase,
+    the one that binds, how well what matters is known, and the share of the time for which the busiest reader is busy.
+    """
+
+    setting: Setting
+    share: float
+    distribution: Distribution
+    phases: Mapping[Phase, PredictedPhase]
+    binding: Phase
+    evidence: Evidence
+    load: float
+
+    @property
+    def mean(self) -> float:
+        """Mean latency (s); infinite where an agent cannot keep up."""
+        return self.distribution.mean
+
+    @property
+    def quantile(self) -> float:
+        """The latency (s) that the share of windows does not exceed; infinite where an agent cannot keep up."""
+        return self.distribution.quantile(self.share)
+
+
+def predict(setting: Setting, measured: Measured, share: float = 0.99, rate: float | None = None) -> Prediction:
+    """The latency of a window at a setting, with `rate` lines a second in all agents together, or as measured.
+
+    An agent's run is ready after the sum of its phases; an agent of the tree has all runs after the longest of its own
+    and its children's, which are independent, and of each child's way (`greatest`), and passes them on merged; the
+    master finishes, commits, delivers. Without measurements, or lines, the answer is a wide one that is marked as
+    assumed; where an agent cannot keep up it is infinite. O(phases · classes · buckets²) and as much for each kind of
+    subtree; some 50 ms. Raises ValueError unless 0 < share < 1, and for a rate below 0.
+    """
+    parts = parts_at(setting, measured, share, rate)
+    root = measured.shape
+    agents = {kind: parts.agent(kind) for kind in root.agents}
+    paths = {kind: total(known.distribution for known in phases.values()) for kind, phases in agents.items()}
+    master = parts.master(root)
+    ready = _ready(root, paths, parts, {})
+    latency = total([ready, *(known.distribution for known in master.values())])
+    last = 1 - (1 - share) / max(sum(root.agents.values()), 1)
+    critical = max(paths, key=lambda kind: (paths[kind].quantile(last), kind))
+    along = _along(root, agents[critical], parts) | {phase: [known] for phase, known in master.items()}
+    phases, binding = _shared_out(latency.quantile(share), along, share)
+    matter = [one.evidence for one in phases.values() if not one.part < _PART_MIN * latency.quantile(share)]
+    load = max(parts.load(kind) for kind in root.agents)
+    return Prediction(setting, share, latency, phases, binding, min(matter, default=Evidence.ASSUMED), load)
+
+
+def parts_at(setting: Setting, measured: Measured, share: float, rate: float | None) -> Parts:
+    """The durations of phases that `predict` is made of. Raises ValueError as it does."""
+    if not 0 < share < 1:
+        raise ValueError(f"a share of windows is between 0 and 1, not {share}")
+    if rate is not None and not 0 <= rate < math.inf:
+        raise ValueError(f"a rate is 0 lines a second or more, not {rate}")
+    classes = tuple(measured.classes) if rate is None else measured.at_rate(rate)
+    return Parts(setting, measured, classes, share)
+
+
+def estimate(setting: Setting, measured: Measured, share: float, rate: float | None) -> float:
+    """The quantile (s) as if all were normal, by means and variances: near enough to put settings in order, at a tenth
+    of the time of `predict`.
+    """
+    parts = parts_at(setting, measured, share, rate)
+    root = measured.shape
+    number = max(sum(root.agents.values()), 1)
+    several = [parts.agent(kind) for kind in root.agents]
+    path = max(several, key=lambda phases: sum(known.distribution.mean for known in phases.values()))
+    along = _along(root, path, parts) | {phase: [known] for phase, known in parts.master(root).items()}
+    mean = sum(one.distribution.mean for several in along.values() for one in several)
+    agent = sum(one.distribution.variance for phase in AGENT_PHASES for one in along[phase])
+    rest = sum(one.distribution.variance for phase in along.keys() - set(AGENT_PHASES) for one in along[phase])
+    if not math.isfinite(mean + agent + rest):
+        return math.inf
+    normal = NormalDist()
+    last, one = normal.inv_cdf(share ** (1 / number)), normal.inv_cdf(share)
+    return mean + math.hypot(last * math.sqrt(agent), one * math.sqrt(rest))
+
+
+def largest_rate(setting: Setting, measured: Measured, limit: float, share: float = 0.99) -> float:
+    """The paper's Λ: the most lines a second, in all agents together, for which the quantile stays within a limit (s);
+    0 if it does for none, infinite if it does for 16 million times the rate now. By bisection, to 1 %; some 20
+    predictions. Raises ValueError for a share as `predict` does.
+    """
+
+    def holds(rate: float) -> bool:
+        return predict(setting, measured, share, rate).quantile <= limit
+
+    low, high = 0.0, max(measured.rate, 1.0)
+    if holds(high):
+        for _ in range(_RATE_STEPS):
+            low, high = high, high * 2
+            if not holds(high):
+                break
+        else:
+            return math.inf
+    elif not holds(0.0):
+        return 0.0
+    for _ in range(_RATE_STEPS):
+        if high - low <= _RATE_PRECISION * high:
+            break
+        middle = math.sqrt(low * high) if low > 0 else high / 8
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _ready(
+    node: TreeNode, paths: Mapping[int, Distribution], parts: Parts, known: dict[TreeNode, Distribution]
+) -> Distribution:
+    """The time at which an agent has merged the runs of its subtree."""
+    if node not in known:
+        own = [] if node.kind is None else [(paths[node.kind], 1.0)]
+        below = [
+            (_ready(child, paths, parts, known) + parts.uplink(child).distribution, float(number))
+            for child, number in node.children
+        ]
+        ready = greatest([*own, *below]) if own or below else Distribution.constant(0.0)
+        known[node] = ready + parts.combine(node).distribution if below else ready
+    return known[node]
+
+
+def _along(root: TreeNode, agent: Mapping[Phase, Known], parts: Parts) -> dict[Phase, list[Known]]:
+    """The phases of the agent that is waited for, and of each level on its way up the tree."""
+    found = {phase: [known] for phase, known in agent.items()}
+    found[Phase.UPLINK], found[Phase.COMBINE] = [], []
+    node = root
+    while node.children:
+        found[Phase.COMBINE].append(parts.combine(node))
+        node, _ = max(node.children, key=lambda child: (child[0].levels, child[1]))
+        found[Phase.UPLINK].append(parts.uplink(node))
+    return found
+
+
+def _shared_out(
+    quantile: float, along: Mapping[Phase, list[Known]], share: float
+) -> tuple[dict[Phase, PredictedPhase], Phase]:
+    """The quantile as a sum of parts: each phase has its mean, and of what the quantile exceeds their sum as much as it
+    has of the variances, as a sum of normal variables has. What waiting for the last agent costs is in it.
+    """
+    summed = {phase: total(one.distribution for one in several) for phase, several in along.items()}
+    means = {phase: one.mean for phase, one in summed.items()}
+    variances = {phase: one.variance for phase, one in summed.items()}
+    mean, variance = sum(means.values()), sum(variances.values())
+    found = {}
+    for phase in Phase:
+        weight = variances[phase] / variance if 0 < variance < math.inf else means[phase] / mean if mean else 0.0
+        part = max(means[phase] + (quantile - mean) * weight, 0.0) if math.isfinite(quantile) else means[phase]
+        evidence = min((one.evidence for one in along[phase]), default=Evidence.MEASURED)
+        found[phase] = PredictedPhase(means[phase], summed[phase].quantile(share), part, evidence)
+    return found, max(Phase, key=lambda phase: (found[phase].part, -phase))

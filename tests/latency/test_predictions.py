@@ -1,0 +1,111 @@
+"""Predictions against a simulated fleet: at other settings and rates than those that were measured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from seeds import slowly
+from window_simulation import Record, Truth, simulated
+
+from query.latency import (
+    AgentClass,
+    Distribution,
+    Evidence,
+    HeapsLaw,
+    LinearCost,
+    Measured,
+    Phase,
+    Setting,
+    balanced_tree,
+    largest_rate,
+    predict,
+)
+
+SETTINGS = 24
+NEAR = 23
+"""Settings, of 24, whose mean is predicted to 10 % and whose 0.99 quantile to 20 %."""
+
+
+def drawn(seed: int) -> tuple[Truth, Setting, Setting, float]:
+    """A fleet, the setting at which it is measured, another one, and how many times as many lines come there."""
+    rng = np.random.default_rng(seed)
+    log = lambda low, high: float(math.exp(rng.uniform(math.log(low), math.log(high))))  # noqa: E731
+    agents, rate = int(log(4, 60)), log(20, 2_000)
+    kinds = ((agents, rate),) if rng.random() < 0.5 else ((agents, rate), (max(agents // 4, 1), rate * 3))
+    truth = Truth(
+        kinds=kinds,
+        fanout=int(rng.integers(2, 9)),
+        pane=float(rng.choice([0.5, 1.0, 2.0])),
+        share=float(rng.uniform(0.5, 1.0)),
+        parse=(log(1e-4, 5e-4), log(1e-6, 4e-5)),
+        insert=(log(1e-4, 5e-4), log(1e-6, 4e-5)),
+        seal=(log(1e-3, 1e-2), log(1e-6, 2e-5)),
+        combine=(log(1e-3, 1e-2), log(1e-6, 5e-6)),
+        finish=(log(1e-3, 1e-2), log(1e-6, 1e-5)),
+        uplink=(log(1e-3, 5e-2), float(rng.uniform(0.2, 0.9))),
+        commit=(log(5e-3, 1e-1), float(rng.uniform(0.2, 0.7))),
+        spread=float(rng.uniform(0.1, 0.8)),
+        groups=(log(2, 20), float(rng.uniform(0.4, 0.8))),
+        other_seals=tuple(log(1e-3, 2e-2) for _ in range(int(rng.integers(0, 4)))),
+        locked=bool(rng.random() < 0.4),
+    )
+    looks = [0.02, 0.05, 0.1, 0.2, 0.25]
+    grace = float(rng.choice([0.0, 0.1, 0.25, 0.5]))
+    now = Setting(grace, float(rng.choice(looks)), False, 1, 1)
+    other = Setting(
+        grace if rng.random() < 0.5 else 0.3,
+        float(rng.choice(looks)),
+        bool(rng.random() < 0.3),
+        int(rng.choice([1, 2, 4])),
+        int(rng.choice([1, 2, 3])),
+    )
+    return truth, now, other, float(rng.choice([1.0, 1.0, 1.4]))
+
+
+def measured(truth: Truth, setting: Setting, record: Record) -> Measured:
+    """All that the fleet has measured of itself, and nothing of the truth beside it."""
+    per_rate = (Phase.TAIL, Phase.READ_WAIT, Phase.PARSE, Phase.INSERT, Phase.SEAL)
+    classes = []
+    for number, rate in truth.kinds:
+        phases = {phase: Distribution.of_statistics(record.statistics(phase, rate)) for phase in per_rate}
+        phases[Phase.SEAL_WAIT] = Distribution.of_statistics(record.statistics(Phase.SEAL_WAIT))
+        classes.append(AgentClass(number, rate, phases, truth.share, look_phase=0.0 if truth.locked else None))
+    fleet = (Phase.UPLINK, Phase.COMMIT, Phase.DELIVER)
+    rows = np.array([10.0, 100.0, 1_000.0, 10_000.0])
+    return Measured(
+        pane=truth.pane,
+        setting=setting,
+        classes=classes,
+        tree=balanced_tree(tuple(number for number, _ in truth.kinds), truth.fanout),
+        phases={phase: Distribution.of_statistics(record.statistics(phase)) for phase in fleet},
+        costs={Phase.UPLINK: LinearCost(1.0)}  # no bytes in this fleet's links
+        | {
+            phase: record.cost(phase)
+            for phase in (Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH)
+            if phase is not Phase.COMBINE or record.pieces[phase]
+        },
+        groups=HeapsLaw.fitted(zip(rows, truth.distinct(rows), strict=True)),
+    )
+
+
+def errors(seed: int) -> tuple[float, float]:
+    """Relative errors of the mean and of the 0.99 quantile."""
+    truth, now, other, speed = drawn(seed)
+    rng = np.random.default_rng(seed)
+    known = measured(truth, now, simulated(truth, now, 400, rng))
+    found = predict(other, known, 0.99, known.rate * speed)
+    lived = simulated(truth, other, 2_500, rng, speed).latencies
+    return found.mean / lived.mean() - 1, found.quantile / float(np.quantile(lived, 0.99)) - 1
+
+
+@pytest.mark.parametrize("first", [0, *slowly(range(SETTINGS, 6 * SETTINGS, SETTINGS))])
+def test_means_are_within_a_tenth_and_quantiles_within_a_fifth(first: int) -> None:
+    told = {seed: errors(seed) for seed in range(first, first + SETTINGS)}
+    near = {seed: abs(mean) <= 0.1 and abs(quantile) <= 0.2 for seed, (mean, quantile) in told.items()}
+    for seed, (mean, quantile) in told.items():
+        print(f"seed {seed}: mean {mean:+.1%}, 0.99 quantile {quantile:+.1%}")
+    print(f"{sum(near.values())} of {SETTINGS} settings within 10 % and 20 %")
+    assert sum(near.values()) >= NEAR, [seed for seed, is_near in near.items() if not is_near]

@@ -1,0 +1,171 @@
+"""A simulated fleet that delivers windows, by code that shares nothing with the model: looks, a reader that takes blocks
+one by one, seals in a known order, trees with barriers, a master. It also measures itself, as agents do.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from query.latency import Amount, LinearCost, Phase, PhaseStatistics, Setting
+
+WAKE_S = 0.002
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The fleet as it is: `kinds` are (agents, lines a second each); costs are (fixed, per unit) processor seconds."""
+
+    kinds: tuple[tuple[int, float], ...]
+    fanout: int
+    pane: float
+    share: float
+    parse: tuple[float, float]
+    insert: tuple[float, float]
+    seal: tuple[float, float]
+    combine: tuple[float, float]
+    finish: tuple[float, float]
+    uplink: tuple[float, float]
+    commit: tuple[float, float]
+    spread: float
+    groups: tuple[float, float]
+    other_seals: tuple[float, ...]
+    locked: bool
+
+    def distinct(self, rows: np.ndarray) -> np.ndarray:
+        """Groups in so many rows."""
+        return np.minimum(self.groups[0] * np.maximum(rows, 0.0) ** self.groups[1], rows)
+
+    @property
+    def rates(self) -> np.ndarray:
+        """Lines a second of each agent, those of all kinds in turn."""
+        spread = sorted(((at + 0.5) / number, rate) for number, rate in self.kinds for at in range(number))
+        return np.array([rate for _, rate in spread])
+
+
+@dataclass
+class Record:
+    """A run: the latency of each window, and what agents measured of phases and of pieces of work."""
+
+    latencies: np.ndarray
+    phases: dict[tuple[Phase, float], list[np.ndarray]] = field(default_factory=lambda: defaultdict(list))
+    pieces: dict[Phase, list[tuple[Amount, float]]] = field(default_factory=lambda: defaultdict(list))
+
+    def statistics(self, phase: Phase, rate: float = 0.0) -> PhaseStatistics:
+        """As agents count them, one by one."""
+        made = PhaseStatistics()
+        for one in np.concatenate(self.phases[phase, rate])[:4_000]:
+            made.add(float(one))
+        return made
+
+    def cost(self, phase: Phase) -> LinearCost:
+        """Fitted to the pieces of work."""
+        return LinearCost.fitted(self.pieces[phase][:2_000])
+
+
+def simulated(truth: Truth, setting: Setting, windows: int, rng: np.random.Generator, speed: float = 1.0) -> Record:
+    """Delivers so many windows, with `speed` times the lines."""
+    record = Record(np.empty(0))
+    rates = truth.rates * speed
+    ends = (np.arange(windows) + 5) * truth.pane
+    ready = np.stack([_agent(truth, setting, rate, ends, rng, record) for rate in rates], axis=1)
+    rows = rng.poisson(np.broadcast_to(rates * truth.pane / setting.cuts, ready.shape)).astype(float)
+    sealed = ready + _batch(truth, ready.shape, rng, record) + _sealing(truth, rows, rates, rng, record)
+    done = [_tree(truth, setting, sealed, rows, rng, record) for _ in range(setting.trees)]
+    finished = np.max(done, axis=0)
+    commit = rng.lognormal(np.log(truth.commit[0]), truth.commit[1], windows)
+    deliver = rng.exponential(0.004, windows)
+    record.phases[Phase.COMMIT, 0.0].append(commit)
+    record.phases[Phase.DELIVER, 0.0].append(deliver)
+    record.latencies = finished + commit + deliver - ends
+    return record
+
+
+def _noise(truth: Truth, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    return rng.gamma(1 / truth.spread**2, truth.spread**2, shape)
+
+
+def _agent(
+    truth: Truth, setting: Setting, rate: float, ends: np.ndarray, rng: np.random.Generator, record: Record
+) -> np.ndarray:
+    """The times at which an agent has inserted what closes each pane."""
+    until = ends[-1] + setting.grace + 3 * setting.look + 1
+    number = int(until / setting.look) + 3
+    if truth.locked:
+        looks = np.arange(number) * setting.look
+    else:
+        looks = rng.uniform(0, setting.look) + np.cumsum(setting.look * rng.uniform(0.9, 1.1, number))
+    due = ends + setting.grace
+    if setting.on_due:
+        looks = np.sort(np.concatenate((looks, due + rng.exponential(WAKE_S, len(due)))))
+    lines = rng.poisson(rate * np.diff(looks, prepend=looks[0] - setting.look)).astype(float)
+    parse = (truth.parse[0] + truth.parse[1] * lines) * _noise(truth, lines.shape, rng)
+    insert = (truth.insert[0] + truth.insert[1] * lines) * _noise(truth, lines.shape, rng)
+    work = (parse + insert) / truth.share
+    starts = np.empty(len(looks))
+    free = 0.0
+    for at, (look, takes) in enumerate(zip(looks.tolist(), work.tolist(), strict=True)):
+        starts[at] = look if look > free else free
+        free = starts[at] + takes
+    closing = np.searchsorted(looks, due - 1e-9)
+    for phase, told in (
+        (Phase.TAIL, looks[closing] - due),
+        (Phase.READ_WAIT, (starts - looks)[closing]),
+        (Phase.PARSE, parse[closing] / truth.share),
+        (Phase.INSERT, insert[closing] / truth.share),
+    ):
+        record.phases[phase, rate].append(np.maximum(told, 0.0))
+    for phase, took in ((Phase.PARSE, parse), (Phase.INSERT, insert)):
+        record.pieces[phase] += [(Amount(rows=n), s) for n, s in zip(lines[:200], took[:200], strict=True)]
+    return (starts + work)[closing]
+
+
+def _batch(truth: Truth, shape: tuple[int, ...], rng: np.random.Generator, record: Record) -> np.ndarray:
+    """The seals of other jobs whose panes end together, which go first."""
+    waited = np.zeros(shape)
+    for mean in truth.other_seals:
+        waited += mean * _noise(truth, shape, rng)
+    record.phases[Phase.SEAL_WAIT, 0.0].append(waited.ravel())
+    return waited
+
+
+def _sealing(truth: Truth, rows: np.ndarray, rates: np.ndarray, rng: np.random.Generator, record: Record) -> np.ndarray:
+    groups = truth.distinct(rows)
+    took = (truth.seal[0] + truth.seal[1] * groups) * _noise(truth, rows.shape, rng)
+    for at, rate in enumerate(rates):
+        record.phases[Phase.SEAL, float(rate)].append(took[:, at] / truth.share)
+    told = zip(groups[:100].ravel(), took[:100].ravel(), strict=True)
+    record.pieces[Phase.SEAL] += [(Amount(groups=g), s) for g, s in told]
+    return took / truth.share
+
+
+def _tree(
+    truth: Truth, setting: Setting, sealed: np.ndarray, rows: np.ndarray, rng: np.random.Generator, record: Record
+) -> np.ndarray:
+    """The times at which one tree's root has finished the windows."""
+    windows, agents = sealed.shape
+    ready, below = sealed.copy(), rows.copy()
+    taken = truth.distinct(rows) / setting.trees
+    for node in reversed(range(agents)):
+        children = range(node * truth.fanout + 1, min((node + 1) * truth.fanout, agents - 1) + 1)
+        if children:
+            below[:, node] += sum(below[:, child] for child in children)
+            merged = truth.distinct(below[:, node]) / setting.trees
+            took = (truth.combine[0] + truth.combine[1] * taken[:, node]) * _noise(truth, (windows,), rng)
+            ready[:, node] += took / truth.share
+            told = zip(taken[:100, node], merged[:100], took[:100], strict=True)
+            record.pieces[Phase.COMBINE] += [(Amount(rows=r, groups=g), s) for r, g, s in told]
+        if node:
+            parent = (node - 1) // truth.fanout
+            sent = truth.distinct(below[:, node]) / setting.trees
+            way = rng.lognormal(np.log(truth.uplink[0]), truth.uplink[1], windows)
+            record.phases[Phase.UPLINK, 0.0].append(way)
+            ready[:, parent] = np.maximum(ready[:, parent], ready[:, node] + way)
+            taken[:, parent] += sent
+    groups = truth.distinct(rows.sum(axis=1) * setting.cuts) / setting.trees
+    finish = (truth.finish[0] + truth.finish[1] * groups) * _noise(truth, (windows,), rng)
+    told = zip(groups[:300], finish[:300], strict=True)
+    record.pieces[Phase.FINISH] += [(Amount(groups=g), s) for g, s in told]
+    return ready[:, 0] + finish
