@@ -57,6 +57,7 @@ FILE_BITS = 32
 """Bits for the number of an event in its file."""
 KEYED_FILES_MAX = 2_000
 LOST = "this is not the whole answer: an agent could not read {:,} parts of it; ask with --agents 1"
+WITHIN_IGNORED = "WITHIN is ignored: it is for live jobs, and here windows come when all input is read"
 APP = "local"
 BLOCK_BYTES = 4 << 20
 PARSER_THREADS_MAX = 8
@@ -155,10 +156,10 @@ class LocalRun:
         tables: dict[str, FileTable],
         options: LocalOptions,
     ) -> None:
-        self.warnings: list[str] = []
+        self.warnings: list[str] = [] if plan.within is None else [WITHIN_IGNORED]
         self._options = options
         self._tables = tables
-        self.plan = plan
+        self.plan = plan = plan.without_within()
         self.columns = query.output_names(plan)
         self._inputs = [i for i in inputs if query.selects(plan.streams_read, i.stream)]
         if plan.elements is not None and len(self._inputs) > KEYED_FILES_MAX:

@@ -1,6 +1,7 @@
 """ELF QL: a query's text comes in, a plan goes out, and stages that run the plan on events and on results as Polars
 expressions. Imports nothing of the other rooms."""
 
+from query.binder.latency import check_live
 from query.compiler import analyze, analyze_with_rules, keywords, parse
 from query.execution.event_stage import BranchesStage, EventStage
 from query.execution.join_stage import JoinStage, TableError
@@ -23,14 +24,17 @@ from query.plan.keyed_stream import keyed_stream, without_keys
 from query.plan.operations import regex_size
 from query.plan.plan import Plan, PlanColumn, PlanJoin, PlanKey, output_names
 from query.plan.stream_join import Fields, JoinedSide, StreamJoin, stream_join
-from query.plan.windows import tumbling
+from query.plan.windows import PART_MIN_MS, tumbling
 from query.plan.wire import BeyondGroups, PlanError
+from query.plan.within import GRACE_DEFAULT_MS, Within
 from query.syntax.ast import App, Query, Stream, TableRef, apps, sources, streams_read, with_aggregates, with_apps
 from query.syntax.printer import format_query
 
 __all__ = [
+    "GRACE_DEFAULT_MS",
     "GROUPS_DEFAULT",
     "GROUPS_MAX",
+    "PART_MIN_MS",
     "TABLE_BYTES_MAX",
     "TABLE_ROWS_MAX",
     "TREES_MAX",
@@ -62,10 +66,12 @@ __all__ = [
     "StreamJoin",
     "TableError",
     "TableRef",
+    "Within",
     "aggregate_texts",
     "analyze",
     "analyze_with_rules",
     "apps",
+    "check_live",
     "covers",
     "explain",
     "format_query",

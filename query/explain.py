@@ -11,6 +11,7 @@ from query.model.expression import Constant, Operation, Reference, references
 from query.model.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
 from query.model.timestamps import duration
 from query.plan.element_steps import element_steps
+from query.plan.keyed_stream import keyed_stream
 from query.plan.plan import Plan
 from query.plan.spelling import Spelling
 from query.plan.walk import event_expressions
@@ -75,8 +76,8 @@ def measures(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def windows_text(windowing: Windowing | None) -> str:
-    """The windows in a few words.
+def windows_text(windowing: Windowing | None, chosen_grace_ms: int | None = None) -> str:
+    """The windows in a few words. `chosen_grace_ms`: the grace, where ELF has chosen it under WITHIN.
 
     >>> from query.plan.windows import PlanWindowSize, Windowing
     >>> windows_text(Windowing((PlanWindowSize(600_000, 60_000), PlanWindowSize(3_600_000, 3_600_000)), grace_ms=0))
@@ -90,6 +91,8 @@ def windows_text(windowing: Windowing | None) -> str:
         parts.append(f"sessions that end with {gap} without an event, cut after {most}")
     if windowing.grace_ms is not None:
         parts.append(f"grace {duration(windowing.grace_ms)}")
+    if chosen_grace_ms is not None:
+        parts.append(f"grace {duration(chosen_grace_ms)}, chosen under WITHIN")
     if not windowing.is_of_panes:
         parts.append(f"of panes of {duration(windowing.pane_ms)}")
     return ", ".join(parts)
@@ -155,6 +158,30 @@ def unused_straggler_steps(stated: Stragglers) -> Iterator[str]:
         yield "wait for every agent: ON STRAGGLER and RECOVER FOR are for live jobs"
 
 
+def within_steps(plan: Plan) -> Iterator[str]:
+    """The step that says how soon the results of a live job are to come, where its query says so.
+
+    >>> from query import Schema, analyze, parse
+    >>> text = "SELECT COUNT(*) FROM web WINDOWING 1 SECOND WITHIN 500 MILLISECONDS AT 99.5 PERCENT ELSE PARTIAL"
+    >>> list(within_steps(analyze(parse(text), {"web": Schema({}, open=True)})))
+    ['have 99.5 % of results out within 500 ms of the end of their window, and publish what is there of others']
+    """
+    within = plan.within
+    if within is None:
+        return
+    assert plan.windowing is not None
+    which = "results, on average," if within.percent is None else f"{within.percent:g} % of results"
+    since = "an event that they are the first to have" if plan.windowing.changes else "the end of their window"
+    late = {"late": "let others be late", "partial": "publish what is there of others"}[within.on_miss]
+    yield f"have {which} out within {duration(within.limit_ms)} of {since}, and {late}"
+
+
+def unused_within_steps(plan: Plan) -> Iterator[str]:
+    """The step that says why WITHIN means nothing to a job that ends with its input."""
+    if plan.within is not None:
+        yield "publish windows when all input is read: WITHIN is for live jobs, and --once refuses it"
+
+
 def size_text(size: PlanWindowSize) -> str:
     """The length of windows, and how often they come where that is not their length."""
     every = "" if size.slide_ms == size.size_ms else f" every {duration(size.slide_ms)}"
@@ -209,7 +236,11 @@ def explain(plan: Plan, rules: Sequence[Rule] = (), *, live: bool = True) -> Exp
         columns=tuple((column.name, column.type) for column in plan.event_columns),
         keys=keys,
         aggregates=aggregates,
-        window=windows_text(plan.windowing),
+        window=(
+            windows_text(plan.windowing, _chosen_grace_ms(plan))
+            if live
+            else windows_text(plan.without_within().windowing)
+        ),
         agent=(
             *_reading_steps(plan),
             *_join_steps(plan, events),
@@ -229,10 +260,20 @@ def explain(plan: Plan, rules: Sequence[Rule] = (), *, live: bool = True) -> Exp
             *_shown_steps(plan, shown, groups, order),
             *_outer_steps(plan),
             *(straggler_steps(plan.stragglers) if live else unused_straggler_steps(plan.stragglers)),
+            *(within_steps(plan) if live else unused_within_steps(plan)),
             publishing_step(plan.windowing),
         ),
         rules=tuple(rule.description for rule in rules),
     )
+
+
+def _chosen_grace_ms(plan: Plan) -> int | None:
+    """The grace of a plan that ELF has chosen; None where it has not, or where nothing waits for late events: windows
+    over what elements emit do not.
+    """
+    if plan.within is None or (plan.reads_types and keyed_stream(plan) is None):
+        return None
+    return plan.within.grace_ms
 
 
 def _shown_steps(plan: Plan, shown: Spelling, groups: Spelling, order: list[str]) -> Iterator[str]:

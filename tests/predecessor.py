@@ -19,10 +19,16 @@ ROOT = Path(__file__).parents[1]
 
 def unpack(folder: Path) -> Path:
     """Unpacks its source tree into a folder, with the native parts built; skips the test where history has it not."""
-    archive = subprocess.run(["git", "-C", str(ROOT), "archive", COMMIT], capture_output=True, check=False)
+    unpack_sources(folder)
+    subprocess.run([sys.executable, "deploy/build_native.py"], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def unpack_sources(folder: Path, *rooms: str) -> Path:
+    """Unpacks some of its rooms into a folder, or all that is in its source tree, with nothing built."""
+    archive = subprocess.run(["git", "-C", str(ROOT), "archive", COMMIT, *rooms], capture_output=True, check=False)
     if archive.returncode:
         pytest.skip(f"the history of this checkout does not have {COMMIT[:7]}, ELF {VERSION}")
     with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
         files.extractall(folder, filter="data")
-    subprocess.run([sys.executable, "deploy/build_native.py"], cwd=folder, check=True, capture_output=True)
     return folder

@@ -183,6 +183,8 @@ class QueryService:
                 over = slice(0)  # nothing but events that the job itself makes
             self._rights.check(who, needs_of_query(parsed, self._rights.jobs_named)[over])
             plan = await trio.to_thread.run_sync(self._plan, request, parsed, abandon_on_cancel=True)
+            if isinstance(request, control.QueryRequest) and request.once:
+                ql.check_live(parsed)
             self._rights.check(who, needs_of_plan(plan, self._rights.jobs_named)[over])
         except ql.QueryError as error:
             return control.Refused("usage", str(error))

@@ -23,7 +23,7 @@ from elf.options.tables import named_files, pair_of, tables_option
 from elf.options.times import between
 from elf.output.output import result_writer, write_all
 from elf.output.view import View, ViewLimits
-from elf.statements.statements import ExplainStatement, read_statement
+from elf.statements.statements import ExplainStatement, LatencyStatement, read_statement
 from elf.terminal.terminal import printable, tell
 
 AGENTS_MAX = 1024
@@ -104,7 +104,7 @@ def local(
     _check_choice(query_text, job_path, stage)
     if job_path is not None:  # every argument is a file
         files = files if query_text is None else (query_text, *files)
-    elif isinstance(read_statement(query_text or ""), ExplainStatement):
+    elif isinstance(read_statement(query_text or ""), ExplainStatement | LatencyStatement):
         _explain(query_text or "", _sources(files, named), options, output)
         return
     try:

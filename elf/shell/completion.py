@@ -59,8 +59,8 @@ class ShellCompleter(Completer):
             case "" | ";":
                 yield from _matching(typed, STATEMENTS, "keyword")
             case "EXPLAIN":
-                yield from _matching(typed, ("SELECT", "ANALYZE"), "keyword")
-            case "ANALYZE":
+                yield from _matching(typed, ("SELECT", "ANALYZE", "LATENCY"), "keyword")
+            case "ANALYZE" | "LATENCY":
                 yield from _matching(typed, ("SELECT",), "keyword")
             case "FROM" | "JOIN" | "DESCRIBE":
                 yield from _matching(typed, map(_written, self._knowledge.streams()), "stream")

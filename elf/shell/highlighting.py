@@ -24,7 +24,9 @@ STYLE = Style.from_dict(
         "ql.unclosed": "ansired",
     }
 )
-_SHELL_WORDS = frozenset(("EXPLAIN", "ANALYZE", "SHOW", "DESCRIBE", "STREAMS", "JOBS", "FUNCTIONS", "ELEMENTS"))
+_SHELL_WORDS = frozenset(
+    ("EXPLAIN", "ANALYZE", "LATENCY", "SHOW", "DESCRIBE", "STREAMS", "JOBS", "FUNCTIONS", "ELEMENTS")
+)
 
 
 class StatementLexer(Lexer):

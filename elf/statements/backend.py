@@ -9,6 +9,7 @@ from elf.output.view import View, ViewLimits
 from elf.statements.statements import (
     DescribeStatement,
     ExplainStatement,
+    LatencyStatement,
     SelectStatement,
     ShowStatement,
     read_statement,
@@ -26,6 +27,9 @@ class Backend(Protocol):
 
     def analyze(self, text: str, output: str, deadline: float) -> None:
         """Runs a query, a live one for one window, and prints its plan with measurements."""
+
+    def latency(self, text: str, output: str) -> None:
+        """Prints how soon the results of a query come."""
 
     def streams(self) -> Listing: ...
 
@@ -53,6 +57,8 @@ def run_statement(text: str, backend: Backend, view: View, limits: ViewLimits) -
             backend.analyze(query_text, "table" if view.output == "plot" else view.output, limits.deadline)
         case ExplainStatement(text=query_text):
             backend.explain(query_text, "table" if view.output == "plot" else view.output)
+        case LatencyStatement(text=query_text):
+            backend.latency(query_text, "table" if view.output == "plot" else view.output)
         case DescribeStatement(stream=stream):
             print_listing(backend.describe(stream), view.output)
         case ShowStatement(what="STREAMS"):

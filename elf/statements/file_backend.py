@@ -72,6 +72,9 @@ class FileBackend:
             raise UsageError(str(error)) from error
         print_explained(explained, output, measured_run(run))
 
+    def latency(self, text: str, output: str) -> None:  # noqa: ARG002 - files have no live jobs
+        raise UsageError("EXPLAIN LATENCY is for live jobs: here windows come when all input is read")
+
     def streams(self) -> Listing:
         rows: list[list[Cell]] = [[source.name, len(source.paths), ", ".join(source.paths)] for source in self._sources]
         return Listing(["STREAM", "FILES", "PATHS"], rows, "no files")

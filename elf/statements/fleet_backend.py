@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent.control.messages import GROUPS_DEFAULT, BeyondGroups, Surveyed
 from elf.client.sync_client import SyncClient
+from elf.errors import UsageError
 from elf.output.element_table import listed_elements
 from elf.output.listing import Cell, Listing, listed_jobs
 from elf.output.view import View, ViewLimits
@@ -74,6 +75,9 @@ class FleetBackend:
         ) as job:
             measurements = measured_window(job, submitted, deadline, self._client.place)
         print_explained(explained, output, measurements)
+
+    def latency(self, text: str, output: str) -> None:  # noqa: ARG002 - nothing is answered
+        raise UsageError("this release does not answer EXPLAIN LATENCY; EXPLAIN says what WITHIN asks for")
 
     def streams(self) -> Listing:
         status = self._client.status()

@@ -57,6 +57,13 @@ class ExplainStatement:
 
 
 @dataclass(frozen=True, slots=True)
+class LatencyStatement:
+    """`EXPLAIN LATENCY query`: how soon its results come."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ShowStatement:
     """`SHOW STREAMS`, `JOBS` or `FUNCTIONS`; `SHOW ELEMENTS [FROM app]`, `app` "" for all jobs."""
 
@@ -71,7 +78,7 @@ class DescribeStatement:
     stream: str
 
 
-Statement = SelectStatement | ExplainStatement | ShowStatement | DescribeStatement
+Statement = SelectStatement | ExplainStatement | LatencyStatement | ShowStatement | DescribeStatement
 
 
 def tokens(text: str) -> Iterator[Token]:
@@ -119,9 +126,10 @@ def read_statement(text: str) -> Statement:
     said = list(islice((word for word in tokens(text) if word.kind not in ("space", "comment")), TOKENS_READ))
     match said[0].text.upper() if said else "":
         case "EXPLAIN":
-            analyze = len(said) > 1 and said[1].text.upper() == "ANALYZE"
-            begin, end = said[0].start, said[int(analyze)].end
-            return ExplainStatement(text[:begin] + re.sub(r"[^\n]", " ", text[begin:end]) + text[end:], analyze)
+            kind = said[1].text.upper() if len(said) > 1 else ""
+            begin, end = said[0].start, said[int(kind in ("ANALYZE", "LATENCY"))].end
+            explained = text[:begin] + re.sub(r"[^\n]", " ", text[begin:end]) + text[end:]
+            return LatencyStatement(explained) if kind == "LATENCY" else ExplainStatement(explained, kind == "ANALYZE")
         case "SHOW":
             if len(said) > 1 and said[1].text.upper() == "ELEMENTS":
                 return ShowStatement("ELEMENTS", _app(text, said))

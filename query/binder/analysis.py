@@ -11,11 +11,11 @@ from query.binder.clauses import (
     join_keys,
     parameters_of,
     stragglers_of,
-    windowing_of,
     within_ms_of,
 )
 from query.binder.inference import Inference
 from query.binder.keyed import GROUPING_DEFAULT, WORKERS_DEFAULT
+from query.binder.latency import windows_and_limit
 from query.functions import FUNCTIONS, ConstantError
 from query.functions.aggregates import WIDE_MAX, AggregateFunction, Parameters, aggregate_function
 from query.model.errors import QueryError, SourceSpan
@@ -70,7 +70,7 @@ class Analysis:
 
     def plan(self) -> Plan:
         query = self._query
-        windowing = windowing_of(query)
+        windowing, within = windows_and_limit(query)
         self._check_functions()
         self._infer()
         columns, joined = self._typed_columns(joined=False), self._typed_columns(joined=True)
@@ -106,6 +106,7 @@ class Analysis:
             trees_stated=query.trees is not None,
             stragglers=stragglers_of(query),
             keyed=self._keyed(columns),
+            within=within,
         )
         self._check_trees(plan)
         return plan

@@ -111,7 +111,7 @@ def within_ms_of(join: ast.Join, text: str) -> int:
     """The greatest difference between the times of two joined events, 0 for a JOIN with rows; raises QueryError."""
     if join.within is None:
         return 0
-    within_ms = _ms(join.within)
+    within_ms = duration_ms(join.within)
     if not 1 <= within_ms <= WITHIN_MS_MAX:
         hint = "events of the joined stream are kept for so long: as in WITHIN 30 MINUTES"
         raise QueryError("WITHIN takes 1 millisecond to 1 day", text, join.within.span, hint=hint)
@@ -157,8 +157,8 @@ def windowing_of(query: ast.Query) -> Windowing | None:
             hint = "add windows before it, as in WINDOWING 1 MINUTE EMIT CHANGES"
             raise QueryError("EMIT CHANGES needs WINDOWING", query.text, query.emit_span, hint=hint)
         return None
-    sizes = (PlanWindowSize(_ms(one.size), _ms(one.slide or one.size)) for one in window.sizes)
-    gap = None if window.gap is None else session(_ms(window.gap))
+    sizes = (PlanWindowSize(duration_ms(one.size), duration_ms(one.slide or one.size)) for one in window.sizes)
+    gap = None if window.gap is None else session(duration_ms(window.gap))
     windowing = Windowing(tuple(sorted(sizes)), gap, query.changes, _grace_ms(query, window))
     try:
         windowing.check()
@@ -174,9 +174,9 @@ def _grace_ms(query: ast.Query, window: WindowClause) -> int | None:
     if isinstance(query.source, ast.App):
         message = "GRACE is for events that come late: the results of another job never do"
         raise QueryError(message, query.text, grace.span)
-    if _ms(grace) > GRACE_DAYS_MAX * DAY_MS:
+    if duration_ms(grace) > GRACE_DAYS_MAX * DAY_MS:
         raise QueryError(f"GRACE may be at most {GRACE_DAYS_MAX} day long", query.text, grace.span)
-    return _ms(grace)
+    return duration_ms(grace)
 
 
 def stragglers_of(query: ast.Query) -> Stragglers:
@@ -194,18 +194,19 @@ def stragglers_of(query: ast.Query) -> Stragglers:
         message = f"an agent is leaped over after {LEAP_PANES_MIN} to {LEAP_PANES_MAX:,} panes"
         hint = "one pane behind is every agent for a moment: as in LEAP AFTER 2 PANES" if after < LEAP_PANES_MIN else ""
         raise QueryError(message, query.text, straggler.span, hint=hint)
-    if recover is not None and _ms(recover.time) > RECOVER_MS_MAX:
+    if recover is not None and duration_ms(recover.time) > RECOVER_MS_MAX:
         raise QueryError("RECOVER FOR may be at most 1 hour long", query.text, recover.span)
     leaps = straggler is not None and straggler.choice != "WAIT"
     return Stragglers(
         waits=straggler is not None and not leaps,
         leap_panes=(after or LEAP_PANES_MIN) if leaps else None,
-        recover_ms=None if recover is None else _ms(recover.time),
+        recover_ms=None if recover is None else duration_ms(recover.time),
         mirrors=straggler is not None and straggler.choice == "MIRROR",
     )
 
 
-def _ms(duration: Duration) -> int:
+def duration_ms(duration: Duration) -> int:
+    """The length of time in milliseconds."""
     return duration.amount * _UNIT_MS[duration.unit]
 
 

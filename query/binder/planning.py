@@ -49,13 +49,18 @@ def _staged(query: ast.Query, source: ast.Subquery, known: Known) -> Plan:
         raise QueryError("SESSION is not made of rows of a sub-query", query.text, query.window.span, hint=hint)
     (inner,) = source.branches
     of_agents = replace(
-        inner, trees=query.trees, trees_span=query.trees_span, straggler=query.straggler, recover=query.recover
+        inner,
+        trees=query.trees,
+        trees_span=query.trees_span,
+        straggler=query.straggler,
+        recover=query.recover,
+        within=query.within,
     )
     below = _bind(of_agents, known)
     rows = rows_of(source, {output.name: output.type for output in below.shown.output})
     scope = Scope((rows,), query.text, windowed=query.window is not None)
     outer = Analysis(
-        replace(query, trees=None, straggler=None, recover=None), below.stream, scope, over_rows=True
+        replace(query, trees=None, straggler=None, recover=None, within=None), below.stream, scope, over_rows=True
     ).plan()
     return below.with_outer(outer)
 

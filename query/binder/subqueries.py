@@ -208,6 +208,10 @@ def _inside(branch: ast.Query, around: ast.Query) -> ast.Query:
     if (clause := branch.straggler or branch.recover) is not None:
         hint = "write ON STRAGGLER and RECOVER FOR once, at the end of the whole query"
         raise QueryError("a sub-query waits for agents as the whole query does", branch.text, clause.span, hint=hint)
+    if branch.within is not None:
+        hint = "write WITHIN once, at the end of the whole query"
+        message = "rows of a sub-query are not published: WITHIN is of the whole query's results"
+        raise QueryError(message, branch.text, branch.within.span, hint=hint)
     return replace(branch, window=around.window, changes=around.changes, emit_span=around.emit_span)
 
 

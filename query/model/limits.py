@@ -32,5 +32,9 @@ BRANCHES_OF_UNION_MAX = 16
 # Upper bound on the text of a selection of streams, as jobs carry it.
 STREAMS_CHARACTERS_MAX = 255
 DAY_MS = 86_400_000
+# Bounds on a latency constraint: on its time, and on the percentage of results that keep it.
+LATENCY_MS_MAX = DAY_MS
+PERCENT_MIN = 50
+PERCENT_MAX = 99.9
 INTEGER_MAX = 2**63 - 1
 INTEGER_MIN = -(2**63)

@@ -27,6 +27,7 @@ from query.plan.wire import (
     read_message,
     read_windowing,
 )
+from query.plan.within import Within, WithinMessage
 from query.syntax.ast import App
 from query.syntax.printer import format_source
 
@@ -219,7 +220,8 @@ class Plan:
 
     `stragglers`: the patience of a live job with agents that are late. `elements`: the keyed elements of the job, as
     plain data that means nothing here: whoever runs them checks it. `types`: the streams that it reads are types of
-    events, with these fields, which elements of the job that it is a stage of emit.
+    events, with these fields, which elements of the job that it is a stage of emit. `within`: how soon results are to
+    come.
 
     `outer` reads the rows of each window, once it is finished, as events: its columns are the names of `output`.
     """
@@ -248,6 +250,7 @@ class Plan:
     elements: Mapping[str, Any] | None = None
     types: Mapping[str, Sequence[tuple[str, str]]] | None = None
     keyed: PlanKeyed | None = None
+    within: Within | None = None
 
     def called(self, name: str) -> AggregateFunction:
         """The function of one of its aggregates. Raises KeyError for a name that none has."""
@@ -334,6 +337,22 @@ class Plan:
         joined = None if self.join is None else self.join.app
         return tuple(name for name in (self.app, joined) if name is not None)
 
+    def grace_ms(self, unstated_ms: int) -> int:
+        """The time for which late events are awaited (ms): what the query states or, where it states none, what is
+        chosen under its WITHIN, and `unstated_ms` at most.
+        """
+        stated = None if self.windowing is None else self.windowing.grace_ms
+        if stated is not None:
+            return stated
+        chosen = None if self.within is None else self.within.grace_ms
+        return unstated_ms if chosen is None else min(unstated_ms, chosen)
+
+    def without_within(self) -> Plan:
+        """The plan as it is without WITHIN, where all input is there already."""
+        windowing = None if self.windowing is None else replace(self.windowing, part_ms=None)
+        outer = None if self.outer is None else self.outer.without_within()
+        return replace(self, windowing=windowing, outer=outer, within=None)
+
     def shared_part(self) -> Plan:
         """The plan without all that is decided after windows are merged, and with its columns in a fixed order.
 
@@ -349,6 +368,7 @@ class Plan:
             stragglers=UNSTATED,
             elements=None,
             types=None,
+            within=None,
         )
         if self.windowing is not None and self.windowing.session is None:
             part = replace(part, windowing=tumbling(self.windowing.pane_ms))
@@ -392,6 +412,8 @@ class Plan:
             plan["branches"] = list(map(encode_branch, self.branches))
         if self.stragglers != UNSTATED:
             plan["stragglers"] = StragglersMessage.of(self.stragglers)
+        if self.within is not None:
+            plan["within"] = WithinMessage.of(self.within)
         if self.outer is not None:
             plan["outer"] = self.outer.to_wire()
         if self.elements is not None:
@@ -470,10 +492,12 @@ class _PlanReader:
             stragglers=UNSTATED if message.stragglers is None else message.stragglers.read(),
             elements=message.elements,
             types=message.types,
+            within=None if message.within is None else message.within.read(),
         )
         leaps = plan.stragglers.leap_panes is not None
         _require(not (plan.stragglers.waits and leaps), "it waits for stragglers and leaps")
         _require(leaps or not plan.stragglers.mirrors, "it mirrors stragglers, and does not say which")
+        _require(plan.within is None or plan.windowing is not None, "it has no windows that could be late")
         _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
         _require(plan.app is not None or not plan.is_rigid, "code computes an aggregate of all events in one place")
         if plan.types is not None:
@@ -514,6 +538,7 @@ class _PlanReader:
         _require(not (plan.apps or plan.join or plan.branches), "the rows of a sub-query are not joined")
         _require(plan.window_ms == self._message.window_ms, "a sub-query has other windows")
         _require(not plan.reads_types, "a sub-query has elements")
+        _require(plan.within is None, "a sub-query has a limit of its own")
         _require(not plan.aggregates_of_job, "code computes an aggregate of the rows of a sub-query")
         return plan
 

@@ -5,7 +5,7 @@ Windows are aligned to the Unix epoch. All windows of a plan are made of *panes*
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import gcd
 
@@ -20,9 +20,9 @@ SESSION_MAX_MS = DAY_MS
 """Approximate length at which a session is cut, or a hundred gaps where these are longer."""
 _SESSION_GAPS = 100
 PARTS_MAX = 10
-_PART_MIN_MS = 1_000
-"""Upper bound on the panes of a window whose changes are shown, and of a session's gap; panes have at least a second.
-"""
+PART_MIN_MS = 1_000
+"""Upper bound on the panes of a window whose changes are shown, and of a session's gap; panes have at least a second,
+unless the query is to show changes sooner. Panes of a second do not wait for late events, shorter ones do."""
 
 
 class WindowsError(ValueError):
@@ -52,7 +52,8 @@ class Session:
 @dataclass(frozen=True, slots=True)
 class Windowing:
     """The windows of a query: `sizes` in ascending order, or a `session`. `changes`: windows are also shown while they
-    are open. `grace_ms`: the time for which late events are awaited; None for the job's default.
+    are open. `grace_ms`: the time for which late events are awaited; None for the job's default. `part_ms`: the panes
+    of windows whose changes are shown have this length; None for up to PARTS_MAX of a second or more.
 
     >>> Windowing((PlanWindowSize(600_000, 60_000),)).pane_ms
     60000
@@ -62,14 +63,19 @@ class Windowing:
     session: Session | None = None
     changes: bool = False
     grace_ms: int | None = None
+    part_ms: int | None = None
 
     @property
     def pane_ms(self) -> int:
         """The length of a pane (ms): the greatest common divisor of sizes and slides or, for changes, a part of it."""
         if self.session is not None:
             return _part(self.session.gap_ms)
-        common = gcd(*(length for one in self.sizes for length in (one.size_ms, one.slide_ms)))
-        return _part(common) if self.changes else common
+        return (self.part_ms or _part(self.common_ms)) if self.changes else self.common_ms
+
+    @property
+    def common_ms(self) -> int:
+        """The greatest common divisor of sizes and slides (ms)."""
+        return gcd(*(length for one in self.sizes for length in (one.size_ms, one.slide_ms)))
 
     @property
     def size_ms(self) -> int:
@@ -107,10 +113,12 @@ class Windowing:
     def _check_session(self, own: Session) -> None:
         if own != session(own.gap_ms) or self.sizes:
             raise WindowsError("sessions are cut elsewhere")
-        if self.changes:
+        if self.changes or self.part_ms is not None:
             raise WindowsError("EMIT CHANGES is for windows of a size: a session comes when it is over")
 
     def _check_sizes(self) -> None:
+        if self.part_ms is not None and not (self.changes and self.part_ms >= 1 and self.common_ms % self.part_ms == 0):
+            raise WindowsError("the parts of windows that change divide them")
         if len(self.sizes) > SIZES_MAX:
             raise WindowsError(f"a query has windows of at most {SIZES_MAX} sizes")
         if any(one.slide_ms > one.size_ms for one in self.sizes):
@@ -141,8 +149,35 @@ def session(gap_ms: int) -> Session:
 
 def _part(length_ms: int) -> int:
     """The length in up to PARTS_MAX equal parts of a second or more, or as a whole."""
-    parts = (n for n in range(PARTS_MAX, 1, -1) if length_ms % n == 0 and length_ms // n >= _PART_MIN_MS)
+    parts = (n for n in range(PARTS_MAX, 1, -1) if length_ms % n == 0 and length_ms // n >= PART_MIN_MS)
     return length_ms // next(parts, 1)
+
+
+def parts_within(windowing: Windowing, limit_ms: int) -> Windowing:
+    """The windows with parts so short that changes can be shown within a limit of the time of an event.
+
+    At most half of the limit is for the event's part to be over. Parts under a second wait for late events as well: a
+    quarter. Raises WindowsError where windows would have too many parts.
+
+    >>> minute = Windowing((PlanWindowSize(60_000, 60_000),), changes=True)
+    >>> [parts_within(minute, limit_ms).pane_ms for limit_ms in (20_000, 3_000, 500)]
+    [6000, 1500, 125]
+    """
+    if not windowing.changes:
+        return windowing
+    longest = _longest_part(windowing, limit_ms // 2)
+    if longest < PART_MIN_MS:
+        longest = _longest_part(windowing, limit_ms // 4)
+    return windowing if longest == windowing.pane_ms else replace(windowing, part_ms=longest)
+
+
+def _longest_part(windowing: Windowing, most_ms: int) -> int:
+    """The length of the longest parts up to a length (ms), and no longer than they are already."""
+    length_ms, most_ms = windowing.common_ms, min(windowing.pane_ms, max(1, most_ms))
+    parts = (n for n in range(-(-length_ms // most_ms), PANES_MAX + 1) if length_ms % n == 0)
+    if (fewest := next(parts, None)) is None:
+        raise WindowsError(f"a window would have more than {PANES_MAX:,} parts of at most {most_ms:,} ms")
+    return length_ms // fewest
 
 
 def tumbling(size_ms: int) -> Windowing:

@@ -35,6 +35,7 @@ from query.model.types import TypeMismatchError
 from query.plan.operations import REGEXES_MAX, is_regex, operation
 from query.plan.stragglers import StragglersMessage
 from query.plan.windows import SIZES_MAX, PlanWindowSize, Windowing, WindowsError, session
+from query.plan.within import WithinMessage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,6 +89,7 @@ class WindowsMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=T
     gap_ms: _Length | None = None
     changes: bool = False
     grace_ms: Annotated[int, Meta(ge=0, le=DAY_MS)] | None = None
+    part_ms: _Length | None = None
 
 
 class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
@@ -118,6 +120,7 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     nulls_first: Annotated[list[int], Meta(max_length=KEYS_MAX)] = []
     windows: WindowsMessage | None = None
     stragglers: StragglersMessage | None = None
+    within: WithinMessage | None = None
     elements: dict[str, Any] | None = None
     types: Annotated[dict[_Text, _Fields], Meta(min_length=1, max_length=TYPES_MAX)] | None = None
 
@@ -154,7 +157,7 @@ def encode_windowing(windowing: Windowing | None) -> object:
         return None
     gap_ms = None if windowing.session is None else windowing.session.gap_ms
     sizes = [(one.size_ms, one.slide_ms) for one in windowing.sizes]
-    return msgspec.to_builtins(WindowsMessage(sizes, gap_ms, windowing.changes, windowing.grace_ms))
+    return msgspec.to_builtins(WindowsMessage(sizes, gap_ms, windowing.changes, windowing.grace_ms, windowing.part_ms))
 
 
 def read_windowing(message: PlanMessage) -> Windowing | None:
@@ -164,7 +167,7 @@ def read_windowing(message: PlanMessage) -> Windowing | None:
         return None if pane_ms is None else Windowing((PlanWindowSize(pane_ms, pane_ms),))
     gap = None if windows.gap_ms is None else session(windows.gap_ms)
     sizes = tuple(PlanWindowSize(*one) for one in windows.sizes)
-    windowing = Windowing(sizes, gap, windows.changes, windows.grace_ms)
+    windowing = Windowing(sizes, gap, windows.changes, windows.grace_ms, windows.part_ms)
     try:
         windowing.check()
     except WindowsError as error:

@@ -40,6 +40,17 @@ class WindowClause:
 
 
 @dataclass(frozen=True, slots=True)
+class WithinClause:
+    """`WITHIN limit [AT percent PERCENT | ON AVERAGE] [ELSE on_miss]`: LATE or PARTIAL; None where it is left out."""
+
+    limit: Duration
+    percent: float | None = None
+    is_average: bool = False
+    on_miss: str | None = None
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class StragglerClause:
     """`ON STRAGGLER choice [AFTER after PANES]`: WAIT, which takes no panes, LEAP, or MIRROR."""
 
@@ -342,6 +353,7 @@ class Query:
     straggler: StragglerClause | None = None
     recover: RecoverClause | None = None
     keyed: KeyedClause | None = None
+    within: WithinClause | None = None
 
 
 def children(node: Expression | Star) -> tuple[Expression | Star, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lark import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
+from lark import Token, Tree, UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
 from query.model.errors import QueryError, SourceSpan, listed, nearest, printable
 
 if TYPE_CHECKING:
-    from lark import Token, UnexpectedInput
+    from lark import UnexpectedInput
 
 # Terminals of the grammar that are words, as people write them.
 _KEYWORDS = {
@@ -41,6 +41,11 @@ _KEYWORDS = {
     "_GRACE": "GRACE",
     "CHANGES": "EMIT CHANGES",
     "FINAL": "EMIT FINAL",
+    "_AT": "AT",
+    "_PERCENTS": "PERCENT",
+    "ON_AVERAGE": "ON AVERAGE",
+    "LATE": "LATE",
+    "PARTIAL": "PARTIAL",
     "_ON_STRAGGLER": "ON STRAGGLER",
     "WAIT": "WAIT",
     "LEAP": "LEAP",
@@ -70,7 +75,7 @@ _KEYWORDS = {
     "NULLS_LAST": "NULLS LAST",
 }
 _CLAUSES = (
-    "_SELECT", "_FROM", "_JOIN", "_WHERE", "_GROUP", "_HAVING", "_ORDER", "_LIMIT", "_WINDOWING", "_TREES",
+    "_SELECT", "_FROM", "_JOIN", "_WHERE", "_GROUP", "_HAVING", "_ORDER", "_LIMIT", "_WINDOWING", "_WITHIN", "_TREES",
 )  # fmt: skip
 _RESERVED = ("_SELECT", "_FROM", "_WHERE", "_BY", "_WINDOWING", "_AS", "_AND", "_OR", "_IN", "LIKE", "_IS")
 _OPERATORS = frozenset(("_AND", "_OR", "_IN", "_BETWEEN", "LIKE", "ILIKE", "RLIKE", "_IS", "NOT"))
@@ -98,6 +103,9 @@ def syntax_error(error: UnexpectedInput, text: str) -> QueryError:
         return _unreadable(text, error.pos_in_stream or 0, error.allowed or set())
     accepted = _accepted(error)
     if isinstance(error, UnexpectedToken) and error.token.type != "$END":
+        if error.token.type == "_WITHIN" and _has_within(error):
+            span = SourceSpan(error.token.start_pos or 0, error.token.end_pos or 0)
+            return QueryError("a query has one WITHIN", text, span, hint="leave one of the two out")
         return _Unexpected(text, error.token, accepted).error()
     end = len(text.rstrip())
     return QueryError("the query ends too early", text, SourceSpan(end, end + 1), hint=_continuation(accepted))
@@ -108,6 +116,15 @@ def _accepted(error: UnexpectedInput) -> set[str]:
     if isinstance(error, UnexpectedToken) and error.interactive_parser is not None:
         return set(error.interactive_parser.accepts())  # type: ignore[no-untyped-call]
     return set(error.expected) if isinstance(error, UnexpectedEOF) else set()
+
+
+def _has_within(error: UnexpectedToken) -> bool:
+    """Whether the query that was being read has a WITHIN of its own: that of a JOIN is a part of FROM by then."""
+    read = error.interactive_parser.parser_state.value_stack if error.interactive_parser is not None else []
+    return any(
+        part.type == "_WITHIN" if isinstance(part, Token) else isinstance(part, Tree) and part.data == "within_clause"
+        for part in read
+    )
 
 
 def _unreadable(text: str, offset: int, accepted: set[str]) -> QueryError:
@@ -152,7 +169,10 @@ class _Unexpected:
         if before == "AFTER" and self._accepted == {"INTEGER"}:
             return self._error("AFTER needs a whole number of panes, as in AFTER 2 PANES", "")
         if "_WITHIN" in self._accepted and (token.upper() == "WITHIN" or before == "WITHIN"):
-            return self._error("WITHIN needs a length of time, as in WITHIN 30 MINUTES", "")
+            example = "30 MINUTES" if "STRING" in self._accepted or "_ON" in self._accepted else "500 MILLISECONDS"
+            return self._error(f"WITHIN needs a length of time, as in WITHIN {example}", "")
+        if before == "AT" and self._accepted == {"INTEGER", "DECIMAL"}:
+            return self._error("AT needs a percentage, as in AT 99 PERCENT", "")
         if "_GROUPING" in self._accepted and "GROUPING" in (token.upper(), before):
             return self._error("GROUPING needs a name, as in GROUPING fish", "")
         if (before == "OVER" and self._accepted == {"INTEGER"}) or (
@@ -161,7 +181,7 @@ class _Unexpected:
             return self._error("OVER needs a number of workers, as in OVER 32 WORKERS", "")
         if before == "WINDOWING":
             return self._error("WINDOWING needs a whole number, as in WINDOWING 30 SECONDS", "")
-        if self._accepted == {"INTEGER"} and before in ("EVERY", "SIZE", "GRACE", "SESSION", "FOR"):
+        if self._accepted == {"INTEGER"} and before in ("EVERY", "SIZE", "GRACE", "SESSION", "FOR", "WITHIN"):
             return self._error(f"{before} needs a length of time, as in {before} 30 SECONDS", "")
         if "UNIT" in self._accepted:
             guess = nearest(token, _UNITS)

@@ -14,6 +14,8 @@ from query.model.limits import (
     APP_NAME_MAX,
     BRANCHES_OF_UNION_MAX,
     DEPTH_MAX,
+    PERCENT_MAX,
+    PERCENT_MIN,
     QUERY_BYTES_MAX,
     SUBQUERIES_MAX,
 )
@@ -48,6 +50,7 @@ from query.syntax.ast import (
     TableRef,
     Unary,
     WindowClause,
+    WithinClause,
     within,
 )
 from query.syntax.error_messages import syntax_error
@@ -177,9 +180,8 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return parts[0]
 
     def query(self, _: Meta, parts: list[Any]) -> Query:
-        distinct, select, read, where, group_by, having, order_by, limit, window, emit, straggler, recover, trees = (
-            parts
-        )
+        distinct, select, read, where, group_by, having, order_by, limit, window, emit, *last = parts
+        within, straggler, recover, trees = last
         source, keyed, join, form = read or (None, None, None, None)
         if form is not None and window is not None:
             raise QueryError("a query has its windows once", self._text, window.span, hint="leave one of the two out")
@@ -189,7 +191,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return Query(
             tuple(select), source, where, group_by or (), order_by or (), rows, window or form, join,
             distinct is not None, having, self._text, limit_span, count, trees_span, changes, emit_span,
-            straggler, recover, keyed,
+            straggler, recover, keyed, within,
         )  # fmt: skip
 
     def items(self, _: Meta, parts: list[SelectItem]) -> list[SelectItem]:
@@ -334,6 +336,19 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     def emit_clause(self, meta: Meta, parts: list[Token]) -> tuple[bool, SourceSpan]:
         return parts[0].type == "CHANGES", _span(meta)
+
+    def within_clause(self, meta: Meta, parts: list[Any]) -> WithinClause:
+        limit, share, on_miss = parts
+        is_average = isinstance(share, Token)
+        percent = None if is_average else share
+        return WithinClause(limit, percent, is_average, None if on_miss is None else on_miss.type, _span(meta))
+
+    def percent(self, _: Meta, parts: list[Token]) -> float:
+        percent, place = float(parts[0]), _place(parts[0])
+        if not PERCENT_MIN <= percent <= PERCENT_MAX:
+            message = f"AT takes {PERCENT_MIN} to {PERCENT_MAX} percent"
+            raise QueryError(message, self._text, place, hint="as in AT 99 PERCENT, or ON AVERAGE")
+        return percent
 
     def straggler_clause(self, meta: Meta, parts: list[Any]) -> StragglerClause:
         option, *after = parts

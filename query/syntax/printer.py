@@ -34,6 +34,7 @@ from query.syntax.ast import (
     TableRef,
     Unary,
     WindowClause,
+    WithinClause,
 )
 
 _KEYWORDS = (
@@ -75,6 +76,8 @@ def format_query(query: Query) -> str:
         clauses.append(format_window(query.window))
     if query.changes:
         clauses.append("EMIT CHANGES")
+    if query.within is not None:
+        clauses.append(format_within(query.within))
     if query.straggler is not None:
         clauses.append(format_straggler(query.straggler))
     if query.recover is not None:
@@ -138,6 +141,17 @@ def format_window(window: WindowClause) -> str:
     session = "" if window.gap is None else f"SESSION {_duration(window.gap)}"
     grace = "" if window.grace is None else f" GRACE {_duration(window.grace)}"
     return f"WINDOWING {sizes}{session}{grace}"
+
+
+def format_within(clause: WithinClause) -> str:
+    """The WITHIN clause of a whole query.
+
+    >>> format_within(WithinClause(Duration(500, "MILLISECONDS"), 99.5, on_miss="PARTIAL"))
+    'WITHIN 500 MILLISECONDS AT 99.5 PERCENT ELSE PARTIAL'
+    """
+    percent = "" if clause.percent is None else f" AT {repr(clause.percent).removesuffix('.0')} PERCENT"
+    otherwise = "" if clause.on_miss is None else f" ELSE {clause.on_miss}"
+    return f"WITHIN {_duration(clause.limit)}{percent}{' ON AVERAGE' * clause.is_average}{otherwise}"
 
 
 def format_straggler(clause: StragglerClause) -> str:

@@ -11,6 +11,7 @@ from elf.errors import UsageError
 from elf.statements.statements import (
     DescribeStatement,
     ExplainStatement,
+    LatencyStatement,
     SelectStatement,
     ShowStatement,
     is_ended,
@@ -60,6 +61,7 @@ def test_statements_are_told_apart_by_their_first_word() -> None:
     assert read_statement("DESCRIBE web") == DescribeStatement("web")
     assert read_statement("-- why\nEXPLAIN SELECT 1") == ExplainStatement("-- why\n        SELECT 1")
     assert read_statement("explain\nAnalyze SELECT 1") == ExplainStatement("       \n        SELECT 1", analyze=True)
+    assert read_statement("EXPLAIN latency SELECT 1") == LatencyStatement("                SELECT 1")
     assert read_statement("SHOW ELEMENTS") == ShowStatement("ELEMENTS")
     for job in ("top-words", '"top-words"', "'top-words'"):
         assert read_statement(f"show elements from {job} -- all") == ShowStatement("ELEMENTS", "top-words")

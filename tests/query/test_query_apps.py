@@ -140,7 +140,7 @@ expected WITHIN or ON""",
 line 1, column 39: JOIN cannot stand here
   SELECT path FROM web WHERE status = 1 JOIN app('b') ON path = b.path
                                         ^^^^
-the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, WINDOWING and TREES""",
+the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, WINDOWING, WITHIN and TREES""",
     "SELECT a FROM shop JOIN app('b') ON a = b.a JOIN app('c') ON b.x = c.x": """
 line 1, column 45: a query has one JOIN at most
   SELECT a FROM shop JOIN app('b') ON a = b.a JOIN app('c') ON b.x = c.x

@@ -61,7 +61,7 @@ as in WINDOWING 30 SECONDS""",
 line 1, column 36: WHERE cannot stand here
   SELECT path FROM web ORDER BY path WHERE status = 1
                                      ^^^^^
-the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, WINDOWING and TREES""",
+the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, WINDOWING, WITHIN and TREES""",
     "SELECT path FROM web WHERE 1 < size < 5": """
 line 1, column 37: comparisons cannot be chained
   SELECT path FROM web WHERE 1 < size < 5
@@ -215,7 +215,7 @@ line 1, column 43: COUNT(*) is a number, not true or false
 line 1, column 36: HAVING cannot stand here
   SELECT path FROM web ORDER BY path HAVING COUNT(*) > 1
                                      ^^^^^^
-the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, WINDOWING and TREES""",
+the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, WINDOWING, WITHIN and TREES""",
     "SELECT path FROM web ORDER BY path NULLS": """
 line 1, column 36: NULLS cannot stand here
   SELECT path FROM web ORDER BY path NULLS

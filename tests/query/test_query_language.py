@@ -214,6 +214,13 @@ WINDOWS = st.one_of(
     st.builds(ast_windows.WindowClause, st.lists(SIZES, min_size=1, max_size=3).map(tuple), st.none(), GRACES),
     st.builds(ast_windows.WindowClause, st.just(()), DURATIONS, GRACES),
 )
+WITHINS = st.builds(
+    ast.WithinClause,
+    DURATIONS,
+    st.one_of(st.none(), st.floats(50, 99.9), st.integers(50, 99).map(float)),
+    st.booleans(),
+    st.sampled_from([None, "LATE", "PARTIAL"]),
+).map(lambda clause: replace(clause, percent=None) if clause.is_average else clause)
 UNJOINED = st.builds(
     ast.Query,
     select=st.lists(ITEMS, min_size=1, max_size=3).map(tuple),
@@ -223,6 +230,7 @@ UNJOINED = st.builds(
     order_by=st.lists(st.builds(ast.OrderItem, EXPRESSIONS, st.booleans(), st.booleans()), max_size=2).map(tuple),
     limit=st.one_of(st.none(), st.integers(0, 10**12)),
     window=st.one_of(st.none(), WINDOWS),
+    within=st.one_of(st.none(), WITHINS),
     distinct=st.booleans(),
     having=st.one_of(st.none(), EXPRESSIONS),
 )
@@ -242,6 +250,7 @@ SEEDS = [
     "SELECT EXTRACT(hour FROM time), SUBSTR(path, 2, 3) FROM web WHERE path RLIKE '^/[a-z]+' OR path NOT ILIKE '/A%'",
     "SELECT * FROM web WHERE time IN ('2024-01-01', NULL) LIMIT 5 WINDOWING 1 DAY",
     "SELECT path, COUNT(*) FROM web GROUP BY path WINDOWING 1 DAY TREES 4",
+    "SELECT COUNT(*) FROM web WINDOWING 1 DAY GRACE 1 SECOND WITHIN 5 SECONDS AT 99.5 PERCENT ELSE PARTIAL",
     "SELECT MAX(status) / SUM(n) - 1.5e3, window_start FROM web GROUP BY 2 WINDOWING 5 MINUTES;",
     "SELECT n, COUNT(DISTINCT path) FILTER (WHERE status > 1), HISTOGRAM(status, 1, 2) h FROM web GROUP BY n HAVING "
     "MIN(n) > 1 ORDER BY COLLECT(path, 5) DESC NULLS FIRST",
@@ -253,6 +262,7 @@ DISTINCT CASE ( ) , ; * + - / // % = == <> < 'a' ` ' " . .. 1 1.5 1e9 9999999999
 CASE WHEN THEN ELSE END BETWEEN ILIKE RLIKE || CAST( EXTRACT( LOWER( COALESCE(
 SECONDS path status time n COUNT( SUM( app( app('b') JOIN LEFT INNER ON b.path ON
 HAVING FILTER (WHERE NULLS FIRST APPROX_QUANTILE( HISTOGRAM( COLLECT( 0.5
+WITHIN AT PERCENT AVERAGE LATE PARTIAL EMIT CHANGES
 -- é @"""
 FRAGMENTS = st.sampled_from([*WORDS.split(), "\n", "\x00", " "])
 

@@ -9,7 +9,7 @@ from agent.runtime.messages.jobs import Submit
 
 AMENDED_MAX = 500
 """Upper bound on the windows that are over and may still change; where GRACE would hold more, panes wait for it."""
-PANE_MS_MIN = 1000
+PANE_MS_MIN = query.PART_MIN_MS
 """Length from which on panes are sealed without waiting: the results that come with a pane are told apart by its ms."""
 
 
@@ -29,8 +29,7 @@ def grace_of(plan: query.Plan, job: Submit) -> Grace:
     windowing = plan.windowing
     if plan.reads_types:  # sources wait for late events, windows over what elements emit need not
         return Grace()
-    stated = None if windowing is None else windowing.grace_ms
-    grace_ms = job.grace_ms if stated is None else stated
+    grace_ms = plan.grace_ms(job.grace_ms)
     if windowing is None or not windowing.changes or job.bounded or windowing.pane_ms < PANE_MS_MIN:
         return Grace(waits_ms=grace_ms)
     at_once = sum(grace_ms // one.slide_ms for one in windowing.sizes)

@@ -326,10 +326,9 @@ class Pipeline:
 
     def _grace_ms(self, function: JobFunction) -> int:
         """Milliseconds that late events are waited for."""
-        windowing = function.plan.windowing
         if function.plan.reads_types:
             return 0  # its events come behind the watermark
-        return self._job.grace_ms if windowing is None or windowing.grace_ms is None else windowing.grace_ms
+        return function.plan.grace_ms(self._job.grace_ms)
 
     @property
     def _watermark(self) -> Watermark | None:

@@ -270,5 +270,4 @@ class HostedJob:
 
 def _grace_ms(local: LocalJob, job: Submit) -> int:
     """The time for which sources wait for late events: the query's own, or the job's."""
-    windowing = None if local.versions is None else local.versions.newest.function.plan.windowing
-    return job.grace_ms if windowing is None or windowing.grace_ms is None else windowing.grace_ms
+    return job.grace_ms if local.versions is None else local.versions.newest.function.plan.grace_ms(job.grace_ms)

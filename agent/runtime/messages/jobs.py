@@ -105,7 +105,7 @@ from overlay import Codec, Id, Peer
 Owner = Annotated[str, msgspec.Meta(max_length=255)]
 Reader = Id | None
 """The job on a follower's agent that reads the results; None: clients and programs of that agent read them."""
-GRACE_MS = 5000
+GRACE_MS = query.GRACE_DEFAULT_MS
 ASKED_WINDOWS_MAX = 64
 """Upper bound on the results in one answer: a master keeps no more."""
 LAGGARDS_MAX = 20

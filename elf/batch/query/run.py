@@ -22,7 +22,7 @@ from elf.batch.query.native import NativePlan, native_plan
 from elf.batch.query.partial_states import StateCombiner
 from elf.batch.table.table import ArchiveTable, Range
 from elf.errors import ElfError
-from elf.local import read_tables
+from elf.local import WITHIN_IGNORED, read_tables
 from overlay import app_id, group_id
 from query.spark import NotExactError
 
@@ -58,6 +58,7 @@ class BatchRun:
         self._lookups: Mapping[str, LookupTable] = {}
         self.not_exact = ""
         """Reason why Spark cannot compute the plan exactly, "" where it can."""
+        self.warnings: list[str] = []
         self.plan, streams = (
             (wanted, _streams_of_agents(table)) if isinstance(wanted, query.Plan) else self._analysed(wanted)
         )
@@ -78,7 +79,9 @@ class BatchRun:
         plan = query.analyze(
             parsed, catalog, lookups, max_groups=options.max_groups, beyond_groups=options.beyond_groups
         )
-        return plan, catalog
+        if plan.within is not None:
+            self.warnings.append(WITHIN_IGNORED)
+        return plan.without_within(), catalog
 
     def results(self) -> Iterator[WindowResult]:
         """Computes everything, then yields the windows in order.

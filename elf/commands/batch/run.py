@@ -81,6 +81,8 @@ def run(
             asked = BatchRun(query_text, table, options)
         except query.QueryError as error:
             raise UsageError(str(error)) from error
+        for warning in asked.warnings:
+            tell(f"elf batch run: {printable(warning)}")
         if explain:
             plan = explained_run(query_text, asked)
             lines = [msgspec.json.encode(plan).decode()] if output == "json" else plan.text().splitlines()
