@@ -263,7 +263,7 @@ class Agent:
         """Seals a run, or combines and sends waiting ones, if there are any; returns whether there is more to do."""
         if not self.has_work:
             return False
-        self._clock.tell(now)
+        self.ingest.observe(now, wall_ms)
         if self.jobs.sealed_upto() is not None:
             self.jobs.seal_next(now)
         else:
@@ -317,7 +317,6 @@ class Agent:
     def _begin_step(self, now: float, wall_ms: int) -> None:
         """Sets the clock, without a step that is doubted. An agent that stood still has missed messages meanwhile, and
         may get requests that are long settled."""
-        self._clock.tell(now)
         self._clock.ms = self.programs.wall_ms = self.ingest.observe(now, wall_ms)
         due = self._next_tick()
         if due is not None and now - due > STANDSTILL_S:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,14 +12,12 @@ from window_simulation import Record, Truth, simulated
 from query.latency import (
     AgentClass,
     Distribution,
-    Evidence,
     HeapsLaw,
     LinearCost,
     Measured,
     Phase,
     Setting,
     balanced_tree,
-    largest_rate,
     predict,
 )
 

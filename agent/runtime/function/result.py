@@ -95,6 +95,10 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     far as their hosts have told: elements removed for memory or by their time to live, events left out at the job's
     entry, logical nodes begun anew without their state, events at which the code of elements has raised, and events
     that elements have not had, as they were late or lost on their way. Left out where there is nothing.
+
+    `within_ms`, `latency_ms`, `met`: the time in which results are to be out (WITHIN), the time that this one has taken
+    from the end of its window, and whether it was in time. `slowest`: what has taken longest of one that was not, and
+    on which agent. Left out without WITHIN, and in results that were kept by a master that has failed since.
     """
 
     app: str
@@ -127,6 +131,10 @@ class WindowResult(msgspec.Struct, frozen=True, omit_defaults=True):
     failed: int = 0
     missed: int = 0
     unshown: list[UnshownWindows] = []
+    within_ms: int = 0
+    latency_ms: float | None = None
+    met: bool | None = None
+    slowest: str = ""
 
     def to_json(self) -> str:
         """One line, keys in the order of the fields."""

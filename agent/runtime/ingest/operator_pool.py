@@ -348,7 +348,7 @@ class OperatorPool:
 
     def _opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
         self.now = now
-        self.time.tell(now)
+        self.time.tell(now, self.clock.wall_at(now))
         if self.listener is not None:
             self.listener.feed_opened(key, now, wall_ms)
 
@@ -360,6 +360,7 @@ class OperatorPool:
     def observe(self, now: float, wall_ms: int) -> int:
         """Notes a reading of both clocks; returns the wall clock's, without a step that is still doubted."""
         steady_ms = self.clock.observe(now, wall_ms)
+        self.time.tell(now, self.clock.wall_at(now))
         stepped_upto = self.clock.take_step()
         if stepped_upto is not None:
             for operator in self:

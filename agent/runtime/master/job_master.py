@@ -24,6 +24,7 @@ from agent.runtime.master.owners.adaptation import Adaptation
 from agent.runtime.master.owners.key_placement import KeyPlacement
 from agent.runtime.master.owners.owned_windows import OwnedWindows
 from agent.runtime.master.results.job_log import JobLog
+from agent.runtime.master.results.latency_meter import LatencyMeter, paths_of
 from agent.runtime.master.results.outlet import ResultOutlet
 from agent.runtime.master.results.program_results import ProgramResults
 from agent.runtime.master.results.reader_runs import ReaderRuns
@@ -61,6 +62,7 @@ from agent.runtime.model.bundle import Signature
 from agent.runtime.model.containment import Clock
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
+from agent.runtime.model.latency.critical_path import CriticalPath
 from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Run, holds_panes, in_pieces
 from agent.runtime.model.schedule import ANY_TIME
@@ -143,7 +145,8 @@ class JobMaster:
         self.ended: Reason | None = None
         self.subscribers = Subscribers(state, log, sender, name)
         self.subscribers.frontier, self.subscribers.events = state.published_upto, state.totals.events
-        self.outlet = ResultOutlet(state, local, self.subscribers, programs, meter)
+        self.latency = LatencyMeter(state, name, local.nodes.clock)
+        self.outlet = ResultOutlet(state, local, self.subscribers, programs, meter, self.latency)
         self._recorder = recorder
         self._piece_bytes = piece_bytes
         self._replication = StateReplicator(state, log, sender, node, replicas, recorder, self._stored, read)
@@ -647,9 +650,12 @@ class JobMaster:
     def _publish(self, runs: Iterable[Run], now: float) -> None:
         results: list[tuple[int, WindowResult]] = []
         membership: dict[int, WindowMembership] = {}
+        paths: dict[int, CriticalPath] = {}
         begun_s = self._clock()
         for run in runs:
-            results += self._program_results.publish(run).items()
+            made = self._program_results.publish(run)
+            results += made.items()
+            paths |= paths_of(run.path, run.upto, self.state.versions.at(run.upto).function.pane_ms, made)
             membership |= self.state.membership or {}
             if left_out := self.state.healing.take_left_out():
                 self.note(f"{left_out:,} more windows have gained agents, and are not shown again: {CORRECTED_MAX} are")
@@ -660,7 +666,7 @@ class JobMaster:
         if self.reads_app and not self.state.job.bounded:
             self.read.note_sealed(self.local, self.state.versions.retention_pane(self.state.published_upto))
         revision = self._replication.publish(json, now)
-        self.outlet.add(results, json, membership, revision, now + REPLICATION_S)
+        self.outlet.add(results, json, membership, revision, now + REPLICATION_S, paths)
 
     def _release(self, now: float) -> None:
         """Publishes the results whose revision the replicas hold."""

@@ -14,14 +14,19 @@ class StepClock:
 
     def __init__(self, live: Callable[[], float] | None = None) -> None:
         self.ms = 0
-        self._told = 0.0
+        self._told = self._lead_ms = 0.0
         self._live = live
 
-    def tell(self, now: float) -> None:
-        """Begins a step at a time."""
-        self._told = now
+    def tell(self, now: float, wall_ms: float) -> None:
+        """Begins a step at a time of both clocks."""
+        self._told, self._lead_ms = now, wall_ms - 1000 * now
 
     @property
     def now(self) -> float:
         """Seconds; no earlier than the step began."""
         return self._told if self._live is None else max(self._told, self._live())
+
+    @property
+    def wall_ms(self) -> float:
+        """Epoch milliseconds at `now`."""
+        return 1000 * self.now + self._lead_ms

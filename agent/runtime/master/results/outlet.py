@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.programs.calls import WindowPublished
 from agent.runtime.function.result import WindowMembership, WindowResult
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
+from agent.runtime.master.results.latency_meter import LatencyMeter, MadeResult, Paths
 from agent.runtime.master.results.result_archive import ResultRecord, ResultRecords
 from agent.runtime.master.results.subscribers import Subscribers
 from agent.runtime.master.state import JobState
@@ -35,6 +36,7 @@ class ReleasableResults:
     membership: Mapping[int, WindowMembership]
     release_at: float
     events: int
+    made: Mapping[int, MadeResult]
 
 
 class ResultOutlet:
@@ -42,13 +44,14 @@ class ResultOutlet:
     result of a live job as a line of a log."""
 
     def __init__(
-        self, state: JobState, local: LocalJob, subscribers: Subscribers, programs: Programs, meter: JobMeter
-    ) -> None:
+        self, state: JobState, local: LocalJob, subscribers: Subscribers, programs: Programs, meter: JobMeter,
+        latency: LatencyMeter,
+    ) -> None:  # fmt: skip
         self.on_result: Callable[[WindowResult], None] | None = None
         self._record: Callable[[ResultRecord], None] | None = None
         self._records = ResultRecords(state)
         self._state, self._local, self._subscribers = state, local, subscribers
-        self._programs, self._meter = programs, meter
+        self._programs, self._meter, self._latency = programs, meter, latency
         self._outcomes: deque[ReleasableResults] = deque()
         self._here: dict[int, tuple[WindowResult, set[Id]]] = {}
         """Published results, with those readers on this agent that have not taken them yet."""
@@ -74,12 +77,14 @@ class ResultOutlet:
         membership: Mapping[int, WindowMembership],
         revision: int,
         release_at: float,
+        paths: Paths,
     ) -> None:
-        """Takes results that may go once the replicas hold this revision, or at a time."""
+        """Takes results, made now by these paths, that may go once the replicas hold this revision, or at a time."""
         is_read = self._record is not None or self.on_result is not None or self._readers_here()
         kept = tuple(results) if is_read else ()
         frontier, events = self._state.published_upto, self._state.totals.events
-        self._outcomes.append(ReleasableResults(revision, frontier, kept, json, membership, release_at, events))
+        made = self._latency.made(results, paths)
+        self._outcomes.append(ReleasableResults(revision, frontier, kept, json, membership, release_at, events, made))
 
     def release(self, is_held: Callable[[int], bool], now: float) -> Iterator[int]:
         """Publishes what may go; yields the frontier after each part."""
@@ -88,6 +93,7 @@ class ResultOutlet:
             if not is_held(outcome.revision) and now < outcome.release_at:
                 return
             self._outcomes.popleft()
+            outcome = replace(outcome, json=self._latency.published(outcome.made, outcome.json))
             self._subscribers.frontier, self._subscribers.events = outcome.frontier, outcome.events
             self._show_here(outcome.results)
             self._subscribers.publish(outcome.json, now)

@@ -1,0 +1,96 @@
+"""Measures how long the results of one master take, from the end of their windows to their publication.
+
+A result is made, and replicated, before it is known when it will be out. So what its line says of that is added as it
+is published, and the next master's copies of lines that this one has published do not say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from agent.parsing import parse_time
+from agent.runtime.function.result import WindowResult
+from agent.runtime.master.state import JobState
+from agent.runtime.model.latency.critical_path import CriticalPath
+from agent.runtime.model.latency.recent_latency import RecentLatency, ResultLatency
+from agent.runtime.model.panes import END, closed_ms
+from agent.runtime.model.step_clock import StepClock
+from query.latency.phases import Phase
+
+Paths = Mapping[int, CriticalPath]
+"""The paths of results, by their positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeResult:
+    """A result that is made: the end of its window (epoch ms), seconds in each phase so far, and whose part was last.
+
+    `made_at`: the time when it was made (s). `limit_ms`: the time in which it is to be out; None: none is stated."""
+
+    end_ms: int
+    phases: dict[Phase, float]
+    agent: int
+    made_at: float
+    limit_ms: int | None
+
+
+class LatencyMeter:
+    """Measures the results of one master, whose name is `name`. `clock` tells the time."""
+
+    def __init__(self, state: JobState, name: str, clock: StepClock) -> None:
+        self.recent = RecentLatency()
+        self._state, self._name, self._clock = state, name, clock
+
+    def made(self, results: Iterable[tuple[int, WindowResult]], paths: Paths) -> dict[int, MadeResult]:
+        """The results that are made now and will not change, as far as their paths are known."""
+        found = {}
+        for position, result in results:
+            path = paths.get(position)
+            end_ms = None if result.window_end is None else parse_time(result.window_end)
+            if path is None or end_ms is None or not result.final or result.revision:
+                continue
+            within = self._state.versions.at(position).function.plan.within
+            spent = path.phases() | {Phase.FINISH: max(0.0, self._clock.now - path.at)}
+            limit_ms = None if within is None else within.limit_ms
+            found[position] = MadeResult(end_ms, spent, path.agent, max(self._clock.now, path.at), limit_ms)
+        return found
+
+    def published(
+        self, made: Mapping[int, MadeResult], json: Iterable[tuple[int, bytes]]
+    ) -> tuple[tuple[int, bytes], ...]:
+        """Counts results that are published now; their lines, with what is to be said of that."""
+        return tuple((position, self._line(made.get(position), line)) for position, line in json)
+
+    def _line(self, made: MadeResult | None, line: bytes) -> bytes:
+        if made is None:
+            return line
+        now = self._clock.now
+        latency_s = (self._clock.wall_ms - made.end_ms) / 1000
+        phases = made.phases | {Phase.COMMIT: max(0.0, now - made.made_at)}
+        is_met = None if made.limit_ms is None else 1000 * latency_s <= made.limit_ms
+        member = self._state.roster.member(made.agent)
+        result = ResultLatency(latency_s, phases, "" if member is None else member.name, is_met)
+        self.recent.note(result)
+        if made.limit_ms is None:
+            return line
+        said: dict[str, object] = {"within_ms": made.limit_ms, "latency_ms": round(1000 * latency_s, 1), "met": is_met}
+        if not is_met:
+            said["slowest"] = result.slowest(self._name)
+        return line[:-1] + b"," + msgspec.json.encode(said)[1:]
+
+
+def paths_of(
+    path: CriticalPath | None, upto: int, pane_ms: int | None, results: Mapping[int, WindowResult]
+) -> dict[int, CriticalPath]:
+    """The paths of the results of a run up to a pane. What has ended before its last pane has waited for that."""
+    if path is None or pane_ms is None or upto == END:
+        return {}
+    end_ms, found = closed_ms(upto, pane_ms) + 1, {}
+    for position, result in results.items():
+        window_end = None if result.window_end is None else parse_time(result.window_end)
+        if window_end is not None:
+            found[position] = path.waited(max(0, end_ms - window_end) / 1000)
+    return found

@@ -1,0 +1,94 @@
+"""Statistics of how long the latest results have taken, in each phase and in all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from query.latency.phases import Phase
+from query.latency.statistics import PhaseStatistics
+
+GENERATION_RESULTS = 300
+"""Number of results after which statistics begin anew; those before are kept as long as these grow."""
+AGENTS_MAX = 64
+"""Upper bound on the agents whose parts have come last that are counted by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLatency:
+    """How long one result has taken: from the end of its window to its publication, and in each phase, as measured
+    where it passed (s). `agent`: whose part was the last; "" where it is not known. `is_met`: whether that is within
+    the job's limit; None: it has none."""
+
+    latency_s: float
+    phases: dict[Phase, float]
+    agent: str
+    is_met: bool | None = None
+
+    @property
+    def skew_s(self) -> float:
+        """What no phase accounts for: clocks that differ, and ways that are not halves of there and back."""
+        return self.latency_s - sum(self.phases.values())
+
+    def slowest(self, master: str) -> str:
+        """The phase that has taken the longest, but for the grace, and the agent on which it has."""
+        phase = max((one for one in self.phases if one is not Phase.CLOSE), key=self.phases.__getitem__)
+        return f"{phase.label}, {self.agent if phase <= Phase.COMBINE and self.agent else master}"
+
+
+@dataclass(slots=True)
+class LatencyGeneration:
+    """Statistics of some results. `agents`: how often the last part of a result was an agent's, by name."""
+
+    results: int = 0
+    met: int = 0
+    missed: int = 0
+    total: PhaseStatistics = field(default_factory=PhaseStatistics)
+    phases: dict[Phase, PhaseStatistics] = field(default_factory=dict)
+    skew: PhaseStatistics = field(default_factory=PhaseStatistics)
+    agents: dict[str, int] = field(default_factory=dict)
+
+    def note(self, result: ResultLatency) -> None:
+        """Counts a result."""
+        self.results += 1
+        self.met += result.is_met is True
+        self.missed += result.is_met is False
+        self.total.add(result.latency_s)
+        for phase, seconds in result.phases.items():
+            self.phases.setdefault(phase, PhaseStatistics()).add(seconds)
+        self.skew.add(abs(result.skew_s))
+        if result.agent and (result.agent in self.agents or len(self.agents) < AGENTS_MAX):
+            self.agents[result.agent] = self.agents.get(result.agent, 0) + 1
+
+    def combine(self, other: LatencyGeneration) -> LatencyGeneration:
+        """The statistics of the results of both."""
+        agents = dict(self.agents)
+        for name, count in other.agents.items():
+            agents[name] = agents.get(name, 0) + count
+        phases = {
+            phase: self.phases.get(phase, PhaseStatistics()).combine(other.phases.get(phase, PhaseStatistics()))
+            for phase in sorted({*self.phases, *other.phases})
+        }
+        return LatencyGeneration(
+            self.results + other.results, self.met + other.met, self.missed + other.missed,
+            self.total.combine(other.total), phases, self.skew.combine(other.skew), agents,
+        )  # fmt: skip
+
+
+class RecentLatency:
+    """Statistics of the last GENERATION_RESULTS to twice as many results."""
+
+    def __init__(self) -> None:
+        self._before, self._now = LatencyGeneration(), LatencyGeneration()
+        self.last: ResultLatency | None = None
+        """The last result."""
+
+    def note(self, result: ResultLatency) -> None:
+        """Counts a result."""
+        if self._now.results >= GENERATION_RESULTS:
+            self._before, self._now = self._now, LatencyGeneration()
+        self._now.note(result)
+        self.last = result
+
+    def statistics(self) -> LatencyGeneration:
+        """The statistics of all that is kept. O(buckets)."""
+        return self._before.combine(self._now)
