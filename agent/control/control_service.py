@@ -31,8 +31,8 @@ from agent.runtime.fleet.job_names import AmbiguousNameError, no_job
 from agent.runtime.keyed.intake.emissions import Taken, channel_of
 from agent.runtime.messages.client_events import JobEvent
 from agent.runtime.messages.jobs import Answer, Ask, StopAnswer, Updated
-from agent.runtime.messages.placement import PlacementView, PlaceRequest
 from agent.runtime.messages.programs import Log, LogRequest
+from agent.runtime.messages.views.placement import PlacementView, PlaceRequest
 from agent.runtime.model.bundle import Signature
 from agent.runtime.requests.commands import UPDATING
 from agent.runtime.requests.events import (

@@ -20,8 +20,8 @@ from agent.runtime.messages.client_events import Acknowledged as Acknowledged
 from agent.runtime.messages.client_events import Ended as Ended
 from agent.runtime.messages.client_events import PublishedWindow as PublishedWindow
 from agent.runtime.messages.client_events import WindowsLost as WindowsLost
-from agent.runtime.messages.element_views import KEY_FIELDS_MAX, KeyText
 from agent.runtime.messages.emissions import SentEvents
+from agent.runtime.messages.views.element_views import KEY_FIELDS_MAX, KeyText
 from agent.runtime.model.fields import GROUPS, Group, Mode
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]

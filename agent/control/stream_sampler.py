@@ -13,8 +13,8 @@ from agent.control import messages as control
 from agent.driver import CoreDriver
 from agent.feeding.stream_sample import by_name, merged, sample, united
 from agent.runtime.agent import Agent
-from agent.runtime.messages.descriptions import StreamDescription
 from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.messages.views.descriptions import StreamDescription
 from agent.runtime.requests.events import StreamAsked, StreamSurveyed
 
 WAITING_MAX = 16

@@ -9,7 +9,7 @@ import polars as pl
 
 from agent.configuration.config import StreamConfig
 from agent.parsing import Format, SourceColumn, parser, schema, sniff
-from agent.runtime.messages.descriptions import COLUMNS_MAX, EXAMPLE_CHARACTERS_MAX, ColumnType, DescribedColumn
+from agent.runtime.messages.views.descriptions import COLUMNS_MAX, EXAMPLE_CHARACTERS_MAX, ColumnType, DescribedColumn
 from agent.sources import Block, Origin, SourceError
 
 PARTS_MAX = 4

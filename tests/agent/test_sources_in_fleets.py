@@ -12,8 +12,8 @@ from recording_client import client_of
 from agent import Feed, StreamOptions
 from agent.feeding.table_reading import read_table
 from agent.parsing import Parsed
-from agent.runtime.messages.descriptions import DescribedColumn, StreamDescription
 from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.messages.views.descriptions import DescribedColumn, StreamDescription
 from agent.runtime.requests.events import StreamAsked, StreamSurveyed
 from agent.runtime.requests.stream_survey import DEADLINE_S, OPEN_MAX
 

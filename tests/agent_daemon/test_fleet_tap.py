@@ -10,8 +10,8 @@ from agent.access.owners import owner_of_creator
 from agent.access.rules import AccessRole, AccessRule
 from agent.control.messages import TappedLine
 from agent.control.observation.fleet_tap import NAMED_MAX, SHOWN_MAX, merged, refusal_of
-from agent.runtime.messages.descriptions import SAMPLE_LINES_MAX, StreamSample
 from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.messages.views.descriptions import SAMPLE_LINES_MAX, StreamSample
 
 LINE = msgspec.json.encode(TappedLine("web.log", {"n": 1}))
 KEY = "0" * 32

@@ -62,7 +62,10 @@ class FakeAgent:
     def feeds(self) -> tuple[Feed, ...]:
         return self.wanted
 
-    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int, place: Place | None = None) -> None:
+    def insert(
+        self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int, place: Place | None = None, read: object = None
+    ) -> None:
+        assert read is not None
         self.places.append(place)
         self._note_time(now, wall_ms)
         (feed,) = (feed for feed in self.wanted if feed.key == key)

@@ -15,7 +15,7 @@ from test_hopping_simulated import HOPPING, LONGEST_S, SIZES, check_contents, ch
 from test_remembering_simulated import begin as begin_remembering
 
 from agent.runtime.master.owners.key_placement import NotYetError
-from agent.runtime.messages.placement import PlaceRequest
+from agent.runtime.messages.views.placement import PlaceRequest
 from agent.runtime.model.fields import GROUPS, Mode
 from agent.runtime.model.placement import groups_of
 from overlay import tree_id

@@ -11,7 +11,7 @@ from agent.control.observation.placement_entries import JobPlacement
 from agent.runtime.master.job_master import OVER
 from agent.runtime.master.job_masters import JobMasters
 from agent.runtime.master.owners.key_placement import NO_AGENT, NO_GROUPS, ONE_TREE, TOO_MANY
-from agent.runtime.messages.placement import PlacementView, PlaceRequest
+from agent.runtime.messages.views.placement import PlacementView, PlaceRequest
 from agent.runtime.model.fields import GROUPS
 from agent.runtime.model.placement import MOVES_MAX, KeyMoves, Move
 from agent.runtime.reduce.owner import GIVEN_MAX, TreeOwner

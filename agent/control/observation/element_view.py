@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import msgspec
 
 from agent.control import messages as control
-from agent.runtime.messages.element_views import DescribeElements, ElementsDescription, HostedElement, KeyedState
 from agent.runtime.messages.jobs import Announce
 from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.messages.views.element_views import DescribeElements, ElementsDescription, HostedElement, KeyedState
 from agent.runtime.requests.events import ElementsDescribed
 from overlay import Id, Peer, format_id
 

@@ -25,8 +25,8 @@ from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, PendingReply
 from agent.control.server import Connection
 from agent.driver import CoreDriver
 from agent.runtime.agent import Agent
-from agent.runtime.messages.descriptions import SAMPLE_BYTES_MAX, SAMPLE_LINES_MAX, SampleStream, StreamSample
 from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.messages.views.descriptions import SAMPLE_BYTES_MAX, SAMPLE_LINES_MAX, SampleStream, StreamSample
 from agent.runtime.requests.events import StreamSampled
 from overlay import Peer
 

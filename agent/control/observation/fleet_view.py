@@ -18,10 +18,10 @@ from agent.control.observation.placement_entries import (
 from agent.control.status_report import described_job, memory_bytes
 from agent.feeding.statistics import StreamStatistics
 from agent.runtime.agent import Agent
-from agent.runtime.messages.descriptions import AgentDescription, TreePlace
 from agent.runtime.messages.jobs import Announce
-from agent.runtime.messages.placement import PlacementView
 from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.messages.views.descriptions import AgentDescription, TreePlace
+from agent.runtime.messages.views.placement import PlacementView
 from agent.runtime.requests.events import AgentAsked, AgentsDescribed
 from agent.runtime.requests.status import lag_s, tree_places
 from overlay import Id, format_id

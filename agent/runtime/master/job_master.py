@@ -54,10 +54,10 @@ from agent.runtime.messages.jobs import (
     Unfollow,
     Update,
 )
-from agent.runtime.messages.placement import PlaceRequest
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, ProgramFailed
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
+from agent.runtime.messages.views.placement import PlaceRequest
 from agent.runtime.model.bundle import Signature
 from agent.runtime.model.containment import Clock
 from agent.runtime.model.epoch import JobEpoch

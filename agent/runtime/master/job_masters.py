@@ -53,11 +53,11 @@ from agent.runtime.messages.jobs import (
     Update,
     Updated,
 )
-from agent.runtime.messages.placement import PlaceRequest
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, LogRequest, ProgramFailed
 from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
+from agent.runtime.messages.views.placement import PlaceRequest
 from agent.runtime.model.containment import JobContainment, reason_of
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.placement import KeyMoves

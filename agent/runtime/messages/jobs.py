@@ -23,15 +23,6 @@ from agent.runtime.messages.copies import (
     HoldersNote,
     RackAnnouncement,
 )
-from agent.runtime.messages.descriptions import (
-    AgentDescription,
-    DescribeAgent,
-    DescribeStream,
-    SampleStream,
-    StreamDescription,
-    StreamSample,
-)
-from agent.runtime.messages.element_views import DescribeElements, ElementsDescription, ElementsGiven
 from agent.runtime.messages.elements import (
     CommitHeld,
     CommitProbe,
@@ -59,7 +50,6 @@ from agent.runtime.messages.mastership import (
     MasterQuestion,
     MasterRequest,
 )
-from agent.runtime.messages.placement import PlacementView, PlaceRequest
 from agent.runtime.messages.programs import (
     CannotRun,
     JobRequest,
@@ -72,6 +62,16 @@ from agent.runtime.messages.programs import (
 )
 from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.versions import AbortVersion, ActivateVersion, PrepareVersion, VersionList, VersionPrepared
+from agent.runtime.messages.views.descriptions import (
+    AgentDescription,
+    DescribeAgent,
+    DescribeStream,
+    SampleStream,
+    StreamDescription,
+    StreamSample,
+)
+from agent.runtime.messages.views.element_views import DescribeElements, ElementsDescription, ElementsGiven
+from agent.runtime.messages.views.placement import PlacementView, PlaceRequest
 from agent.runtime.model.bundle import Bundle, Signature
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import (

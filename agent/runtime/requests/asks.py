@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.messages.jobs import Answer, Ask, NoJob
-from agent.runtime.messages.placement import PlacementView, PlaceRequest
 from agent.runtime.messages.programs import Log, LogRequest
+from agent.runtime.messages.views.placement import PlacementView, PlaceRequest
 from agent.runtime.model.fields import Message
 from agent.runtime.requests.events import AskRefused, AskReply
 from agent.runtime.requests.pending import NoAnswer, PendingRequests

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.runtime.messages.client_events import Accepted
-from agent.runtime.messages.descriptions import AgentDescription, SampleStream, StreamDescription, StreamSample
-from agent.runtime.messages.element_views import ElementsDescription
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.messages.jobs import Answer, StopAnswer, Updated
-from agent.runtime.messages.placement import PlacementView
 from agent.runtime.messages.programs import Log
+from agent.runtime.messages.views.descriptions import AgentDescription, SampleStream, StreamDescription, StreamSample
+from agent.runtime.messages.views.element_views import ElementsDescription
+from agent.runtime.messages.views.placement import PlacementView
 from overlay import EpochTaken, Id, Peer, PeerFailed, PeerLeft
 
 

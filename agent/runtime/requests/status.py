@@ -10,8 +10,8 @@ from heapq import nlargest
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.job.lifecycle import LocalJobState
 from agent.runtime.job.local_job import LocalJob
-from agent.runtime.messages.descriptions import PLACES_MAX, ParentChoice, Role, TreePlace
 from agent.runtime.messages.jobs import Announce
+from agent.runtime.messages.views.descriptions import PLACES_MAX, ParentChoice, Role, TreePlace
 from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
 from agent.runtime.reduce.tree_node import TreeNode
 from overlay import Id, Node, Peer, distance, shared_prefix_length

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from agent.runtime.messages.descriptions import (
+from agent.runtime.messages.handlers import Handler, Handlers, Via
+from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
+from agent.runtime.messages.views.descriptions import (
     AgentDescription,
     DescribeAgent,
     DescribeStream,
@@ -18,9 +20,7 @@ from agent.runtime.messages.descriptions import (
     StreamDescription,
     StreamSample,
 )
-from agent.runtime.messages.element_views import DescribeElements, ElementsDescription
-from agent.runtime.messages.handlers import Handler, Handlers, Via
-from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
+from agent.runtime.messages.views.element_views import DescribeElements, ElementsDescription
 from agent.runtime.requests.events import (
     AgentAsked,
     AgentObserver,

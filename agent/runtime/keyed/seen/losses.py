@@ -7,9 +7,9 @@ from typing import Protocol
 
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.master.job_masters import JobMasters
-from agent.runtime.messages.element_views import ElementsGiven
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.sender import MessageSender
+from agent.runtime.messages.views.element_views import ElementsGiven
 from agent.runtime.model import contributors
 from agent.runtime.model.element_losses import NOTHING, Given
 from overlay import Id, Node, Peer

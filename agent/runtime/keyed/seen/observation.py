@@ -14,7 +14,9 @@ import polars as pl
 from agent.programs.element_graph import Element, EventType
 from agent.runtime.keyed.elements.runtime import Tables
 from agent.runtime.keyed.logical_nodes import nodes_of
-from agent.runtime.messages.element_views import (
+from agent.runtime.messages.handlers import Handler, Handlers, Via
+from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
+from agent.runtime.messages.views.element_views import (
     HOSTED_MAX,
     STATE_BYTES_MAX,
     DescribeElements,
@@ -22,8 +24,6 @@ from agent.runtime.messages.element_views import (
     HostedElement,
     KeyedState,
 )
-from agent.runtime.messages.handlers import Handler, Handlers, Via
-from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from overlay import Id
 
 OPEN_MAX = 64

@@ -10,7 +10,7 @@ from agent.runtime.master.owners.balancing import Balancer
 from agent.runtime.master.owners.deciding import MergingDecider
 from agent.runtime.master.owners.key_placement import KeyPlacement
 from agent.runtime.master.state import JobState
-from agent.runtime.messages.placement import PlacementView
+from agent.runtime.messages.views.placement import PlacementView
 from agent.runtime.model.containment import Clock
 
 

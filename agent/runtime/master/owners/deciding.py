@@ -17,7 +17,7 @@ from agent.runtime.master.owners.group_loads import PERIOD_S, WEIGHT, GroupLoads
 from agent.runtime.master.owners.key_placement import KeyPlacement
 from agent.runtime.master.owners.measured_work import MeasuredWork
 from agent.runtime.master.state import JobState
-from agent.runtime.messages.placement import DecisionView
+from agent.runtime.messages.views.placement import DecisionView
 from agent.runtime.model.panes import FIRST_PANE
 from cbt import WindowSize
 

@@ -16,8 +16,8 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.master.owners.group_loads import GroupLoads
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import MoveKeys
-from agent.runtime.messages.placement import GroupView, MoveView, OwnerView, PlacementView
 from agent.runtime.messages.sender import MessageSender
+from agent.runtime.messages.views.placement import GroupView, MoveView, OwnerView, PlacementView
 from agent.runtime.model.fields import GROUPS, Mode
 from agent.runtime.model.panes import END, FIRST_PANE
 from agent.runtime.model.placement import MOVES_MAX, KeyMoves, Move

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from agent.programs.element_graph import ELEMENTS_MAX, WORKERS_MAX
-from agent.runtime.messages.descriptions import Seconds
+from agent.runtime.messages.views.descriptions import Seconds
 from agent.runtime.model.fields import Count, Message, Name, Number
 from overlay import Id, Peer
 

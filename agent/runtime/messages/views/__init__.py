@@ -1,0 +1,1 @@
+"""Messages that show people what agents and masters know."""
