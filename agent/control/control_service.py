@@ -19,6 +19,7 @@ from agent.control.departure import Departure
 from agent.control.observation.element_view import asked_elements, described_elements
 from agent.control.observation.fleet_tap import FleetTap
 from agent.control.observation.fleet_view import described_fleet, described_placement, described_tree
+from agent.control.observation.latency_view import described_latency
 from agent.control.observation.stream_tap import tap
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.query_service import QueryService
@@ -32,6 +33,7 @@ from agent.runtime.keyed.intake.emissions import Taken, channel_of
 from agent.runtime.messages.client_events import JobEvent
 from agent.runtime.messages.jobs import Answer, Ask, StopAnswer, Updated
 from agent.runtime.messages.programs import Log, LogRequest
+from agent.runtime.messages.views.latency import LatencyRequest, LatencyView
 from agent.runtime.messages.views.placement import PlacementView, PlaceRequest
 from agent.runtime.model.bundle import Signature
 from agent.runtime.requests.commands import UPDATING
@@ -40,6 +42,7 @@ from agent.runtime.requests.events import (
     AskRefused,
     AskReply,
     ElementsDescribed,
+    JobQuestion,
     StopReply,
     StreamSurveyed,
     UpdateRefused,
@@ -142,6 +145,8 @@ class ControlService:
                 connection.send(await self._elements(request, connection.principal))
             case control.PlaceGroups():
                 connection.send(await self._place(request, connection.principal))
+            case control.GetLatency():
+                connection.send(await self._latency(request))
             case control.EmitRequest():
                 connection.send(await self._emit(request, connection.principal))
             case control.TapRequest(everywhere=True):
@@ -244,7 +249,7 @@ class ControlService:
             case _:
                 return control.Refused("unavailable", NO_ANSWER)
 
-    async def _asked(self, message: Ask | LogRequest | PlaceRequest) -> AskReply | None:
+    async def _asked(self, message: JobQuestion) -> AskReply | None:
         """The fleet's answer to a question; None if there is none in time."""
         pending: PendingReply[AskReply] = PendingReply()
         self._driver.do(partial(self._agent.questions.ask, message, pending.resolve))
@@ -300,6 +305,17 @@ class ControlService:
                 return control.Refused("unknown", no_job(request.app))
             case _:
                 return control.Refused("unavailable", NO_PLACEMENT)
+
+    async def _latency(self, request: control.GetLatency) -> control.JobLatency | control.Refused:
+        if not self._driver.node.is_active:
+            return control.Refused("unavailable", NOT_JOINED)
+        match await self._asked(LatencyRequest(self._agent.directory.app_of(request.app))):
+            case LatencyView() as found:
+                return described_latency(found)
+            case AskRefused(unavailable=False):
+                return control.Refused("unknown", no_job(request.app))
+            case _:
+                return control.Refused("unavailable", NO_ANSWER)
 
     async def _emit(self, request: control.EmitRequest, who: Principal) -> control.EventsSent | control.Refused:
         if not self._driver.node.is_active:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from agent.archive.format.status import ArchiveStatus
+from agent.control.observation.latency_entries import JobLatency as JobLatency
 from agent.control.observation.placement_entries import JobPlacement as JobPlacement
 from agent.programs.calls import AGGREGATES_MAX
 from agent.programs.element_graph import ELEMENTS_MAX, FIELDS_MAX, FieldType, GraphName
@@ -222,6 +223,12 @@ class PlaceGroups(_Request, frozen=True, tag="place"):
     mode: Mode = "instant"
 
 
+class GetLatency(_Request, frozen=True, tag="get_latency"):
+    """Say how long the results of a job take."""
+
+    app: Name
+
+
 class EmitRequest(_Request, frozen=True, tag="emit"):
     """Send events into the elements of a job, one batch of a client at a time. `emission`: the same for all batches of
     a client, which are numbered in it, so that a batch that is sent again counts once."""
@@ -256,7 +263,7 @@ class GetRights(_Request, frozen=True, tag="rights"):
 Request = (
     QueryRequest | FollowRequest | AnalyseRequest | SubmitRequest | UpdateJob | UpdateBundle | StopRequest | AskRequest
     | DescribeRequest | SurveyRequest | DrainRequest | ReloadRequest | GetLog | GetJobs | GetStatus
-    | GetRights | GetFleet | GetTree | GetElements | PlaceGroups | EmitRequest | TapRequest
+    | GetRights | GetFleet | GetTree | GetElements | PlaceGroups | GetLatency | EmitRequest | TapRequest
 )  # fmt: skip
 
 
@@ -686,5 +693,5 @@ class Tapped(msgspec.Struct, frozen=True, tag="tapped"):
 Answer = (
     Accepted | Acknowledged | PublishedWindow | WindowsLost | Ended | Refused | Analysed | Described | Surveyed
     | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained | Reloaded
-    | Rights | Fleet | Tree | Elements | JobPlacement | EventsSent | Tapped
+    | Rights | Fleet | Tree | Elements | JobPlacement | JobLatency | EventsSent | Tapped
 )  # fmt: skip

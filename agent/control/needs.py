@@ -64,11 +64,12 @@ def _stream(request: control.DescribeRequest | control.SurveyRequest, _named: Jo
 
 
 def _reading(
-    request: control.FollowRequest | control.AskRequest | control.GetLog | control.GetTree, named: JobNamed
+    request: control.FollowRequest | control.AskRequest | control.GetLog | control.GetTree | control.GetLatency,
+    named: JobNamed,
 ) -> Need:
     what: dict[type[control.Request], str] = {
         control.FollowRequest: "follow", control.AskRequest: "ask", control.GetLog: "read the log of",
-        control.GetTree: "see the tree of",
+        control.GetTree: "see the tree of", control.GetLatency: "see the latency of",
     }  # fmt: skip
     return Need(AccessRole.READ, f"{what[type(request)]} {request.app}", jobs=(named(request.app),))
 
@@ -130,6 +131,7 @@ NEEDS: dict[type[control.Request], Callable[[Any, JobNamed], Need | None]] = {
     control.FollowRequest: _reading,
     control.AskRequest: _reading,
     control.GetLog: _reading,
+    control.GetLatency: _reading,
     control.QueryRequest: _query,
     control.AnalyseRequest: _query,
     control.SubmitRequest: _submit,

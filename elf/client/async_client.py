@@ -27,11 +27,13 @@ from agent.control.messages import (
     GetElements,
     GetFleet,
     GetJobs,
+    GetLatency,
     GetLog,
     GetRights,
     GetStatus,
     GetTree,
     JobEntry,
+    JobLatency,
     JobPlacement,
     Jobs,
     JobStopped,
@@ -192,6 +194,10 @@ class AsyncClient(JobOpener["AsyncJob"]):
         Raises UnknownJobError, and QueryRefusedError where they cannot move, with the reason.
         """
         return await self._ask(PlaceGroups(app, list(move), to, mode), JobPlacement)
+
+    async def latency(self, app: str) -> JobLatency:
+        """How long the latest results of a running job have taken, phase by phase. Raises UnknownJobError."""
+        return await self._ask(GetLatency(app), JobLatency)
 
     async def emit(
         self, app: str, type_: str, rows: Rows | pl.DataFrame, *, at: str = "", patience_s: float = PATIENCE_S

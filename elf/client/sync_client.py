@@ -30,11 +30,13 @@ from agent.control.messages import (
     GetElements,
     GetFleet,
     GetJobs,
+    GetLatency,
     GetLog,
     GetRights,
     GetStatus,
     GetTree,
     JobEntry,
+    JobLatency,
     JobPlacement,
     Jobs,
     JobStopped,
@@ -198,6 +200,10 @@ class SyncClient(JobOpener["SyncJob"]):
         Raises UnknownJobError, and QueryRefusedError where they cannot move, with the reason.
         """
         return self._ask(PlaceGroups(app, list(move), to, mode), JobPlacement)
+
+    def latency(self, app: str) -> JobLatency:
+        """How long the latest results of a running job have taken, phase by phase. Raises UnknownJobError."""
+        return self._ask(GetLatency(app), JobLatency)
 
     def emit(
         self, app: str, type_: str, rows: Rows | pl.DataFrame, *, at: str = "", patience_s: float = PATIENCE_S

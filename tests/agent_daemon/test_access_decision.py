@@ -31,6 +31,7 @@ ABOUT_JOBS = {
     "elements": lambda job: control.GetElements(job.name),
     "element-state": lambda job: control.GetElements(job.name, ["said"]),
     "place": lambda job: control.PlaceGroups(job.name),
+    "latency": lambda job: control.GetLatency(job.name),
     "move": lambda job: control.PlaceGroups(job.name, [3], "web-2"),
     "emit": lambda job: control.EmitRequest(job.name, KEY_ID, SentEvents("Word", 0, b"")),
     "update": lambda job: control.UpdateJob(job.name, "SELECT COUNT(*) FROM web"),

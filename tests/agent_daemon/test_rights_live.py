@@ -70,6 +70,7 @@ REQUESTS: dict[str, tuple[str, control.Request]] = {
     "element state": ("reader operator", control.GetElements("root-job", ["said"])),
     "all elements": ("reader asker operator", control.GetElements()),
     "place": ("reader operator", control.PlaceGroups("root-job")),
+    "latency": ("reader operator", control.GetLatency("root-job")),
     "move": ("operator", control.PlaceGroups("root-job", [3], "agent-2")),
     "emit": ("operator", control.EmitRequest("root-job", "0" * 32, SentEvents("Word", 0, b""))),
     "tap": ("asker operator", control.TapRequest("web")),

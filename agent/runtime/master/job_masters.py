@@ -57,6 +57,7 @@ from agent.runtime.messages.programs import CannotRun, Line, LogLines, LogReques
 from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
+from agent.runtime.messages.views.latency import LatencyRequest
 from agent.runtime.messages.views.placement import PlaceRequest
 from agent.runtime.model.containment import JobContainment, reason_of
 from agent.runtime.model.epoch import JobEpoch
@@ -153,6 +154,7 @@ class JobMasters:
             Ask: Handler(Via.REQUEST, self.answer),
             LogRequest: Handler(Via.REQUEST, self.send_log),
             PlaceRequest: Handler(Via.REQUEST, self.place),
+            LatencyRequest: Handler(Via.REQUEST, self.tell_latency),
             OverRequest: Handler(Via.REQUEST, self.confirm_end),
             **dict.fromkeys(
                 (Enrol, Ready, VersionPrepared, Leave, Lagging, AgentFailed, Replicated),
@@ -573,6 +575,12 @@ class JobMasters:
             finally:
                 self._looks.set(message.app_id, ANY_TIME)
         self._sender.respond(requested, master.adaptation.view(now, refusal), now)
+
+    def tell_latency(self, message: LatencyRequest, requested: Requested, now: float) -> None:
+        """Answers how long the results of a job take."""
+        master = self._masters.get(message.app_id)
+        view = None if master is None else master.latency.view(master.local.nodes.parts.statistics())
+        self._sender.respond(requested, view or NoJob(message.app_id), now)
 
     def receive_from_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:
         """Passes a message of a job's code, or on its failure, to the master; False if it is not here, or refuses."""

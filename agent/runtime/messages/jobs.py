@@ -71,6 +71,7 @@ from agent.runtime.messages.views.descriptions import (
     StreamSample,
 )
 from agent.runtime.messages.views.element_views import DescribeElements, ElementsDescription, ElementsGiven
+from agent.runtime.messages.views.latency import LatencyRequest, LatencyView
 from agent.runtime.messages.views.placement import PlacementView, PlaceRequest
 from agent.runtime.model.bundle import Bundle, Signature
 from agent.runtime.model.epoch import JobEpoch
@@ -98,6 +99,7 @@ from agent.runtime.model.fields import (
 )
 from agent.runtime.model.incomplete import SPANS_MAX
 from agent.runtime.model.latency.critical_path import WirePath
+from agent.runtime.model.latency.part_meter import PartBytes, SlowParts
 from agent.runtime.model.panes import COUNTS_BYTES, FIRST_PANE, LOSSES_MAX
 from agent.runtime.model.placement import NOT_MOVED, KeyMoves
 from overlay import Codec, Id, Peer
@@ -277,7 +279,8 @@ class Snapshot(Message, frozen=True, tag=True):
     rows of each key group that an owner has had since it answered last; `work_us`, `busy_us`: time of a processor since
     then for windows of the job, and of the whole agent. `old_windows`: those of older versions that end with these
     panes, as far as it has theirs. `work`: what the agent, and those below it, have done for the job since it told
-    last. `path`: how long the run's last part has taken so far, and will to the parent.
+    last. `path`: how long the run's last part has taken so far, and will to the parent. `parts`, `slowest`: how
+    long the agent, and those below it, have taken for their own parts since it told last.
     """
 
     epoch: JobEpoch
@@ -305,11 +308,13 @@ class Snapshot(Message, frozen=True, tag=True):
     old_windows: Annotated[list[WireOldWindow], msgspec.Meta(max_length=PANES_COUNTED_MAX)] = []  # noqa: RUF012
     work: WorkDone = []  # noqa: RUF012
     path: WirePath = []  # noqa: RUF012
+    parts: PartBytes = b""
+    slowest: SlowParts = []  # noqa: RUF012
 
     @property
     def size(self) -> int:
         """An upper bound on the encoded bytes, but for a few."""
-        size = len(self.state) + WORK_BYTES + COUNTS_BYTES * len(self.counted)
+        size = len(self.state) + WORK_BYTES + len(self.parts) + COUNTS_BYTES * len(self.counted)
         size += sum(COUNTS_BYTES + len(state) for *_, state in self.windows)
         size += sum(COUNTS_BYTES + len(state) for *_, state in self.old_windows)
         size += sum(COUNTS_BYTES * (1 + len(one[4])) + len(one[3]) for one in self.before)
@@ -673,7 +678,7 @@ class OverAnswer(Message, frozen=True, tag=True):
 CODEC: Codec[Message] = Codec(
     Submit | Submitted | Announce | AnnouncementBatch | JobsWanted | Enrol | Enrolled | Ready | Leave | LeaveAck
     | Snapshot | SnapshotAck | SnapshotPart | SnapshotPartAck | Commit | Lagging | AgentFailed | Leap
-    | Decision | OwnerLost | MoveKeys | PlaceRequest | PlacementView
+    | Decision | OwnerLost | MoveKeys | PlaceRequest | PlacementView | LatencyRequest | LatencyView
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed

@@ -18,6 +18,7 @@ import polars as pl
 
 from agent.runtime.messages.jobs import Snapshot, SnapshotAck, SnapshotPart, SnapshotPartAck
 from agent.runtime.model.fields import Stage
+from agent.runtime.model.latency.part_meter import PartMeter
 from agent.runtime.model.meters import Work, WorkMeter
 from agent.runtime.model.panes import END, Combine, Run, total
 from agent.runtime.model.step_clock import StepClock
@@ -50,6 +51,7 @@ class TreeNode:
         owner: TreeOwner,
         work: WorkMeter,
         clock: StepClock,
+        parts: PartMeter,
         children: Iterable[int] = (),
     ) -> None:
         self.tree = tree
@@ -61,7 +63,7 @@ class TreeNode:
         """The snapshots of an owner to the master and, of groups that move with their state, to their new owner."""
         self.given_to: Peer | None = None
         self._encode: Encode | None = None
-        self._work, self._clock = work, clock
+        self._work, self._clock, self._parts = work, clock, parts
 
     def install(self, combiner: Combiner, encode: Encode | None) -> None:
         """Begins to combine; without `encode`, complete runs are not sent but published here."""
@@ -87,7 +89,9 @@ class TreeNode:
         if run.state.height:
             self._work.note(Work.ENCODE, len(snapshots), run.state.height, self._work.clock() - begun_s)
             if not self.tree:
-                snapshots[0] = msgspec.structs.replace(snapshots[0], work=self._work.take())
+                parts, slowest = self._parts.take()
+                told = msgspec.structs.replace(snapshots[0], work=self._work.take(), parts=parts, slowest=slowest)
+                snapshots[0] = told
         for snapshot in snapshots:
             self.buffer.add(snapshot)
 
@@ -120,10 +124,10 @@ class TreeNode:
 
 class TreeNodes:
     """All nodes of one job on one agent. `worker` stands for the agent's own worker among the sources. `work`: what is
-    done for the job here. `clock` tells the time."""
+    done for the job here; `parts`: how long agents take for theirs. `clock` tells the time."""
 
     def __init__(self, worker: int, latency: AckLatency, limits: RunLimits, clock: StepClock) -> None:
-        self.work, self.clock = WorkMeter(), clock
+        self.work, self.clock, self.parts = WorkMeter(), clock, PartMeter(clock)
         self._worker = worker
         self._latency = latency
         self._limits = limits
@@ -133,7 +137,7 @@ class TreeNodes:
     def _new_node(self, tree: int, trees: int, children: Iterable[int] = ()) -> TreeNode:
         new_buffer = partial(RetransmitBuffer, self._latency, trees, self._limits)
         owner = TreeOwner(trees, self._limits.whole_bytes, self._limits.kept_bytes // trees)
-        return TreeNode(tree, new_buffer, owner, self.work, self.clock, children)
+        return TreeNode(tree, new_buffer, owner, self.work, self.clock, self.parts, children)
 
     def __iter__(self) -> Iterator[TreeNode]:
         return iter(self._nodes)
@@ -172,6 +176,7 @@ class TreeNodes:
         run = decode()
         if run is not None:
             self.work.add(message.work)
+            self.parts.add(message.parts, message.slowest)
             if run.state.height:
                 self.work.note(Work.DECODE, 1, run.state.height, self.work.clock() - begun_s)
         return run
@@ -224,6 +229,8 @@ class TreeNodes:
         for run in runs:
             self.work.note(Work.KEEP, 0 if run.tree else run.state["pane"].n_unique(), run.state.height)
             self.work.note(Work.COUNT, 0 if run.tree else len(run.counted), total(run.counted.values()).events)
+            if run.path is not None and not run.tree:
+                self.parts.note(run.path)
         late = [self.combiner(run.tree).add(self._worker, run) for run in runs]
         return [run for run in late if run is not None]
 

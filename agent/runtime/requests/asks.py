@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from agent.runtime.fleet.job_directory import JobDirectory
-from agent.runtime.messages.jobs import Answer, Ask, NoJob
-from agent.runtime.messages.programs import Log, LogRequest
-from agent.runtime.messages.views.placement import PlacementView, PlaceRequest
+from agent.runtime.messages.jobs import Answer, NoJob
+from agent.runtime.messages.programs import Log
+from agent.runtime.messages.views.latency import LatencyView
+from agent.runtime.messages.views.placement import PlacementView
 from agent.runtime.model.fields import Message
-from agent.runtime.requests.events import AskRefused, AskReply
+from agent.runtime.requests.events import AskRefused, AskReply, JobQuestion
 from agent.runtime.requests.pending import NoAnswer, PendingRequests
 
 OPEN_MAX = 256
@@ -27,7 +28,7 @@ RETRY_S = 0.5
 class _Question:
     """`retry_at`: None while a request is on its way."""
 
-    message: Ask | LogRequest | PlaceRequest
+    message: JobQuestion
     reply: Callable[[AskReply], None]
     deadline: float
     retry_at: float | None = None
@@ -48,7 +49,7 @@ class JobQuestions:
     def is_empty(self) -> bool:
         return not self._open
 
-    def ask(self, message: Ask | LogRequest | PlaceRequest, reply: Callable[[AskReply], None], now: float) -> None:
+    def ask(self, message: JobQuestion, reply: Callable[[AskReply], None], now: float) -> None:
         """Asks a job for its last results or the last lines of its log."""
         if len(self._open) >= OPEN_MAX:
             reply(AskRefused(unavailable=True))
@@ -67,7 +68,7 @@ class JobQuestions:
     def _answered(self, question: _Question, answer: Message | NoAnswer, now: float) -> None:
         app_id = question.message.app_id
         match answer:
-            case Answer() | Log() | PlacementView() if answer.app_id == app_id:
+            case Answer() | Log() | PlacementView() | LatencyView() if answer.app_id == app_id:
                 self._close(question, answer)
             case NoAnswer.TIMED_OUT:
                 self._close(question, AskRefused(unavailable=True))

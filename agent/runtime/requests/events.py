@@ -8,11 +8,12 @@ from typing import Literal
 
 from agent.runtime.messages.client_events import Accepted
 from agent.runtime.messages.job_records import JobRecord
-from agent.runtime.messages.jobs import Answer, StopAnswer, Updated
-from agent.runtime.messages.programs import Log
+from agent.runtime.messages.jobs import Answer, Ask, StopAnswer, Updated
+from agent.runtime.messages.programs import Log, LogRequest
 from agent.runtime.messages.views.descriptions import AgentDescription, SampleStream, StreamDescription, StreamSample
 from agent.runtime.messages.views.element_views import ElementsDescription
-from agent.runtime.messages.views.placement import PlacementView
+from agent.runtime.messages.views.latency import LatencyRequest, LatencyView
+from agent.runtime.messages.views.placement import PlacementView, PlaceRequest
 from overlay import EpochTaken, Id, Peer, PeerFailed, PeerLeft
 
 
@@ -44,7 +45,8 @@ class AskRefused:
 SubmitReply = Accepted | SubmitRefused
 UpdateReply = Updated | UpdateRefused
 StopReply = StopAnswer
-AskReply = Answer | Log | PlacementView | AskRefused
+JobQuestion = Ask | LogRequest | PlaceRequest | LatencyRequest
+AskReply = Answer | Log | PlacementView | LatencyView | AskRefused
 
 
 @dataclass(frozen=True, slots=True)

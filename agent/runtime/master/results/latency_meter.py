@@ -14,11 +14,14 @@ import msgspec
 from agent.parsing import parse_time
 from agent.runtime.function.result import WindowResult
 from agent.runtime.master.state import JobState
-from agent.runtime.model.latency.critical_path import CriticalPath
+from agent.runtime.messages.views.latency import LatencyView, SlowAgent
+from agent.runtime.model.latency.critical_path import CriticalPath, micros_of
+from agent.runtime.model.latency.part_meter import PartStatistics
 from agent.runtime.model.latency.recent_latency import RecentLatency, ResultLatency
 from agent.runtime.model.panes import END, closed_ms
 from agent.runtime.model.step_clock import StepClock
 from query.latency.phases import Phase
+from query.latency.statistics import phases_to_bytes
 
 Paths = Mapping[int, CriticalPath]
 """The paths of results, by their positions."""
@@ -63,6 +66,31 @@ class LatencyMeter:
     ) -> tuple[tuple[int, bytes], ...]:
         """Counts results that are published now; their lines, with what is to be said of that."""
         return tuple((position, self._line(made.get(position), line)) for position, line in json)
+
+    def view(self, parts: PartStatistics) -> LatencyView:
+        """What is known of the latest results, and of all agents' parts."""
+        found, last = self.recent.statistics(), self.recent.last
+        within, roster = self._state.versions.newest.function.plan.within, self._state.roster
+        slowest = [(roster.member(number), count, micros) for number, count, micros in parts.longest()]
+        return LatencyView(
+            self._state.job.app_id,
+            self._state.job.name,
+            self._name,
+            self._state.text,
+            0 if within is None else within.limit_ms,
+            None if within is None else within.percent,
+            found.results,
+            found.met,
+            found.missed,
+            found.total.to_bytes(),
+            found.skew.to_bytes(),
+            phases_to_bytes(found.phases),
+            0 if last is None else micros_of(last.latency_s),
+            [] if last is None else [micros_of(last.phases.get(phase, 0.0)) for phase in Phase],
+            sorted(found.agents.items(), key=lambda one: (-one[1], one[0])),
+            phases_to_bytes(parts.phases),
+            [SlowAgent(member.name, count, micros) for member, count, micros in slowest if member is not None],
+        )
 
     def _line(self, made: MadeResult | None, line: bytes) -> bytes:
         if made is None:

@@ -97,24 +97,24 @@ class CriticalPath:
             Phase.TAIL: tail_s, Phase.READ_WAIT: wait_s, Phase.PARSE: found.parse_s,
             Phase.CLOSE: (opened_ms - end_ms) / 1000,
         }  # fmt: skip
-        return cls(0, tuple(_micros(spent.get(phase, 0.0)) for phase in AT_SOURCE), (), found.came_at)
+        return cls(0, tuple(micros_of(spent.get(phase, 0.0)) for phase in AT_SOURCE), (), found.came_at)
 
     def spent(self, phase: Phase, upto: float) -> CriticalPath:
         """Counts the time up to now for a phase of the source."""
         source = list(self.source)
-        source[AT_SOURCE.index(phase)] += _micros(upto - self.at)
+        source[AT_SOURCE.index(phase)] += micros_of(upto - self.at)
         return replace(self, source=tuple(source), at=max(self.at, upto))
 
     def combined(self, now: float) -> CriticalPath:
         """Counts the time since it has come for this level of the tree."""
-        spent = _micros(now - self.at)
+        spent = micros_of(now - self.at)
         *below, last = self.levels or (Level(0, 0),)
         return replace(self, levels=(*below, last._replace(combine=last.combine + spent)), at=max(self.at, now))
 
     def waited(self, seconds: float) -> CriticalPath:
         """Counts a time for which what was read of a pane had to wait before it came to be closed."""
         source = list(self.source)
-        source[AT_SOURCE.index(Phase.READ_WAIT)] += _micros(seconds)
+        source[AT_SOURCE.index(Phase.READ_WAIT)] += micros_of(seconds)
         return replace(self, source=tuple(source))
 
     def phases(self) -> dict[Phase, float]:
@@ -155,7 +155,7 @@ def with_way(told: list[int], seconds: float) -> list[int]:
     >>> with_way([3, 0, 0, 0, 0, 0, 0, 0, 0, 120], 0.0005)[-2:]
     [120, 500]
     """
-    return [*told, _micros(seconds)] if told else told
+    return [*told, micros_of(seconds)] if told else told
 
 
 def last_of(paths: Iterable[CriticalPath | None]) -> CriticalPath | None:
@@ -163,5 +163,6 @@ def last_of(paths: Iterable[CriticalPath | None]) -> CriticalPath | None:
     return max((path for path in paths if path is not None), key=lambda path: path.at, default=None)
 
 
-def _micros(seconds: float) -> int:
+def micros_of(seconds: float) -> int:
+    """Whole microseconds, as many as may be told of."""
     return min(MICROS_MAX, max(0, round(1e6 * seconds)))

@@ -1,0 +1,53 @@
+"""How long a job's results take, as the control socket carries it to clients.
+
+Clients import this module, so it imports no frames.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class DurationEntry(msgspec.Struct, frozen=True, tag="duration"):
+    """Durations (ms) of one kind: how many, their mean, and quantiles within 5 %."""
+
+    what: str
+    count: int
+    mean_ms: float
+    p50_ms: float
+    p99_ms: float
+
+
+class SlowAgentEntry(msgspec.Struct, frozen=True, tag="agent"):
+    """An agent: its parts of panes, the mean time (ms) for one after its grace, and how often its part was the last."""
+
+    agent: str
+    parts: int
+    mean_ms: float
+    last: int
+
+
+class JobLatency(msgspec.Struct, frozen=True, tag="latency"):
+    """How long the latest results of a job have taken, from the end of their windows to their publication.
+
+    `within_ms`: the time in which they are to be out, 0 without WITHIN; `percent`: the share of them, None for their
+    mean. Of `results`, `met` were in time and `missed` were not. `total`: of them all; `phases`: of each phase on the
+    way of the part that came last, which sum up to it, but for `skew`: clocks that differ, mostly. `parts`: phases of
+    all agents' own parts. `agents`: the slowest, the slowest first. `last`: milliseconds of the last result, by phase.
+    """
+
+    app: str
+    master: str
+    query: str
+    within_ms: int
+    percent: float | None
+    results: int
+    met: int
+    missed: int
+    total: DurationEntry
+    skew: DurationEntry
+    phases: list[DurationEntry]
+    parts: list[DurationEntry]
+    agents: list[SlowAgentEntry]
+    last_ms: float
+    last: dict[str, float]
