@@ -10,6 +10,7 @@ from query.latency.distribution import Distribution, greatest, mixture, total
 from query.latency.fits import exponential, gamma, lognormal, normal, waits
 from query.latency.groups import GROUP_EACH_ROW, HeapsLaw
 from query.latency.papers_model import MeanVariance, papers_model
+from query.latency.parts import ASSUMED_COSTS
 from query.latency.phases import AGENT_PHASES, LEVEL_PHASES, MASTER_PHASES, Phase, PhaseKind
 from query.latency.planner import Choices, LatencyPlan, LatencyRefusal, Price, is_replaced, plan, price, review
 from query.latency.polling import look_wait
@@ -31,6 +32,7 @@ from query.latency.tails import Tail, pooled
 
 __all__ = [
     "AGENT_PHASES",
+    "ASSUMED_COSTS",
     "GROUP_EACH_ROW",
     "LEVEL_PHASES",
     "MASTER_PHASES",

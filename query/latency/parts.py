@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from query.latency.distribution import Distribution, greatest
+from query.latency.distribution import Distribution
 from query.latency.fits import exponential, lognormal
 from query.latency.phases import MASTER_PHASES, Phase
 from query.latency.polling import look_wait
@@ -74,15 +74,15 @@ class Parts:
         }
 
     def uplink(self, child: TreeNode) -> Known:
-        """The way of a child's run to its parent, in all trees."""
+        """The way of a child's run to its parent, in one tree."""
         amounts = tuple(
             Amount(size=groups / setting.trees * self.measured.group_bytes)
             for setting, groups in self._groups_below(child)
         )
-        return self._in_trees(self._work(Phase.UPLINK, self.measured.phases.get(Phase.UPLINK), amounts, 1.0))
+        return self._work(Phase.UPLINK, self.measured.phases.get(Phase.UPLINK), amounts, 1.0)
 
     def combine(self, node: TreeNode) -> Known:
-        """The merge of an agent's run with those of its children, in all trees."""
+        """The merge of an agent's run with those of its children, in one tree."""
         inputs = [(TreeNode(node.kind), 1), *node.children]
         told = [(self._groups_below(child), number) for child, number in inputs]
         amounts = tuple(
@@ -93,15 +93,15 @@ class Parts:
             for at, (setting, merged) in enumerate(self._groups_below(node))
         )
         share = 0.5 if node.kind is None else self.classes[node.kind].share
-        return self._in_trees(self._work(Phase.COMBINE, self.measured.phases.get(Phase.COMBINE), amounts, share))
+        return self._work(Phase.COMBINE, self.measured.phases.get(Phase.COMBINE), amounts, share)
 
     def master(self, root: TreeNode) -> dict[Phase, Known]:
-        """The phases at the root and behind it."""
-        finished = self._work(Phase.FINISH, self.measured.phases.get(Phase.FINISH), self._finishes(root), 1.0)
-        found = {Phase.FINISH: self._in_trees(finished)}
-        for phase in MASTER_PHASES[1:]:
-            found[phase] = self._work(phase, self.measured.phases.get(phase), (Amount(), Amount()), 1.0)
-        return found
+        """The phases at a root and behind it."""
+        nothing = (Amount(), Amount())
+        amounts = {phase: self._finishes(root) if phase is Phase.FINISH else nothing for phase in MASTER_PHASES}
+        return {
+            phase: self._work(phase, self.measured.phases.get(phase), amounts[phase], 1.0) for phase in MASTER_PHASES
+        }
 
     def load(self, kind: int) -> float:
         """The share of the time for which an agent's reader is busy."""
@@ -117,11 +117,12 @@ class Parts:
     def _tail(self, kind: int) -> Known:
         base, before = self._tailed(kind, Phase.TAIL), self.measured.setting
         setting = self.setting
-        if base is not None and setting.on_due == before.on_due and (setting.on_due or setting.look == before.look):
+        phase = self.classes[kind].look_phase
+        same = setting.look == before.look and (phase is None or setting.grace == before.grace)
+        if base is not None and setting.on_due == before.on_due and (setting.on_due or same):
             return _trusted(base)
         if setting.on_due:
             return Known(exponential(LATE_WAKE_S, 0.0), Evidence.ASSUMED)
-        phase = self.classes[kind].look_phase
         after = None if phase is None else phase - setting.grace
         return Known(look_wait(setting.look, self.measured.pane, after), Evidence.SAMPLED)
 
@@ -218,12 +219,6 @@ class Parts:
         if cost is not None:
             return Known(cost.duration(now, share), Evidence.SAMPLED if cost.pieces >= FEW else Evidence.ASSUMED)
         return Known(ASSUMED_COSTS[phase].duration(now, share), Evidence.ASSUMED)
-
-    def _in_trees(self, one: Known) -> Known:
-        """The last of all trees, of which each does its part at the same time."""
-        if self.setting.trees == 1:
-            return one
-        return Known(greatest([(one.distribution, self.setting.trees)]), one.evidence)
 
     def _tailed(self, kind: int, phase: Phase) -> Distribution | None:
         """The durations of a phase that were measured, with a fitted tail where the last agent's are beyond them."""

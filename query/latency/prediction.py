@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from query.latency.distribution import Distribution, greatest, total
 from query.latency.parts import Known, Parts
-from query.latency.phases import AGENT_PHASES, Phase
+from query.latency.phases import AGENT_PHASES, MASTER_PHASES, Phase
 from query.latency.setting import Evidence, Measured, Setting, TreeNode
 
 _PART_MIN = 0.05
@@ -60,8 +60,9 @@ def predict(setting: Setting, measured: Measured, share: float = 0.99, rate: flo
     """The latency of a window at a setting, with `rate` lines a second in all agents together, or as measured.
 
     An agent's run is ready after the sum of its phases; an agent of the tree has all runs after the longest of its own
-    and its children's, which are independent, and of each child's way (`greatest`), and passes them on merged; the
-    master finishes, commits, delivers. Without measurements, or lines, the answer is a wide one that is marked as
+    and its children's, which are independent, and of each child's way (`greatest`), and passes them on merged; roots
+    finish their parts. The last of all trees counts, as if no agent were in two of them, which is a little more than
+    true. The master commits and delivers. Without measurements, or lines, the answer is a wide one that is marked as
     assumed; where an agent cannot keep up it is infinite. O(phases · classes · buckets²) and as much for each kind of
     subtree; some 50 ms. Raises ValueError unless 0 < share < 1, and for a rate below 0.
     """
@@ -70,8 +71,9 @@ def predict(setting: Setting, measured: Measured, share: float = 0.99, rate: flo
     agents = {kind: parts.agent(kind) for kind in root.agents}
     paths = {kind: total(known.distribution for known in phases.values()) for kind, phases in agents.items()}
     master = parts.master(root)
-    ready = _ready(root, paths, parts, {})
-    latency = total([ready, *(known.distribution for known in master.values())])
+    finished = _ready(root, paths, parts, {}) + master[Phase.FINISH].distribution
+    behind = [master[phase].distribution for phase in MASTER_PHASES[1:]]
+    latency = total([greatest([(finished, setting.trees)]), *behind])
     last = 1 - (1 - share) / max(sum(root.agents.values()), 1)
     critical = max(paths, key=lambda kind: (paths[kind].quantile(last), kind))
     along = _along(root, agents[critical], parts) | {phase: [known] for phase, known in master.items()}
@@ -107,7 +109,7 @@ def estimate(setting: Setting, measured: Measured, share: float, rate: float | N
     if not math.isfinite(mean + agent + rest):
         return math.inf
     normal = NormalDist()
-    last, one = normal.inv_cdf(share ** (1 / number)), normal.inv_cdf(share)
+    last, one = normal.inv_cdf(share ** (1 / (number * setting.trees))), normal.inv_cdf(share)
     return mean + math.hypot(last * math.sqrt(agent), one * math.sqrt(rest))
 
 

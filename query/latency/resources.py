@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from query.latency.distribution import Distribution
+from query.latency.distribution import Distribution, Floats
 from query.latency.fits import gamma
 
 SHARE_MIN = 0.01
@@ -24,6 +24,8 @@ _SPREAD_MAX = 5.0
 _POINTS_MIN = 8
 """Measurements below which the spread around a fit is not told from them."""
 _SPREAD_ASSUMED = 0.5
+_PULL = 1e-2
+"""Weight, in that of the pieces, with which a fit keeps to how parts are divided without them."""
 
 
 class Amount(NamedTuple):
@@ -67,21 +69,23 @@ class LinearCost(NamedTuple):
         return gamma(mean, (self.spread * mean) ** 2, self.pieces)
 
     @classmethod
-    def fitted(cls, pieces: Iterable[tuple[Amount, float]]) -> LinearCost:
+    def fitted(cls, pieces: Iterable[tuple[Amount, float]], like: LinearCost | None = None) -> LinearCost:
         """The cost with the least squares of relative errors, no part negative: what each piece was, and its seconds.
-        O(pieces). What the pieces do not tell apart, as where rows and bytes always grow together, is in one part of
-        them. Raises ValueError if there are none, or one is negative or no number.
+        O(pieces). What the pieces do not tell apart, as where all are of nearly one size, is divided as in `like`, or
+        evenly. Raises ValueError if there are none, or one is negative or no number.
         """
         told = np.array([(1.0, *amount, seconds) for amount, seconds in pieces], np.float64).reshape(-1, 5)
         if not len(told) or not ((told >= 0) & (told < math.inf)).all():
             raise ValueError("a cost is fitted to pieces of 0 or more, and at least one")
         sizes, seconds = told[:, :4], told[:, 4]
-        weights = 1 / np.maximum(seconds, max(float(seconds.mean()) / 10, 1e-9))
-        parts = _non_negative(sizes * weights[:, None], seconds * weights)
-        predicted = sizes @ parts
+        least = max(float(seconds.mean()) / 10, 1e-9)
+        fitted = _pulled(sizes, seconds, like)
+        weights = 1 / np.maximum(sizes @ fitted, least)
+        fitted = _pulled(sizes * weights[:, None], seconds * weights, like)
+        predicted = sizes @ fitted
         off = (seconds - predicted)[predicted > 0] / predicted[predicted > 0]
         spread = float(np.sqrt((off**2).mean())) if len(off) >= _POINTS_MIN else _SPREAD_ASSUMED
-        fixed, row, group, byte = map(float, parts)
+        fixed, row, group, byte = map(float, fitted)
         return cls(fixed, row, group, byte, min(spread, _SPREAD_MAX), len(told))
 
 
@@ -96,12 +100,19 @@ def share_of_processor(processor_s: float, elapsed_s: float) -> float:
     return min(max(processor_s / elapsed_s, SHARE_MIN), 1.0)
 
 
-def _non_negative(
-    matrix: np.ndarray[tuple[int, int], np.dtype[np.float64]], target: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Least squares without negative parts: the best of those subsets of columns whose own solution has none. A column
-    more must lessen the error by a part in a million, so that columns that tell the same are not both taken.
-    """
+def _pulled(matrix: Floats, target: Floats, like: LinearCost | None) -> Floats:
+    """Least squares without negative parts, which keep to the proportions of `like` where nothing tells."""
+    scales = np.sqrt((matrix**2).sum(axis=0))
+    parts = np.divide(1.0, scales, out=np.zeros(len(scales)), where=scales > 0) if like is None else np.array(like[:4])
+    expected = matrix @ parts
+    if expected.any():
+        parts = parts * (target @ expected / (expected @ expected))
+    pull = math.sqrt(_PULL) * np.diag(scales)
+    return _non_negative(np.vstack((matrix, pull)), np.concatenate((target, pull @ parts)))
+
+
+def _non_negative(matrix: Floats, target: Floats) -> Floats:
+    """Least squares without negative parts: the best of those subsets of columns whose own solution has none."""
     scales = np.sqrt((matrix**2).sum(axis=0))
     used = [column for column in range(matrix.shape[1]) if scales[column] > 0]
     best, least = np.zeros(matrix.shape[1]), float(target @ target)
@@ -109,7 +120,7 @@ def _non_negative(
         for columns in map(list, combinations(used, number)):
             parts = np.linalg.lstsq(matrix[:, columns] / scales[columns], target, rcond=None)[0] / scales[columns]
             error = float(((matrix[:, columns] @ parts - target) ** 2).sum())
-            if (parts >= 0).all() and error < least - 1e-6 * float(target @ target):
+            if (parts >= 0).all() and error < least:
                 least = error
                 best = np.zeros(matrix.shape[1])
                 best[columns] = parts

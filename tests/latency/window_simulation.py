@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from query.latency import Amount, LinearCost, Phase, PhaseStatistics, Setting
+from query.latency import ASSUMED_COSTS, Amount, LinearCost, Phase, PhaseStatistics, Setting
 
 WAKE_S = 0.002
 
@@ -62,7 +62,7 @@ class Record:
 
     def cost(self, phase: Phase) -> LinearCost:
         """Fitted to the pieces of work."""
-        return LinearCost.fitted(self.pieces[phase][:2_000])
+        return LinearCost.fitted(self.pieces[phase][:2_000], ASSUMED_COSTS[phase])
 
 
 def simulated(truth: Truth, setting: Setting, windows: int, rng: np.random.Generator, speed: float = 1.0) -> Record:
@@ -92,7 +92,7 @@ def _agent(
 ) -> np.ndarray:
     """The times at which an agent has inserted what closes each pane."""
     until = ends[-1] + setting.grace + 3 * setting.look + 1
-    number = int(until / setting.look) + 3
+    number = int(1.05 * until / setting.look) + 20
     if truth.locked:
         looks = np.arange(number) * setting.look
     else:
