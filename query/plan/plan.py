@@ -494,16 +494,7 @@ class _PlanReader:
             types=message.types,
             within=None if message.within is None else message.within.read(),
         )
-        leaps = plan.stragglers.leap_panes is not None
-        _require(not (plan.stragglers.waits and leaps), "it waits for stragglers and leaps")
-        _require(leaps or not plan.stragglers.mirrors, "it mirrors stragglers, and does not say which")
-        _require(plan.within is None or plan.windowing is not None, "it has no windows that could be late")
-        _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
-        _require(plan.app is not None or not plan.is_rigid, "code computes an aggregate of all events in one place")
-        if plan.types is not None:
-            named = [one for text in (plan.stream, *(one.stream for one in plan.branches)) for one in patterns(text)]
-            known = all(any(selects(name, type_) for type_ in plan.types) for name in named)
-            _require(known and plan.elements is None, "it reads what is no type of its job")
+        _check_whole(plan)
         return plan
 
     def _order(self, shown: dict[str, str]) -> tuple[PlanOrder, ...]:
@@ -583,6 +574,20 @@ class _PlanReader:
         _require(not (keys or arguments or aggregates or self._message.having is not None), "rows are not grouped")
         limit = self._message.limit
         _require(limit is not None and limit <= ROWS_MAX, f"its rows are not limited to {ROWS_MAX:,}")
+
+
+def _check_whole(plan: Plan) -> None:
+    """Raises PlanError where parts of a plan that was read do not go together."""
+    leaps = plan.stragglers.leap_panes is not None
+    _require(not (plan.stragglers.waits and leaps), "it waits for stragglers and leaps")
+    _require(leaps or not plan.stragglers.mirrors, "it mirrors stragglers, and does not say which")
+    _require(plan.within is None or plan.windowing is not None, "it has no windows that could be late")
+    _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
+    _require(plan.app is not None or not plan.is_rigid, "code computes an aggregate of all events in one place")
+    if plan.types is not None:
+        named = [one for text in (plan.stream, *(one.stream for one in plan.branches)) for one in patterns(text)]
+        known = all(any(selects(name, type_) for type_ in plan.types) for name in named)
+        _require(known and plan.elements is None, "it reads what is no type of its job")
 
 
 def _numbered(prefix: str, parts: tuple[object, ...]) -> list[str]:
