@@ -494,16 +494,7 @@ class _PlanReader:
             types=message.types,
             within=None if message.within is None else message.within.read(),
         )
-        leaps = plan.stragglers.leap_panes is not None
-        _require(not (plan.stragglers.waits and leaps), "it waits for stragglers and leaps")
-        _require(leaps or not plan.stragglers.mirrors, "it mirrors stragglers, and does not say which")
-        _require(plan.within is None or plan.windowing is not None, "it has no windows that could be late")
-        _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
-        _require(plan.app is not None or not plan.is_rigid, "code computes an aggregate of all events in one place")
-        if plan.types is not None:
-            named = [one for text in (plan.stream, *(one.stream for one in plan.branches)) for one in patterns(text)]
-            known = all(any(selects(name, type_) for type_ in plan.types) for name in named)
-            _require(known and plan.elements is None, "it reads what is no type of its job")
+        _check_whole(plan)
         return plan
 
     def _order(self, shown: dict[str, str]) -> tuple[PlanOrder, ...]:
@@ -536,7 +527,7 @@ class _PlanReader:
         names = {(one.name,) for one in output}
         _require(all(column.path in names for column in plan.columns), "it reads a column of a row that is not there")
         _require(not (plan.apps or plan.join or plan.branches), "the rows of a sub-query are not joined")
-        _require(plan.window_ms == self._message.window_ms, "a sub-query has other windows")
+        _require(_has_windows_of(plan, self._windowing), "a sub-query has other windows")
         _require(not plan.reads_types, "a sub-query has elements")
         _require(plan.within is None, "a sub-query has a limit of its own")
         _require(not plan.aggregates_of_job, "code computes an aggregate of the rows of a sub-query")
@@ -583,6 +574,27 @@ class _PlanReader:
         _require(not (keys or arguments or aggregates or self._message.having is not None), "rows are not grouped")
         limit = self._message.limit
         _require(limit is not None and limit <= ROWS_MAX, f"its rows are not limited to {ROWS_MAX:,}")
+
+
+def _check_whole(plan: Plan) -> None:
+    """Raises PlanError where parts of a plan that was read do not go together."""
+    leaps = plan.stragglers.leap_panes is not None
+    _require(not (plan.stragglers.waits and leaps), "it waits for stragglers and leaps")
+    _require(leaps or not plan.stragglers.mirrors, "it mirrors stragglers, and does not say which")
+    _require(plan.within is None or plan.windowing is not None, "it has no windows that could be late")
+    _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
+    _require(plan.app is not None or not plan.is_rigid, "code computes an aggregate of all events in one place")
+    if plan.types is not None:
+        named = [one for text in (plan.stream, *(one.stream for one in plan.branches)) for one in patterns(text)]
+        known = all(any(selects(name, type_) for type_ in plan.types) for name in named)
+        _require(known and plan.elements is None, "it reads what is no type of its job")
+
+
+def _has_windows_of(outer: Plan, windowing: Windowing | None) -> bool:
+    """Whether a plan over rows has the windows that these are of: none that are sessions are made of rows."""
+    if outer.windowing is None or windowing is None:
+        return outer.windowing is windowing
+    return outer.windowing.session is None and outer.windowing.sizes == windowing.sizes
 
 
 def _numbered(prefix: str, parts: tuple[object, ...]) -> list[str]:

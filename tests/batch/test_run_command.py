@@ -83,6 +83,18 @@ def test_explain_says_which_way_and_why(run):
     assert "by agents' code on the lines as they were (it selects events, and aggregates nothing)" in said
 
 
+def test_within_is_ignored_and_that_is_said(run):
+    query = "SELECT path, COUNT(*) FROM web GROUP BY path WINDOWING 20 SECONDS EMIT CHANGES"
+    constrained, plain = (run(f"{query}{clause}", "--output", "json") for clause in (" WITHIN 500 MILLISECONDS", ""))
+    assert constrained.stdout == plain.stdout
+    assert constrained.stderr.splitlines() == [
+        "elf batch run: WITHIN is ignored: it is for live jobs, and here windows come when all input is read"
+    ]
+    explained = run(f"{query} WITHIN 500 MILLISECONDS", "--explain")
+    assert "WITHIN is ignored" in explained.stderr
+    assert "have 99 % of results" not in explained.stdout
+
+
 def test_nothing_in_range_is_said(run):
     result = run("SELECT COUNT(*) FROM web WINDOWING 1 SECOND", "--to", "2020-01-01T00:00:00Z")
     assert "no window: no events between --from and --to" in result.output

@@ -297,3 +297,26 @@ def test_the_largest_queries_reach_every_agent(events: str) -> None:
 def test_bounds_that_leave_no_time_between_them_are_refused(events: str) -> None:
     finished = local(TOTAL, "--since", "2026-01-02", "--until", "2026-01-01", events)
     finished.refuses(2, "--since", "--until")
+
+
+@pytest.mark.parametrize("windows", ["30 SECONDS", "30 SECONDS EMIT CHANGES"])
+def test_within_is_ignored_and_that_is_said(events: str, windows: str) -> None:
+    query = f"SELECT product, COUNT(*) AS n FROM logs GROUP BY product WINDOWING {windows}"
+    finished, plain = local(f"{query} WITHIN 500 MILLISECONDS ELSE PARTIAL", events), local(query, events)
+    assert finished.results == plain.results
+    assert [line for line in finished.err.splitlines() if "WITHIN" in line] == [
+        "elf local: WITHIN is ignored: it is for live jobs, and here windows come when all input is read"
+    ]
+    assert "WITHIN" not in plain.err
+
+
+def test_a_within_that_cannot_be_is_refused_as_always(events: str) -> None:
+    refused = elf("local", f"{TOTAL} WITHIN 500 MILLISECONDS", events)
+    assert refused.code == 2
+    assert "WITHIN needs WINDOWING" in refused.err
+
+
+def test_how_soon_results_come_is_no_question_for_files(events: str) -> None:
+    refused = elf("local", f"EXPLAIN LATENCY {TOTAL} WINDOWING 30 SECONDS", events)
+    assert (refused.code, refused.out) == (2, "")
+    assert "EXPLAIN LATENCY is for live jobs" in refused.err

@@ -209,6 +209,13 @@ def test_an_agent_refuses_what_it_cannot_run(socket: Path) -> None:
         assert "^" in finished.err
 
 
+def test_what_ends_with_its_input_has_no_limit_of_latency(socket: Path) -> None:
+    finished = ask("query", "--once", f"{TOTALS} WINDOWING 20 SECONDS WITHIN 1 SECOND", socket=socket)
+    assert (finished.code, finished.out) == (2, "")
+    assert "WITHIN is for live jobs" in finished.err
+    assert "leave out WITHIN, or --once" in finished.err
+
+
 def test_a_follower_survives_the_restart_of_its_agent(fleet: AgentFleet, socket: Path) -> None:
     assert ask("query", "--detach", "--app", "lasting", LIVE, socket=fleet.socket("agent-1")).code == 0
     with asking("follow", "lasting", "--output", "json", socket=socket) as process:

@@ -33,6 +33,9 @@ QUERIES = [
     "SELECT COUNT(*) FROM shop WINDOWING 1 SECOND ON STRAGGLER WAIT",
     "SELECT COUNT(*) FROM shop WINDOWING 1 SECOND WITHIN 500 MILLISECONDS ON AVERAGE ELSE PARTIAL",
     "SELECT COUNT(*) FROM shop WINDOWING 1 MINUTE EMIT CHANGES WITHIN 500 MILLISECONDS",
+    "SELECT MAX(n) FROM (SELECT a, COUNT(*) AS n FROM shop GROUP BY a) WINDOWING 1 MINUTE EVERY 10 SECONDS, 2 MINUTES",
+    "SELECT MAX(n) FROM (SELECT a, COUNT(*) AS n FROM shop GROUP BY a) WINDOWING 1 MINUTE EMIT CHANGES "
+    "WITHIN 500 MILLISECONDS",
 ]
 PLANS = [analyze(parse(query), CATALOG) for query in QUERIES]
 AGGREGATED = PLANS[4]
@@ -64,6 +67,15 @@ def test_a_plan_carries_the_fields_of_the_types_that_it_reads_and_reads_nothing_
     assert staged.shared_part() == plan.shared_part()
     with pytest.raises(PlanError, match="no type of its job"):
         Plan.from_wire(packed | {"types": {"Other": []}})
+
+
+@pytest.mark.parametrize("windows", [{"sizes": [[20_000, 10_000]]}, {"gap_ms": 10_000}])
+def test_a_plan_over_rows_has_their_windows(windows):
+    text = "SELECT MAX(n) FROM (SELECT a, COUNT(*) AS n FROM shop GROUP BY a) WINDOWING {}"
+    message = analyze(parse(text.format("10 SECONDS")), CATALOG).to_wire()
+    outer = message["outer"] | {"windows": windows, "window_ms": 1_000 if "gap_ms" in windows else 10_000}
+    with pytest.raises(PlanError, match="other windows"):
+        Plan.from_wire(message | {"outer": outer})
 
 
 @pytest.mark.parametrize(
