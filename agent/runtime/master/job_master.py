@@ -7,8 +7,9 @@ master would otherwise publish windows again, or not know which agents are missi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import compress, takewhile
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from itertools import compress
 
 import msgspec
 
@@ -16,6 +17,7 @@ from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.function.result import WindowMembership, WindowResult
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
+from agent.runtime.master.deadlines import ResultDeadlines
 from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
 from agent.runtime.master.job_recorder import JobRecorder
@@ -32,6 +34,7 @@ from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.master.results.subscribers import Subscribers
 from agent.runtime.master.rollout import Announcing, Rollout
 from agent.runtime.master.state import JobState
+from agent.runtime.master.waiting import PaneWaits
 from agent.runtime.messages.copies import GivenResponse
 from agent.runtime.messages.jobs import (
     AgentFailed,
@@ -64,12 +67,11 @@ from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.latency.critical_path import CriticalPath
 from agent.runtime.model.meters import JobMeter
-from agent.runtime.model.panes import END, FIRST_PANE, Run, holds_panes, in_pieces
+from agent.runtime.model.panes import END, FIRST_PANE, Run, in_pieces
 from agent.runtime.model.schedule import ANY_TIME
-from agent.runtime.reduce.combiner import PaneSpan
+from agent.runtime.model.step_clock import StepClock
 from agent.runtime.reduce.straggler import (
     NEW_EPOCH_S,
-    RECOVER_S,
     RUNS_MAX,
     TAKE_OVER_HOLDBACK_S,
     HoldbackTimer,
@@ -146,6 +148,9 @@ class JobMaster:
         self.subscribers = Subscribers(state, log, sender, name)
         self.subscribers.frontier, self.subscribers.events = state.published_upto, state.totals.events
         self.latency = LatencyMeter(state, name, local.nodes.clock)
+        self._leaps = MasterLeaps(now)
+        agreed_ms = partial(self._agreed_ms, local.nodes.clock)
+        self.deadlines = ResultDeadlines(state, self.latency, local.nodes.clock, agreed_ms)
         self.outlet = ResultOutlet(state, local, self.subscribers, programs, meter, self.latency)
         self._recorder = recorder
         self._piece_bytes = piece_bytes
@@ -156,8 +161,8 @@ class JobMaster:
         self._programs = programs
         self._app_id = state.job.app_id
         self._holdback = HoldbackTimer(now, state.written_off, took_over=state.epoch.counter > 1)
-        self._leaps = MasterLeaps(now)
         self.lacking = LackingParts(state, local, self._holdback, sender)
+        self._waits = PaneWaits(state, local, self._holdback, self.lacking, self._leaps, self.deadlines)
         self._began_at = self._followed_at = self._ended_at = self._hand_over_at = self._silent_until = now
         self._attempts = 0
         self._appointed: dict[int, Id] = {}
@@ -345,6 +350,7 @@ class JobMaster:
     def extend_deadlines(self, seconds: float) -> None:
         """Makes up for a standstill of this agent."""
         self._followed_at += seconds
+        self.deadlines.extend(seconds)
         self.subscribers.extend_leases(seconds)
 
     def tick(self, now: float) -> None:
@@ -522,31 +528,15 @@ class JobMaster:
         self._holdback.begun(has_parts=bool(spans or self.local.nodes.waiting_runs), now=now)
         if self._settles(now):
             spans = []
-        if spans and self._holds_back(spans, now):
-            # A pane that lacks nobody does not wait for what later ones lack.
-            spans = list(takewhile(lambda span: not self._lacking(span), spans if self.local.is_copied else ()))
-        if spans:
-            for piece in in_pieces(self.local.nodes.complete_runs(spans[-1].upto), self._piece_bytes):
+        if spans := self._waits.publishable(spans, now):
+            runs = self.deadlines.with_leaped(self.local.nodes.complete_runs(spans[-1].upto), self._holdback.dead)
+            for piece in in_pieces(runs, self._piece_bytes):
                 self._complete += self._program_results.pieces(self.owned.decide(piece, now))
             self.state.runs(self._holdback.written_off & ~written_off, no_longer=True)
             alive = self.lacking.copies.published(spans[-1].upto, spans[-1].whole)
             self._holdback.contributed(alive)
             if self.state.versions.at(spans[-1].upto) is self.state.versions.newest:
                 self.state.runs(spans[-1].contributors & ~(spans[-1].whole & ~alive))
-
-    def _holds_back(self, spans: Sequence[PaneSpan], now: float) -> bool:
-        state = self.state
-        missing = stragglers = 0
-        for span in spans:
-            if span.upto > self._leaps.upto:
-                missing |= self._lacking(span)
-            elif state.versions.newest.function.plan.stragglers.mirrors:  # their parts come as copies
-                stragglers |= self._lacking(span)
-        dead = missing & self._holdback.dead & ~self._holdback.written_off if self._recover_s else 0
-        waits = self._holdback.holds_back(missing, self._recover_s, now)
-        state.written_off = self._holdback.written_off
-        first = next((span for span in spans if self._lacking(span)), spans[0])
-        return self.lacking.waits(missing, stragglers, stragglers | dead, (first.after, spans[-1].upto), now) or waits
 
     def note_read(self, opened: Iterable[Run], read_upto: int, now: float) -> None:
         """Has the next master know the open panes, as of the result of a pane of the job that this one reads."""
@@ -560,7 +550,7 @@ class JobMaster:
         within a moment: until then, those who took part before do still, unless they are dead.
         """
         roster, dead = self.state.roster, self._holdback.dead
-        awaited = self._holdback.died_within(self._recover_s, now) if self.lacking.has_late_events else 0
+        awaited = self._holdback.died_within(self._waits.recover_s, now) if self.lacking.has_late_events else 0
         enrolled, are_all = self._enrolled((self._gone | self._holdback.unheard) & ~awaited, now)
         if now - self._began_at < NEW_EPOCH_S and before:
             awaited = roster.present() & ~(dead & ~roster.back)
@@ -573,7 +563,7 @@ class JobMaster:
         are all: those that have not come as long as the dead are waited for may have died before it began."""
         found = self.state.roster.peers(self.state.roster.present() & ~gone)
         enrolled = tuple(peer for peer in found if peer is not None)
-        is_settled = now >= self._began_at + max(TAKE_OVER_HOLDBACK_S, self._recover_s)
+        is_settled = now >= self._began_at + max(TAKE_OVER_HOLDBACK_S, self._waits.recover_s)
         return enrolled, is_settled or len(enrolled) == len(found)
 
     def may_grow(self, now: float) -> bool:
@@ -587,17 +577,6 @@ class JobMaster:
         if self.state.job.bounded:
             return now - self._began_at < SETTLE_S
         return now - self._began_at < PAST_S and bool(self.state.roster.expected(FIRST_PANE))
-
-    def _lacking(self, span: PaneSpan) -> int:
-        """The agents that should be in a span, and are not as a whole."""
-        in_force = self.state.versions.at(span.upto)
-        if span.upto < in_force.version.starts:
-            return 0  # nothing is missing between the last window of one version and the first of the next
-        if not holds_panes(span.after, span.upto, in_force.function.pane_ms):
-            return 0  # an agent's part begins between two panes
-        if not self.state.healing.awaits(span.after, span.upto):
-            return 0  # its windows are out, and complete
-        return self.state.roster.expected(span.upto) & ~(span.whole | span.leaped)
 
     def recover(self, owner: Id, runs: Iterable[Snapshot], now: float) -> bool:
         """Takes copies of an agent's runs from one that holds them; False if they were not asked for."""
@@ -617,15 +596,6 @@ class JobMaster:
         """The agents that are dead, or written off, and have not enrolled since."""
         return (self._holdback.written_off | self._holdback.dead) & ~self.state.roster.back
 
-    @property
-    def _recover_s(self) -> float:
-        """Time for which a pane waits for the part of a dead agent."""
-        newest = self.state.versions.newest.function
-        if self.state.job.bounded or newest.self_paced:
-            return 0.0
-        stated = newest.plan.stragglers.recover_ms
-        return RECOVER_S if stated is None else stated / 1000
-
     def lagging(self, message: Lagging, now: float) -> None:
         """Decides for all trees whether to leap over stragglers, of which an agent has reported."""
         if self.ended is not None or self.state.job.bounded:
@@ -634,6 +604,17 @@ class JobMaster:
         most, runs = message.most, RUNS_MAX if message.is_full else 0
         if self._leaps.decide(self.state.versions, self.state.frontier, most, runs, time_ms, now):
             self._sender.multicast(self._app_id, Leap(self._app_id, self.state.epoch, self._leaps.upto), now)
+
+    def at_deadline(self, now: float) -> None:
+        """Publishes what is there of windows that are to be out now, and has all go on."""
+        if self.ended is None and (upto := self.deadlines.reached(now)) is not None:
+            self._leaps.leap(upto, now)
+            self._sender.multicast(self._app_id, Leap(self._app_id, self.state.epoch, upto), now)
+            self.local.nodes.combiner().go_on(upto)
+            self.on_complete(now)
+
+    def _agreed_ms(self, clock: StepClock) -> float:
+        return self._leaps.agreed_ms(self.state.roster.present(), round(clock.wall_ms), clock.now)
 
     def stands_still_for(self, node_id: Id, now: float) -> bool:
         """Whether panes wait for STANDSTILL_S, perhaps for this agent of the roster. In a new epoch all are awaited."""

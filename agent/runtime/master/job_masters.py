@@ -140,6 +140,8 @@ class JobMasters:
         self._around: tuple[object, ...] = ()
         """The agents near this one at the last tick: where they change, masters replicate and hand over."""
         self._looks: Schedule[Id] = Schedule()
+        self._timed: set[Id] = set()
+        """Jobs whose windows come at deadlines with what is there."""
         self._announcements: Schedule[Id] = Schedule()
 
     def handlers(self) -> Handlers:
@@ -453,6 +455,17 @@ class JobMasters:
         for master in self._masters.values():
             master.extend_deadlines(seconds)
 
+    def next_timer(self) -> float | None:
+        """The time at which `at_deadlines` wants to be called. O(masters with deadlines)."""
+        found = (self._masters[app_id].deadlines.next_at() for app_id in self._timed)
+        return min((due for due in found if due is not None), default=None)
+
+    def at_deadlines(self, now: float) -> None:
+        """Has windows come that are to be out by now with what is there."""
+        for app_id in list(self._timed):
+            with self._containment.around(app_id, now):
+                self._masters[app_id].at_deadline(now)
+
     def tick(self, now: float) -> None:
         self._announce(now)
         around = (self._node.is_active, *self._node.leaf_set.members)
@@ -466,6 +479,7 @@ class JobMasters:
                 master.tick(now)
                 if master.has_more:
                     self._jobs.has_work(master.local)
+                (self._timed.add if master.deadlines.are_stated else self._timed.discard)(app_id)
             if master.ended is None:
                 self._directory.refresh(app_id, now)
             again_s = HEAL_AGAIN_S if not master.needs_owners else OWNER_LOST_AGAIN_S
@@ -480,6 +494,7 @@ class JobMasters:
 
     def _remove(self, app_id: Id) -> None:
         del self._masters[app_id]
+        self._timed.discard(app_id)
         self._jobs.ingest.inherited.pop(app_id, None)
         self._looks.forget(app_id)
         self._announcements.forget(app_id)

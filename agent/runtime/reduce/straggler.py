@@ -217,8 +217,12 @@ class MasterLeaps(AgentClocks):
         upto = policy.leap_to(frontier, most, runs)
         if upto is None or (upto <= self.upto and now - self._at < LEAP_AGAIN_S):
             return False
-        self.upto, self._at = max(upto, self.upto), now
+        self.leap(upto, now)
         return True
+
+    def leap(self, upto: int, now: float) -> None:
+        """Has nobody be waited for up to a pane, as all are told now."""
+        self.upto, self._at = max(upto, self.upto), now
 
 
 class LeapTimer:

@@ -26,6 +26,9 @@ from query.latency.statistics import phases_to_bytes
 Paths = Mapping[int, CriticalPath]
 """The paths of results, by their positions."""
 
+OWN_PART_WEIGHT = 0.05
+"""Weight of the last result in the time that the master's own part takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class MadeResult:
@@ -45,6 +48,8 @@ class LatencyMeter:
 
     def __init__(self, state: JobState, name: str, clock: StepClock) -> None:
         self.recent = RecentLatency()
+        self.own_part_s = 0.0
+        """Time that finishing and committing a result takes: the longest of late, which fades with each result."""
         self._state, self._name, self._clock = state, name, clock
 
     def made(self, results: Iterable[tuple[int, WindowResult]], paths: Paths) -> dict[int, MadeResult]:
@@ -100,6 +105,8 @@ class LatencyMeter:
         phases = made.phases | {Phase.COMMIT: max(0.0, now - made.made_at)}
         is_met = None if made.limit_ms is None else 1000 * latency_s <= made.limit_ms
         member = self._state.roster.member(made.agent)
+        own_s = phases[Phase.FINISH] + phases[Phase.COMMIT]
+        self.own_part_s = max(own_s, self.own_part_s + OWN_PART_WEIGHT * (own_s - self.own_part_s))
         result = ResultLatency(latency_s, phases, "" if member is None else member.name, is_met)
         self.recent.note(result)
         if made.limit_ms is None:
