@@ -1,0 +1,119 @@
+"""Shares the processor among jobs, max-min fairly, where all of them together want more than there is.
+
+Events of all jobs are processed by deadline, as those of one: while all can be done in time, nobody needs a share.
+Where it cannot, the job loses events that has had most beyond its share, the dearest first. Shares are those of water
+that fills the jobs' demands: what a job does not want is the others'. A job within its share loses nothing, unless the
+bursts of all such jobs together are too much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from agent.runtime.scheduling.cost_aware import LOTS_MAX, CostAwareScheduler
+from agent.runtime.scheduling.lots import Lot
+from agent.runtime.scheduling.schedule_tree import ScheduleTree
+
+RATE_S = 2.0
+"""Time over which demands are measured: long beside the batches in which events come, short beside a change of load."""
+Job = TypeVar("Job", bound=Hashable)
+
+
+def max_min_shares(demands: Mapping[Job, float], capacity: float) -> dict[Job, float]:
+    """What each job gets of `capacity`: all it demands, or as much as each of the others that want more. O(n log n).
+
+    >>> max_min_shares({"a": 0.2, "b": 0.9, "c": 0.6}, 1.0)
+    {'a': 0.2, 'c': 0.4, 'b': 0.4}
+    """
+    shares = {}
+    left = capacity
+    for served, (job, demand) in enumerate(sorted(demands.items(), key=lambda one: one[1])):
+        shares[job] = min(demand, left / (len(demands) - served))
+        left -= shares[job]
+    return shares
+
+
+@dataclass(slots=True)
+class _Rates:
+    """Work that comes, and that is not abandoned: seconds a second, weighted exponentially."""
+
+    at: float
+    demanded: float = 0.0
+    granted: float = 0.0
+
+    def pass_time(self, now: float) -> None:
+        """Ages what has been measured."""
+        if now > self.at:
+            kept = math.exp((self.at - now) / RATE_S)
+            self.demanded *= kept
+            self.granted *= kept
+            self.at = now
+
+
+class FairScheduler(CostAwareScheduler):
+    """Schedules the events of several jobs, each by Algorithm 2. `capacity`: the share of the processor for events."""
+
+    def __init__(self, lots_max: int = LOTS_MAX, capacity: float = 1.0) -> None:
+        super().__init__(lots_max)
+        self._capacity = capacity
+        self._trees: dict[Hashable, ScheduleTree] = {}
+        self._rates: dict[Hashable, _Rates] = {}
+        self._abandoned_of: dict[Hashable, int] = {}
+
+    def abandoned_of(self, job: Hashable) -> int:
+        """The number of events of a job that have been abandoned."""
+        return self._abandoned_of.get(job, 0)
+
+    def shares(self, now: float) -> dict[Hashable, float]:
+        """What each job gets of the processor by what all have demanded of late. O(jobs · log jobs)."""
+        for rates in self._rates.values():
+            rates.pass_time(now)
+        return max_min_shares({job: rates.demanded for job, rates in self._rates.items()}, self._capacity)
+
+    def drop(self, job: Hashable) -> None:
+        super().drop(job)
+        self._rates.pop(job, None)
+        self._abandoned_of.pop(job, None)
+
+    def _victim(self, deadline: float, now: float) -> Lot:
+        """The dearest of the job that is furthest beyond its share, of those with events due by then."""
+        shares = self.shares(now)
+        beyond = (
+            (self._rates[job].demanded > shares[job], self._rates[job].granted - shares[job], job)
+            for job, tree in self._trees.items()
+            if (first := tree.next()) is not None and first.deadline <= deadline
+        )
+        _, _, job = max(beyond, key=lambda one: one[:2])
+        lot = self._trees[job].max_cost_in_groups(deadline)
+        assert lot is not None, "something of the job is due by then"
+        return lot
+
+    def _insert(self, lot: Lot) -> None:
+        super()._insert(lot)
+        self._trees.setdefault(lot.job, ScheduleTree()).insert(lot)
+
+    def _delete(self, lot: Lot) -> None:
+        super()._delete(lot)
+        tree = self._trees[lot.job]
+        tree.delete(lot)
+        if not len(tree):
+            del self._trees[lot.job]
+
+    def _shrunk(self, lot: Lot, events: int) -> None:
+        super()._shrunk(lot, events)
+        self._trees[lot.job].shrunk(lot, events)
+
+    def _note_released(self, lot: Lot, now: float) -> None:
+        rates = self._rates.setdefault(lot.job, _Rates(now))
+        rates.pass_time(now)
+        rates.demanded += lot.cost / RATE_S
+        rates.granted += lot.cost / RATE_S
+
+    def _note_abandoned(self, taken: Lot, now: float) -> None:
+        rates = self._rates[taken.job]
+        rates.pass_time(now)
+        rates.granted -= taken.cost / RATE_S
+        self._abandoned_of[taken.job] = self._abandoned_of.get(taken.job, 0) + taken.events

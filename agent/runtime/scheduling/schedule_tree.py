@@ -1,0 +1,276 @@
+"""Keeps waiting lots by deadline so that overload, and what to abandon, is found in logarithmic time (Li et al., 4.2).
+
+A balanced binary search tree (AVL) has one node for each distinct deadline. Each node says of its subtree what all of
+it costs, what its dearest event costs, and when to start at the latest so that nothing in it is late. Below, m is the
+number of lots and g that of distinct deadlines. Numbers may be of any unit: deadlines, costs and `now` of the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from sortedcontainers import SortedDict
+
+from agent.runtime.scheduling.lots import Lot
+
+_Order = tuple[float, int]
+"""The cost of an event of a lot, and the lot's number: lots of a deadline are in this order."""
+
+
+class _Group:
+    """The lots of one deadline, and the summary of the subtree below it (`cost`: c_Σ, `cost_max`: c_max,
+    `latest_start`: φ)."""
+
+    __slots__ = ("cost", "cost_max", "deadline", "height", "latest_start", "left", "lots", "own_cost", "right")
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self.lots: SortedDict = SortedDict()
+        self.own_cost: float = 0
+        self.left: _Group | None = None
+        self.right: _Group | None = None
+        self.height = 1
+        self.cost: float = 0
+        self.cost_max: float = 0
+        self.latest_start: float = deadline
+
+    @property
+    def own_cost_max(self) -> float:
+        """The cost of the dearest event of this deadline."""
+        order: _Order = self.lots.keys()[-1]
+        return order[0]
+
+    @property
+    def dearest(self) -> Lot:
+        """The lot with the dearest events of this deadline; of equals the one that came last."""
+        lot: Lot = self.lots.values()[-1]
+        return lot
+
+    def summarize(self) -> None:
+        """Computes the summary from those of both children, in O(1)."""
+        left, right, upto = self.left, self.right, self.own_cost
+        cost_max, height = self.own_cost_max, 0
+        latest = self.deadline - upto
+        if left is not None:
+            upto += left.cost
+            latest = min(left.latest_start, self.deadline - upto)
+            cost_max, height = max(cost_max, left.cost_max), left.height
+        if right is not None:
+            latest = min(latest, right.latest_start - upto)
+            upto += right.cost
+            cost_max, height = max(cost_max, right.cost_max), max(height, right.height)
+        self.cost, self.cost_max, self.latest_start, self.height = upto, cost_max, latest, height + 1
+
+
+class ScheduleTree:
+    """A set of lots in order of their deadlines (Table 3)."""
+
+    def __init__(self) -> None:
+        self._root: _Group | None = None
+        self._groups: dict[float, _Group] = {}
+        self._orders: dict[Lot, _Order] = {}
+        self._numbers = itertools.count()
+        self.events = 0
+
+    def __len__(self) -> int:
+        """The number of lots."""
+        return len(self._orders)
+
+    def __iter__(self) -> Iterator[Lot]:
+        """Yields all lots in the order in which they came."""
+        return iter(self._orders)
+
+    def __contains__(self, lot: Lot) -> bool:
+        return lot in self._orders
+
+    @property
+    def cost(self) -> float:
+        """The cost of all events."""
+        return 0 if self._root is None else self._root.cost
+
+    def insert(self, lot: Lot) -> None:
+        """Adds a lot. O(log m)."""
+        if lot in self._orders:
+            raise ValueError("this lot is in the tree already")
+        group = self._groups.get(lot.deadline)
+        if group is None:
+            group = self._groups[lot.deadline] = _Group(lot.deadline)
+            self._add(group, lot)
+            group.summarize()
+            self._root = _with(self._root, group)
+        else:
+            self._add(group, lot)
+            self._summarize_path(lot.deadline)
+
+    def _add(self, group: _Group, lot: Lot) -> None:
+        order = self._orders[lot] = (lot.cost_s, next(self._numbers))
+        group.lots[order] = lot
+        group.own_cost += lot.cost
+        self.events += lot.events
+
+    def delete(self, lot: Lot) -> None:
+        """Removes a lot; KeyError if it is not there. O(log m)."""
+        order = self._orders.pop(lot)
+        group = self._groups[lot.deadline]
+        del group.lots[order]
+        self.events -= lot.events
+        if group.lots:
+            group.own_cost -= lot.cost
+            self._summarize_path(lot.deadline)
+        else:
+            del self._groups[lot.deadline]
+            self._root = _without(self._root, lot.deadline)
+
+    def shrunk(self, lot: Lot, events: int) -> None:
+        """Notes that so many events have been taken off a lot that is in the tree. O(log g)."""
+        self._groups[lot.deadline].own_cost -= events * lot.cost_s
+        self.events -= events
+        self._summarize_path(lot.deadline)
+
+    def schedulable(self, now: float) -> bool:
+        """Whether no event is late if all are processed from now on, in order of their deadlines. O(1)."""
+        return self._root is None or now <= self._root.latest_start
+
+    def min_unscheduled_group(self, now: float) -> tuple[float, float] | None:
+        """The first deadline that the events due by then miss, if they are processed from now on, and the excess of
+        their cost; None if none does. O(log g)."""
+        if self.schedulable(now):
+            return None
+        node, at = self._root, now
+        while node is not None:
+            left, done = node.left, at + node.own_cost
+            if left is not None:
+                if at > left.latest_start:
+                    node = left
+                    continue
+                done += left.cost
+            if done > node.deadline:
+                return node.deadline, done - node.deadline
+            node, at = node.right, done
+        return None
+
+    def max_cost_in_groups(self, deadline: float) -> Lot | None:
+        """The lot with the dearest events among those due by `deadline`; of equals one that is due first. O(log g)."""
+        node, cost_max = self._root, 0.0
+        subtree: _Group | None = None
+        group: _Group | None = None
+        while node is not None:
+            if node.deadline > deadline:
+                node = node.left
+                continue
+            if node.left is not None and node.left.cost_max > cost_max:
+                subtree, group, cost_max = node.left, None, node.left.cost_max
+            if node.own_cost_max > cost_max:
+                subtree, group, cost_max = None, node, node.own_cost_max
+            node = node.right
+        if subtree is not None:
+            group = _with_cost(subtree, cost_max)
+        return None if group is None else group.dearest
+
+    def next(self) -> Lot | None:
+        """A lot with the earliest deadline; of those the one with the cheapest events, so that what is abandoned later
+        has cost nothing. O(log g)."""
+        node = self._root
+        if node is None:
+            return None
+        while node.left is not None:
+            node = node.left
+        lot: Lot = node.lots.peekitem(0)[1]
+        return lot
+
+    def _summarize_path(self, deadline: float) -> None:
+        """Computes the summaries from the node of a deadline up to the root anew."""
+        node, path = self._root, []
+        while node is not None:
+            path.append(node)
+            if node.deadline == deadline:
+                break
+            node = node.left if deadline < node.deadline else node.right
+        for node in reversed(path):
+            node.summarize()
+
+
+def _with_cost(node: _Group, cost: float) -> _Group:
+    """The earliest group below a node, itself included, whose dearest event has this cost, which some group has."""
+    while True:
+        if node.left is not None and node.left.cost_max == cost:
+            node = node.left
+        elif node.own_cost_max == cost or node.right is None:
+            return node
+        else:
+            node = node.right
+
+
+def _with(node: _Group | None, group: _Group) -> _Group:
+    """Returns the root of a subtree to which a group is added."""
+    if node is None:
+        return group
+    if group.deadline < node.deadline:
+        node.left = _with(node.left, group)
+    else:
+        node.right = _with(node.right, group)
+    return _balanced(node)
+
+
+def _without(node: _Group | None, deadline: float) -> _Group | None:
+    """Returns the root of a subtree from which a group is removed."""
+    assert node is not None, "only groups that are in the tree are removed"
+    if deadline < node.deadline:
+        node.left = _without(node.left, deadline)
+    elif deadline > node.deadline:
+        node.right = _without(node.right, deadline)
+    elif node.left is None or node.right is None:
+        return node.right if node.left is None else node.left
+    else:
+        first, rest = _first_and_rest(node.right)
+        first.left, first.right = node.left, rest
+        node = first
+    return _balanced(node)
+
+
+def _first_and_rest(node: _Group) -> tuple[_Group, _Group | None]:
+    """Takes the earliest group off a subtree; returns it, and the root of the others."""
+    if node.left is None:
+        return node, node.right
+    first, node.left = _first_and_rest(node.left)
+    return first, _balanced(node)
+
+
+def _height(node: _Group | None) -> int:
+    return 0 if node is None else node.height
+
+
+def _balanced(node: _Group) -> _Group:
+    """Returns the root of a subtree, rotated where one side is two higher than the other, with its summaries."""
+    slope = _height(node.left) - _height(node.right)
+    if slope > 1:
+        assert node.left is not None
+        if _height(node.left.left) < _height(node.left.right):
+            node.left = _rotated_left(node.left)
+        return _rotated_right(node)
+    if slope < -1:
+        assert node.right is not None
+        if _height(node.right.right) < _height(node.right.left):
+            node.right = _rotated_right(node.right)
+        return _rotated_left(node)
+    node.summarize()
+    return node
+
+
+def _rotated_right(node: _Group) -> _Group:
+    top = node.left
+    assert top is not None
+    node.left, top.right = top.right, node
+    node.summarize()
+    top.summarize()
+    return top
+
+
+def _rotated_left(node: _Group) -> _Group:
+    top = node.right
+    assert top is not None
+    node.right, top.left = top.left, node
+    node.summarize()
+    top.summarize()
+    return top
