@@ -103,6 +103,7 @@ def check(tree: ScheduleTree, lots: list[Lot], now: int) -> None:
     for upto in (-1, *deadlines):
         found = tree.max_cost_in_groups(upto)
         some = [one for one in lots if one.deadline <= upto]
+        assert tree.cost_in_groups(upto) == sum(one.cost for one in some)
         if found is None:
             assert some == []
         else:

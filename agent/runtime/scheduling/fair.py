@@ -19,6 +19,8 @@ from agent.runtime.scheduling.schedule_tree import ScheduleTree
 
 RATE_S = 2.0
 """Time over which demands are measured: long beside the batches in which events come, short beside a change of load."""
+FIRST_S = 0.05
+"""Time for which the first events of a job count as its demand."""
 Job = TypeVar("Job", bound=Hashable)
 
 
@@ -38,19 +40,30 @@ def max_min_shares(demands: Mapping[Job, float], capacity: float) -> dict[Job, f
 
 @dataclass(slots=True)
 class _Rates:
-    """Work that comes, and that is not abandoned: seconds a second, weighted exponentially."""
+    """Work that comes, and that is not abandoned: seconds a second, weighted exponentially, from the first on."""
 
     at: float
-    demanded: float = 0.0
-    granted: float = 0.0
+    weight: float = FIRST_S / RATE_S
+    """Weight of the time that has been measured; that before would have 1 less it."""
+    demand: float = 0.0
+    grant: float = 0.0
 
     def pass_time(self, now: float) -> None:
         """Ages what has been measured."""
         if now > self.at:
             kept = math.exp((self.at - now) / RATE_S)
-            self.demanded *= kept
-            self.granted *= kept
+            self.weight = 1 - (1 - self.weight) * kept
+            self.demand *= kept
+            self.grant *= kept
             self.at = now
+
+    @property
+    def demanded(self) -> float:
+        return self.demand / self.weight
+
+    @property
+    def granted(self) -> float:
+        return self.grant / self.weight
 
 
 class FairScheduler(CostAwareScheduler):
@@ -79,14 +92,16 @@ class FairScheduler(CostAwareScheduler):
         self._abandoned_of.pop(job, None)
 
     def _victim(self, deadline: float, now: float) -> Lot:
-        """The dearest of the job that is furthest beyond its share, of those with events due by then."""
-        shares = self.shares(now)
-        beyond = (
-            (self._rates[job].demanded > shares[job], self._rates[job].granted - shares[job], job)
-            for job, tree in self._trees.items()
-            if (first := tree.next()) is not None and first.deadline <= deadline
-        )
-        _, _, job = max(beyond, key=lambda one: one[:2])
+        """The dearest of the job that is furthest beyond its share, of those with events due by then. In a burst nobody
+        may be, by what all have demanded of late: then that of the job with most work due by then."""
+        due = [job for job, tree in self._trees.items() if tree.is_due(deadline)]
+        if len(due) > 1:
+            shares = self.shares(now)
+            beyond = {
+                job: rates.granted - shares[job] for job in due if (rates := self._rates[job]).demanded > shares[job]
+            }
+            due = [max(beyond, key=beyond.__getitem__)] if beyond else due
+        job = max(due, key=lambda one: self._trees[one].cost_in_groups(deadline))
         lot = self._trees[job].max_cost_in_groups(deadline)
         assert lot is not None, "something of the job is due by then"
         return lot
@@ -109,11 +124,11 @@ class FairScheduler(CostAwareScheduler):
     def _note_released(self, lot: Lot, now: float) -> None:
         rates = self._rates.setdefault(lot.job, _Rates(now))
         rates.pass_time(now)
-        rates.demanded += lot.cost / RATE_S
-        rates.granted += lot.cost / RATE_S
+        rates.demand += lot.cost / RATE_S
+        rates.grant += lot.cost / RATE_S
 
     def _note_abandoned(self, taken: Lot, now: float) -> None:
         rates = self._rates[taken.job]
         rates.pass_time(now)
-        rates.granted -= taken.cost / RATE_S
+        rates.grant -= taken.cost / RATE_S
         self._abandoned_of[taken.job] = self._abandoned_of.get(taken.job, 0) + taken.events

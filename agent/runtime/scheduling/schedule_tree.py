@@ -22,12 +22,15 @@ class _Group:
     """The lots of one deadline, and the summary of the subtree below it (`cost`: c_Σ, `cost_max`: c_max,
     `latest_start`: φ)."""
 
-    __slots__ = ("cost", "cost_max", "deadline", "height", "latest_start", "left", "lots", "own_cost", "right")
+    __slots__ = (
+        "cost", "cost_max", "deadline", "height", "latest_start", "left", "lots", "own_cost", "own_cost_max", "right",
+    )  # fmt: skip
 
     def __init__(self, deadline: float) -> None:
         self.deadline = deadline
         self.lots: SortedDict = SortedDict()
         self.own_cost: float = 0
+        self.own_cost_max: float = 0
         self.left: _Group | None = None
         self.right: _Group | None = None
         self.height = 1
@@ -35,17 +38,18 @@ class _Group:
         self.cost_max: float = 0
         self.latest_start: float = deadline
 
-    @property
-    def own_cost_max(self) -> float:
-        """The cost of the dearest event of this deadline."""
-        order: _Order = self.lots.keys()[-1]
-        return order[0]
+    def add(self, lot: Lot, order: _Order) -> None:
+        """Adds a lot. Summaries are computed afterwards."""
+        self.lots[order] = lot
+        self.own_cost += lot.cost
+        self.own_cost_max = max(self.own_cost_max, lot.cost_s)
 
-    @property
-    def dearest(self) -> Lot:
-        """The lot with the dearest events of this deadline; of equals the one that came last."""
-        lot: Lot = self.lots.values()[-1]
-        return lot
+    def remove(self, lot: Lot, order: _Order) -> None:
+        """Removes a lot, but not the last one."""
+        del self.lots[order]
+        self.own_cost -= lot.cost
+        if lot.cost_s == self.own_cost_max:
+            self.own_cost_max = self.lots.peekitem(-1)[0][0]
 
     def summarize(self) -> None:
         """Computes the summary from those of both children, in O(1)."""
@@ -93,30 +97,25 @@ class ScheduleTree:
         """Adds a lot. O(log m)."""
         if lot in self._orders:
             raise ValueError("this lot is in the tree already")
+        order = self._orders[lot] = (lot.cost_s, next(self._numbers))
+        self.events += lot.events
         group = self._groups.get(lot.deadline)
         if group is None:
             group = self._groups[lot.deadline] = _Group(lot.deadline)
-            self._add(group, lot)
+            group.add(lot, order)
             group.summarize()
             self._root = _with(self._root, group)
         else:
-            self._add(group, lot)
+            group.add(lot, order)
             self._summarize_path(lot.deadline)
-
-    def _add(self, group: _Group, lot: Lot) -> None:
-        order = self._orders[lot] = (lot.cost_s, next(self._numbers))
-        group.lots[order] = lot
-        group.own_cost += lot.cost
-        self.events += lot.events
 
     def delete(self, lot: Lot) -> None:
         """Removes a lot; KeyError if it is not there. O(log m)."""
         order = self._orders.pop(lot)
         group = self._groups[lot.deadline]
-        del group.lots[order]
         self.events -= lot.events
-        if group.lots:
-            group.own_cost -= lot.cost
+        if len(group.lots) > 1:
+            group.remove(lot, order)
             self._summarize_path(lot.deadline)
         else:
             del self._groups[lot.deadline]
@@ -166,7 +165,26 @@ class ScheduleTree:
             node = node.right
         if subtree is not None:
             group = _with_cost(subtree, cost_max)
-        return None if group is None else group.dearest
+        if group is None:
+            return None
+        lot: Lot = group.lots.peekitem(-1)[1]
+        return lot
+
+    def cost_in_groups(self, deadline: float) -> float:
+        """The cost of all events due by `deadline`. O(log g)."""
+        node, cost = self._root, 0.0
+        while node is not None:
+            if node.deadline <= deadline:
+                cost += node.own_cost + (0 if node.left is None else node.left.cost)
+                node = node.right
+            else:
+                node = node.left
+        return cost
+
+    def is_due(self, deadline: float) -> bool:
+        """Whether any event is due by `deadline`. O(log g)."""
+        lot = self.next()
+        return lot is not None and lot.deadline <= deadline
 
     def next(self) -> Lot | None:
         """A lot with the earliest deadline; of those the one with the cheapest events, so that what is abandoned later
