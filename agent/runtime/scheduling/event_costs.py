@@ -75,5 +75,9 @@ class EventCosts:
         self._means.pop(operator, None)
 
     def _mean(self, operator: Hashable, cost_class: CostClass) -> _Mean:
-        prior_s = self._prior_s[cost_class]
-        return self._means.setdefault(operator, {}).setdefault(cost_class, _Mean(prior_s, told_s=prior_s))
+        means = self._means.setdefault(operator, {})
+        mean = means.get(cost_class)
+        if mean is None:
+            prior_s = self._prior_s[cost_class]
+            mean = means[cost_class] = _Mean(prior_s, told_s=prior_s)
+        return mean

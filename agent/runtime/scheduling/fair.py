@@ -75,6 +75,8 @@ class FairScheduler(CostAwareScheduler):
         self._trees: dict[Hashable, ScheduleTree] = {}
         self._rates: dict[Hashable, _Rates] = {}
         self._abandoned_of: dict[Hashable, int] = {}
+        self._shares: tuple[float, dict[Hashable, float]] | None = None
+        """The shares by what had been demanded until a time, if nothing has come since."""
 
     def abandoned_of(self, job: Hashable) -> int:
         """The number of events of a job that have been abandoned."""
@@ -82,12 +84,16 @@ class FairScheduler(CostAwareScheduler):
 
     def shares(self, now: float) -> dict[Hashable, float]:
         """What each job gets of the processor by what all have demanded of late. O(jobs · log jobs)."""
-        for rates in self._rates.values():
-            rates.pass_time(now)
-        return max_min_shares({job: rates.demanded for job, rates in self._rates.items()}, self._capacity)
+        if self._shares is None or self._shares[0] != now:
+            for rates in self._rates.values():
+                rates.pass_time(now)
+            demands = {job: rates.demanded for job, rates in self._rates.items()}
+            self._shares = now, max_min_shares(demands, self._capacity)
+        return self._shares[1]
 
     def drop(self, job: Hashable) -> None:
         super().drop(job)
+        self._shares = None
         self._rates.pop(job, None)
         self._abandoned_of.pop(job, None)
 
@@ -100,9 +106,11 @@ class FairScheduler(CostAwareScheduler):
             beyond = {
                 job: rates.granted - shares[job] for job in due if (rates := self._rates[job]).demanded > shares[job]
             }
-            due = [max(beyond, key=beyond.__getitem__)] if beyond else due
-        job = max(due, key=lambda one: self._trees[one].cost_in_groups(deadline))
-        lot = self._trees[job].max_cost_in_groups(deadline)
+            if beyond:
+                due = [max(beyond, key=beyond.__getitem__)]
+        if len(due) > 1:
+            due = [max(due, key=lambda one: self._trees[one].cost_in_groups(deadline))]
+        lot = self._trees[due[0]].max_cost_in_groups(deadline)
         assert lot is not None, "something of the job is due by then"
         return lot
 
@@ -122,7 +130,10 @@ class FairScheduler(CostAwareScheduler):
         self._trees[lot.job].shrunk(lot, events)
 
     def _note_released(self, lot: Lot, now: float) -> None:
-        rates = self._rates.setdefault(lot.job, _Rates(now))
+        self._shares = None
+        rates = self._rates.get(lot.job)
+        if rates is None:
+            rates = self._rates[lot.job] = _Rates(now)
         rates.pass_time(now)
         rates.demand += lot.cost / RATE_S
         rates.grant += lot.cost / RATE_S

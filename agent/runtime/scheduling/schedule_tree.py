@@ -53,28 +53,41 @@ class _Group:
 
     def summarize(self) -> None:
         """Computes the summary from those of both children, in O(1)."""
-        left, right, upto = self.left, self.right, self.own_cost
-        cost_max, height = self.own_cost_max, 0
-        latest = self.deadline - upto
+        left, right, upto, height = self.left, self.right, self.own_cost, 0
+        cost_max, latest = self.own_cost_max, self.deadline
         if left is not None:
             upto += left.cost
-            latest = min(left.latest_start, self.deadline - upto)
-            cost_max, height = max(cost_max, left.cost_max), left.height
+            height = left.height
+            if left.cost_max > cost_max:
+                cost_max = left.cost_max
+        latest -= upto
+        if left is not None and left.latest_start < latest:
+            latest = left.latest_start
         if right is not None:
-            latest = min(latest, right.latest_start - upto)
+            if right.latest_start - upto < latest:
+                latest = right.latest_start - upto
             upto += right.cost
-            cost_max, height = max(cost_max, right.cost_max), max(height, right.height)
+            if right.height > height:
+                height = right.height
+            if right.cost_max > cost_max:
+                cost_max = right.cost_max
         self.cost, self.cost_max, self.latest_start, self.height = upto, cost_max, latest, height + 1
 
 
 class ScheduleTree:
-    """A set of lots in order of their deadlines (Table 3)."""
+    """A set of lots in order of their deadlines (Table 3).
+
+    Summaries are computed when they are asked for: several changes to the lots of a deadline cost as much as one, which
+    is O(log g).
+    """
 
     def __init__(self) -> None:
         self._root: _Group | None = None
         self._groups: dict[float, _Group] = {}
         self._orders: dict[Lot, _Order] = {}
         self._numbers = itertools.count()
+        self._stale: set[float] = set()
+        """Deadlines whose lots have changed since the summaries above them were computed."""
         self.events = 0
 
     def __len__(self) -> int:
@@ -91,7 +104,8 @@ class ScheduleTree:
     @property
     def cost(self) -> float:
         """The cost of all events."""
-        return 0 if self._root is None else self._root.cost
+        root = self._summarized()
+        return 0 if root is None else root.cost
 
     def insert(self, lot: Lot) -> None:
         """Adds a lot. O(log m)."""
@@ -107,7 +121,7 @@ class ScheduleTree:
             self._root = _with(self._root, group)
         else:
             group.add(lot, order)
-            self._summarize_path(lot.deadline)
+            self._stale.add(lot.deadline)
 
     def delete(self, lot: Lot) -> None:
         """Removes a lot; KeyError if it is not there. O(log m)."""
@@ -116,20 +130,22 @@ class ScheduleTree:
         self.events -= lot.events
         if len(group.lots) > 1:
             group.remove(lot, order)
-            self._summarize_path(lot.deadline)
+            self._stale.add(lot.deadline)
         else:
+            self._stale.discard(lot.deadline)
             del self._groups[lot.deadline]
             self._root = _without(self._root, lot.deadline)
 
     def shrunk(self, lot: Lot, events: int) -> None:
-        """Notes that so many events have been taken off a lot that is in the tree. O(log g)."""
+        """Notes that so many events have been taken off a lot that is in the tree. O(1)."""
         self._groups[lot.deadline].own_cost -= events * lot.cost_s
         self.events -= events
-        self._summarize_path(lot.deadline)
+        self._stale.add(lot.deadline)
 
     def schedulable(self, now: float) -> bool:
         """Whether no event is late if all are processed from now on, in order of their deadlines. O(1)."""
-        return self._root is None or now <= self._root.latest_start
+        root = self._summarized()
+        return root is None or now <= root.latest_start
 
     def min_unscheduled_group(self, now: float) -> tuple[float, float] | None:
         """The first deadline that the events due by then miss, if they are processed from now on, and the excess of
@@ -151,7 +167,7 @@ class ScheduleTree:
 
     def max_cost_in_groups(self, deadline: float) -> Lot | None:
         """The lot with the dearest events among those due by `deadline`; of equals one that is due first. O(log g)."""
-        node, cost_max = self._root, 0.0
+        node, cost_max = self._summarized(), 0.0
         subtree: _Group | None = None
         group: _Group | None = None
         while node is not None:
@@ -172,7 +188,7 @@ class ScheduleTree:
 
     def cost_in_groups(self, deadline: float) -> float:
         """The cost of all events due by `deadline`. O(log g)."""
-        node, cost = self._root, 0.0
+        node, cost = self._summarized(), 0.0
         while node is not None:
             if node.deadline <= deadline:
                 cost += node.own_cost + (0 if node.left is None else node.left.cost)
@@ -197,16 +213,19 @@ class ScheduleTree:
         lot: Lot = node.lots.peekitem(0)[1]
         return lot
 
-    def _summarize_path(self, deadline: float) -> None:
-        """Computes the summaries from the node of a deadline up to the root anew."""
-        node, path = self._root, []
-        while node is not None:
-            path.append(node)
-            if node.deadline == deadline:
-                break
-            node = node.left if deadline < node.deadline else node.right
-        for node in reversed(path):
-            node.summarize()
+    def _summarized(self) -> _Group | None:
+        """The root, once all summaries are up to date."""
+        for deadline in self._stale:
+            node, path = self._root, []
+            while node is not None:
+                path.append(node)
+                if node.deadline == deadline:
+                    break
+                node = node.left if deadline < node.deadline else node.right
+            for one in reversed(path):
+                one.summarize()
+        self._stale.clear()
+        return self._root
 
 
 def _with_cost(node: _Group, cost: float) -> _Group:
