@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedList
 
 from agent.runtime.scheduling.lots import Lot
 
-_Order = tuple[float, int]
-"""The cost of an event of a lot, and the lot's number: lots of a deadline are in this order."""
+_Entry = tuple[float, int, Lot]
+"""A lot behind the cost of its events, and its number: lots of a deadline are in this order."""
 
 
 class _Group:
@@ -28,7 +28,7 @@ class _Group:
 
     def __init__(self, deadline: float) -> None:
         self.deadline = deadline
-        self.lots: SortedDict = SortedDict()
+        self.lots: SortedList = SortedList()
         self.own_cost: float = 0
         self.own_cost_max: float = 0
         self.left: _Group | None = None
@@ -38,18 +38,18 @@ class _Group:
         self.cost_max: float = 0
         self.latest_start: float = deadline
 
-    def add(self, lot: Lot, order: _Order) -> None:
+    def add(self, lot: Lot, entry: _Entry) -> None:
         """Adds a lot. Summaries are computed afterwards."""
-        self.lots[order] = lot
+        self.lots.add(entry)
         self.own_cost += lot.cost
         self.own_cost_max = max(self.own_cost_max, lot.cost_s)
 
-    def remove(self, lot: Lot, order: _Order) -> None:
+    def remove(self, lot: Lot, entry: _Entry) -> None:
         """Removes a lot, but not the last one."""
-        del self.lots[order]
+        self.lots.remove(entry)
         self.own_cost -= lot.cost
         if lot.cost_s == self.own_cost_max:
-            self.own_cost_max = self.lots.peekitem(-1)[0][0]
+            self.own_cost_max = self.lots[-1][0]
 
     def summarize(self) -> None:
         """Computes the summary from those of both children, in O(1)."""
@@ -84,7 +84,7 @@ class ScheduleTree:
     def __init__(self) -> None:
         self._root: _Group | None = None
         self._groups: dict[float, _Group] = {}
-        self._orders: dict[Lot, _Order] = {}
+        self._entries: dict[Lot, _Entry] = {}
         self._numbers = itertools.count()
         self._stale: set[float] = set()
         """Deadlines whose lots have changed since the summaries above them were computed."""
@@ -92,14 +92,14 @@ class ScheduleTree:
 
     def __len__(self) -> int:
         """The number of lots."""
-        return len(self._orders)
+        return len(self._entries)
 
     def __iter__(self) -> Iterator[Lot]:
         """Yields all lots in the order in which they came."""
-        return iter(self._orders)
+        return iter(self._entries)
 
     def __contains__(self, lot: Lot) -> bool:
-        return lot in self._orders
+        return lot in self._entries
 
     @property
     def cost(self) -> float:
@@ -109,27 +109,27 @@ class ScheduleTree:
 
     def insert(self, lot: Lot) -> None:
         """Adds a lot. O(log m)."""
-        if lot in self._orders:
+        if lot in self._entries:
             raise ValueError("this lot is in the tree already")
-        order = self._orders[lot] = (lot.cost_s, next(self._numbers))
+        entry = self._entries[lot] = (lot.cost_s, next(self._numbers), lot)
         self.events += lot.events
         group = self._groups.get(lot.deadline)
         if group is None:
             group = self._groups[lot.deadline] = _Group(lot.deadline)
-            group.add(lot, order)
+            group.add(lot, entry)
             group.summarize()
             self._root = _with(self._root, group)
         else:
-            group.add(lot, order)
+            group.add(lot, entry)
             self._stale.add(lot.deadline)
 
     def delete(self, lot: Lot) -> None:
         """Removes a lot; KeyError if it is not there. O(log m)."""
-        order = self._orders.pop(lot)
+        entry = self._entries.pop(lot)
         group = self._groups[lot.deadline]
         self.events -= lot.events
         if len(group.lots) > 1:
-            group.remove(lot, order)
+            group.remove(lot, entry)
             self._stale.add(lot.deadline)
         else:
             self._stale.discard(lot.deadline)
@@ -183,7 +183,7 @@ class ScheduleTree:
             group = _with_cost(subtree, cost_max)
         if group is None:
             return None
-        lot: Lot = group.lots.peekitem(-1)[1]
+        lot: Lot = group.lots[-1][2]
         return lot
 
     def cost_in_groups(self, deadline: float) -> float:
@@ -210,7 +210,7 @@ class ScheduleTree:
             return None
         while node.left is not None:
             node = node.left
-        lot: Lot = node.lots.peekitem(0)[1]
+        lot: Lot = node.lots[0][2]
         return lot
 
     def _summarized(self) -> _Group | None:
