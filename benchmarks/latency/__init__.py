@@ -1,0 +1,36 @@
+"""Latency constraints (Li et al., VLDB 2015): what is done in time where not everything can be (section 5.2).
+
+`python -m benchmarks.latency [--quick] [--json FILE] [FIGURE ...]`
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from benchmarks.jobs.figures import in_turn
+from benchmarks.overlay.pool import Figure
+from benchmarks.report import Comparison
+
+from .schedulers import schedulers
+
+NAME = "latency"
+_MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
+    "schedulers": lambda quick: schedulers(quick=quick),
+}
+FIGURES = tuple(_MEASURES)
+__all__ = ["FIGURES", "figures", "run"]
+
+
+def figures(names: Sequence[str], *, quick: bool = False) -> list[Figure]:
+    """The figures of these names."""
+    return [Figure(name, partial(_measured, name, quick), benchmark=NAME) for name in names]
+
+
+def _measured(name: str, quick: bool) -> list[Comparison]:
+    return _MEASURES[name](quick)
+
+
+def run(quick: bool, *names: str) -> list[Comparison]:
+    """All figures, or those of these names, each in a process of its own. What cannot be measured stays in the table,
+    as missed."""
+    *_, report = in_turn(figures(names or FIGURES, quick=quick))
+    return report
