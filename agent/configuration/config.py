@@ -132,6 +132,7 @@ class Config:
     sealed_disk_bytes: int
     program_memory_bytes: int
     max_skew_ms: int
+    due_looks: bool
     heal_ms: int
     copies: int
     rack: str | None
@@ -216,6 +217,7 @@ def _resolved(path: Path, file: ConfigDocument, layers: Layers) -> Config:
         sealed_disk_bytes=sealed_disk_bytes(file.sealed_disk),
         program_memory_bytes=memory_bytes(file.program_memory),
         max_skew_ms=max_skew_ms(file.max_skew),
+        due_looks=file.due_looks,
         heal_ms=heal_retention_ms(file.heal_retention),
         copies=file.copies,
         rack=file.rack,

@@ -224,6 +224,12 @@ class ConfigDocument(msgspec.Struct, forbid_unknown_fields=True):
     max_skew: Annotated[
         Skew, _says("how far an event may be ahead of the wall clock and still close windows, at most `60 s`")
     ] = MAX_SKEW
+    due_looks: Annotated[
+        bool,
+        _says(
+            "whether a stream is looked at when a window is due as well, and not only every 0.1 s: results come sooner"
+        ),
+    ] = True
     heal_retention: Annotated[
         HealRetention,
         _says(

@@ -368,6 +368,7 @@ class Daemon(AgentObserver):
         return Feeds(
             self._agent.ingest, self._config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=pump.settle,
             remembered=self._positions.remembered, max_skew_ms=self._config.max_skew_ms, timer=time.perf_counter,
+            due_looks=self._config.due_looks,
         )  # fmt: skip
 
     def _result_files(self) -> ResultFiles:

@@ -8,6 +8,7 @@ memory of about two batches, and heartbeats are sent in time. A reading that fai
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -34,6 +35,9 @@ from agent.turns import Turns
 
 POLL_S = 0.1
 """Interval at which sources without new lines are polled."""
+DUE_LOOK_S = 0.02
+"""Shortest delay between two looks at a feed the second of which is only for a pane that is due: 50 a second at most.
+"""
 QUIET_S = 5.0
 """Time without a line after which a source is polled half as often."""
 RECONCILE_POLLS = 10
@@ -57,7 +61,7 @@ class EventSink(Protocol):
     `observe`: the wall clock's time, read together with `now`, without a step of it that is still doubted.
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `lost`: some events up to `upto_ms` are gone
-    for good. `needs`: what the feed's jobs would need to read again after a restart. `has_room`: the feed may be read
+    for good. `next_due`: the first time (epoch ms) after one at which a pane is due. `needs`: what the feed's jobs would need to read again after a restart. `has_room`: the feed may be read
     on. `began`: reading begins at this position. `kept_place`: that from which it goes on, if it was read before this
     start.
     """
@@ -75,6 +79,7 @@ class EventSink(Protocol):
         read: BlockRead | None = None,
     ) -> None: ...
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
+    def next_due(self, key: FeedKey, after_ms: int) -> float | None: ...
     def lacks(self, key: FeedKey, some: bool) -> None: ...
     def lost(self, key: FeedKey, upto_ms: int) -> None: ...
     def needs(self, key: FeedKey) -> FeedNeeds | None: ...
@@ -88,7 +93,8 @@ class Feeds:
 
     `clock` (seconds, monotonic) and `wall_ms` (epoch milliseconds) tell the time; `pump` is called whenever the agent
     was given events, so that its messages are sent. `remembered`: the positions of remembered feeds, by stream.
-    `timer` tells seconds in any thread, for how long parsing takes.
+    `timer` tells seconds in any thread, for how long parsing takes. `due_looks`: feeds are looked at when panes are due
+    as well, and not only at the interval of polls.
     """
 
     def __init__(
@@ -103,8 +109,9 @@ class Feeds:
         remembered: Mapping[str, FeedPosition] = NOTHING_REMEMBERED,
         max_skew_ms: int = MAX_SKEW_MS,
         timer: Callable[[], float] = lambda: 0.0,
+        due_looks: bool = True,
     ) -> None:
-        self._timer = timer
+        self._timer, self._due_looks = timer, due_looks
         self._remembered = remembered
         self._is_paused = False
         self._sink = sink
@@ -217,6 +224,7 @@ class Feeds:
             while not self._is_paused:
                 now = self._clock()
                 wall_ms = self._sink.observe(now, self._wall_ms())
+                reading.looked_at, reading.looked_ms = trio.current_time(), wall_ms
                 try:
                     await self._follow_changes(reading)
                     found = await self._read_batch(reading, now, wall_ms)
@@ -237,7 +245,7 @@ class Feeds:
                 if found.blocks:
                     last_line = now
                 if found.at_end:
-                    await self._until_next_poll(2 if now > last_line + QUIET_S else 1)
+                    await self._until_next_look(reading, 2 if now > last_line + QUIET_S else 1)
 
     async def _read_batch(self, reading: _FeedTask, now: float, wall_ms: int) -> ReadBatch:
         found = reading.reader.quiet_batch(now, wall_ms)  # a thread costs more than a look at a few files
@@ -282,11 +290,29 @@ class Feeds:
         reading.meter.end(reading.reader)
         reading.replace_reader(self._reader(reading.feed, reading.stream, known))
 
-    async def _until_next_poll(self, polls: int) -> None:
+    async def _until_next_look(self, reading: _FeedTask, polls: int) -> None:
         """Waits for the next poll, at a moment common to all feeds and the core's timers (`CoreDriver`) where the agent
-        is idle: a wake-up costs as much as a poll."""
+        is idle: a wake-up costs as much as a poll. If a pane is due before, it waits no longer than that."""
         period_ms = round(1000 * polls * self._poll_s)
-        await trio.sleep((period_ms - self._wall_ms() % period_ms) / 1000)
+        reading.poll_at = trio.current_time() + (period_ms - self._wall_ms() % period_ms) / 1000
+        with trio.CancelScope() as reading.until_look:
+            self._aim(reading)
+            await trio.sleep_forever()
+
+    def _aim(self, reading: _FeedTask) -> None:
+        """Sets the time of the next look at a feed that was read to its end, also when that has closed panes."""
+        reading.until_look.deadline = min(reading.poll_at, self._due_at(reading))
+
+    def _due_at(self, reading: _FeedTask) -> float:
+        """The time (of trio's clock) of a look for the next pane that is due. Panes that were due before the last look
+        need no other: it closes them once it is inserted, unless something else holds them back."""
+        if not (self._due_looks and self._may_tell_end(reading.feed)):
+            return math.inf
+        due_ms = self._sink.next_due(reading.feed.key, reading.looked_ms)
+        if due_ms is None:
+            return math.inf
+        left_s = (due_ms - self._sink.observe(self._clock(), self._wall_ms())) / 1000
+        return max(trio.current_time() + left_s, reading.looked_at + DUE_LOOK_S)
 
     async def _insert_batches(self, reading: _FeedTask, receive: trio.MemoryReceiveChannel[ReadBatch]) -> None:
         feed = reading.feed
@@ -309,6 +335,7 @@ class Feeds:
                 tell = self._sink.end_of_feed if feed.bounded else self._sink.caught_up
                 tell(feed.key, self._clock(), found.wall_ms)
                 self._pump()
+                self._aim(reading)
 
     def _may_tell_end(self, feed: Feed) -> bool:
         """Whether the time of a feed that is at its end is the wall clock's."""
@@ -371,6 +398,12 @@ class _FeedTask:
         self.scope = trio.CancelScope()
         self.ended = trio.Event()
         self.turns = Turns()
+        self.looked_at, self.looked_ms = -math.inf, FIRST_PANE
+        """The last look, by trio's clock (s) and by the wall clock (epoch ms)."""
+        self.poll_at = math.inf
+        """The time of the next poll, by trio's clock."""
+        self.until_look = trio.CancelScope()
+        """What waits for the next look, until its deadline."""
         self.read_upto = known
         """The position behind the last batch; None: none has been read, or the source has no positions."""
         self.statistics = ReaderStatistics()

@@ -24,7 +24,7 @@ from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, Op
 from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.panes.pane_log import PaneLog
 from agent.runtime.ingest.seal_timing import SealTiming
-from agent.runtime.ingest.watermark import Watermark, believed, come_to
+from agent.runtime.ingest.watermark import Watermark, believed, come_to, due_ms
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS
 from agent.runtime.model.latency.critical_path import NOT_FOUND, BlockRead, found_at_end, found_in_block
@@ -120,6 +120,8 @@ class OperatorPool:
         """The last time (epoch ms) at which each feed was at its end."""
         self._idle: dict[FeedKey, Schedule[Operator]] = {}
         """The operators of each feed by the time up to which they need not hear of that."""
+        self._panes_due: dict[FeedKey, Schedule[Operator]] = {}
+        """The operators of each feed by the time at which their next panes are due."""
         self._blocked: dict[Operator, None] = {}
         """The operators that may have something to seal, whatever their feeds bring."""
         self._sealing: dict[Operator, None] = {}
@@ -180,6 +182,7 @@ class OperatorPool:
         for key in names:
             self._reading.setdefault(key, []).append(operator)
             self._idle.setdefault(key, Schedule()).set(operator, ANY_TIME)
+            self._panes_due.setdefault(key, Schedule())
         return operator
 
     def read_also(self, consumer: PaneConsumer, names: ColumnNames, after: int) -> None:
@@ -231,15 +234,17 @@ class OperatorPool:
             self._blocked[operator] = None
             self._alike.setdefault(operator.key, []).append(operator)
             operator.is_partial = not self._incomplete.isdisjoint(operator.names)
-        for found in (self._newest, self._idle, self._ends):
+        for found in (self._newest, self._idle, self._panes_due, self._ends):
             found.pop(key, None)
         self._incomplete.discard(key)
 
     def _note_idle(self, operator: Operator) -> None:
-        """Notes when an operator has to hear again that its feeds are at their ends."""
+        """Notes when an operator has to hear again that its feeds are at their ends, and when that is worth a look."""
+        pane_due = _next_due(operator)
         for key in operator.names:
             if (idle := self._idle.get(key)) is not None:
                 idle.set(operator, ANY_TIME if operator.idle_until_ms == FIRST_PANE else operator.idle_until_ms)
+                self._panes_due[key].set(operator, ANY_TIME if pane_due is None else pane_due)
         if operator.is_blocked:
             self._blocked[operator] = None
         else:
@@ -277,8 +282,9 @@ class OperatorPool:
         for key in operator.names:
             self._reading[key].remove(operator)
             self._idle[key].forget(operator)
+            self._panes_due[key].forget(operator)
             if not self._reading[key]:
-                del self._reading[key], self._idle[key]
+                del self._reading[key], self._idle[key], self._panes_due[key]
                 self._ends.pop(key, None)
                 if key[1] is not None:  # nobody else will read this feed
                     self._newest.pop(key, None)
@@ -427,6 +433,12 @@ class OperatorPool:
                 consumer.caught_up(key, wall_ms)
         self._read(now)
 
+    def next_due(self, key: FeedKey, after_ms: int) -> float | None:
+        """The first time (epoch ms) after one at which a pane is due: a look that finds the feed at its end then lets
+        the pane be closed. None: no such time is known. O(panes that have become due · log operators)."""
+        panes_due = self._panes_due.get(key)
+        return None if panes_due is None else panes_due.next_after(after_ms)
+
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
         """Notes that a bounded feed has been read to its end."""
         self._opened(key, now, wall_ms)
@@ -505,3 +517,11 @@ class OperatorPool:
         for operator in self._alike[key][1:]:
             for consumer in tuple(operator.consumers):
                 self.try_share(consumer)
+
+
+def _next_due(operator: Operator) -> int | None:
+    """The time (epoch ms) at which the next pane of an operator may be closed; None: not by time, or not known yet."""
+    waits = operator.is_blocked or operator.is_bounded or not operator.is_reading
+    if waits or operator.pane_ms is None or operator.closed in (FIRST_PANE, END):
+        return None
+    return due_ms(operator.closed, operator.pane_ms, operator.key.grace_ms)

@@ -47,7 +47,7 @@ class Watermark:
             return FIRST_PANE
         (feed,) = self._at_end
         self._rests_since = self._ends.get(feed)
-        return FIRST_PANE if self._rests_since is None else closed // pane_ms * pane_ms + 2 * pane_ms + grace_ms
+        return FIRST_PANE if self._rests_since is None else due_ms(closed, pane_ms, grace_ms)
 
     def wake(self) -> None:
         """Is told again of what its feeds come to."""
@@ -114,6 +114,15 @@ class Watermark:
     def _advance(self, time_ms: int) -> None:
         if self._value is None or time_ms > self._value:
             self._value = min(time_ms, END)
+
+
+def due_ms(closed: int, pane_ms: int, grace_ms: int) -> int:
+    """The time (epoch ms) at which the pane after `closed`, and its grace, are over.
+
+    >>> due_ms(10_000, 500, 40), due_ms(10_499, 500, 40)
+    (11040, 11040)
+    """
+    return closed // pane_ms * pane_ms + 2 * pane_ms + grace_ms
 
 
 def believed(events: pl.DataFrame, latest_ms: int | None) -> tuple[pl.DataFrame, int | None]:

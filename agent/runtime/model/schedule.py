@@ -23,6 +23,8 @@ class Schedule(Generic[Key]):
     (None, None, None)
     >>> looks.due(5.0)
     ['c']
+    >>> looks.next_after(5.0), looks.next_after(20.0)
+    (20.0, None)
     """
 
     def __init__(self) -> None:
@@ -64,11 +66,21 @@ class Schedule(Generic[Key]):
 
     def due(self, now: float) -> list[Key]:
         """The keys to look at now, in the order in which they first came. O(those that are due · log n)."""
+        self._take_due(now)
+        return sorted(self._due, key=self._numbers.__getitem__)
+
+    def next_after(self, now: float) -> float | None:
+        """The time after `now` at which a key is to be looked at first. O(those that have become due · log n)."""
+        self._take_due(now)
+        while self._later and self._at.get(self._later[0][2]) != self._later[0][0]:
+            heappop(self._later)
+        return self._later[0][0] if self._later else None
+
+    def _take_due(self, now: float) -> None:
         while self._later and self._later[0][0] <= now:
             at, _, key = heappop(self._later)
             if self._at.get(key) == at:
                 self._due.add(key)
-        return sorted(self._due, key=self._numbers.__getitem__)
 
     def _drop_void(self) -> None:
         """Keeps the heap to the size of what is in it."""

@@ -22,7 +22,7 @@ _FAULT_LEVELS = ("error", "critical")
 _FAULT = {"level": "error"}
 
 
-Settings = tuple[tuple[str, str | int], ...]
+Settings = tuple[tuple[str, str | int | bool], ...]
 """Further keys of agent.toml, with their values."""
 
 
