@@ -40,6 +40,8 @@ DUE_LOOK_S = 0.02
 """
 QUIET_S = 5.0
 """Time without a line after which a source is polled half as often."""
+MARGIN_S = 0.0005
+"""Delay of a look behind the time that a pane is due, for clocks that do not quite agree."""
 RECONCILE_POLLS = 10
 """Number of polls between two checks of the feeds the agent wants, unless a change is reported earlier."""
 THREADS = 2
@@ -312,7 +314,7 @@ class Feeds:
         if due_ms is None:
             return math.inf
         left_s = (due_ms - self._sink.observe(self._clock(), self._wall_ms())) / 1000
-        return max(trio.current_time() + left_s, reading.looked_at + DUE_LOOK_S)
+        return max(trio.current_time() + left_s + MARGIN_S, reading.looked_at + DUE_LOOK_S)
 
     async def _insert_batches(self, reading: _FeedTask, receive: trio.MemoryReceiveChannel[ReadBatch]) -> None:
         feed = reading.feed

@@ -89,6 +89,9 @@ class FakeAgent:
         self.said.append(("caught up", key))
         self.caught_up_ms.append(wall_ms)
 
+    def next_due(self, key: FeedKey, after_ms: int) -> float | None:  # noqa: ARG002
+        return None
+
     def has_room(self, key: FeedKey) -> bool:
         self.asked_for_room += 1
         return key not in self.full

@@ -36,11 +36,13 @@ COUNT = "SELECT product, COUNT(*) AS n, SUM(number) AS total FROM web GROUP BY p
 class LonelyAgent:
     """A fleet of one, with the daemon's own pump, and a wall clock that stands an hour after the logs' beginning."""
 
-    def __init__(self, paths: Path, read_from: Literal["end", "beginning"]) -> None:
+    def __init__(self, paths: Path, read_from: Literal["end", "beginning"], poll_s: float) -> None:
         self.stream = StreamConfig("web", FileSource((str(paths),)), "auto", None, read_from)
         self.node = Node(Peer(1, "alone:1"), random=random.Random(1))
         self.agent = Agent("alone", self.node, {"web": StreamOptions(read_from)})
         self.events: list[JobEvent] = []
+        self.came_ms: list[int] = []
+        """The wall clock's times of the events."""
         self.started = trio.current_time()
         self.pump = CoreDriver(
             self.node, self.agent, wall_ms=self.wall_ms, send=self._send, order=lambda _order: None,
@@ -52,7 +54,7 @@ class LonelyAgent:
             clock=trio.current_time,
             wall_ms=self.wall_ms,
             pump=self.pump.settle,
-            poll_s=0.01,
+            poll_s=poll_s,
         )
 
     def _send(self, peer: Peer, data: bytes) -> None:
@@ -61,21 +63,29 @@ class LonelyAgent:
     def wall_ms(self) -> int:
         return BEGIN_MS + HOUR_MS + int((trio.current_time() - self.started) * 1000)
 
-    def submit(self, text: str, *, bounded: bool) -> int:
-        plan = query.analyze(query.parse(text), {"web": stream_schema(self.stream.source)})
-        key = app_id("job", b"")
-        job = Submit(key, "job", "web", plan.to_wire(), text=text, bounded=bounded, grace_ms=GRACE_MS)
+    def plan(self, text: str) -> query.Plan:
+        return query.analyze(query.parse(text), {"web": stream_schema(self.stream.source)})
+
+    def submit(self, text: str, *, bounded: bool, name: str = "job") -> int:
+        key = app_id(name, b"")
+        job = Submit(key, name, "web", self.plan(text).to_wire(), text=text, bounded=bounded, grace_ms=GRACE_MS)
         self.pump.do(lambda now: self.agent.commands.submit(job, lambda _reply: None, now, self.wall_ms()))
-        self.pump.do(lambda now: self.agent.following.follow(key, None, self.events.append, now))
+        self.pump.do(lambda now: self.agent.following.follow(key, None, self._note, now))
         return key
+
+    def _note(self, event: JobEvent) -> None:
+        self.events.append(event)
+        self.came_ms.append(self.wall_ms())
 
     def results(self) -> list[dict[str, Any]]:
         return [json.loads(bytes(event.result)) for event in self.events if isinstance(event, PublishedWindow)]
 
 
 @asynccontextmanager
-async def alone(paths: Path, read_from: Literal["end", "beginning"] = "beginning") -> AsyncIterator[LonelyAgent]:
-    lonely = LonelyAgent(paths, read_from)
+async def alone(
+    paths: Path, read_from: Literal["end", "beginning"] = "beginning", poll_s: float = 0.01
+) -> AsyncIterator[LonelyAgent]:
+    lonely = LonelyAgent(paths, read_from, poll_s)
     async with trio.open_nursery() as nursery:
         lonely.pump.do(lonely.node.start)
         lonely.pump.do(lonely.agent.start)
