@@ -23,8 +23,9 @@ _PERCENTILES = 100
 
 @dataclass(slots=True)
 class Printed:
-    """What was printed so far. `late_ms`: by window, how long after it had ended and its grace had passed."""
+    """What was printed so far. `late_ms`: by window, how long after it had ended and its grace (s) had passed."""
 
+    grace_s: float = GRACE_S
     late_ms: list[float] = field(default_factory=list)
     events: int = 0
     incomplete: int = 0
@@ -33,7 +34,7 @@ class Printed:
     def take(self, line: bytes, now_s: float) -> None:
         """One line, printed at that wall-clock time."""
         result = json.loads(line)
-        due_s = datetime.fromisoformat(result["window_end"]).timestamp() + GRACE_S
+        due_s = datetime.fromisoformat(result["window_end"]).timestamp() + self.grace_s
         self.late_ms.append(1000 * (now_s - due_s))
         self.events += result["events"]
         self.incomplete += result["contributors"] < result["expected"] or bool(result["partial"])
@@ -46,9 +47,9 @@ class Printed:
 
 
 @contextmanager
-def printed_windows(socket: Path, query: str) -> Iterator[Printed]:
-    """Runs a live query in the block, and stops it."""
-    printed = Printed()
+def printed_windows(socket: Path, query: str, grace_s: float = GRACE_S) -> Iterator[Printed]:
+    """Runs a live query in the block, and stops it. `grace_s`: its grace."""
+    printed = Printed(grace_s)
     with _elf_query(socket, query) as process:
         reader = threading.Thread(target=_read, args=(process, printed), name="windows")
         reader.start()

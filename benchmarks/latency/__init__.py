@@ -10,11 +10,13 @@ from benchmarks.jobs.figures import in_turn
 from benchmarks.overlay.pool import Figure
 from benchmarks.report import Comparison
 
+from .due_looks import due_looks
 from .schedulers import schedulers
 
 NAME = "latency"
 _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "schedulers": lambda quick: schedulers(quick=quick),
+    "due-looks": lambda quick: due_looks(quick=quick),
 }
 FIGURES = tuple(_MEASURES)
 __all__ = ["FIGURES", "figures", "run"]
