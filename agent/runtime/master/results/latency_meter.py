@@ -65,6 +65,8 @@ class LatencyMeter:
             end_ms = None if result.window_end is None else parse_time(result.window_end)
             if path is None or end_ms is None or not result.final or result.revision:
                 continue
+            if end_ms <= self._state.job.submitted_ms:
+                continue  # nobody could have had it in time
             within = self._state.versions.at(position).function.plan.within
             spent = path.phases() | {Phase.FINISH: max(0.0, self._clock.now - path.at)}
             limit_ms = None if within is None else within.limit_ms
