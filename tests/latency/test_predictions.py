@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,12 +13,14 @@ from window_simulation import Record, Truth, simulated
 from query.latency import (
     AgentClass,
     Distribution,
+    Evidence,
     HeapsLaw,
     LinearCost,
     Measured,
     Phase,
     Setting,
     balanced_tree,
+    largest_rate,
     predict,
 )
 
