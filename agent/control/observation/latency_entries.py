@@ -34,6 +34,8 @@ class JobLatency(msgspec.Struct, frozen=True, tag="latency"):
     mean. Of `results`, `met` were in time and `missed` were not. `total`: of them all; `phases`: of each phase on the
     way of the part that came last, which sum up to it, but for `skew`: clocks that differ, mostly. `parts`: phases of
     all agents' own parts. `agents`: the slowest, the slowest first. `last`: milliseconds of the last result, by phase.
+    `events_s`: events a second; `contributors`: the agents that take part. `path_statistics`, `part_statistics`: those
+    that `phases` and `parts` are made of, as `query.latency.phases_from_bytes` reads them.
     """
 
     app: str
@@ -51,3 +53,7 @@ class JobLatency(msgspec.Struct, frozen=True, tag="latency"):
     agents: list[SlowAgentEntry]
     last_ms: float
     last: dict[str, float]
+    events_s: float = 0.0
+    contributors: int = 0
+    path_statistics: bytes = b""
+    part_statistics: bytes = b""

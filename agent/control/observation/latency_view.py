@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from agent.control.observation.latency_entries import DurationEntry, JobLatency, SlowAgentEntry
 from agent.runtime.messages.views.latency import LatencyView
 from query.latency.distribution import Distribution
@@ -24,6 +26,7 @@ def described_latency(view: LatencyView) -> JobLatency:
         _by_phase(view.phases), _by_phase(view.parts), [*slow, *others[: max(0, 8 - len(slow))]],
         _ms(view.last_us / 1e6),
         {phase.label: _ms(us / 1e6) for phase, us in zip(Phase, view.last_phases, strict=False)},
+        view.events_s if math.isfinite(view.events_s) else 0.0, view.agents, view.phases, view.parts,
     )  # fmt: skip
 
 
