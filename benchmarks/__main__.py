@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from . import batch, cbt, enorm, fish, fleet, idle, jobs, local, overlay, query, recovery, s4
+from . import batch, cbt, enorm, fish, fleet, idle, jobs, latency, local, overlay, query, recovery, s4
 from .chart import write_chart
 from .environment import ROOT
 from .race import BenchmarkError
@@ -22,6 +22,7 @@ BENCHMARKS = {
     "s4": s4.run,
     "enorm": enorm.run,
     "fish": fish.run,
+    "latency": latency.run,
 }
 CHARTS = {
     "cbt": cbt.write_chart,

@@ -8,6 +8,9 @@ from agent.runtime.scheduling import CostAwareScheduler, CostClass, DeadlineQueu
 
 from .traces import CHEAP_S, Batch, Trace
 
+CLOCK_S = 2e-8
+"""Resolution of the clock that tells whether an event is in time."""
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -76,7 +79,7 @@ def _process(lot: Lot, now: float, outcome: Outcome) -> float:
     assert isinstance(lot.source, tuple)
     batch, cost_s = lot.source
     work_s = lot.events * cost_s
-    in_time = min(lot.events, max(0, int((batch.deadline - now) / cost_s + 1e-9)))
+    in_time = min(lot.events, max(0, int((batch.deadline + CLOCK_S - now) / cost_s)))
     outcome.in_time[batch.job] += in_time
     outcome.work_s += work_s
     return now + work_s

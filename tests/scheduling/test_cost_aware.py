@@ -77,6 +77,13 @@ def test_batches_while_it_works(batches: list[list[tuple[int, int, int]]], slice
     assert scheduler.abandoned_events == len(lost)
 
 
+def test_nothing_is_lost_to_inexact_sums() -> None:
+    """Three times 0.1 is more than 0.3."""
+    scheduler = CostAwareScheduler()
+    scheduler.release([lot_of(0.3, 0.1, 3)], now=0.0)
+    assert (len(scheduler), scheduler.abandoned_events) == (3, 0)
+
+
 def test_only_so_many_events_of_a_lot_are_lost_as_do_not_fit() -> None:
     scheduler = CostAwareScheduler()
     scheduler.release([lot_of(10, 2, 7)], now=0)

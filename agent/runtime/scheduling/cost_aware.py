@@ -11,6 +11,8 @@ from agent.runtime.scheduling.schedule_tree import ScheduleTree
 LOTS_MAX = 1 << 16
 """Upper bound on the lots that wait; past it the dearest are abandoned. Whoever looks at `has_room` first never gets
 there."""
+TOLERANCE_S = 1e-8
+"""Time by which an event may be late without being abandoned: sums of costs are no more exact."""
 
 
 class CostAwareScheduler:
@@ -84,7 +86,7 @@ class CostAwareScheduler:
 
     def _abandon_late(self, now: float) -> None:
         """Abandons the dearest events of whatever is due by the first deadline that would be missed, until none is."""
-        while (missed := self._tree.min_unscheduled_group(now)) is not None:
+        while (missed := self._tree.min_unscheduled_group(now - TOLERANCE_S)) is not None:
             deadline, excess = missed
             lot = self._victim(deadline, now)
             self._abandon(lot, min(lot.events, math.ceil(excess / lot.cost_s)), now)

@@ -25,7 +25,7 @@ Job = TypeVar("Job", bound=Hashable)
 
 
 def max_min_shares(demands: Mapping[Job, float], capacity: float) -> dict[Job, float]:
-    """What each job gets of `capacity`: all it demands, or as much as each of the others that want more. O(n log n).
+    """Shares of `capacity`: each job gets all it demands, or as much as each of the others that want more. O(n log n).
 
     >>> max_min_shares({"a": 0.2, "b": 0.9, "c": 0.6}, 1.0)
     {'a': 0.2, 'c': 0.4, 'b': 0.4}
@@ -83,7 +83,7 @@ class FairScheduler(CostAwareScheduler):
         return self._abandoned_of.get(job, 0)
 
     def shares(self, now: float) -> dict[Hashable, float]:
-        """What each job gets of the processor by what all have demanded of late. O(jobs · log jobs)."""
+        """The share of the processor for each job, by what all have demanded of late. O(jobs · log jobs)."""
         if self._shares is None or self._shares[0] != now:
             for rates in self._rates.values():
                 rates.pass_time(now)
