@@ -40,7 +40,7 @@ from query.latency import (
 )
 
 LOOK_S = 0.1
-"""Time between two looks at a file."""
+"""Time between two looks at a file for which no pane is due."""
 DEFAULT_PERCENT = 99.0
 """Percentage of results that a prediction is of where the query states none."""
 ASKED_MAX = 4
@@ -162,7 +162,7 @@ def _setting(found: query.Plan) -> Setting:
     grace_ms = windowing.grace_ms
     if grace_ms is None:
         grace_ms = query.GRACE_DEFAULT_MS if within is None or within.grace_ms is None else within.grace_ms
-    return Setting(grace_ms / 1000, LOOK_S, on_due=within is not None, trees=found.trees)
+    return Setting(grace_ms / 1000, LOOK_S, on_due=True, trees=found.trees)
 
 
 def _explanation(text: str, found: query.Plan, measured: Measured, told: JobLatency | None) -> LatencyExplanation:
@@ -176,7 +176,7 @@ def _explanation(text: str, found: query.Plan, measured: Measured, told: JobLate
     best, verdict = None, ""
     if within is not None:
         graces = () if windowing.grace_ms is not None else tuple(within.limit_ms / 1000 * one for one in GRACE_SHARES)
-        choices = Choices((LOOK_S,), (False, True), (1,), TREES if not found.trees_stated else (found.trees,), graces)
+        choices = Choices((LOOK_S,), (True,), (1,), TREES if not found.trees_stated else (found.trees,), graces)
         chosen = plan(within.limit_ms, percent, measured, choices=choices)
         if isinstance(chosen, LatencyRefusal):
             verdict = f"out of reach: {chosen.reason}"
