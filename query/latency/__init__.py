@@ -26,7 +26,7 @@ from query.latency.queues import (
     waiting_share,
 )
 from query.latency.resources import Amount, LinearCost, share_of_processor
-from query.latency.setting import AgentClass, Evidence, Measured, Setting, TreeNode, balanced_tree
+from query.latency.setting import AgentClass, Evidence, Measured, PathNode, Setting, balanced_tree
 from query.latency.statistics import PhaseStatistics, phases_from_bytes, phases_to_bytes
 from query.latency.tails import Tail, pooled
 
@@ -47,6 +47,7 @@ __all__ = [
     "LinearCost",
     "MeanVariance",
     "Measured",
+    "PathNode",
     "Phase",
     "PhaseKind",
     "PhaseStatistics",
@@ -56,7 +57,6 @@ __all__ = [
     "RawMoments",
     "Setting",
     "Tail",
-    "TreeNode",
     "balanced_tree",
     "batch_waits",
     "exponential",
