@@ -47,7 +47,6 @@ __all__ = [
     "LinearCost",
     "MeanVariance",
     "Measured",
-    "PathNode",
     "Phase",
     "PhaseKind",
     "PhaseStatistics",
