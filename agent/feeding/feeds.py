@@ -63,9 +63,9 @@ class EventSink(Protocol):
     `observe`: the wall clock's time, read together with `now`, without a step of it that is still doubted.
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `lost`: some events up to `upto_ms` are gone
-    for good. `next_due`: the first time (epoch ms) after one at which a pane is due. `needs`: what the feed's jobs would need to read again after a restart. `has_room`: the feed may be read
-    on. `began`: reading begins at this position. `kept_place`: that from which it goes on, if it was read before this
-    start.
+    for good. `next_due`: the first time (epoch ms) after one at which a pane is due. `needs`: what the feed's jobs
+    would need to read again after a restart. `has_room`: the feed may be read on. `began`: reading begins at this
+    position. `kept_place`: that from which it goes on, if it was read before this start.
     """
 
     def feeds(self) -> tuple[Feed, ...]: ...

@@ -224,6 +224,24 @@ def test_jobs_with_code_are_counted_apart() -> None:
     assert [counted(desk.sealed(worker)) for worker in workers] == [{SECOND: 2}, {SECOND: 1}]
 
 
+def test_panes_of_jobs_with_a_limit_are_sealed_before_those_of_others() -> None:
+    """They end together, and jobs with a limit, the shortest first, do not wait for the many that have none."""
+    desk, order = Desk(), list[str]()
+    others = [COUNT.replace("GROUP BY", f"WHERE page = '/{number}' GROUP BY") for number in range(4)]
+    limited = {
+        text: f"{COUNT.replace('GROUP BY', f'WHERE page = {page!r} GROUP BY')} WITHIN {text}"
+        for text, page in (("20 SECONDS", "/slow"), ("2 SECONDS", "/soon"))
+    }
+    workers = {text: desk.employ(text, first_pane=WALL_MS) for text in (*others, *limited.values())}
+    desk.operators.insert(FEED, events("a", at_ms=WALL_MS), 0.0, WALL_MS)
+    desk.operators.insert(FEED, events("a", at_ms=WALL_MS + SECOND), 1.0, WALL_MS + SECOND)
+    while (operator := desk.operators.turn()) is not None:
+        order += [text for text, worker in workers.items() if worker.operator is operator]
+        desk.operators.seal_next(1.0)
+    assert order[:2] == [limited["2 SECONDS"], limited["20 SECONDS"]]
+    assert sorted(order[2:]) == sorted(others)
+
+
 def test_an_operator_lasts_as_long_as_any_of_its_jobs() -> None:
     desk = Desk()
     first, second = (desk.employ(first_pane=SECOND) for _ in range(2))

@@ -161,6 +161,13 @@ class Versions:
         self._proposed = (number, plan, function)
         return function
 
+    def next_due_ms(self, frontier: int) -> int | None:
+        """The time (epoch ms) at which the pane after a frontier is to be out; None where nothing is said of that."""
+        function = self.newest.function
+        if function.plan.within is None or function.pane_ms is None or frontier in (FIRST_PANE, END):
+            return None
+        return closed_ms(frontier, function.pane_ms) + 1 + function.pane_ms + function.plan.within.limit_ms
+
     @property
     def proposed(self) -> int | None:
         """The number of the version that may come, if there is one."""

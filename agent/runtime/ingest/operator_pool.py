@@ -29,13 +29,17 @@ from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS
 from agent.runtime.model.latency.critical_path import NOT_FOUND, BlockRead, found_at_end, found_in_block
 from agent.runtime.model.meters import JobMeter
-from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
+from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run, closed_ms
 from agent.runtime.model.schedule import ANY_TIME, Schedule
 from agent.runtime.model.step_clock import StepClock
+from agent.runtime.scheduling.deadline_queue import DeadlineQueue, PhaseWork
+from agent.runtime.scheduling.deadline_queue import Phase as WorkPhase
 from overlay import Id
 
 ROWS_PER_RUN = 1 << 14
 """Rows past which a run is cut at the next pane boundary, so that no message holds a job's whole past."""
+PANE_MAX_S = 60.0
+"""Upper bound on the time for which work without a deadline may be put off: its pane, if that is shorter."""
 SEALED_ROWS = 10_000
 """Number of events that pay as much work as sealing a run may take."""
 
@@ -124,7 +128,8 @@ class OperatorPool:
         """The operators of each feed by the time at which their next panes are due."""
         self._blocked: dict[Operator, None] = {}
         """The operators that may have something to seal, whatever their feeds bring."""
-        self._sealing: dict[Operator, None] = {}
+        self._sealing: DeadlineQueue[Operator] = DeadlineQueue()
+        """The operators that have something to seal."""
         self._ahead = 0
         self._found = NOT_FOUND
         """The block that is being inserted."""
@@ -251,7 +256,16 @@ class OperatorPool:
             self._blocked.pop(operator, None)
 
     def _begin_sealing(self, operator: Operator) -> None:
-        self._sealing[operator] = None
+        limits = [within.limit_ms for one in operator.consumers if (within := one.function.plan.within) is not None]
+        end_ms = closed_ms(operator.closed, operator.pane_ms) + 1
+        is_timed = limits and operator.closed not in (FIRST_PANE, END)
+        deadline = self.deadline(end_ms + min(limits) if is_timed else None)
+        pane_s = PANE_MAX_S if operator.pane_ms is None else min(PANE_MAX_S, operator.pane_ms / 1000)
+        self._sealing.add(operator, WorkPhase.SEAL, self.time.now, pane_s, deadline)
+
+    def deadline(self, time_ms: int | None) -> float | None:
+        """A time (epoch ms), if there is one, as one of the clock of steps (s)."""
+        return None if time_ms is None else self.time.now + (time_ms - self.time.wall_ms) / 1000
 
     def try_share(self, consumer: PaneConsumer) -> None:
         """Switches a consumer to an older operator, if one can serve it."""
@@ -277,7 +291,7 @@ class OperatorPool:
         alike.remove(operator)
         if not alike:
             del self._alike[operator.key]
-        self._sealing.pop(operator, None)
+        self._sealing.drop(operator)
         self._blocked.pop(operator, None)
         for key in operator.names:
             self._reading[key].remove(operator)
@@ -495,18 +509,36 @@ class OperatorPool:
 
     def turn(self) -> Operator | None:
         """The operator whose turn it is to seal a run, if any can."""
-        while (operator := next(iter(self._sealing), None)) is not None and not operator.is_sealing:
-            del self._sealing[operator]
+        work = self._turn()
+        return None if work is None else work.job
+
+    def sealing_due(self) -> float | None:
+        """The time by which that operator is to seal it; None if none can."""
+        work = self._turn()
+        return None if work is None else work.due
+
+    def _turn(self) -> PhaseWork[Operator] | None:
+        found, settled = None, list[Operator]()
+        for work in self._sealing.in_order():
+            if not work.job.is_sealing:
+                settled.append(work.job)
+            elif work.job.can_seal:
+                found = work
+                break
+        for operator in settled:
+            self._sealing.remove(operator, WorkPhase.SEAL)
             self._blocked[operator] = None
-        return next((operator for operator in self._sealing if operator.can_seal), None)
+        return found
 
     def seal_next(self, now: float) -> None:
         """Seals one run; the next turn is another operator's."""
         operator = self.turn()
         assert operator is not None
-        del self._sealing[operator]
+        self._sealing.remove(operator, WorkPhase.SEAL)
         with self._evaluating(operator, SEALED_ROWS, now):
+            begun_s = self.time.now
             operator.seal_next()
+            self._sealing.times.measured(operator, WorkPhase.SEAL, self.time.now - begun_s)
             if operator.is_sealing:
                 self._begin_sealing(operator)
             else:

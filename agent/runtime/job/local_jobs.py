@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import islice
 
 import msgspec
 
@@ -46,6 +45,7 @@ from agent.runtime.reduce.parts import RunAssembler
 from agent.runtime.reduce.retransmit import AckLatency
 from agent.runtime.reduce.straggler import SLOW_LOOK_S
 from agent.runtime.reduce.tree_node import TreeNode
+from agent.runtime.scheduling.deadline_queue import DeadlineQueue, Phase
 from overlay import Id, Node, Peer, WireError
 
 AGENT_REGEX_SIZE_MAX = 50_000
@@ -74,8 +74,7 @@ class LocalJobs:
         containment: JobContainment,
     ) -> None:
         self._containment = containment
-        self.refused = 0
-        self.oversized = 0
+        self.refused = self.oversized = 0
         self.assembler = RunAssembler(ingest.area)
         self.takes_work = True
         """False once the agent leaves."""
@@ -94,8 +93,8 @@ class LocalJobs:
         self._jobs: dict[Id, LocalJob] = {}
         self._awaiting: dict[Id, None] = {}
         """Jobs that wait for a sign of life of their feeds."""
-        self._working: dict[Id, None] = {}
-        """Jobs with runs to combine or to send, in the order in which they got them."""
+        self._working: DeadlineQueue[Id] = DeadlineQueue()
+        """Jobs with runs to combine or to send, the most urgent ones first."""
         self._unannounced: dict[Id, float] = {}
         self._withdrawing: set[Id] = set()
         self._looks: Schedule[Id] = Schedule()
@@ -284,6 +283,7 @@ class LocalJobs:
     def drop(self, app_id: Id, now: float) -> None:
         """Ends this agent's part in a job."""
         self._unannounced.pop(app_id, None)
+        self._working.drop(app_id)
         if (job := self._jobs.pop(app_id, None)) is not None:
             self._looks.forget(app_id)
             self._code.keep(job, ())
@@ -627,22 +627,22 @@ class LocalJobs:
     def has_work(self, job: LocalJob) -> None:
         """Notes that a job has something to combine, to send, or to publish."""
         self._looks.set(job.app_id, ANY_TIME)
-        self._working[job.app_id] = None
+        due_ms = None if job.versions is None else job.versions.next_due_ms(job.committed)
+        self._working.add(job.app_id, Phase.COMBINE, self.ingest.time.now, 0.0, self.ingest.deadline(due_ms))
 
     def sealed_upto(self) -> int | None:
         """The last sealed pane of the operator whose turn it is; None when nothing can be sealed or sent now."""
-        if (operator := self.ingest.turn()) is not None:
-            return operator.frontier
-        return FIRST_PANE if self._working else None
+        waiting = FIRST_PANE if len(self._working) else None
+        return waiting if (operator := self.ingest.turn()) is None else operator.frontier
 
     def seal_next(self, now: float) -> None:
-        """Lets some jobs combine and send; if none has anything, first seals a run of the operator whose turn it is."""
-        if not self._working:
+        """Lets the most urgent jobs combine and send, after a run is sealed if that is more urgent."""
+        due, first = self.ingest.sealing_due(), next(self._working.in_order(), None)
+        if first is None or (due is not None and due < first.due):
             self.ingest.seal_next(now)
-        for app_id in list(islice(self._working, JOBS_AT_ONCE)):
-            del self._working[app_id]
-            if (job := self._jobs.get(app_id)) is not None:
-                with self._containment.around(app_id, now):
+        for _ in range(min(JOBS_AT_ONCE, len(self._working))):
+            if (work := self._working.next()) is not None and (job := self._jobs.get(work.job)) is not None:
+                with self._containment.around(job.app_id, now):
                     self.advance(job, now)
 
     def tick(self, now: float) -> None:
@@ -667,7 +667,7 @@ class LocalJobs:
     @property
     def is_active(self) -> bool:
         """Whether anything may happen in some job before its next look. O(1)."""
-        return self._looks.has_due or bool(self._working)
+        return self._looks.has_due or len(self._working) > 0
 
     def active(self) -> list[LocalJob]:
         """The jobs to which something may have happened: all others wait for nobody."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
+from typing import Generic, TypeVar
 
 from sortedcontainers import SortedDict, SortedList
 
@@ -64,17 +65,21 @@ class PhaseTimes:
         self._means.pop(job, None)
 
 
+J = TypeVar("J", bound=Hashable)
+"""The job, or feed, that work is for."""
+
+
 @dataclass(frozen=True, slots=True)
-class PhaseWork:
+class PhaseWork(Generic[J]):
     """Work of one phase for one job, or feed, that is to begin by `due`. `deadline`: when its result has to be out."""
 
-    job: Hashable
+    job: J
     phase: Phase
     due: float
     deadline: float | None
 
 
-class DeadlineQueue:
+class DeadlineQueue(Generic[J]):
     """Work of all phases, the most urgent first. The caller does one slice of it, `slice_s` at most, and adds the rest
     again.
 
@@ -86,9 +91,9 @@ class DeadlineQueue:
         self.times = PhaseTimes() if times is None else times
         self._work_max = work_max
         self._waiting: SortedDict = SortedDict()
-        self._places: dict[tuple[Hashable, Phase], tuple[float, int]] = {}
+        self._places: dict[tuple[J, Phase], tuple[float, int]] = {}
         self._numbers = itertools.count()
-        self._constraints: dict[Hashable, float] = {}
+        self._constraints: dict[J, float] = {}
         self._shortest: SortedList = SortedList()
 
     def __len__(self) -> int:
@@ -97,7 +102,7 @@ class DeadlineQueue:
 
     # Jobs.
 
-    def constrain(self, job: Hashable, within_s: float | None) -> None:
+    def constrain(self, job: J, within_s: float | None) -> None:
         """Notes the latency constraint of a job that is present; None: it has none. O(log jobs)."""
         if within_s is not None and not 0 < within_s < math.inf:
             raise ValueError(f"the latency constraint of {job} is a time, not {within_s} s")
@@ -107,12 +112,12 @@ class DeadlineQueue:
             self._constraints[job] = within_s
             self._shortest.add(within_s)
 
-    def drop(self, job: Hashable) -> None:
+    def drop(self, job: J) -> None:
         """Forgets a job that is over, and its work."""
         self.constrain(job, None)
         self.times.forget(job)
         for phase in Phase:
-            self._remove(job, phase)
+            self.remove(job, phase)
 
     @property
     def slice_s(self) -> float:
@@ -124,7 +129,7 @@ class DeadlineQueue:
 
     # Work.
 
-    def add(self, job: Hashable, phase: Phase, now: float, pane_s: float, deadline: float | None = None) -> bool:
+    def add(self, job: J, phase: Phase, now: float, pane_s: float, deadline: float | None = None) -> bool:
         """Adds work, or makes what waits already more urgent; False if there is no room. O(log n)."""
         due = now + pane_s if deadline is None else max(now, deadline - self.times.remaining_s(job, phase))
         place = self._places.get((job, phase))
@@ -132,12 +137,12 @@ class DeadlineQueue:
             return True
         if place is None and len(self) >= self._work_max:
             return False
-        self._remove(job, phase)
+        self.remove(job, phase)
         place = self._places[job, phase] = (due, next(self._numbers))
         self._waiting[place] = PhaseWork(job, phase, due, deadline)
         return True
 
-    def next(self) -> PhaseWork | None:
+    def next(self) -> PhaseWork[J] | None:
         """Takes out the most urgent work; of equally urgent ones that which came first. O(log n)."""
         if not self._waiting:
             return None
@@ -146,6 +151,11 @@ class DeadlineQueue:
         del self._places[work.job, work.phase]
         return work
 
-    def _remove(self, job: Hashable, phase: Phase) -> None:
+    def in_order(self) -> Iterator[PhaseWork[J]]:
+        """The work that waits, the most urgent first; nothing may be added or taken meanwhile."""
+        return iter(self._waiting.values())
+
+    def remove(self, job: J, phase: Phase) -> None:
+        """Takes out work that is done now, or needs not be done any more. O(log n)."""
         if (place := self._places.pop((job, phase), None)) is not None:
             del self._waiting[place]
