@@ -225,12 +225,12 @@ def test_jobs_with_code_are_counted_apart() -> None:
 
 
 def test_panes_of_jobs_with_a_limit_are_sealed_before_those_of_others() -> None:
-    """They end together, and jobs with a limit, the shortest first, do not wait for the many that have none."""
+    """They end together, and jobs that are to be out sooner than a pane later do not wait for the many that are not."""
     desk, order = Desk(), list[str]()
     others = [COUNT.replace("GROUP BY", f"WHERE page = '/{number}' GROUP BY") for number in range(4)]
     limited = {
         text: f"{COUNT.replace('GROUP BY', f'WHERE page = {page!r} GROUP BY')} WITHIN {text}"
-        for text, page in (("20 SECONDS", "/slow"), ("2 SECONDS", "/soon"))
+        for text, page in (("900 MILLISECONDS", "/slow"), ("300 MILLISECONDS", "/soon"))
     }
     workers = {text: desk.employ(text, first_pane=WALL_MS) for text in (*others, *limited.values())}
     desk.operators.insert(FEED, events("a", at_ms=WALL_MS), 0.0, WALL_MS)
@@ -238,7 +238,7 @@ def test_panes_of_jobs_with_a_limit_are_sealed_before_those_of_others() -> None:
     while (operator := desk.operators.turn()) is not None:
         order += [text for text, worker in workers.items() if worker.operator is operator]
         desk.operators.seal_next(1.0)
-    assert order[:2] == [limited["2 SECONDS"], limited["20 SECONDS"]]
+    assert order[:2] == [limited["300 MILLISECONDS"], limited["900 MILLISECONDS"]]
     assert sorted(order[2:]) == sorted(others)
 
 
