@@ -17,7 +17,7 @@ from query.physical.values import NULL, Value, column
 from query.plan.plan import PlanOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import polars as pl
 
@@ -60,6 +60,10 @@ class ResultStage:
             start += run["len"]
         return windows
 
+    def table(self, make: Callable[[], pl.DataFrame]) -> ResultTable:
+        """A table whose frame, that of the rows of a window, is made when somebody reads it."""
+        return ResultTable(make, self._outputs)
+
     @property
     def chooses(self) -> bool:
         """Whether groups may be left out by HAVING, or LIMIT."""
@@ -72,6 +76,10 @@ class ResultStage:
         parts = [self._evaluated(part, "row") for part in self._homogeneous(numbered)]
         shown = self._ordered(pl.concat(parts, how="vertical_relaxed"), "s")
         return numbered["row"].is_in(shown["row"].implode())
+
+    def rows(self, frame: pl.DataFrame) -> ResultRows:
+        """The rows of a frame's keys and aggregates, in the frame's order, with none left out. O(n)."""
+        return ResultRows(ResultTable(self.values(frame), self._outputs), 0, frame.height)
 
     def values(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The output columns v0, v1 ... of a frame's keys and aggregates, row by row, as `ResultTable` takes them."""

@@ -21,7 +21,9 @@ from agent.runtime.function.grace import Grace
 from agent.runtime.function.join import JoinTable
 from agent.runtime.function.result import OtherGroups, WindowRows
 from agent.runtime.function.spill import SpillArea
+from agent.runtime.function.state_rows import StateRows
 from agent.runtime.model.bundle import Bundle
+from agent.runtime.model.meters import Work, WorkMeter
 from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
 from cbt.layout.group_limit import GroupLimit
 from cbt.layout.group_limit import is_other as is_other_group
@@ -406,13 +408,17 @@ class JobFunction:
         return [dict(row) for rows in shown.values() for row in rows]
 
     def finish_windows(
-        self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None
+        self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None, work: WorkMeter | None = None
     ) -> dict[int, WindowRows]:
         """The rows of each of the windows, and of the query over them, if there is one; `state` is of no other windows.
 
-        `size_ms`: their length, None: a pane.
+        `size_ms`: their length, None: a pane. `work`: notes the time of rows that are made later, once they are read.
         """
         limited = self.limited(state)
+        if self.shows_all and not limited and len(panes) == 1:
+            (pane,) = panes
+            if (late := self._late_rows(state, pane, size_ms, work)) is not None:
+                return {pane: WindowRows(late, {}, query.relative_error(self.plan, {}), 0)}
         found = {}
         for pane, rows in self.windows(state, panes, size_ms).items():
             met = limited.get(pane, {})
@@ -421,6 +427,32 @@ class JobFunction:
             own = WindowRows(rows, {self.texts[name]: groups for name, groups in met.items()}, error, taken)
             found[pane] = own if self._outer is None else self._outer._over(own, pane, size_ms)
         return found
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether its rows are all groups of a window: none is left out, and no query is over them."""
+        plan = self.plan
+        is_plain = self.aggregates and plan.outer is None and self.sessions is None and not self.folds
+        return is_plain and plan.having is None and plan.limit is None
+
+    def _late_rows(
+        self, state: pl.DataFrame, pane: int, size_ms: int | None, work: WorkMeter | None
+    ) -> StateRows | None:
+        """The rows of a window, to be made once they are read; None where they are not those of the state alone: there
+        is OTHER, or a row of no events."""
+        layout = self.layout
+        if layout is None or state.is_empty() or state.select(self.is_other.any()).item():
+            return None
+        results, _ = self._stage(size_ms or self.plan.pane_ms)
+
+        def shown() -> pl.DataFrame:
+            begun_s = 0.0 if work is None else work.clock()
+            frame = self.windows(state, [pane], size_ms)[pane].frame
+            if work is not None:
+                work.note(Work.SHOW, 0, 0, work.clock() - begun_s)
+            return frame
+
+        return StateRows(results.table(shown), layout.main_rows(state).height, self, state)
 
     def pruned(self, state: pl.DataFrame, size_ms: int, owners: int, shared: pl.Series | None = None) -> pl.DataFrame:
         """A window's state with the groups alone that may be shown; all of it where more depends on them: OTHER, limits

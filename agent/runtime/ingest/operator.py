@@ -23,6 +23,7 @@ import polars as pl
 from agent.runtime.durable.read_progress import ReadProgress
 from agent.runtime.durable.records import Place
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.nested_states import NestedState
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import ROWS_PER_BATCH, WAITING_ROWS_MAX, EventBatch, EventBatches, rows_of
 from agent.runtime.ingest.feed import ColumnNames, FeedKey, OperatorKey, renamed
@@ -194,7 +195,7 @@ class Operator:
 
     def lacks_some_at(self, time_ms: int) -> None:
         """Notes that the pane of an instant lacks events: it will be partial."""
-        self._incomplete.add(0 if self.pane_ms is None else time_ms // self.pane_ms * self.pane_ms)
+        self._incomplete.add(self.pane_of(time_ms))
 
     def lost_in_step(self, upto: int) -> None:
         """Notes that the wall clock has stepped: panes up to this time (epoch ms) close unread, if they are open."""
@@ -209,6 +210,21 @@ class Operator:
             self.finish_sealing()
         if self._sealing is None and self._waiting_rows >= ROWS_PER_BATCH:
             self.insert_waiting()
+
+    def pane_of(self, time_ms: int) -> int:
+        """The pane of an instant."""
+        return 0 if self.pane_ms is None else time_ms // self.pane_ms * self.pane_ms
+
+    def takes_states(self, pane: int) -> bool:
+        """Whether states of a pane may come in place of its events: it is open for all, and there is room."""
+        closed = max((one.closed for one in self.consumers), default=self.closed)
+        is_open = pane > max(closed, self.closed) and self.function.is_ready and not self._is_given_up
+        return is_open and self._store.has_room
+
+    def take_states(self, key: FeedKey, time_ms: int, nested: NestedState) -> None:
+        """Takes the state of a feed's events of one instant of an open pane (epoch ms) in their place."""
+        self.see(key, time_ms)
+        self._store.take(self.pane_of(time_ms), nested)
 
     def saw(self, key: FeedKey, malformed: int, newest: int | None, place: Place | None = None) -> None:
         """Ends a block of a feed, or a part of it, with `malformed` lines; `newest` is the time the feed has reached,
@@ -431,10 +447,11 @@ class Operator:
         counted = self._store.counted
         self._unsealed = deque(sorted(one for one in counted.items() if self._sealed_upto < one[0] <= upto))
         lacks = self.pane_ms is not None and any(self._sealed_upto < pane <= upto for pane in self._incomplete)
+        is_long = len(self._unsealed) > 1 and self._store.taken_rows(self._sealed_upto, upto) > self._run_rows
         if not self._unsealed and not lacks:
             yield self._run(upto, self.function.empty_state)
             return
-        if lacks or self._sealed_upto > self._emptied_upto:
+        if lacks or is_long or self._sealed_upto > self._emptied_upto:
             yield from self._runs_by_pane(upto)
             return
         held: list[pl.DataFrame] = []
@@ -461,13 +478,18 @@ class Operator:
         lacking = {pane - before for pane in self._incomplete for before in (0, self.pane_ms or 0)}
         panes = sorted(pane for pane in counted | lacking if self._sealed_upto < pane < min(upto + 1, END))
         for pane in panes:
-            state, is_whole = self.readable(pane) if pane in counted else (self.function.empty_state, True)
+            state, is_whole = self._readable(pane) if pane in counted else (self.function.empty_state, True)
             is_last = pane == panes[-1] and (pane not in lacking or self.pane_ms is None)
             yield self._run(upto if is_last else pane, state, is_partial=not is_whole)
         yield self._run(upto, self.function.empty_state)
 
     def readable(self, pane: int) -> tuple[pl.DataFrame, bool]:
         """The readable state of a pane, and whether that is all of it."""
+        state, is_whole = self._readable(pane)
+        return self._store.with_taken(state, pane - 1, pane), is_whole
+
+    def _readable(self, pane: int) -> tuple[pl.DataFrame, bool]:
+        """`readable` of the events alone."""
         held: list[pl.DataFrame] = []
         for frame in self._store.flush(pane):
             if frame is None:
@@ -480,7 +502,7 @@ class Operator:
         return [self.function.gather(held)] if crowded else held
 
     def _run(self, upto: int, state: pl.DataFrame, *, is_partial: bool = False) -> Run:
-        counted: Counted = {}
+        state, counted = self._store.with_taken(state, self._sealed_upto, upto), Counted()
         while self._unsealed and self._unsealed[0][0] <= upto:
             pane, counts = self._unsealed.popleft()
             counted[pane] = counts
