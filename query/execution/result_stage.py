@@ -47,11 +47,7 @@ class ResultStage:
         an aggregate without keys.
         """
         panes = set(panes)
-        if self._plan.kind == "rows":
-            shown = self._ordered(frame, "o").rename({f"c{n}": f"v{n}" for n in range(len(self._outputs))})
-        else:
-            parts = [self._evaluated(part) for part in self._homogeneous(self._complete(frame, panes))]
-            shown = self._ordered(pl.concat(parts, how="vertical_relaxed"), "s")
+        shown = self.shown(frame, panes)
         table = ResultTable(shown, self._outputs)
         windows = {pane: ResultRows(table, 0, 0) for pane in panes}
         start = 0
@@ -59,6 +55,13 @@ class ResultStage:
             windows[run["value"]] = ResultRows(table, start, run["len"])
             start += run["len"]
         return windows
+
+    def shown(self, frame: pl.DataFrame, panes: Iterable[int] = ()) -> pl.DataFrame:
+        """The rows of all windows as columns, ordered by `pane`; arguments as of `windows`."""
+        if self._plan.kind == "rows":
+            return self._ordered(frame, "o").rename({f"c{n}": f"v{n}" for n in range(len(self._outputs))})
+        parts = [self._evaluated(part) for part in self._homogeneous(self._complete(frame, panes))]
+        return self._ordered(pl.concat(parts, how="vertical_relaxed"), "s")
 
     def table(self, make: Callable[[], pl.DataFrame]) -> ResultTable:
         """A table whose frame, that of the rows of a window, is made when somebody reads it."""

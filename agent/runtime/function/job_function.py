@@ -415,10 +415,10 @@ class JobFunction:
         `size_ms`: their length, None: a pane. `work`: notes the time of rows that are made later, once they are read.
         """
         limited = self.limited(state)
-        if self.shows_all and not limited and len(panes) == 1:
-            (pane,) = panes
-            if (late := self._late_rows(state, pane, size_ms, work)) is not None:
-                return {pane: WindowRows(late, {}, query.relative_error(self.plan, {}), 0)}
+        if self.shows_all and not limited and state.height:
+            error = query.relative_error(self.plan, {})
+            if late := self._late_rows(state, panes, size_ms, work):
+                return {pane: WindowRows(rows, {}, error, 0) for pane, rows in late.items()}
         found = {}
         for pane, rows in self.windows(state, panes, size_ms).items():
             met = limited.get(pane, {})
@@ -436,23 +436,29 @@ class JobFunction:
         return is_plain and plan.having is None and plan.limit is None
 
     def _late_rows(
-        self, state: pl.DataFrame, pane: int, size_ms: int | None, work: WorkMeter | None
-    ) -> StateRows | None:
-        """The rows of a window, to be made once they are read; None where they are not those of the state alone: there
-        is OTHER, or a row of no events."""
+        self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None, work: WorkMeter | None
+    ) -> dict[int, query.ResultRows]:
+        """The rows of windows, to be made all at once when some are read; of no window where they are not those of the
+        state alone: there is OTHER, a row of no events, or an aggregate whose results depend on those beside it."""
         layout = self.layout
-        if layout is None or state.is_empty() or state.select(self.is_other.any()).item():
-            return None
+        if layout is None or not layout.is_whole(state) or state.select(self.is_other.any()).item():
+            return {}
         results, _ = self._stage(size_ms or self.plan.pane_ms)
 
         def shown() -> pl.DataFrame:
             begun_s = 0.0 if work is None else work.clock()
-            frame = self.windows(state, [pane], size_ms)[pane].frame
+            frame = results.shown(layout.lower(state))
             if work is not None:
                 work.note(Work.SHOW, 0, 0, work.clock() - begun_s)
             return frame
 
-        return StateRows(results.table(shown), layout.main_rows(state).height, self, state)
+        table, start = results.table(shown), 0
+        windows: dict[int, query.ResultRows] = {pane: query.ResultRows(table, 0, 0) for pane in panes}
+        counted = layout.main_rows(state)["pane"].value_counts(name="rows").sort("pane")
+        for pane, length in counted.iter_rows():
+            windows[pane] = StateRows(table, start, length, self, state, None if counted.height == 1 else pane)
+            start += length
+        return windows
 
     def pruned(self, state: pl.DataFrame, size_ms: int, owners: int, shared: pl.Series | None = None) -> pl.DataFrame:
         """A window's state with the groups alone that may be shown; all of it where more depends on them: OTHER, limits

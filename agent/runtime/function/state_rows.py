@@ -5,18 +5,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 import query
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from agent.runtime.function.job_function import JobFunction
 
 
 class StateRows(query.ResultRows):
-    """Rows of all groups of a window: one for each group of `state`, which is that of `function` over the window."""
+    """Rows of all groups of a window, one for each: those from `start` on of a table that is made of a `state` of
+    `function`, in which the window is `pane`; None: it is of no other window."""
 
-    def __init__(self, table: query.ResultTable, length: int, function: JobFunction, state: pl.DataFrame) -> None:
-        super().__init__(table, 0, length)
+    def __init__(
+        self,
+        table: query.ResultTable,
+        start: int,
+        length: int,
+        function: JobFunction,
+        state: pl.DataFrame,
+        pane: int | None,
+    ) -> None:
+        super().__init__(table, start, length)
         self.function = function
-        self.state = state
+        self._state, self._pane = state, pane
+
+    @property
+    def state(self) -> pl.DataFrame:
+        """The state of the window. O(n) of all that it was made with."""
+        return self._state if self._pane is None else self._state.filter(pl.col("pane") == self._pane)

@@ -1,0 +1,206 @@
+"""Readers that merge the states of windows show, to the last byte, what they show when they read the rows as JSON."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import msgspec
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from memory_fleet import WALL_MS, Fleet
+
+from agent import StreamOptions, WindowResult
+from agent.parsing import Parsed
+from agent.runtime.ingest.operator import Operator
+from agent.runtime.master.results.outlet import ResultOutlet
+
+STREAMS = {"buys": StreamOptions("beginning")}
+SECONDS = 12
+NESTED = {
+    "COUNT(*)": "SUM({})",
+    "SUM(stars)": "SUM({})",
+    "MIN(price)": "MIN({})",
+    "MAX(price)": "MAX({})",
+    "MAX(any)": "MAX({})",
+    "ANY_VALUE(any)": "MIN({})",
+    "MIN(product)": "ANY_VALUE({})",
+    "BOOL_AND(stars > 2)": "BOOL_AND({})",
+    "BOOL_OR(stars > 3)": "BOOL_OR({})",
+}
+"""Aggregates of events, and what nests over them."""
+AGAIN = {
+    "SUM": "SUM({})",
+    "MIN": "MIN({})",
+    "MAX": "MAX({})",
+    "ANY_": "MIN({})",
+    "BOOL_AND": "EVERY({})",
+    "EVERY": "BOOL_AND({})",
+    "BOOL_OR": "BOOL_OR({})",
+}
+"""Aggregates of rows, by how they begin, and what nests over them."""
+KEYS = ("product", "UPPER(product)", "any", "LENGTH(any)", "stars")
+Shown = dict[tuple[str, str | None, str | None], bytes]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Queries of which each reads the one before, and the seed of the log and of what is read as states."""
+
+    queries: tuple[str, ...]
+    seed: int
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> Chain:
+    """Two or three queries whose aggregates nest, by keys that are the same or coarser."""
+    first = [draw(st.sampled_from([*NESTED])) for _ in "nm"]
+    keys = draw(st.lists(st.sampled_from(("product", "any", "stars")), min_size=1, max_size=2, unique=True))
+    limit = draw(st.sampled_from(("", "", " LIMIT 3")))
+    queries = [
+        f"SELECT {', '.join(keys)}, {first[0]} AS n, {first[1]} AS m FROM buys GROUP BY {', '.join(keys)}{limit}"
+    ]
+    queries[0] += (
+        f" WINDOWING {draw(st.sampled_from(('1 SECONDS', '2 SECONDS EVERY 1 SECONDS', '2 SECONDS, 1 SECONDS')))}"
+    )
+    again = [NESTED[one] for one in first]
+    for number in range(draw(st.integers(1, 2))):
+        by = [
+            key for key in draw(st.lists(st.sampled_from(KEYS), max_size=2, unique_by=_column)) if _column(key) in keys
+        ]
+        shown = [f"{key} AS {_column(key)}" if key != _column(key) else key for key in by] or ["'all' AS whole"]
+        texts = [text.format(name) for text, name in zip(again, "nm", strict=True)]
+        group = f" GROUP BY {', '.join(by)}" if by else ""
+        size = draw(
+            st.sampled_from(("4 SECONDS", "2 SECONDS", "3 SECONDS EVERY 1 SECONDS", "4 SECONDS EVERY 2 SECONDS"))
+        )
+        text = f"SELECT {', '.join(shown)}, {texts[0]} AS n, {texts[1]} AS m FROM app('stage-{number}')"
+        queries.append(f"{text}{group} WINDOWING {size}")
+        keys = [_column(key) for key in by]
+        again = [next(over for begin, over in AGAIN.items() if text.startswith(begin)) for text in texts]
+        if not keys:
+            break
+    return Chain(tuple(queries), draw(st.integers(0, 2**16)))
+
+
+def _column(key: str) -> str:
+    return key.removeprefix("UPPER(").removeprefix("LENGTH(").removesuffix(")")
+
+
+def log_of(seed: int) -> list[pl.DataFrame]:
+    """Events in the order of time, in frames whose values of no fixed type are of one type each, as parsers do it."""
+    dice = random.Random(seed)
+    frames = []
+    prices = dice.choice(((1, 2, 3), (0.1, 2.5, 7.0), (2.5, 0.1 + 0.2), (1e15, 2.0), (3, 2**53 + 1), (0.5, -0.0)))
+    for values in (["a", 'q"\\', "é"], [1, 2, 2**53 + 1], [0.5, 3.0, 0.1 + 0.2], [True, False]):
+        times = sorted(dice.randrange(SECONDS * 1000) for _ in range(12))
+        rows = [
+            (
+                WALL_MS + 4000 + at,
+                dice.choice(("a", "b", "B", None)),
+                dice.randrange(5),
+                float(dice.choice(prices)),
+                dice.choice(values),
+            )
+            for at in times
+        ]
+        schema = {"@time": pl.Int64, "product": pl.String, "stars": pl.Int64, "price": pl.Float64, "any": None}
+        frame = pl.DataFrame(rows, schema, orient="row")
+        whole = all(float(price).is_integer() for price in prices)
+        frames.append(frame.with_columns(pl.col("price").cast(pl.Int64)) if whole and dice.random() < 0.8 else frame)
+    return frames
+
+
+def show(chain: Chain, log: Sequence[pl.DataFrame]) -> tuple[Shown, int]:
+    """What the queries show on one agent that reads a log, and the number of rows that were taken as states."""
+    fleet = Fleet(1, streams=STREAMS)
+    for number, text in enumerate(chain.queries):
+        fleet.submit(text, f"stage-{number}", bounded=False)
+        fleet.wait(1.5)
+    fleet.wait_long(2.0)
+    for begin in range(0, SECONDS, 2):
+        first = WALL_MS + 4000 + begin * 1000
+        for frame in log:
+            feed(fleet, frame.filter(pl.col("@time").is_between(first, first + 2000, closed="left")))
+        fleet.wait(0.5)
+    feed(fleet, log[0][-1:].with_columns(pl.lit(WALL_MS + 60_000, dtype=pl.Int64).alias("@time")))
+    fleet.wait_long(6.0)
+    return shown_in(fleet.results), sum(job.read.rows_as_states for job in fleet.agents[0].status().jobs)
+
+
+def feed(fleet: Fleet, frame: pl.DataFrame) -> None:
+    (agent,) = fleet.agents
+    for one in agent.ingest.feeds():
+        columns = [
+            _fitting(frame[column.field], column.type).alias(column.name)
+            for column in one.columns
+            if column.field in frame.columns
+        ]
+        fleet.give(agent, one.key, Parsed((frame.select("@time", *columns),), malformed=0))
+    fleet.settle()
+
+
+def _fitting(column: pl.Series, type_: str) -> pl.Series:
+    """A column as parsers give it where its use fixes a type: values of others are NULL."""
+    fits = {"string": (pl.String,), "number": (pl.Int64, pl.Float64), "integer": (pl.Int64,), "boolean": (pl.Boolean,)}
+    accepted = fits.get(type_)
+    return column if accepted is None or column.dtype in accepted else pl.Series([None] * len(column), dtype=pl.Null)
+
+
+def shown_in(results: Sequence[WindowResult]) -> Shown:
+    """The windows as JSON, without what tells of the way of their rows."""
+    found: Shown = {}
+    for one in results:
+        key = (one.app, one.window_start, one.window_end)
+        assert key not in found, f"a window twice: {key}"
+        found[key] = msgspec.json.encode(msgspec.json.decode(one.to_bytes()) | {"epoch": 0})
+    return found
+
+
+@contextmanager
+def reading(*, as_json: bool = False, dice: random.Random | None = None) -> Iterator[None]:
+    """Readers take all windows as followers elsewhere do, or each as its state or its rows as the dice fall."""
+    takes_states = Operator.takes_states
+    with pytest.MonkeyPatch.context() as patch:
+        if as_json:
+            patch.setattr(ResultOutlet, "take", lambda *_: None)
+        if dice is not None:
+            patch.setattr(Operator, "takes_states", lambda self, pane: takes_states(self, pane) and dice.random() < 0.6)
+        yield
+
+
+def check(chain: Chain) -> int:
+    log = log_of(chain.seed)
+    with reading(as_json=True):
+        expected, none = show(chain, log)
+    assert none == 0
+    with reading():
+        found, taken = show(chain, log)
+    assert found == expected
+    with reading(dice=random.Random(chain.seed)):
+        assert show(chain, log)[0] == expected
+    return taken
+
+
+@given(chains())
+@settings(max_examples=6, suppress_health_check=list(HealthCheck), deadline=None)
+def test_states_show_what_rows_show(chain: Chain) -> None:
+    check(chain)
+
+
+@pytest.mark.slow
+@given(chains())
+@settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)
+def test_many_states_show_what_rows_show(chain: Chain) -> None:
+    check(chain)
+
+
+def test_counts_are_summed_as_states_to_the_end() -> None:
+    first = "SELECT product, COUNT(*) AS n, MAX(stars) AS m FROM buys GROUP BY product WINDOWING 1 SECONDS"
+    again = "SELECT product, SUM(n) AS n, MAX(m) AS m FROM app('stage-0') GROUP BY product"
+    last = "SELECT SUM(n) AS n, MAX(m) AS m FROM app('stage-1') WINDOWING 2 SECONDS"
+    assert check(Chain((first, f"{again} WINDOWING 4 SECONDS EVERY 1 SECONDS", last), 7)) > 30
