@@ -61,8 +61,9 @@ class NestedPlans:
 
 
 def nested_plans(plan: Plan, below: Plan) -> NestedPlans | None:
-    """The way from states of windows of a plan to those of one that reads their rows; None where the rows are needed.
-    The states may still tell, window by window, that they are: where a number is shown otherwise than it is.
+    """The way from states of windows of a plan to those of one that reads their rows, not those of a query over them;
+    None where the rows are needed. The states may still tell, window by window, that they are: where a number is shown
+    otherwise than it is.
 
     >>> from query import Schema, analyze, parse
     >>> counts = analyze(parse("SELECT host, COUNT(*) AS n FROM web GROUP BY host"), {"web": Schema({}, open=True)})
@@ -72,7 +73,7 @@ def nested_plans(plan: Plan, below: Plan) -> NestedPlans | None:
     ({'a0': 'a0'}, ('k0',))
     """
     aggregates = _nested_aggregates(plan, below, MAY_NEST)
-    if aggregates is None or plan.join is not None or plan.branches or below.outer is not None or not below.keys:
+    if aggregates is None or plan.join is not None or plan.branches or not below.keys:
         return None
     read = {one.name for key in plan.keys for one in references(key.expression)}
     columns = tuple(one for one in plan.columns if one.name in read)

@@ -14,8 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memory_fleet import WALL_MS, Fleet
 
+import query
 from agent import StreamOptions, WindowResult
 from agent.parsing import Parsed
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.nested_states import NestedStates
 from agent.runtime.ingest.operator import Operator
 from agent.runtime.master.results.outlet import ResultOutlet
 
@@ -197,6 +200,27 @@ def test_states_show_what_rows_show(chain: Chain) -> None:
 @settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)
 def test_many_states_show_what_rows_show(chain: Chain) -> None:
     check(chain)
+
+
+@given(chains())
+@settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+def test_queries_over_sub_queries_show_with_states_what_they_show_with_rows(chain: Chain) -> None:
+    below, text = (text.partition(" WINDOWING")[0] for text in chain.queries[:2])
+    text = text.replace("app('stage-0')", f"({below})")
+    function = JobFunction(query.analyze(query.parse(text), {"buys": query.Schema({}, open=True)}))
+    store = function.new_store()
+    for frame in log_of(chain.seed):
+        columns = [_fitting(frame[one.field], one.type).alias(one.name) for one in function.columns_of("buys")]
+        store.insert(function.select(function.in_range(frame.select("@time", *columns))))
+    state = function.gather([one for one in store.flush() if one is not None])
+    (found,) = function.finish_windows(state, [0]).values()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NestedStates, "taken", lambda *_: None)
+        (expected,) = function.finish_windows(state, [0]).values()
+    assert (msgspec.json.encode(list(found.rows)), *found[1:]) == (
+        msgspec.json.encode(list(expected.rows)),
+        *expected[1:],
+    )
 
 
 def test_counts_are_summed_as_states_to_the_end() -> None:

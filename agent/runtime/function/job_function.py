@@ -19,6 +19,7 @@ import query
 from agent.parsing import SourceColumn, parsed_rows
 from agent.runtime.function.grace import Grace
 from agent.runtime.function.join import JoinTable
+from agent.runtime.function.nested_states import NestedStates
 from agent.runtime.function.result import OtherGroups, WindowRows
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.function.state_rows import StateRows
@@ -414,26 +415,26 @@ class JobFunction:
 
         `size_ms`: their length, None: a pane. `work`: notes the time of rows that are made later, once they are read.
         """
-        limited = self.limited(state)
-        if self.shows_all and not limited and state.height:
-            error = query.relative_error(self.plan, {})
-            if late := self._late_rows(state, panes, size_ms, work):
-                return {pane: WindowRows(rows, {}, error, 0) for pane, rows in late.items()}
-        found = {}
-        for pane, rows in self.windows(state, panes, size_ms).items():
+        limited, found = self.limited(state), dict[int, WindowRows]()
+        late = self._late_rows(state, panes, size_ms, work) if self.shows_all and state.height and not limited else {}
+        for pane, rows in (late or self.windows(state, panes, size_ms)).items():
             met = limited.get(pane, {})
             taken = 0 if self.aggregates else len(rows)
             error = query.relative_error(self.plan, met)
             own = WindowRows(rows, {self.texts[name]: groups for name, groups in met.items()}, error, taken)
-            found[pane] = own if self._outer is None else self._outer._over(own, pane, size_ms)
+            found[pane] = own if self._outer is None else self._outer._over(own, pane, size_ms, self._nested)
         return found
 
     @property
     def shows_all(self) -> bool:
-        """Whether its rows are all groups of a window: none is left out, and no query is over them."""
-        plan = self.plan
-        is_plain = self.aggregates and plan.outer is None and self.sessions is None and not self.folds
-        return is_plain and plan.having is None and plan.limit is None
+        """Whether its rows are all groups of a window, and none is left out."""
+        is_plain = self.aggregates and self.sessions is None and not self.folds
+        return is_plain and self.plan.having is None and self.plan.limit is None
+
+    @cached_property
+    def _nested(self) -> NestedStates | None:
+        """The way from its states to those of the query over its rows, if there is one."""
+        return None if self._outer is None else NestedStates.between(self._outer, self)
 
     def _late_rows(
         self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None, work: WorkMeter | None
@@ -481,8 +482,13 @@ class JobFunction:
         """The rows of sessions that come together."""
         return WindowRows(self.session_rows(sessions), {}, query.relative_error(self.plan, {}), 0)
 
-    def _over(self, below: WindowRows, pane: int, size_ms: int | None) -> WindowRows:
-        """Computes a query over the rows of its sub-query, as events. O(rows · columns)."""
+    def _over(self, below: WindowRows, pane: int, size_ms: int | None, nested: NestedStates | None) -> WindowRows:
+        """Computes a query over the rows of its sub-query, as events, or over their state if that will do
+        (Enorm, figure 5.3). O(rows · columns)."""
+        if nested is not None and isinstance(below.rows, StateRows):
+            taken = nested.taken(below.rows, pane)
+            if taken is not None:
+                return self.finish_windows(self.gather([taken.frame]), [pane], size_ms)[pane].below(below)
         columns = self.columns_of(self.plan.stream)
         values = {column.field: list(below.rows.column(column.field)) for column in columns}
         store = self.new_store()

@@ -8,7 +8,7 @@ of the row. Elsewhere rows are read; both may be mixed.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -16,9 +16,11 @@ import cbt
 import query
 from agent.parsing import COERCED, TIME
 from agent.parsing.columns import parsed
-from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.state_rows import StateRows
 from agent.runtime.function.upstream_rows import column_of_rows
+
+if TYPE_CHECKING:
+    from agent.runtime.function.job_function import JobFunction
 
 EXACT_MAX = 10**15
 """Upper bound on whole numbers that are shown with all of their digits beside doubles."""
@@ -44,10 +46,13 @@ class NestedStates:
 
     @classmethod
     def between(cls, reader: JobFunction, read: JobFunction) -> NestedStates | None:
-        """The way between two functions, if there is one."""
+        """The way between two functions, if there is one. Rows of a query over the rows of `read` are not those of its
+        windows: it is in the way where the reader is another one."""
         layout, inner = reader.store_layout, read.layout
         is_plain = reader.lookup is None and reader.sessions is None and not reader.folds and not reader.self_paced
         if layout is None or inner is None or not is_plain or reader.range[1:] != (None, None):
+            return None
+        if read.plan.outer not in (None, reader.plan):
             return None
         plans = query.nested_plans(reader.plan, read.plan)
         return None if plans is None else cls(plans, reader, layout, inner)
