@@ -78,6 +78,11 @@ class ResultRows(Sequence[Row]):
         self._span = slice(start, start + length)
         self._length = length
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the columns, in their order."""
+        return self._table.names
+
     def column(self, name: str) -> Sequence[Scalar]:
         """All values of one column, in row order."""
         return self._table.columns[self._table.names.index(name)][self._span]

@@ -13,14 +13,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memory_fleet import WALL_MS, Fleet
+from recording_client import client_of
 
 import query
-from agent import StreamOptions, WindowResult
+from agent import PublishedWindow, StreamOptions, WindowResult
 from agent.parsing import Parsed
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.nested_states import NestedStates
 from agent.runtime.ingest.operator import Operator
+from agent.runtime.master.results import outlet
 from agent.runtime.master.results.outlet import ResultOutlet
+from agent.runtime.model.panes import FIRST_PANE
 
 STREAMS = {"buys": StreamOptions("beginning")}
 SECONDS = 12
@@ -165,12 +168,15 @@ def shown_in(results: Sequence[WindowResult]) -> Shown:
 
 
 @contextmanager
-def reading(*, as_json: bool = False, dice: random.Random | None = None) -> Iterator[None]:
-    """Readers take all windows as followers elsewhere do, or each as its state or its rows as the dice fall."""
+def reading(*, as_json: bool = False, are_late: bool = False, dice: random.Random | None = None) -> Iterator[None]:
+    """Readers take all windows as followers elsewhere do, or each as its state or its rows as the dice fall. JSON that
+    is late is made when somebody reads it."""
     takes_states = Operator.takes_states
     with pytest.MonkeyPatch.context() as patch:
         if as_json:
             patch.setattr(ResultOutlet, "take", lambda *_: None)
+        if are_late:
+            patch.setattr(outlet, "GIVEN_RESULT_BYTES_MAX", 0)
         if dice is not None:
             patch.setattr(Operator, "takes_states", lambda self, pane: takes_states(self, pane) and dice.random() < 0.6)
         yield
@@ -228,3 +234,35 @@ def test_counts_are_summed_as_states_to_the_end() -> None:
     again = "SELECT product, SUM(n) AS n, MAX(m) AS m FROM app('stage-0') GROUP BY product"
     last = "SELECT SUM(n) AS n, MAX(m) AS m FROM app('stage-1') WINDOWING 2 SECONDS"
     assert check(Chain((first, f"{again} WINDOWING 4 SECONDS EVERY 1 SECONDS", last), 7)) > 30
+
+
+COUNTS = "SELECT product, COUNT(*) AS n FROM buys GROUP BY product WINDOWING 1 SECONDS"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_large_results_need_no_json_to_be_read_here(as_json: bool) -> None:
+    chain = Chain((COUNTS, "SELECT product, AVG(n) AS n FROM app('stage-0') GROUP BY product WINDOWING 4 SECONDS"), 3)
+    with reading(as_json=True):
+        expected, _ = show(chain, log_of(chain.seed))
+    with reading(as_json=as_json, are_late=True):
+        assert show(chain, log_of(chain.seed))[0] == expected
+
+
+def test_large_results_are_made_as_json_for_who_comes_later() -> None:
+    fleet = Fleet(1, streams=STREAMS)
+    made: list[bytes] = []
+    with reading(are_late=True), pytest.MonkeyPatch.context() as patch:
+        to_bytes = WindowResult.to_bytes
+        patch.setattr(WindowResult, "to_bytes", lambda *given: made.append(to_bytes(*given)) or made[-1])
+        key = fleet.submit(COUNTS, "counts", by=0, bounded=False)
+        fleet.wait_long(2.0)
+        for frame in log_of(5):
+            feed(fleet, frame)
+        feed(fleet, log_of(5)[0][-1:].with_columns(pl.lit(WALL_MS + 60_000, dtype=pl.Int64).alias("@time")))
+        fleet.wait_long(3.0)
+        assert len(fleet.results) > 5
+        assert all(b'"rows":[]' in one for one in made)
+        client_of(fleet.agents[0]).follow(key, FIRST_PANE, fleet.now)
+        fleet.wait_long(1.0)
+    shown = [bytes(one.result) for one in fleet.notices(0) if isinstance(one, PublishedWindow)]
+    assert shown == [result.to_bytes() for result in fleet.results]

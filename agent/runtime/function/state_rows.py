@@ -31,6 +31,11 @@ class StateRows(query.ResultRows):
         self._state, self._pane = state, pane
 
     @property
+    def json_bytes_min(self) -> int:
+        """Lower bound on their size as JSON: of each row the names, and a character for each value."""
+        return len(self) * (1 + sum(len(name) + len('"":0,') - 1 for name in self.names))
+
+    @property
     def state(self) -> pl.DataFrame:
         """The state of the window. O(n) of all that it was made with."""
         return self._state if self._pane is None else self._state.filter(pl.col("pane") == self._pane)

@@ -75,6 +75,12 @@ class _Window:
         way = self.ways.between(operator.function, rows.function)
         return None if way is None else way.taken(rows, pane)
 
+    @property
+    def json_bytes_min(self) -> int:
+        """Lower bound on the size of its rows as JSON, which may not have come; 0 where it is not known."""
+        rows = None if self.result is None else self.result.rows
+        return rows.json_bytes_min if isinstance(rows, StateRows) else 0
+
     def to_events(self) -> Parsed:
         """Its rows as events."""
         if self.result is None:
@@ -211,7 +217,8 @@ class UpstreamJobs:
                 window = self._window(upstream, pane, result)
                 upstream.closed_ms = max(upstream.closed_ms, window.closed_ms - 1)
                 upstream.rows_as_states += self._jobs.ingest.insert_window(upstream.key, window, now, self._clock.ms)
-                upstream.unnoted, upstream.unnoted_bytes = upstream.unnoted + 1, upstream.unnoted_bytes + len(result)
+                upstream.unnoted, read_bytes = upstream.unnoted + 1, max(len(result), window.json_bytes_min)
+                upstream.unnoted_bytes += read_bytes
             case Ended(reason="lost"):
                 upstream.app_id, upstream.sought_at = None, now
             case Ended(reason=reason):
@@ -228,6 +235,8 @@ class UpstreamJobs:
         """A result as its master has made it, if that is on this agent, or as it has come. Raises ResultError."""
         job = None if upstream.app_id is None else self._jobs.get(upstream.app_id)
         made = None if job is None or job.root is None else job.root.outlet.take(pane, upstream.reader)
+        if made is None and job is not None and job.root is not None and not bytes(json):
+            json = msgspec.Raw(job.root.outlet.json(pane))  # readers here are told of a large result without it
         result = read_result(bytes(json)) if made is None else AppResult.of(made)
         if made is None:
             upstream.rows_sent += len(result.rows)
