@@ -40,7 +40,7 @@ def takes_states(plan: Plan, below: Plan) -> bool:
 
 
 MAY_NEST = NESTS | {"sum": ("count", "sum")}
-"""The same, with those of which only values tell: sums that are whole numbers, none of them too large, are not
+"""NESTS with those of which only values tell: sums that are whole numbers, none of them too large, are not
 rounded."""
 STORED_AS_SHOWN = frozenset(("any", "string", "integer", "boolean"))
 """The types of keys that a reader of their rows may store as they are stored; of type any, only strings are."""

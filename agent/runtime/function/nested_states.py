@@ -8,7 +8,7 @@ of the row. Elsewhere rows are read; both may be mixed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
@@ -16,11 +16,8 @@ import cbt
 import query
 from agent.parsing import COERCED, TIME
 from agent.parsing.columns import parsed
-from agent.runtime.function.state_rows import StateRows
+from agent.runtime.function.state_rows import StateFunction, StateRows
 from agent.runtime.function.upstream_rows import column_of_rows
-
-if TYPE_CHECKING:
-    from agent.runtime.function.job_function import JobFunction
 
 EXACT_MAX = 10**15
 """Upper bound on whole numbers that are shown with all of their digits beside doubles."""
@@ -38,14 +35,14 @@ class NestedState(NamedTuple):
 class NestedStates:
     """The way from the states of windows of a function to those of its reader's panes."""
 
-    def __init__(self, plans: query.NestedPlans, reader: JobFunction, layout: cbt.Layout, inner: cbt.Layout) -> None:
+    def __init__(self, plans: query.NestedPlans, reader: StateFunction, layout: cbt.Layout, inner: cbt.Layout) -> None:
         self._plans, self._reader, self._layout, self._inner = plans, reader, layout, inner
         self._rows, self._keys = query.ResultStage(plans.rows), query.EventStage(plans.keys)
         self._columns = [one for one in reader.columns_of(plans.keys.stream) if one.name in _names(plans.keys)]
         self._nesting = [inner.paos_by_name[name] for name in dict.fromkeys(plans.aggregates.values())]
 
     @classmethod
-    def between(cls, reader: JobFunction, read: JobFunction) -> NestedStates | None:
+    def between(cls, reader: StateFunction, read: StateFunction) -> NestedStates | None:
         """The way between two functions, if there is one. Rows of a query over the rows of `read` are not those of its
         windows: it is in the way where the reader is another one."""
         layout, inner = reader.store_layout, read.layout

@@ -3,14 +3,37 @@ instead, where its own aggregates are merged states of these (Enorm, figure 5.3)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 import polars as pl
 
+import cbt
 import query
+from agent.parsing import SourceColumn
 
-if TYPE_CHECKING:
-    from agent.runtime.function.job_function import JobFunction
+
+class StateFunction(Protocol):
+    """A function whose states are taken for rows, or that takes them."""
+
+    self_paced: bool
+
+    @property
+    def plan(self) -> query.Plan: ...
+    @property
+    def layout(self) -> cbt.Layout | None: ...
+    @property
+    def store_layout(self) -> cbt.Layout | None: ...
+    @property
+    def sessions(self) -> object | None: ...
+    @property
+    def lookup(self) -> object | None: ...
+    @property
+    def folds(self) -> bool: ...
+    @property
+    def range(self) -> tuple[int | None, int | None, int | None]: ...
+    def columns_of(self, stream: str) -> list[SourceColumn]: ...
+    def combine(self, states: Sequence[pl.DataFrame]) -> pl.DataFrame: ...
 
 
 class StateRows(query.ResultRows):
@@ -22,7 +45,7 @@ class StateRows(query.ResultRows):
         table: query.ResultTable,
         start: int,
         length: int,
-        function: JobFunction,
+        function: StateFunction,
         state: pl.DataFrame,
         pane: int | None,
     ) -> None:

@@ -22,8 +22,7 @@ from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.event_clock import EventClock
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, OperatorKey
-from agent.runtime.ingest.operator import Operator
-from agent.runtime.ingest.pane_consumer import PaneConsumer
+from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.panes.pane_log import PaneLog
 from agent.runtime.ingest.watermark import Watermark, believed, come_to
 from agent.runtime.model.containment import JobContainment

@@ -16,9 +16,8 @@ import msgspec
 from agent.parsing import NO_WATERMARK_MS, Parsed, SourceColumn
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_named
-from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.nested_states import NestedState, NestedStates
-from agent.runtime.function.state_rows import StateRows
+from agent.runtime.function.state_rows import StateFunction, StateRows
 from agent.runtime.function.upstream_rows import AppResult, ResultError, read_result
 from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.ingest.operator import Operator
@@ -43,9 +42,9 @@ class _Ways:
     """The ways from states of functions to those of their readers, which are looked for once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[JobFunction, JobFunction], NestedStates | None] = {}
+        self._known: dict[tuple[StateFunction, StateFunction], NestedStates | None] = {}
 
-    def between(self, reader: JobFunction, read: JobFunction) -> NestedStates | None:
+    def between(self, reader: StateFunction, read: StateFunction) -> NestedStates | None:
         """The way between two functions, if there is one."""
         if (reader, read) not in self._known:
             if len(self._known) >= WAYS_MAX:

@@ -13,7 +13,7 @@ import cbt
 from agent.runtime.function.job_function import JobFunction, TreeOrRows
 from agent.runtime.function.nested_states import NestedState
 from agent.runtime.function.spill import SpillArea
-from agent.runtime.ingest.event_batch import EventBatch, batches_of
+from agent.runtime.ingest.event_batch import EventBatch, batches_of, rows_of
 from agent.runtime.ingest.panes.taken_states import TakenStates
 from agent.runtime.model.panes import END, SELF, Counted, Counts, Run, count_in
 
@@ -91,6 +91,21 @@ class PaneStore:
             if pane is not None:
                 self._area.could_not_read(error)
             yield None
+
+    def readable(self, pane: int, run_rows: int) -> tuple[pl.DataFrame, bool]:
+        """The readable state of a pane's events, and whether that is all of it. `run_rows`: as of `folded`."""
+        held: list[pl.DataFrame] = []
+        for frame in self.flush(pane):
+            if frame is None:
+                return self._function.gather(held), False
+            held = self.folded([*held, frame], run_rows)
+        return self._function.gather(held), True
+
+    def folded(self, held: list[pl.DataFrame], run_rows: int) -> list[pl.DataFrame]:
+        """Frames as one, within the limit of groups, where they have more than `run_rows` rows and twice as many as are
+        kept."""
+        crowded = len(held) > 1 and rows_of(held) > max(run_rows, 2 * self._function.plan.max_groups)
+        return [self._function.gather(held)] if crowded else held
 
     def empty(self, *, upto: int = END) -> None:
         """Drops all panes up to one."""
