@@ -199,7 +199,10 @@ def run_stages(texts: Sequence[str], places: Sequence[int], keys: int) -> Run:
         raise BenchmarkError(f"only {fleet.windows} windows")
     counted = [agent.upstream.statistics() for agent in fleet.agents]
     read = (sum(one[name] for one in counted) for name in ("rows_here", "rows_sent", "rows_as_states"))
-    return Run(sum(frame.height for frame in frames), *read, seconds)
+    run = Run(sum(frame.height for frame in frames), *read, seconds)
+    if run.rows_as_states != run.rows_here:
+        raise BenchmarkError(f"of {run.rows_here:,} rows on one agent {run.rows_as_states:,} were taken as states")
+    return run
 
 
 def _minute(number: int, keys: int) -> pl.DataFrame:

@@ -21,6 +21,7 @@ from agent.parsing import Parsed
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.nested_states import NestedStates
 from agent.runtime.ingest.operator import Operator
+from agent.runtime.ingest.panes import taken_states
 from agent.runtime.master.results import outlet
 from agent.runtime.master.results.outlet import ResultOutlet
 from agent.runtime.model.panes import FIRST_PANE
@@ -266,3 +267,27 @@ def test_large_results_are_made_as_json_for_who_comes_later() -> None:
         fleet.wait_long(1.0)
     shown = [bytes(one.result) for one in fleet.notices(0) if isinstance(one, PublishedWindow)]
     assert shown == [result.to_bytes() for result in fleet.results]
+
+
+def test_rows_are_read_where_states_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = Chain((COUNTS, "SELECT product, SUM(n) AS n FROM app('stage-0') GROUP BY product WINDOWING 4 SECONDS"), 4)
+    expected, taken = show(chain, log_of(chain.seed))
+    assert taken > 0
+    monkeypatch.setattr(taken_states, "BYTES_MAX", 0)
+    assert show(chain, log_of(chain.seed)) == (expected, 0)
+
+
+def test_states_of_a_long_pane_are_merged_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taken_states, "WAITING_ROWS", 10)
+    function = JobFunction(query.analyze(query.parse(COUNTS), {"buys": query.Schema({}, open=True)}))
+    events = pl.DataFrame({"pane": [0, 0, 0], "k0": ["a", "b", None]})
+    layout, states = function.store_layout, taken_states.TakenStates(function)
+    assert layout is not None
+    one = layout.lift(events)
+    for _ in range(1000):
+        states.add(0, one)
+    assert states.rows(-1, 0) < 20
+    assert states.memory_bytes < 20 * one.estimated_size()
+    assert layout.lower(states.with_rest(one, -1, 0))["a0"].to_list() == [1001] * 3
+    states.empty(0)
+    assert (states.memory_bytes, states.rows(-1, 0)) == (0, 0)
