@@ -6,7 +6,7 @@ from query.compiler import analyze, analyze_with_rules, keywords, parse
 from query.execution.event_stage import BranchesStage, EventStage
 from query.execution.join_stage import JoinStage, TableError
 from query.execution.result_stage import OtherStage, ResultStage
-from query.execution.rows import ResultRows
+from query.execution.rows import ResultRows, ResultTable, are_shown_whole
 from query.explain import Explanation, aggregate_texts, explain, measures, relative_error
 from query.functions import signatures
 from query.fusion.components import FusedComponent, FusedJob, fused_job
@@ -17,6 +17,7 @@ from query.model.streams import covers, patterns, selects
 from query.model.timestamps import format_timestamp, parse_timestamp
 from query.model.types import Schema
 from query.operators.job_operators import job_operators
+from query.operators.nesting import NestedPlans, nested_plans
 from query.operators.operator import DataOperator, OperatorGraph
 from query.optimizer import Rewriting
 from query.plan.column_tests import where_clauses
@@ -49,6 +50,7 @@ __all__ = [
     "FusedJob",
     "JoinStage",
     "JoinedSide",
+    "NestedPlans",
     "OperatorGraph",
     "OtherStage",
     "Plan",
@@ -60,6 +62,7 @@ __all__ = [
     "QueryError",
     "ResultRows",
     "ResultStage",
+    "ResultTable",
     "Rewriting",
     "Schema",
     "Stream",
@@ -71,6 +74,7 @@ __all__ = [
     "analyze",
     "analyze_with_rules",
     "apps",
+    "are_shown_whole",
     "check_live",
     "covers",
     "explain",
@@ -84,6 +88,7 @@ __all__ = [
     "listed",
     "measures",
     "nearest",
+    "nested_plans",
     "output_names",
     "parse",
     "parse_timestamp",

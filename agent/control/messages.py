@@ -429,7 +429,8 @@ class JobStatus(msgspec.Struct, frozen=True):
     """One local job of this agent. `parent` and `children`: its neighbours in the first of the job's trees.
 
     `roots`: the other trees of which it is the root. `rows_here`, `rows_sent`: rows of another job's results that it
-    has read, from a master on this agent, and as JSON from elsewhere.
+    has read, from a master on this agent, and as JSON from elsewhere; `rows_as_states`: those from here of which it has
+    merged the state, without making them.
     """
 
     app: str
@@ -444,6 +445,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     roots: list[int] = []
     rows_here: int = 0
     rows_sent: int = 0
+    rows_as_states: int = 0
 
 
 class ElementKey(msgspec.Struct, frozen=True):

@@ -77,8 +77,7 @@ def described_local_job(job: LocalJobStatus, names: Mapping[int, str]) -> contro
         frontier=_moment(job.frontier),
         trees=job.trees,
         roots=list(job.roots),
-        rows_here=job.rows_here,
-        rows_sent=job.rows_sent,
+        **job.read._asdict(),
     )
 
 

@@ -2,7 +2,8 @@
 messages.
 
 The simple job counts, and makes windows of what it has counted, at one agent or at two. The fast job is four stages,
-each of which reads the windows of the one before. Stages in one component have their masters on one agent.
+each of which reads the windows of the one before: SUM of COUNT, and of sums of counts. Stages in one component have
+their masters on one agent. Somebody follows the last one.
 """
 
 from __future__ import annotations
@@ -50,12 +51,13 @@ _FAST = (
 
 
 class Run(NamedTuple):
-    """What one run took: rows of the log, and rows between stages on one agent and on two, and seconds of a
-    processor."""
+    """What one run took: rows of the log, rows between stages on one agent and on two, and those of which only states
+    were taken, and seconds of a processor."""
 
     rows: int
     rows_here: int
     rows_sent: int
+    rows_as_states: int
     seconds: float
 
     @property
@@ -71,6 +73,8 @@ class _Fleet:
         self._network = MemoryNetwork()
         self.agents: list[Agent] = []
         self.windows: dict[str, int] = {}
+        self.followed = ""
+        """The job whose results are made as JSON, as for somebody who follows it."""
         self._wall_ms = BEGIN_MS
         for number in range(AGENTS):
             node = Node(Peer(group_id(f"fused {number}"), f"agent-{number}"), random=random.Random(number))
@@ -89,6 +93,8 @@ class _Fleet:
 
     def _published(self, result: WindowResult) -> None:
         self.windows[result.app] = self.windows.get(result.app, 0) + 1
+        if result.app == self.followed:
+            result.to_bytes()
 
     def _until_active(self, node: Node) -> None:
         end = self._network.now + JOIN_S
@@ -182,6 +188,7 @@ def run_stages(texts: Sequence[str], places: Sequence[int], keys: int) -> Run:
     names: list[str] = []
     for text, place in zip(texts, places, strict=True):
         names.append(fleet.submit(text.format(names[-1]) if names else text, place))
+    fleet.followed = names[-1]
     gc.collect()
     frames = [_minute(number, keys) for number in range(MINUTES + 2)]
     began = process_time()
@@ -191,8 +198,11 @@ def run_stages(texts: Sequence[str], places: Sequence[int], keys: int) -> Run:
     if min(fleet.windows.get(name, 0) for name in names) < MINUTES - 4:
         raise BenchmarkError(f"only {fleet.windows} windows")
     counted = [agent.upstream.statistics() for agent in fleet.agents]
-    here, sent = (sum(one[name] for one in counted) for name in ("rows_here", "rows_sent"))
-    return Run(sum(frame.height for frame in frames), here, sent, seconds)
+    read = (sum(one[name] for one in counted) for name in ("rows_here", "rows_sent", "rows_as_states"))
+    run = Run(sum(frame.height for frame in frames), *read, seconds)
+    if run.rows_as_states != run.rows_here:
+        raise BenchmarkError(f"of {run.rows_here:,} rows on one agent {run.rows_as_states:,} were taken as states")
+    return run
 
 
 def _minute(number: int, keys: int) -> pl.DataFrame:

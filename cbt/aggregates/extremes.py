@@ -5,7 +5,7 @@ Values of different kinds are ordered boolean < number < string. Integers and do
 
 import polars as pl
 
-from cbt.algebra.kinds import KINDS, KINDS_OF_TYPE, value_order
+from cbt.algebra.kinds import KINDS, KINDS_OF_TYPE, split_kinds, value_order
 from cbt.algebra.pao import Addition, Lifted, Pao
 from cbt.algebra.scalars import canonical_json
 
@@ -32,6 +32,27 @@ class Extreme(Pao):
             for part, column in self._parts.items()
         ]
         return Lifted([*rows], groups, states)
+
+    def over(self, inner: Pao, states: pl.DataFrame) -> list[pl.Series | pl.Expr] | None:
+        if not isinstance(inner, Extreme) or inner._greatest != self._greatest:
+            return None
+        found = inner._results(states)
+        if any(part not in self._parts and one.null_count() < len(one) for part, one in found.items()):
+            return None  # values that do not fit
+        return [
+            found[part].alias(column) if part in found else pl.lit(None, dtype=KINDS[part]).alias(column)
+            for part, column in self._parts.items()
+        ]
+
+    def _results(self, states: pl.DataFrame) -> dict[str, pl.Series]:
+        """The states as they would be of results: of two numbers the extreme one, and no double that is whole."""
+        found = {part: states[column] for part, column in self._parts.items()}
+        if "f" in found and found["f"].null_count() < states.height:
+            wins = self._integer_wins(states)
+            doubles = found["f"].set(wins, None)
+            whole, found["f"] = split_kinds(doubles, {"i": KINDS["i"], "f": KINDS["f"]})
+            found["i"] = found["i"].set(~wins, None).fill_null(whole)
+        return found
 
     def combine(self) -> list[pl.Expr]:
         return [extreme(pl.col(column), dtype, greatest=self._greatest) for column, dtype in self.state.items()]

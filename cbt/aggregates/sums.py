@@ -16,7 +16,7 @@ A peer that lies about its states can make its sum wrap: a false sum, which it c
 import polars as pl
 
 from cbt.aggregates.outliers import UNIT_BITS, Outliers, quotient
-from cbt.algebra.pao import Addition, Lifted, Pao, differences
+from cbt.algebra.pao import Addition, CountRows, Lifted, Pao, differences
 
 _HI_UNIT = 2**32
 _LO_UNITS = 2**96  # units of `lo` in one of `hi`
@@ -40,6 +40,10 @@ class IntegerSum(Pao):
             return Lifted([], [], [_zero(name, dtype) for name, dtype in self.state.items()])
         groups = [_integer_sum(argument).alias(self._sum), pl.col(argument.name).count().alias(self._n)]
         return Lifted([], groups, [pl.col(self._sum).cast(pl.Int128), pl.col(self._n).cast(pl.Int64)])
+
+    def over(self, inner: Pao, states: pl.DataFrame) -> list[pl.Series | pl.Expr] | None:
+        sums = _whole_sums(inner, states)
+        return None if sums is None else [sums.fill_null(0).alias(self._sum), _present(sums).alias(self._n)]
 
     def combine(self) -> list[pl.Expr]:
         return [pl.col(name).sum() for name in self.state]
@@ -100,6 +104,13 @@ class NumberSum(Pao):
             return Lifted(rows, groups, [*states, _none(self._wide)])
         rows.append(outliers.alias(self._wide))
         return Lifted(rows, [*groups, self._outliers.group()], [*states, self._outliers.lift()])
+
+    def over(self, inner: Pao, states: pl.DataFrame) -> list[pl.Series | pl.Expr] | None:
+        sums = _whole_sums(inner, states)
+        if sums is None:
+            return None
+        units = pl.lit(sums.fill_null(0)) * _i128(_HI_UNIT)
+        return [units.alias(self._hi), _zero(self._lo), _none(self._wide), _present(sums).alias(self._n)]
 
     def combine(self) -> list[pl.Expr]:
         return [pl.col(self._hi).sum(), pl.col(self._lo).sum(), self._outliers.combine(), pl.col(self._n).sum()]
@@ -220,6 +231,23 @@ def _integer_sum(argument: pl.Series) -> pl.Expr:
 def _null_where_empty(results: pl.Series, n: pl.Series) -> pl.Series:
     """SQL: the sum and the average of no value are NULL."""
     return results.set(n == 0, None)
+
+
+def _whole_sums(inner: Pao, states: pl.DataFrame) -> pl.Series | None:
+    """The results of counts or sums as Int128, NULL of no values; None where some are no whole numbers of 64 bits, and
+    of other aggregates."""
+    if isinstance(inner, CountRows):
+        return inner.lower(states).cast(pl.Int128)
+    if type(inner) not in (IntegerSum, NumberSum):
+        return None
+    sums = inner.lower(states)
+    fits = sums.dtype == pl.Int128 and sums.cast(pl.Int64, strict=False).null_count() == sums.null_count()
+    return sums if fits else None
+
+
+def _present(values: pl.Series) -> pl.Series:
+    """1 where there is a value, else 0."""
+    return values.is_not_null().cast(pl.Int64)
 
 
 def _zero(name: str, dtype: pl.DataType | None = None) -> pl.Expr:

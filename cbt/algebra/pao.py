@@ -81,6 +81,12 @@ class Pao(StateAlgebra):
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         """The results of a frame of states; their type may depend on all of the frame's values."""
 
+    def over(self, inner: "Pao", states: pl.DataFrame) -> list[pl.Series | pl.Expr] | None:  # noqa: ARG002 - of none
+        """The states of this aggregate over the results of another one, `inner`, of one result each: what `lift` would
+        make of them. None where it does not nest, or where only the results tell. O(n) over the frame of `inner`.
+        """
+        return None
+
     def additions(self, physical: pl.DataType) -> list[Addition] | None:  # noqa: ARG002 - of no type in general
         """`lift` and `combine` row by row, of an argument of this physical type; None if that is not possible.
 

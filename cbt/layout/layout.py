@@ -87,6 +87,11 @@ class Layout:
         """Whether an aggregate is a set or a sketch: a group may then have many rows (`cbt.aggregates.item_rows`)."""
         return bool(self._items.paos)
 
+    @cached_property
+    def paos_by_name(self) -> dict[str, Pao | ItemPao]:
+        """The PAOs by the names of their aggregates."""
+        return {aggregate.name: pao for aggregate, pao in zip(self.aggregates, self.paos, strict=True)}
+
     @property
     def shrinks(self) -> bool:
         """Whether `compact` may shrink anything: whether some aggregate is a sketch of bounded size."""
@@ -132,6 +137,23 @@ class Layout:
             rows = lift_items(pao, grouped, self._group_keys, self._arguments[pao])
             parts.append(rows.with_columns(pl.lit(part, dtype=pl.Int8).alias(PART)))
         return self.combine(self._identified(part) for part in parts)
+
+    def over(
+        self, identity: pl.DataFrame, inner: "Layout", states: pl.DataFrame, of: Mapping[str, str]
+    ) -> pl.DataFrame | None:
+        """The PAOs over the results of another layout's PAOs, one for each of its groups: states that are not merged
+        yet, in no order. `identity`: `pane`, `hash` and stored keys, row by row; `states`: the main rows of `inner`.
+        `of`: the aggregates of `inner` to whose results those of this layout belong. None where some do not nest, or
+        only the results tell. There are no item aggregates here. O(n).
+        """
+        columns: list[pl.Series | pl.Expr] = [*identity]
+        for name, pao in self.paos_by_name.items():
+            below = inner.paos_by_name[of[name]]
+            made = pao.over(below, states) if isinstance(pao, Pao) and isinstance(below, Pao) else None
+            if made is None:
+                return None
+            columns += made
+        return states.select(columns).select(self.schema.names())
 
     def _identified(self, grouped: pl.DataFrame) -> pl.DataFrame:
         """Rows by keys as they are in a block, as rows of a frame."""

@@ -61,8 +61,8 @@ def _parts(found: Status) -> Iterator[RenderableType]:
         titles = ["JOB", "ROLES", "PARENT", "CHILDREN", "UP TO", "VERSION", "EPOCH"]
         yield plain_table(titles, [_job(job) for job in found.jobs])
     if readers := [job for job in found.jobs if job.rows_here or job.rows_sent]:
-        titles = ["READER", "ROWS READ HERE", "ROWS READ FROM ELSEWHERE"]
-        yield plain_table(titles, [[job.app, job.rows_here, job.rows_sent] for job in readers])
+        titles = ["READER", "ROWS READ HERE", "OF THESE AS STATES", "ROWS READ FROM ELSEWHERE"]
+        yield plain_table(titles, [[job.app, job.rows_here, job.rows_as_states, job.rows_sent] for job in readers])
     if found.split:
         titles = ["SPLIT", "GROUPING", "EVENTS/S", "HOT KEYS", "SPLIT KEYS", "WORKERS EACH", "LONGEST WAIT", "UNSAFE",
                   "RESENT", "HOTTEST"]  # fmt: skip

@@ -17,7 +17,7 @@ from query.physical.values import NULL, Value, column
 from query.plan.plan import PlanOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import polars as pl
 
@@ -47,11 +47,7 @@ class ResultStage:
         an aggregate without keys.
         """
         panes = set(panes)
-        if self._plan.kind == "rows":
-            shown = self._ordered(frame, "o").rename({f"c{n}": f"v{n}" for n in range(len(self._outputs))})
-        else:
-            parts = [self._evaluated(part) for part in self._homogeneous(self._complete(frame, panes))]
-            shown = self._ordered(pl.concat(parts, how="vertical_relaxed"), "s")
+        shown = self.shown(frame, panes)
         table = ResultTable(shown, self._outputs)
         windows = {pane: ResultRows(table, 0, 0) for pane in panes}
         start = 0
@@ -59,6 +55,17 @@ class ResultStage:
             windows[run["value"]] = ResultRows(table, start, run["len"])
             start += run["len"]
         return windows
+
+    def shown(self, frame: pl.DataFrame, panes: Iterable[int] = ()) -> pl.DataFrame:
+        """The rows of all windows as columns, ordered by `pane`; arguments as of `windows`."""
+        if self._plan.kind == "rows":
+            return self._ordered(frame, "o").rename({f"c{n}": f"v{n}" for n in range(len(self._outputs))})
+        parts = [self._evaluated(part) for part in self._homogeneous(self._complete(frame, panes))]
+        return self._ordered(pl.concat(parts, how="vertical_relaxed"), "s")
+
+    def table(self, make: Callable[[], pl.DataFrame]) -> ResultTable:
+        """A table whose frame, that of the rows of a window, is made when somebody reads it."""
+        return ResultTable(make, self._outputs)
 
     @property
     def chooses(self) -> bool:
@@ -72,6 +79,10 @@ class ResultStage:
         parts = [self._evaluated(part, "row") for part in self._homogeneous(numbered)]
         shown = self._ordered(pl.concat(parts, how="vertical_relaxed"), "s")
         return numbered["row"].is_in(shown["row"].implode())
+
+    def rows(self, frame: pl.DataFrame) -> ResultRows:
+        """The rows of a frame's keys and aggregates, in the frame's order, with none left out. O(n)."""
+        return ResultRows(ResultTable(self.values(frame), self._outputs), 0, frame.height)
 
     def values(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The output columns v0, v1 ... of a frame's keys and aggregates, row by row, as `ResultTable` takes them."""

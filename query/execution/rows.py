@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import isfinite
 from typing import Any, overload
@@ -22,16 +22,26 @@ _ROWS_PASSING = 1 << 12
 class ResultTable:
     """The rows of several windows as columns, converted to plain values all at once when first read.
 
-    `frame` has the output columns v0, v1 ... (doubles of a number are in v0.double); `outputs` are their (name, type).
+    `frame` has the output columns v0, v1 ... (doubles of a number are in v0.double), or makes them when they are first
+    read; `outputs` are their (name, type).
     """
 
-    def __init__(self, frame: pl.DataFrame, outputs: Sequence[tuple[str, str]]) -> None:
-        self.frame = frame
+    def __init__(self, frame: pl.DataFrame | Callable[[], pl.DataFrame], outputs: Sequence[tuple[str, str]]) -> None:
+        self._given: pl.DataFrame | Callable[[], pl.DataFrame] | None = frame
         self._outputs = outputs
         self.names = [name for name, _ in outputs]
         self.found = {name: (f"v{n}", type_) for n, (name, type_) in enumerate(outputs)}
         """The column of the frame, and the type, of each name."""
         self._passing: tuple[int, int, list[Sequence[Scalar]]] = (0, -1, [])
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The columns. What makes them is forgotten, with what it holds."""
+        given = self._given
+        assert given is not None
+        frame = given if isinstance(given, pl.DataFrame) else given()
+        self._given = None
+        return frame
 
     @cached_property
     def record(self) -> type[msgspec.Struct] | None:
@@ -67,6 +77,11 @@ class ResultRows(Sequence[Row]):
         self._table = table
         self._span = slice(start, start + length)
         self._length = length
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the columns, in their order."""
+        return self._table.names
 
     def column(self, name: str) -> Sequence[Scalar]:
         """All values of one column, in row order."""
@@ -165,6 +180,11 @@ def _decoded(texts: Sequence[str | None], type_: str) -> Sequence[Scalar]:
     if type_ == "number" and not kinds <= {int, float, type(None)}:
         values = [value if type(value) in (int, float) else None for value in values]
     return [_shown(value) for value in values] if float in kinds else values
+
+
+def are_shown_whole(doubles: pl.Series) -> bool:
+    """Whether these doubles, of which some may be NULL, are shown with all of their digits. O(n)."""
+    return all(float(f"{value:.15g}") == value and isfinite(value) for value in doubles.drop_nulls())
 
 
 def _shown(value: Scalar) -> Scalar:

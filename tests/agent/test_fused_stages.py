@@ -157,9 +157,9 @@ def together(job: StagedJob, logs: Sequence[pl.DataFrame], directory: Path) -> t
         play(fleet, [[log] for log in logs], move=job.moves)
         (master,) = {announced.master.node_id for announced in fleet.agents[0].directory.all()}
         agent = next(agent for agent in fleet.agents if agent.node.peer.node_id == master)
-        rows = {job.name: (job.rows_here, job.rows_sent) for job in agent.status().jobs}
-        assert {sent for _, sent in rows.values()} == {0}
-        return windows_of(fleet.results, "staged."), rows["staged"][0]
+        rows = {job.name: job.read for job in agent.status().jobs}
+        assert {read.rows_sent for read in rows.values()} == {0}
+        return windows_of(fleet.results, "staged."), rows["staged"].rows_here
     finally:
         fleet.close()
 

@@ -16,6 +16,7 @@ def test_rows_stay_in_the_process_of_a_component_and_go_as_json_between_two(monk
     assert (apart.rows_here, whole.rows_sent) == (0, 0)
     assert apart.rows_sent == whole.rows_here == half.rows_here + half.rows_sent > 10 * KEYS
     assert min(half.rows_here, half.rows_sent) > 0
+    assert [one.rows_as_states for one in (apart, half, whole)] == [0, half.rows_here, whole.rows_here]
 
 
 _PLACES = ((0, 1, 2, 3), (0, 0, 1, 1), (0, 0, 0, 0))

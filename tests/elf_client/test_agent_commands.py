@@ -60,7 +60,7 @@ STATUS = Status(
     memory_bytes=96 << 20, leaf_set=["agent-1", "agent-2"], peers=7,
     streams=[StreamStatus("web", ["/var/log/nginx/*.log"], 2, 123456, 3, 9_876_543, 1234.56, True)],
     jobs=[JobStatus("shop", "ab" * 16, ["worker", "combiner"], "agent-3", ["agent-6", "agent-7"], 1, 2,
-                    "2026-01-02T03:04:00Z", rows_here=12_345)],
+                    "2026-01-02T03:04:00Z", rows_here=12_345, rows_as_states=12_000)],
     counters={"frames_in": 12345, "refused": 0},
     identity=IdentityStatus(
         "1f" * 20, "2027-01-02T03:04:05Z",
@@ -138,8 +138,8 @@ def test_status_shows_members_streams_jobs_and_counters(socket_path: Path, monke
         "peers 7 known",
         "web /var/log/nginx/*.log 2 123,456 1,234.6 3 9,876,543 yes",
         "shop worker, combiner agent-3 agent-6, agent-7 2026-01-02T03:04:00Z 1 2",
-        "READER ROWS READ HERE ROWS READ FROM ELSEWHERE",
-        "shop 12,345 0",
+        "READER ROWS READ HERE OF THESE AS STATES ROWS READ FROM ELSEWHERE",
+        "shop 12,345 12,000 0",
         "frames_in 12,345",
     ):
         assert expected in lines

@@ -19,9 +19,12 @@ import query
 from agent.parsing import SourceColumn, parsed_rows
 from agent.runtime.function.grace import Grace
 from agent.runtime.function.join import JoinTable
+from agent.runtime.function.nested_states import NestedStates
 from agent.runtime.function.result import OtherGroups, WindowRows
 from agent.runtime.function.spill import SpillArea
+from agent.runtime.function.state_rows import StateRows
 from agent.runtime.model.bundle import Bundle
+from agent.runtime.model.meters import Work, WorkMeter
 from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
 from cbt.layout.group_limit import GroupLimit
 from cbt.layout.group_limit import is_other as is_other_group
@@ -406,21 +409,57 @@ class JobFunction:
         return [dict(row) for rows in shown.values() for row in rows]
 
     def finish_windows(
-        self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None
+        self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None, work: WorkMeter | None = None
     ) -> dict[int, WindowRows]:
         """The rows of each of the windows, and of the query over them, if there is one; `state` is of no other windows.
 
-        `size_ms`: their length, None: a pane.
+        `size_ms`: their length, None: a pane. `work`: notes the time of rows that are made later, once they are read.
         """
-        limited = self.limited(state)
-        found = {}
-        for pane, rows in self.windows(state, panes, size_ms).items():
+        limited, found = self.limited(state), dict[int, WindowRows]()
+        late = self._late_rows(state, panes, size_ms, work) if self.shows_all and state.height and not limited else {}
+        for pane, rows in (late or self.windows(state, panes, size_ms)).items():
             met = limited.get(pane, {})
             taken = 0 if self.aggregates else len(rows)
             error = query.relative_error(self.plan, met)
             own = WindowRows(rows, {self.texts[name]: groups for name, groups in met.items()}, error, taken)
-            found[pane] = own if self._outer is None else self._outer._over(own, pane, size_ms)
+            found[pane] = own if self._outer is None else self._outer._over(own, pane, size_ms, self._nested)
         return found
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether its rows are all groups of a window, and none is left out."""
+        is_plain = self.aggregates and self.sessions is None and not self.folds
+        return is_plain and self.plan.having is None and self.plan.limit is None
+
+    @cached_property
+    def _nested(self) -> NestedStates | None:
+        """The way from its states to those of the query over its rows, if there is one."""
+        return None if self._outer is None else NestedStates.between(self._outer, self)
+
+    def _late_rows(
+        self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None, work: WorkMeter | None
+    ) -> dict[int, query.ResultRows]:
+        """The rows of windows, to be made all at once when some are read; of no window where they are not those of the
+        state alone: there is OTHER, a row of no events, or an aggregate whose results depend on those beside it."""
+        layout = self.layout
+        if layout is None or not layout.is_whole(state) or state.select(self.is_other.any()).item():
+            return {}
+        results, _ = self._stage(size_ms or self.plan.pane_ms)
+
+        def shown() -> pl.DataFrame:
+            begun_s = 0.0 if work is None else work.clock()
+            frame = results.shown(layout.lower(state))
+            if work is not None:
+                work.note(Work.SHOW, 0, 0, work.clock() - begun_s)
+            return frame
+
+        table, start = results.table(shown), 0
+        windows: dict[int, query.ResultRows] = {pane: query.ResultRows(table, 0, 0) for pane in panes}
+        counted = layout.main_rows(state)["pane"].value_counts(name="rows").sort("pane")
+        for pane, length in counted.iter_rows():
+            windows[pane] = StateRows(table, start, length, self, state, None if counted.height == 1 else pane)
+            start += length
+        return windows
 
     def pruned(self, state: pl.DataFrame, size_ms: int, owners: int, shared: pl.Series | None = None) -> pl.DataFrame:
         """A window's state with the groups alone that may be shown; all of it where more depends on them: OTHER, limits
@@ -443,8 +482,13 @@ class JobFunction:
         """The rows of sessions that come together."""
         return WindowRows(self.session_rows(sessions), {}, query.relative_error(self.plan, {}), 0)
 
-    def _over(self, below: WindowRows, pane: int, size_ms: int | None) -> WindowRows:
-        """Computes a query over the rows of its sub-query, as events. O(rows · columns)."""
+    def _over(self, below: WindowRows, pane: int, size_ms: int | None, nested: NestedStates | None) -> WindowRows:
+        """Computes a query over the rows of its sub-query, as events, or over their state if that will do
+        (Enorm, figure 5.3). O(rows · columns)."""
+        if nested is not None and isinstance(below.rows, StateRows):
+            taken = nested.taken(below.rows, pane)
+            if taken is not None:
+                return self.finish_windows(self.gather([taken.frame]), [pane], size_ms)[pane].below(below)
         columns = self.columns_of(self.plan.stream)
         values = {column.field: list(below.rows.column(column.field)) for column in columns}
         store = self.new_store()

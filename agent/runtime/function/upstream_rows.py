@@ -63,7 +63,7 @@ class AppResult(WindowResult, frozen=True):
             if field in bounds:
                 values: list[Any] = [bounds[field]] * len(self.rows)
             elif isinstance(self.rows, query.ResultRows):
-                found.append(_column_of_rows(column, self.rows))
+                found.append(column_of_rows(column, self.rows))
                 continue
             else:
                 values = [row.get(field) for row in self.rows]
@@ -71,7 +71,7 @@ class AppResult(WindowResult, frozen=True):
         return found
 
 
-def _column_of_rows(column: SourceColumn, rows: query.ResultRows) -> ParsedColumn:
+def column_of_rows(column: SourceColumn, rows: query.ResultRows) -> ParsedColumn:
     """A column of rows that are columns."""
     kinds = rows.kinds(column.field) if rows.has(column.field) else {}
     if kinds is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from agent.runtime.durable.records import Chain
 from agent.runtime.function.job_function import JobFunction
@@ -13,8 +14,13 @@ from agent.runtime.ingest.panes.old_panes import SealedOldPanes
 from agent.runtime.model.panes import Run
 from overlay import Id
 
-Attach = Callable[[JobFunction], PaneConsumer]
-"""Makes a consumer with an operator of its own, which gets events from now on."""
+
+class Begin(NamedTuple):
+    """The ways to begin a consumer: `attach` makes one with an operator of its own, which gets events from now on;
+    `on_more` is called when one has sealed a run."""
+
+    attach: Callable[[JobFunction], PaneConsumer]
+    on_more: Callable[[], None]
 
 
 class FinishingConsumer(PaneConsumer):
@@ -41,11 +47,10 @@ class FinishingConsumer(PaneConsumer):
 
 
 class FinishingVersions:
-    """The old versions of one job on one agent whose windows go on. `attach` and `on_more` are methods of the pipeline
-    that holds it: it forgets them when it is closed, so that stores are freed at once."""
+    """The old versions of one job on one agent whose windows go on."""
 
-    def __init__(self, app_id: Id, ingest: OperatorPool, attach: Attach, on_more: Callable[[], None]) -> None:
-        self._app_id, self._ingest, self._attach, self._on_more = app_id, ingest, attach, on_more
+    def __init__(self, app_id: Id, ingest: OperatorPool) -> None:
+        self._app_id, self._ingest = app_id, ingest
         self._consumers: dict[int, FinishingConsumer] = {}
 
     @property
@@ -55,16 +60,17 @@ class FinishingVersions:
 
     def carry(
         self, mains: Iterable[tuple[PaneConsumer, Sequence[Beside]]], sealed: Mapping[PaneConsumer, Sequence[Run]],
-        opened: int,
+        opened: int, begin: Begin,
     ) -> None:  # fmt: skip
         """Has consumers, in their order, carry the panes of older versions. `sealed`: what consumers had sealed beyond
-        their last panes, before they knew these. `opened`: the time (epoch ms) up to which events have been seen."""
+        their last panes, before they knew these. `opened`: the time (epoch ms) up to which events have been seen.
+        `begin`: ways of the pipeline that holds it; the consumers that are open keep them, and nothing else does."""
         needed, before = set[int](), list[PaneConsumer]()
         for consumer, olds in mains:
             sources = []
             for one in olds:
                 needed.add(one.number)
-                sources.append((one, self._of(one, before, consumer, sealed, opened).sealed))
+                sources.append((one, self._of(one, before, consumer, sealed, opened, begin).sealed))
             consumer.carried.carry(sources)
             consumer.hand_on()
             before.append(consumer)
@@ -73,7 +79,7 @@ class FinishingVersions:
 
     def _of(
         self, beside: Beside, before: Sequence[PaneConsumer], main: PaneConsumer,
-        sealed: Mapping[PaneConsumer, Sequence[Run]], opened: int,
+        sealed: Mapping[PaneConsumer, Sequence[Run]], opened: int, begin: Begin,
     ) -> FinishingConsumer:  # fmt: skip
         known = self._consumers.get(beside.number)
         if known is not None and known.function is beside.old.function and known.last_pane >= beside.upto:
@@ -83,12 +89,12 @@ class FinishingVersions:
         function = beside.old.function
         source = next((one for one in reversed(before) if one.is_open and _are_alike(one.function, function)), None)
         if source is None:
-            attached = self._attach(function)
-            made = self._begun(beside, attached, main)
+            attached = begin.attach(function)
+            made = self._begun(beside, attached, main, begin)
             made.begin_at(made.next_pane(opened))
             self._ingest.detach(attached)
         else:
-            made = self._begun(beside, source, main)
+            made = self._begun(beside, source, main, begin)
             for run in sealed.get(source, ()):
                 made.take(run)
             made.begin_at(source.first_pane)
@@ -97,10 +103,10 @@ class FinishingVersions:
         self._consumers[beside.number] = made
         return made
 
-    def _begun(self, beside: Beside, source: PaneConsumer, main: PaneConsumer) -> FinishingConsumer:
+    def _begun(self, beside: Beside, source: PaneConsumer, main: PaneConsumer, begin: Begin) -> FinishingConsumer:
         """A consumer on the operator of another one, for panes after those that go with what `main` has sealed."""
         source.operator.finish_sealing()
-        made = FinishingConsumer(self._app_id, beside.old.function, source.operator, self._on_more)
+        made = FinishingConsumer(self._app_id, beside.old.function, source.operator, begin.on_more)
         made.begin_after(beside.frontier(main.frontier))
         made.end_at(beside.upto)
         return made
@@ -113,10 +119,10 @@ class FinishingVersions:
         return bool(done)
 
     def close(self) -> None:
-        """Leaves all operators."""
+        """Leaves all operators, and forgets the consumers with their callbacks, so that stores are freed at once."""
         for one in self.running:
             self._ingest.detach(one)
-        del self._attach, self._on_more
+        self._consumers.clear()
 
 
 def _are_alike(one: JobFunction, other: JobFunction) -> bool:

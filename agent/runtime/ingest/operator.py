@@ -24,6 +24,7 @@ from agent.runtime.durable.outlet import RunOutlet
 from agent.runtime.durable.read_progress import ReadProgress
 from agent.runtime.durable.records import Chain, Place, Places, RestoredChain
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.nested_states import NestedState
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import ROWS_PER_BATCH, WAITING_ROWS_MAX, EventBatch, EventBatches, rows_of
 from agent.runtime.ingest.feed import ColumnNames, FeedKey, OperatorKey, renamed
@@ -93,7 +94,7 @@ class PaneConsumer:
             self.counts.stop_at(self.operator.malformed)
             self.operator.remove(self)
             self.outlet.close()
-            self._on_sealed = _ignore
+            self._on_sealed = lambda consumer, run: None  # noqa: ARG005
 
     # Its panes.
 
@@ -277,9 +278,8 @@ class Operator:
         """Whether it takes what its feeds bring; otherwise its job has to be ready first, or maps the events."""
         self.is_ending = False  # another version is being prepared
         self.unseen = set(names)  # feeds that have not yet shown that they yield the needed columns
-        self.seen_ms = FIRST_PANE  # time of the newest event that the operator has taken
-        self.lacked_ms = FIRST_PANE
-        """Time of the newest event that the operator has missed because columns were lacking."""
+        self.seen_ms = FIRST_PANE  # time of the newest event that it has taken
+        self.lacked_ms = FIRST_PANE  # time of the newest event that it has missed because columns were lacking
         self.malformed = 0  # lines
         self.is_partial = False  # whether events are missing in the panes it seals now
         self.lost_upto = FIRST_PANE
@@ -288,8 +288,7 @@ class Operator:
         self.is_bounded = bounded
         self._grace_ms, self._batches = grace_ms, batches
         self._store = PaneStore(function, area)
-        self._unsealed: deque[tuple[int, Counts]] = deque()
-        """Counts of the panes that are being sealed, in order."""
+        self._unsealed: deque[tuple[int, Counts]] = deque()  # counts of the panes that are being sealed, in order
         self._waiting, self._waiting_rows = list[pl.DataFrame](), 0
         self._due: list[pl.DataFrame] = []  # events that came before the sealing under way began
         self._due_closed = FIRST_PANE  # the last closed pane when they came
@@ -396,7 +395,7 @@ class Operator:
 
     def lacks_some_at(self, time_ms: int) -> None:
         """Notes that the pane of an instant lacks events: it will be partial."""
-        self._incomplete.add(0 if self.pane_ms is None else time_ms // self.pane_ms * self.pane_ms)
+        self._incomplete.add(self.pane_of(time_ms))
 
     def lost_in_step(self, upto: int) -> None:
         """Notes that the wall clock has stepped: panes up to this time (epoch ms) close unread, if they are open."""
@@ -411,6 +410,20 @@ class Operator:
             self.finish_sealing()
         if self._sealing is None and self._waiting_rows >= ROWS_PER_BATCH:
             self.insert_waiting()
+
+    def pane_of(self, time_ms: int) -> int:
+        """The pane of an instant."""
+        return 0 if self.pane_ms is None else time_ms // self.pane_ms * self.pane_ms
+
+    def takes_states(self, pane: int) -> bool:
+        """Whether states of a pane may come in place of its events: it is open for all, and there is room."""
+        is_open = pane > max([self.closed, *(one.closed for one in self.consumers)])
+        return is_open and self.function.is_ready and not self._is_given_up and self._store.has_room
+
+    def take_states(self, key: FeedKey, time_ms: int, nested: NestedState) -> None:
+        """Takes the state of a feed's events of one instant of an open pane (epoch ms) in their place."""
+        self.see(key, time_ms)
+        self._store.take(self.pane_of(time_ms), nested)
 
     def saw(self, key: FeedKey, malformed: int, newest: int | None, place: Place | None = None) -> None:
         """Ends a block of a feed, or a part of it, with `malformed` lines; `newest` is the time the feed has reached,
@@ -636,10 +649,11 @@ class Operator:
         counted = self._store.counted
         self._unsealed = deque(sorted(one for one in counted.items() if self._sealed_upto < one[0] <= upto))
         lacks = self.pane_ms is not None and any(self._sealed_upto < pane <= upto for pane in self._incomplete)
+        is_long = len(self._unsealed) > 1 and self._store.taken_rows(self._sealed_upto, upto) > self._run_rows
         if not self._unsealed and not lacks:
             yield self._run(upto, self.function.empty_state)
             return
-        if lacks or self._sealed_upto > self._emptied_upto:
+        if lacks or is_long or self._sealed_upto > self._emptied_upto:
             yield from self._runs_by_pane(upto)
             return
         held: list[pl.DataFrame] = []
@@ -654,7 +668,7 @@ class Operator:
                 older = pl.col("pane") < newest
                 yield self._run(newest - 1, state.filter(older))
                 held = [state.filter(~older)]
-            held = self._folded(held)
+            held = self._store.folded(held, self._run_rows)
             if rows_of(held) > self._run_rows:
                 yield None
         yield self._run(upto, self.function.gather(held))
@@ -666,26 +680,19 @@ class Operator:
         lacking = {pane - before for pane in self._incomplete for before in (0, self.pane_ms or 0)}
         panes = sorted(pane for pane in counted | lacking if self._sealed_upto < pane < min(upto + 1, END))
         for pane in panes:
-            state, is_whole = self.readable(pane) if pane in counted else (self.function.empty_state, True)
+            nothing = self.function.empty_state, True
+            state, is_whole = self._store.readable(pane, self._run_rows) if pane in counted else nothing
             is_last = pane == panes[-1] and (pane not in lacking or self.pane_ms is None)
             yield self._run(upto if is_last else pane, state, is_partial=not is_whole)
         yield self._run(upto, self.function.empty_state)
 
     def readable(self, pane: int) -> tuple[pl.DataFrame, bool]:
         """The readable state of a pane, and whether that is all of it."""
-        held: list[pl.DataFrame] = []
-        for frame in self._store.flush(pane):
-            if frame is None:
-                return self.function.gather(held), False
-            held = self._folded([*held, frame])
-        return self.function.gather(held), pane not in self._incomplete
-
-    def _folded(self, held: list[pl.DataFrame]) -> list[pl.DataFrame]:
-        crowded = len(held) > 1 and rows_of(held) > max(self._run_rows, 2 * self.function.plan.max_groups)
-        return [self.function.gather(held)] if crowded else held
+        state, is_whole = self._store.readable(pane, self._run_rows)
+        return self._store.with_taken(state, pane - 1, pane), is_whole and pane not in self._incomplete
 
     def _run(self, upto: int, state: pl.DataFrame, *, is_partial: bool = False) -> Run:
-        counted: Counted = {}
+        state, counted = self._store.with_taken(state, self._sealed_upto, upto), Counted()
         while self._unsealed and self._unsealed[0][0] <= upto:
             pane, counts = self._unsealed.popleft()
             counted[pane] = counts
@@ -694,7 +701,3 @@ class Operator:
         partial = SELF if is_partial or self.is_partial or lost or lacking else 0
         encoding = StateEncoding(state) if any(one.outlet.keeper is not None for one in self._takers) else None
         return Run(self._sealed_upto, upto, SELF, state, counted, partial, encoding=encoding, path=self.timing.path)
-
-
-def _ignore(consumer: PaneConsumer, run: Run) -> None:
-    """Replaces the callback of a consumer that is closed."""

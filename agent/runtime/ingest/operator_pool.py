@@ -17,6 +17,7 @@ from agent.runtime.durable.journal import NO_DISK, SealedDisk, SealedJournal
 from agent.runtime.durable.records import Place
 from agent.runtime.durable.restoring import InheritedPast
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.nested_states import NestedState
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.event_clock import EventClock
@@ -56,6 +57,22 @@ class FeedConsumer(Protocol):
     def caught_up(self, key: FeedKey, wall_ms: int) -> None: ...
     def end_of_feed(self, key: FeedKey) -> None: ...
     def lacks(self, key: FeedKey, some: bool) -> None: ...
+
+
+class ReadWindow(Protocol):
+    """A window of another job. `time_ms`: the time of its rows; `closed_ms`: that up to which the job is out."""
+
+    @property
+    def time_ms(self) -> int: ...
+    @property
+    def closed_ms(self) -> int: ...
+    def state_for(self, operator: Operator) -> NestedState | None:
+        """The state of its rows, for an operator that needs no more."""
+        ...
+
+    def to_events(self) -> Parsed:
+        """Its rows as events."""
+        ...
 
 
 class FeedListener(Protocol):
@@ -341,11 +358,40 @@ class OperatorPool:
         self._opened(key, now, wall_ms)
         if operators := self._reading_now(key):
             self._insert(operators, key, parsed, now, place)
+        self._give(key, parsed, now, place)
+        self._read(now)
+
+    def _give(self, key: FeedKey, parsed: Parsed, now: float, place: Place | None) -> None:
+        """Gives a block to those that take it without an operator."""
         rows = sum(frame.height for frame in parsed.frames)
         for consumer in self._consumers_of(key):
             with self._containment.evaluating((consumer.app_id,), rows, now):
                 consumer.insert(key, parsed, place)
+
+    def insert_window(self, key: FeedKey, window: ReadWindow, now: float, wall_ms: int) -> int:
+        """Gives the rows of another job's window to its reader, or the state of them where that will do; returns the
+        number of rows of which nobody has needed more."""
+        wall_ms = self.observe(now, wall_ms)
+        self._opened(key, now, wall_ms)
+        operators, taken = self._reading_now(key), dict[Operator, NestedState]()
+        if not self._consumers_of(key) and window.time_ms <= self.clock.limit_ms:
+            for operator in operators:
+                with self._evaluating(operator, 0, now):
+                    if (nested := window.state_for(operator)) is not None:
+                        taken[operator] = nested
+        others = [operator for operator in operators if operator not in taken]
+        for operator, nested in taken.items():
+            self._newest[key] = max(window.time_ms, self._newest.get(key, FIRST_PANE))
+            with self._evaluating(operator, nested.rows, now):
+                operator.take_states(key, window.time_ms, nested)
+                operator.saw(key, 0, come_to(window.closed_ms, window.time_ms, self.clock.limit_ms))
+        if others or not taken:
+            parsed = window.to_events()
+            if others:
+                self._insert(others, key, parsed, now, None)
+            self._give(key, parsed, now, None)
         self._read(now)
+        return max((nested.rows for nested in taken.values()), default=0) if not others else 0
 
     def began(self, key: FeedKey, reading: object) -> None:
         """Notes the place at which the reading of a feed has begun, before any of its blocks."""

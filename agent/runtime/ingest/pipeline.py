@@ -21,7 +21,7 @@ from agent.runtime.durable.restoring import InheritedPast, Past, SealedPast, ide
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Beside, InForce, Versions
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey, columns_of_feed, merged_columns, placed, renamed
-from agent.runtime.ingest.finishing import FinishingVersions
+from agent.runtime.ingest.finishing import Begin, FinishingVersions
 from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.panes.begun_panes import so_far
@@ -79,7 +79,7 @@ class Pipeline:
         self._ended: list[PaneConsumer] = []
         """Consumers whose panes are all sealed, and not all committed."""
         self._consumers: list[PaneConsumer] = []
-        self._finishing = FinishingVersions(job.app_id, ingest, self._attach, self._hand_on_waiting)
+        self._finishing = FinishingVersions(job.app_id, ingest)
         self._current: PaneConsumer | None = None
         """The consumer whose runs are handed on as they are sealed."""
         self._out_upto = FIRST_PANE
@@ -410,7 +410,7 @@ class Pipeline:
         self._consumers = [consumer for consumer in chain if consumer not in self._ended]
         olds = {one.function: [old for old in versions.beside(one.upto) if old.is_carried] for one in versions}
         mains = [(one, olds.get(one.function, ()) if one in self._consumers else ()) for one in chain]
-        self._finishing.carry(mains, beyond, self._opened())
+        self._finishing.carry(mains, beyond, self._opened(), Begin(self._attach, self._hand_on_waiting))
         self.advance()
         if not self._unopened:
             for consumer in self._consumers:

@@ -18,6 +18,10 @@ class ResultSource(Protocol):
         """A published result as it was made, once; None if it has to be taken as JSON."""
         ...
 
+    def json(self, pane: int) -> bytes:
+        """A published result as JSON; empty if it is not kept any more."""
+        ...
+
 
 class RootSink(Protocol):
     """Takes complete runs at the root of a job's trees: the job's master, where it is on this agent."""

@@ -25,6 +25,7 @@ from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.master_search import MasterSearch
 from agent.runtime.master.job_recorder import JobRecorder, Then
 from agent.runtime.master.kept_jobs import KeptJob
+from agent.runtime.master.results.late_json import ResultJson
 from agent.runtime.master.results.reader_runs import NOTHING_READ, ReaderRuns, ReadMark
 from agent.runtime.master.results.result_log import Packed, ResultLog
 from agent.runtime.master.state import JobState
@@ -79,7 +80,7 @@ class StateReplicator:
         self._held: dict[int, _Replica] = {}
         self._attempts = 0
 
-    def publish(self, results: Iterable[tuple[int, bytes]], now: float) -> int:
+    def publish(self, results: Iterable[tuple[int, ResultJson]], now: float) -> int:
         """Replicates a frontier and the results up to it; returns the revision to be held before they are published."""
         for pane, json in results:
             self._results.append(pane, json)

@@ -442,7 +442,7 @@ class JobState:
             if function.sessions is not None:
                 finished = function.finish_sessions(state)
             else:
-                finished = function.finish_windows(state, [start], size_ms)[start]
+                finished = function.finish_windows(state, [start], size_ms, self.work)[start]
             self._note_shown(state.height, len(finished.rows), self.work.clock() - begun_s)
             if is_out:
                 self.healing.add(window, finished, other, version)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import nlargest
+from typing import NamedTuple
 
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.job.lifecycle import LocalJobState
@@ -17,11 +18,23 @@ from agent.runtime.reduce.tree_node import TreeNode
 from overlay import Id, Node, Peer, distance, shared_prefix_length
 
 
+class RowsRead(NamedTuple):
+    """The rows of another job's results that a job has read: from a master on this agent, and as JSON from elsewhere.
+    `rows_as_states`: those from here of which it has merged the state, without making them."""
+
+    rows_here: int = 0
+    rows_sent: int = 0
+    rows_as_states: int = 0
+
+
+NO_ROWS = RowsRead()
+
+
 @dataclass(frozen=True, slots=True)
 class LocalJobStatus:
     """One local job: the agent's roles (master, worker, combiner), its place in the first of the job's trees, and its
-    progress. `roots`: the other trees of which it is the root. `rows_here`, `rows_sent`: rows of another job's results
-    that it has read, from a master on this agent, and as JSON from elsewhere.
+    progress. `roots`: the other trees of which it is the root. `read`: the rows of another job's results that it has
+    read.
     """
 
     app_id: int
@@ -38,8 +51,7 @@ class LocalJobStatus:
     sealed_upto: int | None
     late: int
     memory_bytes: int
-    rows_here: int
-    rows_sent: int
+    read: RowsRead
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +66,8 @@ class AgentStatus:
     leaving: bool
 
 
-def local_job_status(
-    job: LocalJob, announce: Announce | None, node: Node, read: tuple[int, int] = (0, 0)
-) -> LocalJobStatus:
-    """Describes one local job. `read`: the rows of another job's results that it has read, here and from elsewhere."""
+def local_job_status(job: LocalJob, announce: Announce | None, node: Node, read: RowsRead = NO_ROWS) -> LocalJobStatus:
+    """Describes one local job. `read`: the rows of another job's results that it has read."""
     groups = job.groups
     combines = job.nodes.has_children
     roles = {"master": job.root is not None, "worker": job.pipeline is not None, "combiner": combines}
@@ -76,8 +86,7 @@ def local_job_status(
         sealed_upto=_pane(job.pipeline.frontier if job.pipeline else FIRST_PANE),
         late=job.pipeline.late if job.pipeline else 0,
         memory_bytes=job.pipeline.memory_bytes if job.pipeline else 0,
-        rows_here=read[0],
-        rows_sent=read[1],
+        read=read,
     )
 
 

@@ -8,16 +8,19 @@ published. Rows of a master on the same agent, as that of a job's stages is, com
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from agent.parsing import NO_WATERMARK_MS, Parsed
+from agent.parsing import NO_WATERMARK_MS, Parsed, SourceColumn
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_named
+from agent.runtime.function.nested_states import NestedState, NestedStates
+from agent.runtime.function.state_rows import StateFunction, StateRows
 from agent.runtime.function.upstream_rows import AppResult, ResultError, read_result
 from agent.runtime.ingest.feed import FeedKey
+from agent.runtime.ingest.operator import Operator
 from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.client_events import Accepted, Ended, JobEvent, PublishedWindow
@@ -25,11 +28,63 @@ from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.model.step_clock import StepClock
 from agent.runtime.requests.following import LOST_S, JobSubscriptions
+from agent.runtime.requests.status import NO_ROWS, RowsRead
 from overlay import Id
 
+WAYS_MAX = 64
+"""Number of pairs of functions of which one reader knows whether they nest."""
 NOTED_RESULTS, NOTED_BYTES = 32, 2 << 20
 """Number of results, and their bytes as JSON, after which a reader's open panes are noted: the other job's master keeps
 more, for whoever reads on."""
+
+
+class _Ways:
+    """The ways from states of functions to those of their readers, which are looked for once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[StateFunction, StateFunction], NestedStates | None] = {}
+
+    def between(self, reader: StateFunction, read: StateFunction) -> NestedStates | None:
+        """The way between two functions, if there is one."""
+        if (reader, read) not in self._known:
+            if len(self._known) >= WAYS_MAX:
+                self._known.clear()
+            self._known[reader, read] = NestedStates.between(reader, read)
+        return self._known[reader, read]
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A window that the reader has got: its rows are events of one instant. Without a `result` there are none."""
+
+    time_ms: int
+    closed_ms: int
+    result: AppResult | None = None
+    columns: Iterable[SourceColumn] = ()
+    ways: _Ways = field(default_factory=_Ways)
+
+    def state_for(self, operator: Operator) -> NestedState | None:
+        """The state of its rows, for an operator that needs no more (Enorm, figure 5.3)."""
+        result = self.result
+        if result is None or result.other is not None or not isinstance(result.rows, StateRows):
+            return None
+        pane, rows = operator.pane_of(self.time_ms), result.rows
+        if not operator.takes_states(pane):
+            return None
+        way = self.ways.between(operator.function, rows.function)
+        return None if way is None else way.taken(rows, pane)
+
+    @property
+    def json_bytes_min(self) -> int:
+        """Lower bound on the size of its rows as JSON, which may not have come; 0 where it is not known."""
+        rows = None if self.result is None else self.result.rows
+        return rows.json_bytes_min if isinstance(rows, StateRows) else 0
+
+    def to_events(self) -> Parsed:
+        """Its rows as events."""
+        if self.result is None:
+            return Parsed((), 0, self.closed_ms)
+        return replace(self.result.to_events(self.time_ms, self.columns), watermark_ms=self.closed_ms)
 
 
 @dataclass(eq=False, slots=True)
@@ -40,6 +95,7 @@ class _UpstreamJob:
     `after`: the pane of the last window that has arrived. `closed_ms`: the instant up to which all windows have.
     `sought_at`: the time since when no such job is known. `events`: the job's events that have not been taken yet.
     `rows_here`, `rows_sent`: rows that came from a master on this agent, in columns, and as JSON from elsewhere.
+    `rows_as_states`: those from here of which only the state was taken.
     `unnoted`, `unnoted_bytes`: results since the reader's open panes were noted last, and their size as JSON.
     """
 
@@ -57,11 +113,17 @@ class _UpstreamJob:
     is_over: bool = False
     rows_here: int = 0
     rows_sent: int = 0
+    rows_as_states: int = 0
+    ways: _Ways = field(default_factory=_Ways)
     unnoted: int = 0
     unnoted_bytes: int = 0
 
     def queue(self, event: JobEvent) -> None:
         self.events.append(event)
+
+    @property
+    def rows(self) -> RowsRead:
+        return RowsRead(self.rows_here, self.rows_sent, self.rows_as_states)
 
 
 class UpstreamJobs:
@@ -151,10 +213,11 @@ class UpstreamJobs:
             case PublishedWindow(pane=pane, result=result):
                 upstream.after = pane
                 self._open(upstream, pane - 1, now)
-                parsed = self._events(upstream, pane, result)
-                upstream.closed_ms = max(upstream.closed_ms, (parsed.watermark_ms or 0) - 1)
-                self._jobs.ingest.insert(upstream.key, parsed, now, self._clock.ms)
-                upstream.unnoted, upstream.unnoted_bytes = upstream.unnoted + 1, upstream.unnoted_bytes + len(result)
+                window = self._window(upstream, pane, result)
+                upstream.closed_ms = max(upstream.closed_ms, window.closed_ms - 1)
+                upstream.rows_as_states += self._jobs.ingest.insert_window(upstream.key, window, now, self._clock.ms)
+                upstream.unnoted, read_bytes = upstream.unnoted + 1, max(len(result), window.json_bytes_min)
+                upstream.unnoted_bytes += read_bytes
             case Ended(reason="lost"):
                 upstream.app_id, upstream.sought_at = None, now
             case Ended(reason=reason):
@@ -171,6 +234,8 @@ class UpstreamJobs:
         """A result as its master has made it, if that is on this agent, or as it has come. Raises ResultError."""
         job = None if upstream.app_id is None else self._jobs.get(upstream.app_id)
         made = None if job is None or job.root is None else job.root.outlet.take(pane, upstream.reader)
+        if made is None and job is not None and job.root is not None and not bytes(json):
+            json = msgspec.Raw(job.root.outlet.json(pane))  # readers here are told of a large result without it
         result = read_result(bytes(json)) if made is None else AppResult.of(made)
         if made is None:
             upstream.rows_sent += len(result.rows)
@@ -178,25 +243,25 @@ class UpstreamJobs:
             upstream.rows_here += len(result.rows)
         return result
 
-    def _events(self, upstream: _UpstreamJob, pane: int, json: msgspec.Raw) -> Parsed:
-        columns = upstream.pipeline.feeds[upstream.key].columns
+    def _window(self, upstream: _UpstreamJob, pane: int, json: msgspec.Raw) -> _Window:
+        """The window of a result, with its rows if they are to be counted."""
         try:
             result = self._result(upstream, pane, json)
         except ResultError:
             self.refused += 1
             upstream.pipeline.lacks_some_at(pane)
-            return Parsed((), 0, pane)
+            return _Window(pane, pane)
         if not result.final:
-            return Parsed((), 0, upstream.closed_ms + 1)  # the final result is still to come
+            return _Window(pane, upstream.closed_ms + 1)  # the final result is still to come
         end = result.closed_ms()
         if end != NO_WATERMARK_MS:
             if upstream.begins_after not in (None, FIRST_PANE) and end - 2 <= (upstream.begins_after or 0):
-                return Parsed((), 0, upstream.closed_ms + 1)  # it came later than its last pane, and was read before
+                return _Window(pane, upstream.closed_ms + 1)  # it came later than its last pane, and was read before
             pane = min(pane, end - 2)
         if not result.is_whole:
             upstream.pipeline.lacks_some_at(pane)
-        closed_ms = pane + 1 if result.more else end
-        return replace(result.to_events(pane, columns), watermark_ms=closed_ms)
+        columns = upstream.pipeline.feeds[upstream.key].columns
+        return _Window(pane, pane + 1 if result.more else end, result, columns, upstream.ways)
 
     def _closed(self, upstream: _UpstreamJob, closed_ms: int, now: float) -> None:
         """Notes that the other job has published everything up to this instant, with or without results."""
@@ -215,16 +280,16 @@ class UpstreamJobs:
         self._open(upstream, upstream.closed_ms, now)
         self._jobs.ingest.end_of_feed(upstream.key, now, self._clock.ms)
 
-    def rows_of(self, reader: Id) -> tuple[int, int]:
-        """The rows that a job has read of masters on this agent, and as JSON from elsewhere."""
+    def rows_of(self, reader: Id) -> RowsRead:
+        """The rows that a job has read."""
         upstream = self._upstream.get(reader)
-        return (0, 0) if upstream is None else (upstream.rows_here, upstream.rows_sent)
+        return NO_ROWS if upstream is None else upstream.rows
 
     def statistics(self) -> Mapping[str, int]:
-        """`rows_here`: rows that came from masters on this agent; `rows_sent`: those that came as JSON."""
-        every = self._upstream.values()
-        rows_here, rows_sent = sum(one.rows_here for one in every), sum(one.rows_sent for one in every)
-        return {"refused": self.refused, "read": len(every), "rows_here": rows_here, "rows_sent": rows_sent}
+        """Adds up the rows that all jobs have read: see `RowsRead`."""
+        every = [one.rows for one in self._upstream.values()]
+        totals = RowsRead(*map(sum, zip(NO_ROWS, *every, strict=True)))
+        return {"refused": self.refused, "read": len(every), **totals._asdict()}
 
 
 def _upstream_job(reader: Id, pipeline: Pipeline, now: float) -> _UpstreamJob:

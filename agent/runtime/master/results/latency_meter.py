@@ -14,6 +14,7 @@ import msgspec
 
 from agent.parsing import parse_time
 from agent.runtime.function.result import WindowResult
+from agent.runtime.master.results.late_json import LateJson, ResultJson, ending_with
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.views.latency import LatencyView, SlowAgent
 from agent.runtime.model.latency.critical_path import CriticalPath, micros_of
@@ -74,8 +75,8 @@ class LatencyMeter:
         return found
 
     def published(
-        self, made: Mapping[int, MadeResult], json: Iterable[tuple[int, bytes]]
-    ) -> tuple[tuple[int, bytes], ...]:
+        self, made: Mapping[int, MadeResult], json: Iterable[tuple[int, ResultJson]]
+    ) -> tuple[tuple[int, ResultJson], ...]:
         """Counts results that are published now; their lines, with what is to be said of that."""
         self._counted.append((self._clock.now, self._state.totals.events))
         return tuple((position, self._line(made.get(position), line)) for position, line in json)
@@ -114,7 +115,7 @@ class LatencyMeter:
         (since, before), (until, events) = self._counted[0], self._counted[-1]
         return (events - before) / max(1e-3, until - since)
 
-    def _line(self, made: MadeResult | None, line: bytes) -> bytes:
+    def _line(self, made: MadeResult | None, line: ResultJson) -> ResultJson:
         if made is None:
             return line
         now = self._clock.now
@@ -131,7 +132,8 @@ class LatencyMeter:
         said: dict[str, object] = {"within_ms": made.limit_ms, "latency_ms": round(1000 * latency_s, 1), "met": is_met}
         if not is_met:
             said["slowest"] = result.slowest(self._name)
-        return line[:-1] + b"," + msgspec.json.encode(said)[1:]
+        fields = msgspec.json.encode(said)
+        return line.ending_with(fields) if isinstance(line, LateJson) else ending_with(line, fields)
 
 
 def paths_of(

@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 
 from agent.programs.calls import WindowPublished
 from agent.runtime.function.result import WindowMembership, WindowResult
+from agent.runtime.function.state_rows import StateRows
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
+from agent.runtime.master.results.late_json import LateJson, ResultJson, json_of, size_of
 from agent.runtime.master.results.latency_meter import LatencyMeter, MadeResult, Paths
 from agent.runtime.master.results.result_archive import ResultRecord, ResultRecords
+from agent.runtime.master.results.result_log import GIVEN_RESULT_BYTES_MAX
 from agent.runtime.master.results.subscribers import Subscribers
 from agent.runtime.master.state import JobState
 from agent.runtime.model.meters import JobMeter
@@ -32,7 +35,7 @@ class ReleasableResults:
     revision: int
     frontier: int
     results: Results
-    json: tuple[tuple[int, bytes], ...]
+    json: tuple[tuple[int, ResultJson], ...]
     membership: Mapping[int, WindowMembership]
     release_at: float
     events: int
@@ -62,18 +65,20 @@ class ResultOutlet:
     @property
     def waiting_bytes(self) -> int:
         """Bytes of the results that wait, as JSON."""
-        return sum(len(json) for outcome in self._outcomes for _, json in outcome.json)
+        return sum(size_of(json) for outcome in self._outcomes for _, json in outcome.json)
 
-    def encoded(self, results: Results) -> tuple[tuple[int, bytes], ...]:
+    def encoded(self, results: Results) -> tuple[tuple[int, ResultJson], ...]:
         """The results as JSON, if anybody may read them so."""
         if not len(self._subscribers) and self._state.job.bounded and self._local.program is None:
             return ()
-        return tuple((pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results)
+        may_be_late = not self._subscribers.log.is_of_stage and self._record is None and self._local.program is None
+        may_be_late = may_be_late and self._subscribers.are_readers_at(self._state.epoch.master)
+        return tuple((pane, _encoded(result, may_be_late=may_be_late)) for pane, result in results)
 
     def add(
         self,
         results: Results,
-        json: tuple[tuple[int, bytes], ...],
+        json: tuple[tuple[int, ResultJson], ...],
         membership: Mapping[int, WindowMembership],
         revision: int,
         release_at: float,
@@ -99,8 +104,8 @@ class ResultOutlet:
             self._subscribers.publish(outcome.json, now)
             self._count(outcome)
             self._archive(outcome)
-            for _, json in outcome.json:
-                self._call_back(json)
+            for _, json in outcome.json if self._local.program is not None else ():
+                self._call_back(json_of(json))
             if self.on_result is not None:
                 for _, result in outcome.results:
                     self.on_result(result)
@@ -122,6 +127,10 @@ class ResultOutlet:
             self._here |= {pane: (result, set(readers)) for pane, result in results}
         while len(self._here) > HERE_MAX or (self._here and not readers):
             del self._here[next(iter(self._here))]
+
+    def json(self, pane: int) -> bytes:
+        """A published result as JSON; empty if it is not kept any more."""
+        return next((json for at, json in self._subscribers.log.after(pane - 1) if at == pane), b"")
 
     def take(self, pane: int, reader: Id) -> WindowResult | None:
         """A published result as it was made, for a reader on this agent, once; None if it is not there any more."""
@@ -149,8 +158,16 @@ class ResultOutlet:
         program = self._local.program
         maps = program is not None and program.maps
         for (pane, result), (_, json) in zip(outcome.results, outcome.json, strict=True):
-            self._record(self._records.record(result, json, outcome.membership[pane], maps=maps))
+            self._record(self._records.record(result, json_of(json), outcome.membership[pane], maps=maps))
 
     def _call_back(self, json: bytes) -> None:
         if (program := self._local.program) is not None:
             self._programs.call(program, WindowPublished(self._programs.place(program), program.app, json))
+
+
+def _encoded(result: WindowResult, *, may_be_late: bool) -> ResultJson:
+    """A result as JSON, which `may_be_late` where it is not given to the next master: it is too large for that."""
+    rows = result.rows
+    if may_be_late and isinstance(rows, StateRows) and rows.json_bytes_min > GIVEN_RESULT_BYTES_MAX:
+        return LateJson(result, RESULT_BYTES_MAX, max(rows.json_bytes_min, int(rows.state.estimated_size())))
+    return result.to_bytes(RESULT_BYTES_MAX)

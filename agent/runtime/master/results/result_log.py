@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import zstandard
 
+from agent.runtime.master.results.late_json import LateJson, ResultJson, json_of, size_of
 from agent.runtime.messages.jobs import Replica
 from agent.runtime.model.panes import FIRST_PANE
 
@@ -38,13 +39,14 @@ class Packed:
 class ResultLog:
     """Results by pane, ascending, as JSON; the oldest are dropped when there are too many or they are too large.
 
-    `lost` is the pane of the newest result that is not kept.
+    `lost` is the pane of the newest result that is not kept. Those whose JSON is not made are larger than what another
+    master is given.
     """
 
     def __init__(self, results: Iterable[tuple[int, bytes]] = (), *, is_of_stage: bool = False) -> None:
         self.lost = FIRST_PANE
         self.is_of_stage = is_of_stage
-        self._results: deque[tuple[int, bytes | Packed]] = deque()
+        self._results: deque[tuple[int, ResultJson | Packed]] = deque()
         self._bytes = 0
         for pane, json in results:
             self.append(pane, json)
@@ -55,19 +57,19 @@ class ResultLog:
         bundle = replica.versions[-1].bundle
         return cls(replica.results, is_of_stage=bundle is not None and bool(bundle.contents.part_of))
 
-    def append(self, pane: int, json: bytes) -> None:
+    def append(self, pane: int, json: ResultJson) -> None:
         """Adds the newest result; ignores one that is not newer than the last. An empty one counts as lost."""
         if pane <= self.last:
             return
-        if not json:
+        if not size_of(json):
             self.lost = pane
             return
         self._results.append((pane, json))
-        self._bytes += len(json)
+        self._bytes += size_of(json)
         most = STAGE_RESULTS_MAX if self.is_of_stage else RESULTS_MAX
         while len(self._results) > most or (self._bytes > BYTES_MAX and len(self._results) > 1):
             lost, dropped = self._results.popleft()
-            self._bytes -= len(_json(dropped))
+            self._bytes -= len(dropped.json) if isinstance(dropped, Packed) else size_of(dropped)
             self.lost = max(self.lost, lost)
 
     def pack(self, packed: Mapping[int, Packed] | None = None) -> dict[int, Packed]:
@@ -76,7 +78,7 @@ class ResultLog:
         done = dict(packed or {})
         for pane, json in self._results:
             if pane not in done:
-                done[pane] = json if isinstance(json, Packed) else Packed.of(json)
+                done[pane] = json if isinstance(json, Packed) else Packed.of(json_of(json))
         self._results = deque((pane, done[pane]) for pane, _ in self._results)
         return done
 
@@ -92,8 +94,11 @@ class ResultLog:
     def to_give(self, after: int, bytes_max: int | None = None) -> list[tuple[int, bytes]]:
         """The newest results after a pane that fit a message, led by an empty one for the newest that does not."""
         lost, results = self.lost, []
-        for pane, json in self.after(after):
-            results.append((pane, json if len(json) <= GIVEN_RESULT_BYTES_MAX or self.is_of_stage else b""))
+        for pane, result in self._results:
+            if pane > after:
+                is_late = isinstance(result, LateJson) and not self.is_of_stage
+                json = b"" if is_late else _json(result)  # which is large
+                results.append((pane, json if len(json) <= GIVEN_RESULT_BYTES_MAX or self.is_of_stage else b""))
         while sum(len(json) for _, json in results) > (BYTES_MAX if bytes_max is None else bytes_max):
             lost, _ = results.pop(0)
         return [(lost, b""), *results] if lost > after else results
@@ -109,5 +114,5 @@ class ResultLog:
         return len(self._results)
 
 
-def _json(result: bytes | Packed) -> bytes:
-    return result.json if isinstance(result, Packed) else result
+def _json(result: ResultJson | Packed) -> bytes:
+    return result.json if isinstance(result, Packed) else json_of(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from agent.runtime.master.results.late_json import LateJson, ResultJson, json_of
 from agent.runtime.master.results.result_log import ResultLog
 from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Acknowledgement, Follow, Followed, JobEnded, Reader, WindowMessage
@@ -80,15 +81,23 @@ class Subscribers:
     def unfollow(self, peer: Peer, reader: Reader) -> None:
         self._subscribers.pop((peer.node_id, reader), None)
 
-    def publish(self, results: Iterable[tuple[int, bytes]], now: float) -> None:
+    def are_readers_at(self, node_id: int) -> bool:
+        """Whether nobody follows but jobs that read this one on an agent."""
+        return all(at == node_id and reader is not None for at, reader in self._subscribers)
+
+    def publish(self, results: Iterable[tuple[int, ResultJson]], now: float) -> None:
         """Sends new results to all subscribers, and keeps them in the log."""
         for pane, json in results:
             self.log.append(pane, json)
             alike: dict[tuple[int, Reader], list[_Subscriber]] = {}
             for subscriber in self._subscribers.values():
                 alike.setdefault((subscriber.sent, subscriber.reader), []).append(subscriber)
-            for subscribers in alike.values():
-                self._sender.send_all([one.peer for one in subscribers], self._window(subscribers[0], pane, json), now)
+            for (_, reader), subscribers in alike.items():
+                peers = [one.peer for one in subscribers]
+                # Readers on this agent take the result itself.
+                is_here = reader is not None and all(peer.node_id == self._state.epoch.master for peer in peers)
+                sent = b"" if is_here and isinstance(json, LateJson) else json_of(json)
+                self._sender.send_all(peers, self._window(subscribers[0], pane, sent), now)
                 for subscriber in subscribers:
                     subscriber.sent = pane
 
