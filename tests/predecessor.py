@@ -19,10 +19,19 @@ ROOT = Path(__file__).parents[1]
 
 def unpack(folder: Path) -> Path:
     """Unpacks its source tree into a folder, with the native parts built; skips the test where history has it not."""
-    archive = subprocess.run(["git", "-C", str(ROOT), "archive", COMMIT], capture_output=True, check=False)
-    if archive.returncode:
-        pytest.skip(f"the history of this checkout does not have {COMMIT[:7]}, ELF {VERSION}")
-    with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
+    with tarfile.open(fileobj=BytesIO(_of_history("archive", COMMIT))) as files:
         files.extractall(folder, filter="data")
     subprocess.run([sys.executable, "deploy/build_native.py"], cwd=folder, check=True, capture_output=True)
     return folder
+
+
+def file(path: str) -> str:
+    """The text of one of its files; skips the test where history has it not."""
+    return _of_history("show", f"{COMMIT}:{path}").decode()
+
+
+def _of_history(*arguments: str) -> bytes:
+    said = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=False)
+    if said.returncode:
+        pytest.skip(f"the history of this checkout does not have {COMMIT[:7]}, ELF {VERSION}")
+    return said.stdout
