@@ -33,7 +33,7 @@ class DescriptorRecord(Message, frozen=True, tag=True):
     unshown: Incomplete = ()
     moved: KeyMoves = NOT_MOVED
     read: GivenRuns = NO_RUNS
-    going_on: GoingOn = []
+    going_on: GoingOn = ()
 
 
 class LinesRecord(Message, frozen=True, tag=True):

@@ -238,7 +238,7 @@ class Enrolled(Message, frozen=True, tag=True):
     contributed: Time = -(2**63)
     is_new: bool = False
     moved: KeyMoves = NOT_MOVED
-    going_on: GoingOn = []
+    going_on: GoingOn = ()
 
 
 class Ready(Message, frozen=True, tag=True):
@@ -497,7 +497,7 @@ class Replica(Message, frozen=True, tag=True):
     unshown: Incomplete = ()
     moved: KeyMoves = NOT_MOVED
     read: GivenRuns = NO_RUNS
-    going_on: GoingOn = []
+    going_on: GoingOn = ()
 
 
 class Replicated(Message, frozen=True, tag=True):

@@ -1,6 +1,6 @@
 """The versions of a job's function, the messages that prepare and activate them, and how versions travel.
 
-Agents of 0.1.0 refuse a version of more fields than theirs has. So what was added goes beside the versions of a message.
+Agents of 0.1.0 refuse a version of more fields than theirs has. So what was added goes beside a message's versions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _SentVersion(msgspec.Struct, frozen=True, array_like=True):
 
 
 VersionList = Annotated[list[Version], msgspec.Meta(min_length=1, max_length=VERSIONS_MAX)]
-GoingOn = Annotated[list[tuple[Finishing, bool]], msgspec.Meta(max_length=VERSIONS_MAX)]
+GoingOn = Annotated[tuple[tuple[Finishing, bool], ...], msgspec.Meta(max_length=VERSIONS_MAX)]
 """`finishes` and `leaves_out` of each version of a message on its way, none where all are as by default. Nobody but the
 codec sets or reads it."""
 
@@ -82,7 +82,7 @@ class ActivateVersion(Message, frozen=True, tag=True):
 
     epoch: JobEpoch
     versions: VersionList
-    going_on: GoingOn = []
+    going_on: GoingOn = ()
 
 
 class AbortVersion(Message, frozen=True, tag=True):
@@ -97,7 +97,7 @@ Carrier = TypeVar("Carrier")
 
 
 class VersionsCodec(Codec[Carrier]):
-    """Encodes messages some of which carry versions. A message has them as they are before and after it has travelled."""
+    """Encodes messages some of which carry versions, which have their further fields before and after the way."""
 
     def encode(self, message: Carrier) -> bytes:
         return super().encode(_parted(message) if getattr(message, "versions", None) else message)
@@ -109,8 +109,8 @@ class VersionsCodec(Codec[Carrier]):
 
 def _parted(message: Any) -> Any:
     versions = [_SentVersion(*(getattr(one, name) for name in _SENT)) for one in message.versions]
-    going_on = [(one.finishes, one.leaves_out) for one in message.versions]
-    return msgspec.structs.replace(message, versions=versions, going_on=going_on if any(map(any, going_on)) else [])
+    going_on = tuple((one.finishes, one.leaves_out) for one in message.versions)
+    return msgspec.structs.replace(message, versions=versions, going_on=going_on if any(map(any, going_on)) else ())
 
 
 def _joined(message: Any) -> Any:
@@ -121,7 +121,7 @@ def _joined(message: Any) -> Any:
         msgspec.structs.replace(one, finishes=finishes, leaves_out=leaves_out)
         for one, (finishes, leaves_out) in zip(message.versions, message.going_on, strict=True)
     ]
-    return msgspec.structs.replace(message, versions=versions, going_on=[])
+    return msgspec.structs.replace(message, versions=versions, going_on=())
 
 
 _SENT = _SentVersion.__struct_fields__
