@@ -370,7 +370,7 @@ class Fleet:
         if self._traps:
             self._spring(CODEC.decode(data), sender, to, arrived=False)
 
-    def run(self, seconds: float, tick_s: float = 0.04) -> None:
+    def run(self, seconds: float, tick_s: float = 0.02) -> None:
         """Lets time pass."""
         end = self.now + seconds
         while self.now < end:
