@@ -26,9 +26,18 @@ def unpack(folder: Path) -> Path:
 
 def unpack_sources(folder: Path, *rooms: str) -> Path:
     """Unpacks some of its rooms into a folder, or all that is in its source tree, with nothing built."""
-    archive = subprocess.run(["git", "-C", str(ROOT), "archive", COMMIT, *rooms], capture_output=True, check=False)
-    if archive.returncode:
-        pytest.skip(f"the history of this checkout does not have {COMMIT[:7]}, ELF {VERSION}")
-    with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
+    with tarfile.open(fileobj=BytesIO(_of_history("archive", COMMIT, *rooms))) as files:
         files.extractall(folder, filter="data")
     return folder
+
+
+def file(path: str) -> str:
+    """The text of one of its files; skips the test where history has it not."""
+    return _of_history("show", f"{COMMIT}:{path}").decode()
+
+
+def _of_history(*arguments: str) -> bytes:
+    said = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=False)
+    if said.returncode:
+        pytest.skip(f"the history of this checkout does not have {COMMIT[:7]}, ELF {VERSION}")
+    return said.stdout

@@ -188,13 +188,15 @@ class SimulatedFleet:
                     self._drive(server)
 
     def _simulate(self, until: float) -> None:
+        called = None  # any of them, by what was planned
         while True:
-            self.simulator.run(until, stop=lambda: bool(self._raised))
+            self.simulator.run(until, stop=lambda: bool(self._raised), called=called)
             if not self._raised:
                 return
             raised, self._raised = self._raised, []
             for node, event in raised:
                 self._happened(node, event)
+            called = [node for node, _ in raised]
 
     def _happened(self, node: Node, event: Event) -> None:
         server = self._by_node[node.peer.node_id]

@@ -8,7 +8,6 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -284,10 +283,8 @@ def test_hostile_jobs_end_alone(fleet: AgentFleet, tmp_path: Path) -> None:
     client = SyncClient(str(fleet.socket("agent-1")), DEADLINE_S)
     good = "SELECT COUNT(*) AS n FROM web WINDOWING 1 SECOND GRACE 1 SECOND"
     with client.query(good, app="beside") as beside:
-        with ThreadPoolExecutor(2) as pool:
-            for name, (deed, _) in DEEDS.items():
-                file = job_file(tmp_path / name, HOSTILE.format(deed=deed))
-                pool.submit(elf_process.elf_process, "submit", file, "--app", name, **environment(fleet))
+        for name, (deed, _) in DEEDS.items():
+            elf(fleet, "submit", job_file(tmp_path / name, HOSTILE.format(deed=deed)), "--app", name)
         until(lambda: [job.app for job in client.jobs()] == ["beside"], "all of them are over")
         for name, (_, reason) in DEEDS.items():
             said = [line.text for line in client.log(name).lines]

@@ -104,6 +104,10 @@ def check(life: Life, seed: int) -> None:
     assert silence <= SILENCE_MAX_S, f"{life.about()}: silent for {silence:.1f} s"
 
 
-@pytest.mark.parametrize("seed", seeds(*range(30), slow=range(30, 330)))
+QUICK = (0, 1, 2, 4, 5, 6, 7, 8, 11, 13, 15, 19, 20, 22, 23, 25, 28, 29)
+"""Of the first thirty those that call every function, and have every kind of fault, that any of them does."""
+
+
+@pytest.mark.parametrize("seed", seeds(*QUICK, slow=sorted({*range(330)} - {*QUICK})))
 def test_restless_lives_whose_queries_change(seed: int) -> None:
     check(lived(seed), seed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from agent.runtime.messages.jobs import GivenResults, Incomplete, Members, Submit, Totals
 from agent.runtime.messages.programs import Line
 from agent.runtime.messages.reading import NO_RUNS, GivenRuns
-from agent.runtime.messages.versions import VersionList
+from agent.runtime.messages.versions import GoingOn, VersionList, VersionsCodec
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Bitmap, Count, Message, Time
 from agent.runtime.model.placement import NOT_MOVED, KeyMoves
@@ -33,6 +33,7 @@ class DescriptorRecord(Message, frozen=True, tag=True):
     unshown: Incomplete = ()
     moved: KeyMoves = NOT_MOVED
     read: GivenRuns = NO_RUNS
+    going_on: GoingOn = ()
 
 
 class LinesRecord(Message, frozen=True, tag=True):
@@ -52,4 +53,4 @@ class DropRecord(Message, frozen=True, tag=True):
 
 
 JobRecord = DescriptorRecord | LinesRecord | EndRecord | DropRecord
-RECORDS: Codec[JobRecord] = Codec(JobRecord)
+RECORDS: Codec[JobRecord] = VersionsCodec(JobRecord)

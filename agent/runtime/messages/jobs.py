@@ -61,7 +61,7 @@ from agent.runtime.messages.programs import (
     ProgramMulticast,
 )
 from agent.runtime.messages.reading import NO_RUNS, GivenRuns
-from agent.runtime.messages.versions import AbortVersion, ActivateVersion, PrepareVersion, VersionList, VersionPrepared
+from agent.runtime.messages.versions import GoingOn, VersionList, VersionMessage, VersionsCodec
 from agent.runtime.messages.views.descriptions import (
     AgentDescription,
     DescribeAgent,
@@ -234,6 +234,7 @@ class Enrolled(Message, frozen=True, tag=True):
     contributed: Time = -(2**63)
     is_new: bool = False
     moved: KeyMoves = NOT_MOVED
+    going_on: GoingOn = ()
 
 
 class Ready(Message, frozen=True, tag=True):
@@ -492,6 +493,7 @@ class Replica(Message, frozen=True, tag=True):
     unshown: Incomplete = ()
     moved: KeyMoves = NOT_MOVED
     read: GivenRuns = NO_RUNS
+    going_on: GoingOn = ()
 
 
 class Replicated(Message, frozen=True, tag=True):
@@ -675,7 +677,7 @@ class OverAnswer(Message, frozen=True, tag=True):
     over: bool
 
 
-CODEC: Codec[Message] = Codec(
+CODEC: Codec[Message] = VersionsCodec(
     Submit | Submitted | Announce | AnnouncementBatch | JobsWanted | Enrol | Enrolled | Ready | Leave | LeaveAck
     | Snapshot | SnapshotAck | SnapshotPart | SnapshotPartAck | Commit | Lagging | AgentFailed | Leap
     | Decision | OwnerLost | MoveKeys | PlaceRequest | PlacementView | LatencyRequest | LatencyView
@@ -684,8 +686,7 @@ CODEC: Codec[Message] = Codec(
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed
     | DescribeStream | StreamDescription | DescribeAgent | AgentDescription | SampleStream | StreamSample
     | DescribeElements | ElementsDescription | ElementsGiven | EmitEvents | EventsTaken
-    | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
-    | OverRequest | OverAnswer
+    | Update | Updated | VersionMessage | Stop | StopAnswer | Stopped | OverRequest | OverAnswer
     | MasterRequest | FollowQuestion | FollowAnswer | MasterQuestion | MasterAnswer
     | RackAnnouncement | HoldersNote | Copies | CopyAck | CopyRequest | CopyResponse | CopyPart | CopyPartAck
     | GivenRequest | GivenResponse

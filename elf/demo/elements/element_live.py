@@ -16,7 +16,7 @@ from elf.demo.elements.element_board import ElementBoard
 from elf.demo.elements.log_truth import HostKill
 from elf.demo.elements.log_writing import LogWriter
 from elf.demo.errors import DemoError
-from elf.demo.story.live import everyone
+from elf.demo.story.live import everyone, keep_looking
 from elf.demo.story.screen import Screen
 from elf.demo.story.truth import instant
 
@@ -58,7 +58,7 @@ class ElementPerformance:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._redraw)
             await nursery.start(self._perform)
-            nursery.start_soon(self._look)
+            nursery.start_soon(keep_looking, self._look, LOOK_S)
             self._happened("the servers begin to log")
             with self.writer:
                 await self._logged(self.board.play.kill_at)
@@ -135,11 +135,11 @@ class ElementPerformance:
         """Kills the agent without a log that hosts most, but not the job's master."""
         hosts = [name for name, host in self.board.hosts.items() if not host.reads and name != self._master]
         with trio.move_on_after(_ANSWER_TIMEOUT_S):
-            await self._look_once()
+            await self._look()
             nodes: list[int] = []
             while nodes != (nodes := [self.board.hosts[name].nodes for name in hosts]) or not all(nodes):
                 await trio.sleep(DRAW_S)  # some are on their way to other hosts
-                await self._look_once()
+                await self._look()
         self.killed = max(hosts, key=lambda name: self.board.hosts[name].nodes)
         host = self.board.hosts[self.killed]
         self.fleet.kill(self.killed)
@@ -150,11 +150,6 @@ class ElementPerformance:
         )
 
     async def _look(self) -> None:
-        while True:
-            await self._look_once()
-            await trio.sleep(LOOK_S)
-
-    async def _look_once(self) -> None:
         with suppress(ClientError):  # the next look sees it
             async with self._connect() as client:
                 self._note(await client.elements(self.board.play.app))

@@ -23,7 +23,7 @@ from elf.demo.load.load import LoadReport
 from elf.demo.shop.fleet import Shop
 from elf.demo.story.acts import GRACE_S
 from elf.demo.story.job_log_reader import ANSWER_TIMEOUT_S, JobLogReader
-from elf.demo.story.live import everyone
+from elf.demo.story.live import everyone, keep_looking
 from elf.demo.story.screen import Screen
 from elf.demo.story.truth import WINDOW_MS, instant, read_events
 
@@ -80,7 +80,7 @@ class JobPerformance:
             for one in self.seen.values():
                 one.windows.clear()
             self._happened("the first visitors come")
-            nursery.start_soon(self._look)
+            nursery.start_soon(keep_looking, self._look, _LOOK_S)
             for _ in range(self.visits_max):
                 await trio.to_thread.run_sync(self._visit)
                 if self._have_all_found():
@@ -92,7 +92,7 @@ class JobPerformance:
                 while not all(self._has_all(app, servers) for app in self.seen):
                     await trio.sleep(_LOOK_S)
             await trio.sleep(_SETTLED_S)
-            await self._look_once()
+            await self._look()
             nursery.cancel_scope.cancel()
         return servers
 
@@ -147,16 +147,10 @@ class JobPerformance:
     # Values and log lines besides windows.
 
     async def _look(self) -> None:
-        while True:
-            await self._look_once()
-            await trio.sleep(_LOOK_S)
-
-    async def _look_once(self) -> None:
         self._look_at_shown()
         for number, (app, log) in enumerate(self._logs.items()):
-            for line in await log.new_lines(self.fleet.socket(self.fleet.names[number % len(self.fleet.names)])):
-                self.seen[app].said.append(line)
-                self._happened(f"{app}: {line}")
+            socket = self.fleet.socket(self.fleet.names[number % len(self.fleet.names)])
+            self.seen[app].said += await log.tell_new_lines(socket, self._happened)
 
     def _look_at_shown(self) -> None:
         for app in self.seen:

@@ -17,7 +17,7 @@ from elf.demo.errors import DemoError
 from elf.demo.lending.lending_board import LendingBoard
 from elf.demo.lending.lending_truth import APP, OPERATORS, Bounds, LendingOperator
 from elf.demo.story.job_log_reader import ANSWER_TIMEOUT_S, JobLogReader
-from elf.demo.story.live import everyone
+from elf.demo.story.live import everyone, keep_looking
 from elf.demo.story.screen import Screen
 from elf.demo.story.truth import instant
 from elf.signing.creator import load_creator
@@ -61,14 +61,14 @@ class LendingPerformance:
             for number, operator in enumerate(OPERATORS):
                 await nursery.start(self._follow, operator, self.fleet.names[number % len(self.fleet.names)])
             self._happened(f"{APP} runs, with {len(OPERATORS) - 1} stages; the first borrowers come")
-            nursery.start_soon(self._look)
+            nursery.start_soon(keep_looking, self._look, _LOOK_S)
             with self.writer:
                 await self._applied()
             self._happened("the day is over; the last windows come")
             with trio.move_on_after(_AFTER_S):
                 while not self.has_all():
                     await trio.sleep(_DRAW_S)
-            await self._look_once()
+            await self._look()
             self.merged = await self._count_merged()
             nursery.cancel_scope.cancel()
 
@@ -116,14 +116,8 @@ class LendingPerformance:
             self.writer.reached_ms = max(self.writer.reached_ms, reached_ms)
 
     async def _look(self) -> None:
-        while True:
-            await self._look_once()
-            await trio.sleep(_LOOK_S)
-
-    async def _look_once(self) -> None:
         """Shows what the job has logged since the last look."""
-        for line in await self._log.new_lines(self.fleet.socket(self.fleet.names[0])):
-            self._happened(f"{APP}: {line}")
+        await self._log.tell_new_lines(self.fleet.socket(self.fleet.names[0]), self._happened)
 
     async def _count_merged(self) -> tuple[int, int]:
         states = panes = 0

@@ -1,5 +1,6 @@
 """Reads what a job logs while a demo runs."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,3 +29,10 @@ class JobLogReader:
             self._read = total
             return [line.text for line in fresh]
         return []
+
+    async def tell_new_lines(self, socket: Path, tell: Callable[[str], None]) -> list[str]:
+        """Tells each line since the last look, after the job's name; returns them without it."""
+        lines = await self.new_lines(socket)
+        for line in lines:
+            tell(f"{self._app}: {line}")
+        return lines

@@ -5,7 +5,7 @@ lost, they come through another one, after the last window seen.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -263,6 +263,13 @@ async def everyone(job: AsyncJob, agents: int) -> Acknowledged:
                 if update.agents == update.expected == agents:
                     return update
     raise DemoError(f"the query does not run on all {agents} agents after {_ACKNOWLEDGED_TIMEOUT_S:g} s, but {heard}")
+
+
+async def keep_looking(look: Callable[[], Awaitable[None]], pause_s: float) -> None:
+    """Looks, and again after each pause, until cancelled."""
+    while True:
+        await look()
+        await trio.sleep(pause_s)
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
