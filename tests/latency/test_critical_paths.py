@@ -60,7 +60,9 @@ def begun(draw: st.DrawFn) -> CriticalPath:
 
 
 @given(begun(), STEPS)
-def test_phases_sum_up_to_the_time_from_the_windows_end_until_now(path: CriticalPath, steps: list[tuple[object, float]]) -> None:
+def test_phases_sum_up_to_the_time_from_the_windows_end_until_now(
+    path: CriticalPath, steps: list[tuple[object, float]]
+) -> None:
     passed_s, clock_off_s = path.at - 1000, 0.0
     for what, seconds in steps:
         passed_s += seconds
@@ -122,7 +124,9 @@ def test_the_last_of_several_parts_is_the_one_that_counts() -> None:
 
 @pytest.mark.fuzz
 @given(st.lists(MICROS, max_size=1 + len(AT_SOURCE) + 2 * LEVELS_MAX), STEPS)
-def test_whatever_comes_can_go_on_and_stays_within_its_bounds(told: list[int], steps: list[tuple[object, float]]) -> None:
+def test_whatever_comes_can_go_on_and_stays_within_its_bounds(
+    told: list[int], steps: list[tuple[object, float]]
+) -> None:
     path = CriticalPath.from_wire(told, 5.0)
     assert (path is None) == (len(told) < 1 + len(AT_SOURCE))
     for what, seconds in [*steps, ("hop", 0.0)]:
@@ -132,7 +136,9 @@ def test_whatever_comes_can_go_on_and_stays_within_its_bounds(told: list[int], s
             path = CriticalPath.from_wire(with_way(wire(path), seconds), 5.0)
     if path is not None:
         assert len(path.levels) <= LEVELS_MAX
-        assert all(0 <= micros <= MICROS_MAX for micros in (*path.source, *(one for level in path.levels for one in level)))
+        assert all(
+            0 <= micros <= MICROS_MAX for micros in (*path.source, *(one for level in path.levels for one in level))
+        )
         assert 0 <= total_s(path) <= (len(AT_SOURCE) + 2 * LEVELS_MAX) * MICROS_MAX / 1e6
 
 

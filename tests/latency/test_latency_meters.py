@@ -152,7 +152,9 @@ def result(latency_s: float, agent: str = "web-1", is_met: bool | None = None, *
 
 
 RESULTS = st.lists(
-    st.builds(result, st.floats(-1, 100), st.sampled_from(("", "web-1", "web-2")), st.sampled_from((True, False, None))),
+    st.builds(
+        result, st.floats(-1, 100), st.sampled_from(("", "web-1", "web-2")), st.sampled_from((True, False, None))
+    ),
     max_size=30,
 )
 

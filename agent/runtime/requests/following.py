@@ -53,8 +53,9 @@ class _Subscription:
     """`oldest` and `request`: the first and the last request whose answer counts.
 
     `closed_ms`: every window up to this instant has arrived; None: not yet known. `gap`: the first and the last instant
-    of lost windows; `told_lost`: the pane up to which followers have been told of such. `sent_at`: when a request that is
-    not answered yet went to the master itself. `way_us`: half the time that the last such request took to be answered.
+    of lost windows; `told_lost`: the pane up to which followers have been told of such. `sent_at`: when a request
+    that is not answered yet went to the master itself. `way_us`: half the time that the last such one took to be
+    answered.
     """
 
     sinks: tuple[EventSink, ...]

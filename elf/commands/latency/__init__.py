@@ -54,7 +54,7 @@ Phases:
   finish     the master makes the window: HAVING, ORDER BY, LIMIT
   commit     the result waits until neighbours hold it, and for those before it
   deliver    from the master to the agents whose clients follow; no part of the latency
-  sum        of all but the last; latency less sum is skew: clocks that differ, ways that are not halves of there and back
+  sum        of all but the last; latency less sum is skew: clocks that differ, ways unlike half of there and back
 
 \b
 SLOWEST AGENTS: MEAN MS of a PART, but for its GRACE; LAST counts results for which this agent's part was the last.
@@ -123,5 +123,7 @@ def _drawn(client: SyncClient, app: str | None, height: int | None) -> Renderabl
         return Group(shown, Text(silent)) if silent else shown
     if not found[0].results:
         why = command_line("tree", app, None)
-        return Text(printable(f"{app}: no result has been out since {found[0].master} leads it: {why} shows for whom it waits"))
+        return Text(
+            printable(f"{app}: no result has been out since {found[0].master} leads it: {why} shows for whom it waits")
+        )
     return latency_table(found[0])

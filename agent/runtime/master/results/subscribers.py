@@ -76,9 +76,7 @@ class Subscribers:
 
     def ways_s(self) -> list[float]:
         """Seconds from here to the agents whose clients follow, as far as these know. O(subscribers)."""
-        return [
-            one.way_us / 1e6 for one in self._subscribers.values() if one.reader is None and one.way_us is not None
-        ]
+        return [one.way_us / 1e6 for one in self._subscribers.values() if one.reader is None and one.way_us is not None]
 
     def readers_at(self, node_id: int) -> set[Id]:
         """The jobs that read this one on an agent."""
