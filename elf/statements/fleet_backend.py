@@ -8,7 +8,6 @@ from pathlib import Path
 
 from agent.control.messages import GROUPS_DEFAULT, BeyondGroups, Surveyed
 from elf.client.sync_client import SyncClient
-from elf.errors import UsageError
 from elf.output.element_table import listed_elements
 from elf.output.listing import Cell, Listing, listed_jobs
 from elf.output.view import View, ViewLimits
@@ -76,8 +75,12 @@ class FleetBackend:
             measurements = measured_window(job, submitted, deadline, self._client.place)
         print_explained(explained, output, measurements)
 
-    def latency(self, text: str, output: str) -> None:  # noqa: ARG002 - nothing is answered
-        raise UsageError("this release does not answer EXPLAIN LATENCY; EXPLAIN says what WITHIN asks for")
+    def latency(self, text: str, output: str) -> None:
+        from elf.latency_explanation import (
+            print_latency_explanation,  # it needs all of ELF QL, and its model of latency
+        )
+
+        print_latency_explanation(self._client, text, output)
 
     def streams(self) -> Listing:
         status = self._client.status()

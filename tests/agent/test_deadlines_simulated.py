@@ -1,4 +1,4 @@
-"""Fleets whose windows are to be out in time with what is there (WITHIN ... ELSE PARTIAL), and how long results take."""
+"""Fleets whose windows are to be out in time with what is there: WITHIN ... ELSE PARTIAL."""
 
 from __future__ import annotations
 

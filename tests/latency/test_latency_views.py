@@ -73,6 +73,11 @@ def test_bytes_that_are_no_statistics_are_counted(data: bytes) -> None:
     assert (found.total, found.clipped) == (DurationEntry("total", 0, 0.0, 0.0, 0.0), 2)
 
 
+@pytest.mark.parametrize(("told", "kept"), [(math.nan, 0.0), (math.inf, 0.0), (-7.0, 0.0), (1.5, 1.5)])
+def test_a_rate_is_a_number_of_events(told: float, kept: float) -> None:
+    assert described_latency(msgspec.structs.replace(VIEW, events_s=told)).events_s == kept
+
+
 @pytest.mark.parametrize(("told", "kept"), [(math.nan, 0.0), (math.inf, 100.0), (-1e300, 0.0), (99.9, 99.9)])
 def test_a_share_is_between_nothing_and_all(told: float, kept: float) -> None:
     assert described_latency(msgspec.structs.replace(VIEW, percent=told)).percent == kept
@@ -121,6 +126,7 @@ def test_whatever_comes_clients_can_read_what_is_made_of_it(
         {"slowest": [SlowAgent("web-1", 1, AMOUNT_MAX + 1)]},
         {"slowest": [SlowAgent("", 1, 1)]},
         {"results": -1},
+        {"agents": -1},
     ],
 )
 def test_what_is_larger_than_may_be_is_no_message(changes: dict[str, object]) -> None:

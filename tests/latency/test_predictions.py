@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,12 +13,14 @@ from window_simulation import Record, Truth, simulated
 from query.latency import (
     AgentClass,
     Distribution,
+    Evidence,
     HeapsLaw,
     LinearCost,
     Measured,
     Phase,
     Setting,
     balanced_tree,
+    largest_rate,
     predict,
 )
 
@@ -106,3 +109,70 @@ def test_means_are_within_a_tenth_and_quantiles_within_a_fifth(first: int) -> No
         print(f"seed {seed}: mean {mean:+.1%}, 0.99 quantile {quantile:+.1%}")
     print(f"{sum(near.values())} of {SETTINGS} settings within 10 % and 20 %")
     assert sum(near.values()) >= NEAR, [seed for seed, is_near in near.items() if not is_near]
+
+
+def test_nothing_known_gives_a_wide_answer_that_says_so() -> None:
+    found = predict(Setting(grace=0.0), Measured(pane=60.0))
+    assert found.evidence is Evidence.ASSUMED
+    assert 0.05 < found.mean < found.quantile < 10
+    assert found.quantile > 1.5 * found.mean
+    assert set(found.phases) == set(Phase)
+
+
+@pytest.mark.parametrize("rate", [0.0, 1e-9, 1e12])
+@pytest.mark.parametrize("on_due", [False, True])
+def test_any_rate_has_an_answer(rate: float, on_due: bool) -> None:
+    measured = Measured(pane=1.0, classes=(AgentClass(3, 100.0), AgentClass(2, 0.0)))
+    found = predict(Setting(on_due=on_due), measured, rate=rate)
+    assert found.quantile == math.inf if rate > 1e6 else 5 < found.quantile < 10
+
+
+def test_a_phase_that_stands_still_binds() -> None:
+    measured = Measured(pane=1.0, phases={Phase.COMMIT: Distribution.constant(math.inf).assumed(1_000)})
+    found = predict(Setting(), measured)
+    assert found.quantile == found.mean == math.inf
+    assert found.binding is Phase.COMMIT
+
+
+def test_parts_add_up_to_the_quantile_and_the_largest_binds() -> None:
+    found = predict(Setting(grace=1.0), Measured(pane=1.0, classes=(AgentClass(30, 200.0),)))
+    assert sum(one.part for one in found.phases.values()) == pytest.approx(found.quantile, rel=0.01)
+    assert found.binding is Phase.CLOSE
+    assert found.phases[Phase.CLOSE].part == pytest.approx(1.0, rel=0.01)
+
+
+def test_few_durations_are_widened_and_marked() -> None:
+    few = Distribution.of_samples([0.1, 0.1, 0.1])
+    found = predict(Setting(grace=0.0), Measured(pane=1.0, phases={Phase.COMMIT: few}))
+    assert found.phases[Phase.COMMIT].evidence is Evidence.SAMPLED
+    assert found.phases[Phase.COMMIT].quantile > 0.2
+
+
+def test_the_largest_rate_is_where_the_limit_is_reached() -> None:
+    measured = Measured(pane=1.0, classes=(AgentClass(10, 100.0),))
+    setting = Setting(grace=0.1)
+    rate = largest_rate(setting, measured, 2.0)
+    assert predict(setting, measured, rate=rate).quantile <= 2.0
+    assert predict(setting, measured, rate=rate * 1.05).quantile > 2.0
+    assert largest_rate(setting, measured, 0.05) == 0.0
+
+
+def test_the_longest_of_many_agents_is_longer_than_one() -> None:
+    quantiles = [predict(Setting(), Measured(pane=1.0, classes=(AgentClass(n),))).quantile for n in (1, 4, 64)]
+    assert quantiles == sorted(quantiles)
+    assert quantiles[0] < quantiles[-1]
+
+
+@pytest.mark.parametrize("bad", [{"grace": -1.0}, {"look": 0.0}, {"cuts": 0}, {"trees": 0}, {"look": math.nan}])
+def test_settings_that_cannot_be_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="more"):
+        Setting(**bad)  # type: ignore[arg-type]
+
+
+def test_balanced_trees_have_all_agents() -> None:
+    tree = balanced_tree((100, 28), 4)
+    assert dict(tree.agents) == {0: 100, 1: 28}
+    assert tree.levels == 4
+    with pytest.raises(ValueError, match="an agent at least"):
+        balanced_tree((0,))
+    assert replace(tree, children=()).levels == 0

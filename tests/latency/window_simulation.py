@@ -1,5 +1,5 @@
-"""A simulated fleet that delivers windows, by code that shares nothing with the model: looks, a reader that takes blocks
-one by one, seals in a known order, trees with barriers, a master. It also measures itself, as agents do.
+"""A simulated fleet that delivers windows, by code that shares nothing with the model: looks, a reader that takes
+blocks one by one, seals in a known order, trees with barriers, a master. It also measures itself, as agents do.
 """
 
 from __future__ import annotations

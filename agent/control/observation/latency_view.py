@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 
 from agent.control.observation.latency_entries import DurationEntry, JobLatency, SlowAgentEntry
@@ -25,6 +26,7 @@ def described_latency(view: LatencyView) -> JobLatency:
         _durations("total", total), _durations("skew", skew), _by_phase(phases, Phase), _by_phase(parts, AGENT_PHASES),
         _agents(view), _ms(view.last_us / 1e6),
         {phase.label: _ms(us / 1e6) for phase, us in zip(Phase, view.last_phases, strict=False)},
+        max(0.0, view.events_s) if math.isfinite(view.events_s) else 0.0, view.agents, view.phases, view.parts,
         _slowest(phases), sum(one.clipped + one.refused for one in (total, skew, *phases.values(), *parts.values())),
     )  # fmt: skip
 

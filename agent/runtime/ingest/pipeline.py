@@ -500,8 +500,9 @@ class Pipeline:
     def _sealed(self, consumer: PaneConsumer, run: Run) -> None:
         """Hands on a run of the current version; runs of later versions wait in their logs."""
         if consumer is self._current and run.upto > self._out_upto:
-            path = None if run.path is None else run.path.spent(Phase.SEAL, self._ingest.time.now)
-            self._on_sealed(replace(run, path=path))
+            if run.path is not None:
+                run = replace(run, path=run.path.spent(Phase.SEAL, self._ingest.time.now))
+            self._on_sealed(run)
 
     def _drop_columns(self) -> None:
         """Stops reading columns that only earlier versions needed."""

@@ -16,23 +16,31 @@ from agent.runtime.model.panes import END, FIRST_PANE, Run, closed_ms
 from agent.runtime.model.step_clock import StepClock
 from query.plan.windows import PlanWindowSize
 
-SETTLE_MS = 4_000
-"""Time from the beginning of an epoch in which no window has a deadline."""
+SETTLE_MS = 10_000
+"""Time from the beginning of an epoch in which no window has a deadline, unless all agents are there before."""
+HAND_IN_MS = 2_000
+"""Time from which on all agents are there in which they hand in what they have."""
 MARGIN_MS = 5
 """Time that is left over, beside what the master's own part has taken of late."""
 
 
 class ResultDeadlines:
     """The deadlines of one master's windows. `clock` tells the time; `agreed_ms` the wall clock (epoch ms) by most
-    agents."""
+    agents; `are_all` whether all agents are there that are not dead."""
 
     def __init__(
-        self, state: JobState, latency: LatencyMeter, clock: StepClock, agreed_ms: Callable[[], float]
+        self,
+        state: JobState,
+        latency: LatencyMeter,
+        clock: StepClock,
+        agreed_ms: Callable[[], float],
+        are_all: Callable[[], bool],
     ) -> None:
         self.upto = FIRST_PANE
         """The last pane that nobody is waited for, as it was to be out."""
         self._state, self._latency, self._clock, self._agreed_ms = state, latency, clock, agreed_ms
-        self._settled_ms = agreed_ms() + SETTLE_MS
+        self._settled_ms, self._are_all = agreed_ms() + SETTLE_MS, are_all
+        self._is_settled = False
 
     @property
     def are_stated(self) -> bool:
@@ -42,7 +50,7 @@ class ResultDeadlines:
 
     def extend(self, seconds: float) -> None:
         """Makes up for a standstill of this agent: what others have sent meanwhile is still to be taken."""
-        self._settled_ms = max(self._settled_ms, self._agreed_ms() + min(1000 * seconds, SETTLE_MS))
+        self._settled_ms = max(self._settled_ms, self._agreed_ms() + min(1000 * seconds, HAND_IN_MS))
 
     def next_at(self) -> float | None:
         """The time (s) from which on nobody is waited for in the next window; None: it has no deadline."""
@@ -78,6 +86,9 @@ class ResultDeadlines:
         windowing = function.plan.windowing
         if not self.are_stated or windowing is None or not windowing.sizes or out == END:
             return None
+        if not self._is_settled and self._are_all():
+            self._is_settled = True
+            self._settled_ms = min(self._settled_ms, self._agreed_ms() + HAND_IN_MS)
         reached_ms = self._settled_ms
         if out != FIRST_PANE:
             reached_ms = max(reached_ms, closed_ms(out, function.pane_ms) + 1)

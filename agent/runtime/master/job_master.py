@@ -151,7 +151,7 @@ class JobMaster:
         self.latency = LatencyMeter(state, name, local.nodes.clock)
         self._leaps = MasterLeaps(now)
         agreed_ms = partial(self._agreed_ms, local.nodes.clock)
-        self.deadlines = ResultDeadlines(state, self.latency, local.nodes.clock, agreed_ms)
+        self.deadlines = ResultDeadlines(state, self.latency, local.nodes.clock, agreed_ms, self._are_all_here)
         self.outlet = ResultOutlet(state, local, self.subscribers, programs, meter, self.latency)
         self._recorder = recorder
         self._piece_bytes = piece_bytes
@@ -617,6 +617,9 @@ class JobMaster:
             self._sender.multicast(self._app_id, Leap(self._app_id, self.state.epoch, upto), now)
             self.local.nodes.combiner().go_on(upto)
             self.on_complete(now)
+
+    def _are_all_here(self) -> bool:
+        return None not in self.state.roster.peers(self.state.roster.present() & ~self._gone)
 
     def _agreed_ms(self, clock: StepClock) -> float:
         return self._leaps.agreed_ms(self.state.roster.present(), round(clock.wall_ms), clock.now)

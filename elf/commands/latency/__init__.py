@@ -85,11 +85,17 @@ def latency(
             for _ in looks(every_s, left):
                 found, silent = _found(client, app)
                 for one in found:
-                    click.echo(msgspec.json.encode(one))
+                    click.echo(_line(one))
                 if silent:
                     tell(f"elf: {silent}")
             return
         show_looks(lambda height: _drawn(client, app, height), every_s, left, in_place=in_place)
+
+
+def _line(one: JobLatency) -> bytes:
+    """A job as JSON, without the statistics that its durations are made of."""
+    fields = msgspec.to_builtins(one)
+    return msgspec.json.encode({name: value for name, value in fields.items() if not name.endswith("_statistics")})
 
 
 def _found(client: SyncClient, app: str | None) -> tuple[list[JobLatency], str]:

@@ -6,6 +6,7 @@ is published, and the next master's copies of lines that this one has published 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ from query.latency.statistics import PhaseStatistics, phases_to_bytes
 Paths = Mapping[int, CriticalPath]
 """The paths of results, by their positions."""
 
+COUNTED_MAX = 60
+"""Number of publications over which events a second are counted."""
 OWN_PART_WEIGHT = 0.05
 """Weight of the last result in the time that the master's own part takes."""
 
@@ -48,6 +51,8 @@ class LatencyMeter:
 
     def __init__(self, state: JobState, name: str, clock: StepClock) -> None:
         self.recent = RecentLatency()
+        self._counted: deque[tuple[float, int]] = deque(maxlen=COUNTED_MAX)
+        """The events in all results, at the times of the last ones."""
         self.own_part_s = 0.0
         """Time that finishing and committing a result takes: the longest of late, which fades with each result."""
         self._state, self._name, self._clock = state, name, clock
@@ -60,6 +65,8 @@ class LatencyMeter:
             end_ms = None if result.window_end is None else parse_time(result.window_end)
             if path is None or end_ms is None or not result.final or result.revision:
                 continue
+            if end_ms <= self._state.job.submitted_ms:
+                continue  # nobody could have had it in time
             within = self._state.versions.at(position).function.plan.within
             spent = path.phases() | {Phase.FINISH: max(0.0, self._clock.now - path.at)}
             limit_ms = None if within is None else within.limit_ms
@@ -70,6 +77,7 @@ class LatencyMeter:
         self, made: Mapping[int, MadeResult], json: Iterable[tuple[int, bytes]]
     ) -> tuple[tuple[int, bytes], ...]:
         """Counts results that are published now; their lines, with what is to be said of that."""
+        self._counted.append((self._clock.now, self._state.totals.events))
         return tuple((position, self._line(made.get(position), line)) for position, line in json)
 
     def view(self, parts: PartStatistics, ways_s: Iterable[float]) -> LatencyView:
@@ -98,7 +106,16 @@ class LatencyMeter:
             sorted(found.agents.items(), key=lambda one: (-one[1], one[0])),
             phases_to_bytes(parts.phases),
             [SlowAgent(member.name, count, micros) for member, count, micros in slowest if member is not None],
+            self._events_s(),
+            roster.present().bit_count(),
         )
+
+    def _events_s(self) -> float:
+        """Events a second in the results of late."""
+        if len(self._counted) < 2:
+            return 0.0
+        (since, before), (until, events) = self._counted[0], self._counted[-1]
+        return (events - before) / max(1e-3, until - since)
 
     def _line(self, made: MadeResult | None, line: bytes) -> bytes:
         if made is None:

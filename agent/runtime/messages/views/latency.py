@@ -35,7 +35,8 @@ class LatencyView(Message, frozen=True, tag=True):
     their mean. `results`, of which `met` were in time and `missed` were not. `total`, `skew`: statistics of their
     latency, and of what no phase accounts for; `phases`: of each phase on the path of the last part. `last_us`: the
     latency of the last one, and that in each phase. `last_parts`: how often the last part was an agent's. `parts`,
-    `slowest`: statistics of all agents' own parts, and the slowest agents.
+    `slowest`: statistics of all agents' own parts, and the slowest agents. `events_s`: events a second of late;
+    `agents`: those that take part.
     """
 
     name: Name
@@ -54,3 +55,5 @@ class LatencyView(Message, frozen=True, tag=True):
     last_parts: AgentCounts
     parts: PartBytes
     slowest: Annotated[list[SlowAgent], msgspec.Meta(max_length=8)]
+    events_s: float = 0.0
+    agents: Count = 0

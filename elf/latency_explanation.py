@@ -1,0 +1,275 @@
+"""Predicts how soon the results of a query come in a fleet, for EXPLAIN LATENCY, and shows it.
+
+What is known comes from the fleet: how many agents have the stream and, where jobs over it run, how long each phase
+takes in them. The rest is assumed, widely, and marked so.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+import query
+from agent.control.messages import JobEntry, JobLatency
+from elf.client.errors import ClientError
+from elf.client.sync_client import SyncClient
+from elf.errors import UsageError
+from elf.output.measures import plan_for_any_columns
+from elf.terminal.console import open_console
+from query.latency import (
+    AGENT_PHASES,
+    AgentClass,
+    Choices,
+    Distribution,
+    LatencyRefusal,
+    Measured,
+    Phase,
+    PhaseStatistics,
+    Prediction,
+    Setting,
+    largest_rate,
+    phases_from_bytes,
+    plan,
+    predict,
+)
+
+LOOK_S = 0.1
+"""Time between two looks at a file."""
+DEFAULT_PERCENT = 99.0
+"""Percentage of results that a prediction is of where the query states none."""
+ASKED_MAX = 4
+"""Upper bound on the jobs that are asked for what they have measured."""
+TREES = (1, 2, 4, 8)
+"""Numbers of trees that are tried."""
+GRACE_SHARES = (0.5, 0.25, 0.1, 0.02)
+"""Graces that are tried where the query states none, as parts of its limit."""
+
+
+class PredictedPhase(msgspec.Struct, frozen=True):
+    """A phase: its mean and quantile (ms), the part of the whole quantile that is due to it (ms), and how well it is
+    known: measured, sampled or assumed."""
+
+    phase: str
+    mean_ms: float | None
+    quantile_ms: float | None
+    part_ms: float | None
+    evidence: str
+
+
+class Knob(msgspec.Struct, frozen=True):
+    """A knob: its value as the query runs, and that of the cheapest setting within the limit; "" if there is none."""
+
+    knob: str
+    now: str
+    best: str
+
+
+class LatencyExplanation(msgspec.Struct, frozen=True):
+    """How soon the results of a query come, for a percentage of them. Times are in ms, None where there is no end.
+
+    `limit_ms`: what WITHIN states, None without it. `known_from`: the job whose measurements it is made of; "" for
+    none. `largest_rate`: events a second up to which the limit holds, None for more than can be said or without limit.
+    `doubled_ms`: the quantile at twice the rate. `verdict`: whether the limit can be met, in words.
+    """
+
+    query: str
+    limit_ms: int | None
+    percent: float
+    agents: int
+    events_s: float
+    known_from: str
+    evidence: str
+    mean_ms: float | None
+    quantile_ms: float | None
+    binding: str
+    doubled_ms: float | None
+    largest_rate: float | None
+    phases: list[PredictedPhase]
+    knobs: list[Knob]
+    verdict: str
+
+
+def explained_latency(client: SyncClient, text: str) -> LatencyExplanation:
+    """The explanation of a query, by what the fleet knows now. Raises UsageError for one that is not live, or that no
+    agent would take, and ClientError."""
+    try:
+        parsed = query.parse(text)
+        found = plan_for_any_columns(parsed).plan
+    except query.QueryError as error:
+        raise UsageError(str(error)) from None
+    if found.windowing is None:
+        raise UsageError("EXPLAIN LATENCY is of live queries: add windows, as in WINDOWING 1 MINUTE")
+    told = _measured_job(client, query.format_query(parsed), found.streams_read)
+    agents = told.contributors if told is not None and told.contributors else client.survey(found.streams_read).agents
+    measured = _measured(found, told, agents, is_same=told is not None and told.query == query.format_query(parsed))
+    return _explanation(query.format_query(parsed), found, measured, told)
+
+
+def _measured_job(client: SyncClient, text: str, stream: str) -> JobLatency | None:
+    """What a job has measured that reads the stream: the same query, or another one."""
+
+    def likeness(job: JobEntry) -> bool:
+        return job.query != text
+
+    live = [job for job in client.jobs() if job.stream == stream and not job.bounded]
+    for job in sorted(live, key=likeness)[:ASKED_MAX]:
+        try:
+            told = client.latency(job.app)
+        except ClientError:
+            continue
+        if told.results:
+            return told
+    return None
+
+
+def _measured(found: query.Plan, told: JobLatency | None, agents: int, *, is_same: bool) -> Measured:
+    """What is known of a query that runs on so many agents. Raises UsageError without agents."""
+    if not agents:
+        raise UsageError(
+            f"no agent has the stream {found.streams_read}: elf status and SHOW STREAMS list what is there"
+        )
+    assert found.windowing is not None
+    setting = _setting(found)
+    known = {} if told is None else _distributions(told.part_statistics, told.path_statistics)
+    if not is_same:  # of another query: right in kind, not in its numbers
+        known = {phase: one.assumed(min(one.count, 99.0)) for phase, one in known.items()}
+    rate = 0.0 if told is None else told.events_s
+    own = {phase: one for phase, one in known.items() if phase in AGENT_PHASES}
+    shared = {phase: one for phase, one in known.items() if phase not in AGENT_PHASES}
+    classes = (AgentClass(agents, rate / agents, own),)
+    pane_s, size_s = found.windowing.pane_ms / 1000, found.windowing.size_ms / 1000
+    return Measured(pane_s, size_s, setting, classes, phases=shared)
+
+
+def _distributions(parts: bytes, paths: bytes) -> Mapping[Phase, Distribution]:
+    """Distributions of what agents have told of their parts, and masters of the rest; those of trees are of a level."""
+    told = phases_from_bytes(parts), phases_from_bytes(paths)
+    every: dict[Phase, PhaseStatistics] = {
+        phase: (told[0] if phase in AGENT_PHASES else told[1]).get(phase, PhaseStatistics()) for phase in Phase
+    }
+    return {phase: Distribution.of_statistics(one) for phase, one in every.items() if one.count}
+
+
+def _setting(found: query.Plan) -> Setting:
+    windowing, within = found.windowing, found.within
+    assert windowing is not None
+    grace_ms = windowing.grace_ms
+    if grace_ms is None:
+        grace_ms = query.GRACE_DEFAULT_MS if within is None or within.grace_ms is None else within.grace_ms
+    return Setting(grace_ms / 1000, LOOK_S, on_due=within is not None, trees=found.trees)
+
+
+def _explanation(text: str, found: query.Plan, measured: Measured, told: JobLatency | None) -> LatencyExplanation:
+    within, windowing = found.within, found.windowing
+    assert windowing is not None
+    percent = DEFAULT_PERCENT if within is None or within.percent is None else within.percent
+    share = percent / 100
+    now = predict(measured.setting, measured, share)
+    limit_s = None if within is None else within.limit_ms / 1000
+    most = None if limit_s is None else largest_rate(measured.setting, measured, limit_s, share)
+    best, verdict = None, ""
+    if within is not None:
+        graces = () if windowing.grace_ms is not None else tuple(within.limit_ms / 1000 * one for one in GRACE_SHARES)
+        choices = Choices((LOOK_S,), (False, True), (1,), TREES if not found.trees_stated else (found.trees,), graces)
+        chosen = plan(within.limit_ms, percent, measured, choices=choices)
+        if isinstance(chosen, LatencyRefusal):
+            verdict = f"out of reach: {chosen.reason}"
+        else:
+            best, verdict = chosen.setting, chosen.warning or "can be met, with room for half as many events again"
+    return LatencyExplanation(
+        text,
+        None if within is None else within.limit_ms,
+        percent,
+        sum(one.agents for one in measured.classes),
+        measured.rate,
+        "" if told is None else told.app,
+        now.evidence.label,
+        _ms(now.mean),
+        _ms(now.quantile),
+        now.binding.label,
+        _ms(predict(measured.setting, measured, share, 2 * measured.rate).quantile),
+        most if most is None or math.isfinite(most) else None,
+        list(_phases(now)),
+        list(_knobs(measured.setting, best)),
+        verdict,
+    )
+
+
+def _phases(now: Prediction) -> Iterable[PredictedPhase]:
+    for phase, one in now.phases.items():
+        yield PredictedPhase(phase.label, _ms(one.mean), _ms(one.quantile), _ms(one.part), one.evidence.label)
+
+
+def _knobs(now: Setting, best: Setting | None) -> Iterable[Knob]:
+    def of(one: Setting) -> Mapping[str, str]:
+        looks = f"each {1000 * one.look:g} ms" + (", and when a pane is due" if one.on_due else "")
+        return {"grace": f"{1000 * one.grace:g} ms", "looks at files": looks, "trees": str(one.trees)}
+
+    chosen = {} if best is None else of(best)
+    return [Knob(name, value, chosen.get(name, "")) for name, value in of(now).items()]
+
+
+def print_latency_explanation(client: SyncClient, text: str, output: str) -> None:
+    """Prints the explanation of a query. Raises UsageError, ClientError."""
+    if output not in ("table", "json"):
+        raise UsageError("EXPLAIN LATENCY prints a table or, with --output json, an object: there is no other")
+    explained = explained_latency(client, text)
+    if output == "json":
+        print(msgspec.json.encode(explained).decode())
+        return
+    open_console(sys.stdout).print(_shown(explained))
+
+
+def _shown(explained: LatencyExplanation) -> Group:
+    about = Table(box=None, show_header=False, pad_edge=False)
+    about.add_column(style="bold", no_wrap=True)
+    about.add_column(overflow="fold")
+    known = f"measured by {explained.known_from}" if explained.known_from else "no live job reads the stream yet"
+    limit = "none is stated" if explained.limit_ms is None else f"{explained.limit_ms:,} ms"
+    for title, value in (
+        ("query", explained.query),
+        ("agents", f"{explained.agents:,}, {explained.events_s:,.0f} events a second in all; {known}"),
+        ("limit", f"{limit}, for {explained.percent:g} % of results"),
+        ("predicted", f"{_shown_ms(explained.mean_ms)} on average, {_shown_ms(explained.quantile_ms)} for "
+         f"{explained.percent:g} %; mostly {explained.binding}; {explained.evidence}"),
+        ("twice the rate", _shown_ms(explained.doubled_ms)),
+        *([("largest rate", "no bound is in sight" if explained.largest_rate is None else
+            f"{explained.largest_rate:,.0f} events a second")] if explained.limit_ms is not None else []),
+        *([("verdict", explained.verdict)] if explained.verdict else []),
+    ):  # fmt: skip
+        about.add_row(title, Text(value))
+    return Group(about, "", _phase_table(explained), "", _knob_table(explained))
+
+
+def _phase_table(explained: LatencyExplanation) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("PHASE")
+    for title in ("MEAN", f"{explained.percent:g} %", "PART"):
+        table.add_column(title, justify="right")
+    table.add_column("KNOWN")
+    for one in explained.phases:
+        table.add_row(one.phase, *map(_shown_ms, (one.mean_ms, one.quantile_ms, one.part_ms)), one.evidence)
+    return table
+
+
+def _knob_table(explained: LatencyExplanation) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("KNOB", "AS IT RUNS", "CHEAPEST WITHIN THE LIMIT"):
+        table.add_column(title)
+    for one in explained.knobs:
+        table.add_row(one.knob, one.now, one.best or "-")
+    return table
+
+
+def _ms(seconds: float) -> float | None:
+    return round(1000 * seconds, 2) if math.isfinite(seconds) else None
+
+
+def _shown_ms(value: float | None) -> str:
+    return "no end" if value is None else f"{value:,.1f} ms" if value < 100 else f"{value:,.0f} ms"

@@ -1,0 +1,136 @@
+"""Plans: the cheapest setting within a limit, warnings and refusals in words, and no haste to change."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from query.latency import (
+    AgentClass,
+    Choices,
+    Distribution,
+    Evidence,
+    HeapsLaw,
+    LatencyPlan,
+    LatencyRefusal,
+    Measured,
+    Phase,
+    Setting,
+    gamma,
+    is_replaced,
+    plan,
+    predict,
+    price,
+    review,
+)
+
+CHOICES = Choices(looks=(0.05, 0.2, 1.0), cuts=(1, 4), trees=(1, 2))
+
+
+def known(grace: float = 0.5, rate: float = 1_000.0) -> Measured:
+    """Forty agents that have measured all of their phases."""
+    means = {
+        Phase.PARSE: 0.002, Phase.INSERT: 0.003, Phase.SEAL: 0.02, Phase.UPLINK: 0.01,
+        Phase.COMBINE: 0.01, Phase.FINISH: 0.01, Phase.COMMIT: 0.03, Phase.DELIVER: 0.005,
+    }  # fmt: skip
+    phases = {phase: gamma(mean, (mean / 3) ** 2, 10_000) for phase, mean in means.items()}
+    return Measured(
+        pane=2.0,
+        setting=Setting(grace, 0.2),
+        classes=(AgentClass(40, rate, phases, look_phase=None),),
+        phases=phases,
+        groups=HeapsLaw(5.0, 0.6, 10),
+    )
+
+
+def planned(limit_ms: float, measured: Measured) -> LatencyPlan:
+    found = plan(limit_ms, 99, measured, choices=CHOICES)
+    assert isinstance(found, LatencyPlan)
+    return found
+
+
+def test_a_plan_holds_its_limit_and_is_no_dearer_than_others_that_do() -> None:
+    measured = known()
+    found = planned(900, measured)
+    assert found.holds
+    assert not found.warning
+    assert found.prediction.quantile <= 0.9
+    for other in CHOICES.settings(measured):
+        if price(other, measured, measured.rate).seconds < 0.9 * found.price.seconds:
+            assert predict(other, measured, 0.99, measured.rate * 1.5).quantile > 0.9
+
+
+def test_a_tighter_limit_costs_more() -> None:
+    measured = known()
+    prices = [planned(limit, measured).price.seconds for limit in (2_000, 1_000, 750)]
+    assert prices == sorted(prices)
+    assert prices[0] < prices[-1]
+
+
+def test_a_limit_that_nothing_meets_is_refused_and_the_reason_named() -> None:
+    found = plan(500, 99, known(), choices=CHOICES)
+    assert isinstance(found, LatencyRefusal)
+    assert 0.5 < found.least < 0.9
+    assert found.reason == f"{math.ceil(found.least * 1e3):,} ms can be met; GRACE alone is 500"
+    assert found.prediction.binding is Phase.CLOSE
+
+
+def test_a_limit_that_is_nearly_met_gives_a_warning() -> None:
+    least = plan(500, 99, known(), choices=CHOICES)
+    assert isinstance(least, LatencyRefusal)
+    found = planned(least.least * 1e3 / 1.1, known())
+    assert "is not met" in found.warning
+    assert "ms can be met; GRACE alone is 500" in found.warning
+
+
+def test_agents_that_cannot_keep_up_promise_nothing() -> None:
+    found = plan(10_000, 99, known(), rate=1e9, choices=CHOICES)
+    assert isinstance(found, LatencyRefusal)
+    assert found.least == math.inf
+    assert "cannot keep up" in found.reason
+
+
+def test_what_is_assumed_is_said() -> None:
+    found = plan(10_000, 99, Measured(pane=60.0, setting=Setting(grace=0.0)), choices=CHOICES)
+    assert isinstance(found, LatencyPlan)
+    assert "assumed" in found.warning
+
+
+@pytest.mark.parametrize(("limit", "percent"), [(0, 99), (math.nan, 99), (500, 0), (500, 100)])
+def test_what_is_no_limit_is_refused(limit: float, percent: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 100"):
+        plan(limit, percent, known())
+
+
+def test_grace_is_chosen_only_where_it_may_be() -> None:
+    measured = known()
+    assert planned(2_000, measured).setting.grace == 0.5
+    free = plan(500, 99, measured, choices=replace(CHOICES, graces=(0.05, 0.5)))
+    assert isinstance(free, LatencyPlan)
+    assert free.setting.grace == 0.05
+
+
+def test_a_plan_is_kept_unless_another_is_much_better() -> None:
+    measured = known()
+    held, cheap = planned(750, measured), planned(2_000, measured)
+    dear = replace(cheap, price=cheap.price._replace(processor=cheap.price.processor * 3), setting=held.setting)
+    assert not is_replaced(held, held, 1e9)
+    assert is_replaced(dear, cheap, 61)
+    assert not is_replaced(dear, cheap, 59), "not before a minute"
+    near = replace(dear, price=cheap.price._replace(processor=cheap.price.processor * 1.1))
+    assert not is_replaced(near, cheap, 1e9), "a tenth is not enough"
+    missing = review(replace(cheap, limit=0.75), known(rate=2_000.0))
+    assert not missing.holds
+    assert is_replaced(missing, held, 10)
+    assert not is_replaced(missing, held, 9)
+    assert not is_replaced(missing, replace(missing, setting=held.setting), 1e9), "another that misses as much"
+
+
+def test_a_review_sees_what_has_changed() -> None:
+    measured = known()
+    held = planned(900, measured)
+    slow = dict(measured.phases) | {Phase.COMMIT: Distribution.uniform(0.5, 0.6).assumed(500)}
+    assert not review(held, replace(measured, phases=slow)).holds
+    assert review(held, measured).prediction.evidence is held.prediction.evidence >= Evidence.SAMPLED
