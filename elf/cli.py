@@ -32,6 +32,7 @@ COMMANDS = (
     "grouping",
     "init",
     "jobs",
+    "latency",
     "local",
     "logs",
     "place",

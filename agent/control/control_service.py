@@ -50,6 +50,7 @@ from agent.runtime.requests.events import (
 )
 from overlay import Id, parse_id
 
+NO_LATENCY = f"{NO_ANSWER} (a master of the release before does not measure its results)"
 NO_PLACEMENT = f"{NO_ANSWER} (a master of the release before cannot tell, nor move key groups)"
 DRAIN_SHOWN_S = 0.2
 """Interval at which a client hears how far the agent's departure has come."""
@@ -315,7 +316,7 @@ class ControlService:
             case AskRefused(unavailable=False):
                 return control.Refused("unknown", no_job(request.app))
             case _:
-                return control.Refused("unavailable", NO_ANSWER)
+                return control.Refused("unavailable", NO_LATENCY)
 
     async def _emit(self, request: control.EmitRequest, who: Principal) -> control.EventsSent | control.Refused:
         if not self._driver.node.is_active:

@@ -78,6 +78,12 @@ def _job_names(context: click.Context, _parameter: click.Parameter, typed: str) 
 
 
 app_argument = click.argument("app", metavar="APP", shell_complete=_job_names)
+optional_app_argument = click.argument("app", metavar="[APP]", required=False, shell_complete=_job_names)
+every_option = click.option(
+    "--every", "every_s", metavar="S", default=2.0, show_default=True, type=click.FloatRange(0.5, 3600),
+    help="Seconds between two looks.",
+)  # fmt: skip
+rounds_option = click.option("--rounds", metavar="N", type=click.IntRange(1), help="End after N looks.")
 watch_option = click.option(
     "--watch", is_flag=True, help="On a terminal: each window takes the place of the one before."
 )

@@ -23,7 +23,8 @@ def plain_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
     """A table without lines between its rows: numbers to the right, `-` for None; long texts are folded."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, title in enumerate(titles):
-        right = bool(rows) and all(isinstance(row[number], int | float) for row in rows)
+        known = [row[number] for row in rows if row[number] is not None]
+        right = bool(known) and all(isinstance(value, int | float) for value in known)
         table.add_column(Text(title), justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(_cell, row))

@@ -13,6 +13,7 @@ from agent.runtime.messages.client_events import JobEvent
 from agent.runtime.messages.job_records import RECORDS, JobRecord
 from agent.runtime.messages.jobs import Ask
 from agent.runtime.messages.programs import LogRequest
+from agent.runtime.messages.views.latency import LatencyRequest
 from agent.runtime.model.bundle import Signature
 from agent.runtime.requests.events import Shown, StreamAsked
 from overlay import Id
@@ -84,6 +85,9 @@ class RecordingClient(AgentObserver):
 
     def ask_log(self, app_id: int, lines: int, now: float) -> None:
         self._core.questions.ask(LogRequest(Id(app_id), lines), self.reply, now)
+
+    def ask_latency(self, app_id: int, now: float) -> None:
+        self._core.questions.ask(LatencyRequest(Id(app_id)), self.reply, now)
 
     def follow(self, app_id: int, after: int | None, now: float) -> None:
         sink = self._sinks.setdefault(app_id, partial(self._hear, app_id))

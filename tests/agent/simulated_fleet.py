@@ -142,9 +142,10 @@ class SimulatedFleet:
         self.disks = disks
         self.step_s = step_s
         self.random = random.Random(seed)
+        self.links = LinkLatency(self.random, lambda: self.simulator.now)
         self.simulator = Simulator(
             self.random,
-            latency=LinkLatency(self.random, lambda: self.simulator.now),
+            latency=self.links,
             on_event=lambda _now, node, event: self._raised.append((node, event)),
         )
         self.servers: dict[str, Server] = {}

@@ -32,10 +32,13 @@ class JobLatency(msgspec.Struct, frozen=True, tag="latency"):
 
     `within_ms`: the time in which they are to be out, 0 without WITHIN; `percent`: the share of them, None for their
     mean. Of `results`, `met` were in time and `missed` were not. `total`: of them all; `phases`: of each phase on the
-    way of the part that came last, which sum up to it, but for `skew`: clocks that differ, mostly. `parts`: phases of
-    all agents' own parts. `agents`: the slowest, the slowest first. `last`: milliseconds of the last result, by phase.
-    `events_s`: events a second; `contributors`: the agents that take part. `path_statistics`, `part_statistics`: those
-    that `phases` and `parts` are made of, as `query.latency.phases_from_bytes` reads them.
+    way of the part that came last, which sum up to it, but for `skew`: clocks that differ, mostly. The last phase,
+    `deliver`, is no part of it: from the master to the agents whose clients follow now. `slowest_phase`: the one with
+    the longest mean, but for the grace; "" where none is known. `parts`: phases of all agents' own parts. `agents`: the
+    slowest, the slowest first. `last`: milliseconds of the last result, by phase. `events_s`: events a second;
+    `contributors`: the agents that take part. `path_statistics`, `part_statistics`: those that `phases` and `parts` are
+    made of, as `query.latency.phases_from_bytes` reads them. `clipped`: durations that cannot be, which count as the
+    nearest that can, and statistics that are none.
     """
 
     app: str
@@ -57,3 +60,5 @@ class JobLatency(msgspec.Struct, frozen=True, tag="latency"):
     contributors: int = 0
     path_statistics: bytes = b""
     part_statistics: bytes = b""
+    slowest_phase: str = ""
+    clipped: int = 0

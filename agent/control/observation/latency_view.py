@@ -3,42 +3,59 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 
 from agent.control.observation.latency_entries import DurationEntry, JobLatency, SlowAgentEntry
 from agent.runtime.messages.views.latency import LatencyView
+from query.latency.buckets import LONGEST_US
 from query.latency.distribution import Distribution
-from query.latency.phases import Phase
+from query.latency.phases import AGENT_PHASES, Phase
 from query.latency.statistics import PhaseStatistics, phases_from_bytes
+
+AGENTS_SHOWN = 8
+"""Upper bound on the slowest agents that are told of."""
 
 
 def described_latency(view: LatencyView) -> JobLatency:
     """A master's answer, which may hold anything, in milliseconds and names. O(buckets)."""
+    total, skew = PhaseStatistics.from_bytes(view.total), PhaseStatistics.from_bytes(view.skew)
+    phases, parts = phases_from_bytes(view.phases), phases_from_bytes(view.parts)
+    percent = None if view.percent is None else min(100.0, max(0.0, view.percent))
+    return JobLatency(
+        view.name, view.master, view.text, view.within_ms, percent, view.results, view.met, view.missed,
+        _durations("total", total), _durations("skew", skew), _by_phase(phases, Phase), _by_phase(parts, AGENT_PHASES),
+        _agents(view), _ms(view.last_us / 1e6),
+        {phase.label: _ms(us / 1e6) for phase, us in zip(Phase, view.last_phases, strict=False)},
+        max(0.0, view.events_s) if math.isfinite(view.events_s) else 0.0, view.agents, view.phases, view.parts,
+        _slowest(phases), sum(one.clipped + one.refused for one in (total, skew, *phases.values(), *parts.values())),
+    )  # fmt: skip
+
+
+def _agents(view: LatencyView) -> list[SlowAgentEntry]:
+    """The slowest agents by their own parts, then others whose parts have come last."""
     last_parts, seen = dict(view.last_parts), {one.agent for one in view.slowest}
     slow = [
         SlowAgentEntry(one.agent, one.parts, _ms(one.spent_us / 1e6 / max(1, one.parts)), last_parts.get(one.agent, 0))
         for one in view.slowest
     ]
     others = [SlowAgentEntry(agent, 0, 0.0, last) for agent, last in view.last_parts if agent not in seen]
-    return JobLatency(
-        view.name, view.master, view.text, view.within_ms, view.percent, view.results, view.met, view.missed,
-        _durations("total", PhaseStatistics.from_bytes(view.total)),
-        _durations("skew", PhaseStatistics.from_bytes(view.skew)),
-        _by_phase(view.phases), _by_phase(view.parts), [*slow, *others[: max(0, 8 - len(slow))]],
-        _ms(view.last_us / 1e6),
-        {phase.label: _ms(us / 1e6) for phase, us in zip(Phase, view.last_phases, strict=False)},
-        view.events_s if math.isfinite(view.events_s) else 0.0, view.agents, view.phases, view.parts,
-    )  # fmt: skip
+    return [*slow, *others][:AGENTS_SHOWN]
 
 
-def _by_phase(told: bytes) -> list[DurationEntry]:
-    return [_durations(phase.label, one) for phase, one in phases_from_bytes(told).items() if one.count]
+def _slowest(phases: Mapping[Phase, PhaseStatistics]) -> str:
+    known = [phase for phase in Phase if phase not in (Phase.CLOSE, Phase.DELIVER) and phases[phase].sum_us]
+    return max(known, key=lambda phase: phases[phase].mean).label if known else ""
+
+
+def _by_phase(told: Mapping[Phase, PhaseStatistics], phases: Collection[Phase]) -> list[DurationEntry]:
+    return [_durations(phase.label, told[phase]) for phase in phases]
 
 
 def _durations(what: str, statistics: PhaseStatistics) -> DurationEntry:
     if not statistics.count:
         return DurationEntry(what, 0, 0.0, 0.0, 0.0)
     found = Distribution.of_statistics(statistics)
-    half, most = found.quantile(0.5), found.quantile(0.99)
+    half, most = (min(found.quantile(share), LONGEST_US / 1e6) for share in (0.5, 0.99))
     return DurationEntry(what, statistics.count, _ms(statistics.mean), _ms(half), _ms(most))
 
 

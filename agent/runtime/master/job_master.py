@@ -60,6 +60,7 @@ from agent.runtime.messages.jobs import (
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, ProgramFailed
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
+from agent.runtime.messages.views.latency import LatencyView
 from agent.runtime.messages.views.placement import PlaceRequest
 from agent.runtime.model.bundle import Signature
 from agent.runtime.model.containment import Clock
@@ -305,6 +306,10 @@ class JobMaster:
         self.subscribers.follow(sender, message, now)
         if self.ended is not None:
             self.subscribers.finish(self.ended, now)
+
+    def latency_view(self) -> LatencyView:
+        """How long its results take, as far as is known."""
+        return self.latency.view(self.local.nodes.parts.statistics(), self.subscribers.ways_s())
 
     def unfollow(self, sender: Peer, message: Unfollow, now: float) -> None:
         """Sends an agent's reader no more results."""

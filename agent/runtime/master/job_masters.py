@@ -594,7 +594,7 @@ class JobMasters:
     def tell_latency(self, message: LatencyRequest, requested: Requested, now: float) -> None:
         """Answers how long the results of a job take."""
         master = self._masters.get(message.app_id)
-        view = None if master is None else master.latency.view(master.local.nodes.parts.statistics())
+        view = None if master is None else master.latency_view()
         self._sender.respond(requested, view or NoJob(message.app_id), now)
 
     def receive_from_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:

@@ -98,7 +98,7 @@ from agent.runtime.model.fields import (
     WorkDone,
 )
 from agent.runtime.model.incomplete import SPANS_MAX
-from agent.runtime.model.latency.critical_path import WirePath
+from agent.runtime.model.latency.critical_path import Micros, WirePath
 from agent.runtime.model.latency.part_meter import PartBytes, SlowParts
 from agent.runtime.model.panes import COUNTS_BYTES, FIRST_PANE, LOSSES_MAX
 from agent.runtime.model.placement import NOT_MOVED, KeyMoves
@@ -511,12 +511,14 @@ class Replicated(Message, frozen=True, tag=True):
 class Follow(Message, frozen=True, tag=True):
     """Agent → master, also routed to the appId: send results here, from the one after this pane (None: from now on).
 
-    Repeated with the same request number it keeps the subscription alive.
+    Repeated with the same request number it keeps the subscription alive. `way_us`: the last known time (µs) from the
+    master to here.
     """
 
     request: Count
     after: Time | None
     reader: Reader = None
+    way_us: Micros | None = None
 
 
 class Unfollow(Message, frozen=True, tag=True):

@@ -28,6 +28,7 @@ from agent.runtime.messages.jobs import (
 )
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.model.latency.critical_path import micros_of
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id, Peer
 
@@ -52,7 +53,9 @@ class _Subscription:
     """`oldest` and `request`: the first and the last request whose answer counts.
 
     `closed_ms`: every window up to this instant has arrived; None: not yet known. `gap`: the first and the last instant
-    of lost windows; `told_lost`: the pane up to which followers have been told of such.
+    of lost windows; `told_lost`: the pane up to which followers have been told of such. `sent_at`: when a request
+    that is not answered yet went to the master itself. `way_us`: half the time that the last such one took to be
+    answered.
     """
 
     sinks: tuple[EventSink, ...]
@@ -68,6 +71,8 @@ class _Subscription:
     closed_ms: int | None = None
     gap: tuple[int, int] | None = None
     told_lost: int = FIRST_PANE
+    sent_at: float | None = None
+    way_us: int | None = None
 
     def emit(self, event: JobEvent) -> None:
         for sink in self.sinks:
@@ -204,7 +209,7 @@ class JobSubscriptions:
             if not announce.epoch.is_same_job(subscription.epoch):
                 self._end(key, Ended("stopped"))
                 continue
-            subscription.epoch = announce.epoch
+            subscription.epoch, subscription.way_us = announce.epoch, None
             self._ask_anew(key, subscription, now)
 
     def _of_job(self, app_id: Id) -> list[tuple[_Key, _Subscription]]:
@@ -219,10 +224,11 @@ class JobSubscriptions:
 
     def _ask(self, key: _Key, subscription: _Subscription, now: float) -> None:
         app_id, reader = key
-        subscription.asked_at = now
-        message = Follow(app_id, subscription.request, subscription.after, reader)
+        subscription.asked_at, subscription.sent_at = now, None
+        message = Follow(app_id, subscription.request, subscription.after, reader, subscription.way_us)
         known = self._directory.get(app_id)
         if known is not None and now - (self._directory.announced_at(app_id) or 0.0) < RECENT_S:
+            subscription.sent_at = now
             self._sender.send(known.master, message, now)
         else:
             self._sender.route(message, now)
@@ -262,6 +268,9 @@ class JobSubscriptions:
             if event != subscription.acknowledged:
                 subscription.acknowledged = event
                 subscription.emit(event)
+            elif subscription.sent_at is not None:  # it says nothing new, so it is the answer to a request
+                subscription.way_us = micros_of((now - subscription.sent_at) / 2)
+                subscription.sent_at = None
 
     def _window(self, message: WindowMessage, sender: Peer, now: float) -> None:
         """Passes a result on, unless it is no newer than the last one."""

@@ -10,7 +10,7 @@ import msgspec
 
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.options.fleet import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, optional_app_argument, output_option, socket_option
 
 EXAMPLES = """\b
 Examples:
@@ -29,7 +29,7 @@ were late. LAG is the age of the oldest input that is not committed yet. Tables 
 
 
 @click.command(epilog=EXAMPLES, short_help="Look into a keyed job: its elements, their hosts, the state of one.")
-@click.argument("app", metavar="[APP]", required=False)
+@optional_app_argument
 @click.option("--key", metavar="V", multiple=True,
               help="Show the state of the elements of this value of the key; once for each of its fields.")  # fmt: skip
 @click.option("--element", metavar="NAME", default="", help="With --key: of this element alone.")

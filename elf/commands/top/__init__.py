@@ -6,14 +6,19 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from agent.control.messages import Fleet, JobEntry
 from elf.client.sync_client import SyncClient
-from elf.options.fleet import connected, output_option, socket_option
+from elf.options.fleet import connected, every_option, output_option, rounds_option, socket_option
+from elf.terminal.looks import looks, show_looks
 from elf.terminal.terminal import can_be_drawn_over
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 EXAMPLES = """\b
 Examples:
@@ -36,9 +41,8 @@ class Look(msgspec.Struct, frozen=True):
 
 
 @click.command(epilog=EXAMPLES, short_help="Watch the fleet: agents, rates, jobs, lags.")
-@click.option("--every", "every_s", metavar="S", default=2.0, show_default=True, type=click.FloatRange(0.5, 3600),
-              help="Seconds between two looks.")  # fmt: skip
-@click.option("--rounds", metavar="N", type=click.IntRange(1), help="End after N looks.")
+@every_option
+@rounds_option
 @output_option("table", "json")
 @socket_option
 def top(every_s: float, rounds: int | None, output: str, socket: Path | None) -> None:
@@ -50,49 +54,18 @@ def top(every_s: float, rounds: int | None, output: str, socket: Path | None) ->
     left = rounds if rounds is not None or in_place or output == "json" else 1
     with connected(socket, None) as (client, _):
         if output == "json":
-            _print_all(client, every_s, left)
+            for _ in looks(every_s, left):
+                click.echo(msgspec.json.encode(_look(client)))
             return
-        _show_all(client, every_s, left, in_place=in_place)
+        from elf.output.fleet_table import fleet_table
+
+        def drawn(height: int | None) -> RenderableType:
+            look = _look(client)
+            return fleet_table(look.fleet, look.jobs, time.time(), height)
+
+        show_looks(drawn, every_s, left, in_place=in_place)
 
 
 def _look(client: SyncClient) -> Look:
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Look(now, client.fleet(), client.jobs())
-
-
-def _print_all(client: SyncClient, every_s: float, left: int | None) -> None:
-    while True:
-        click.echo(msgspec.json.encode(_look(client)))
-        left = _wait(every_s, left)
-        if left == 0:
-            return
-
-
-def _show_all(client: SyncClient, every_s: float, left: int | None, *, in_place: bool) -> None:
-    from elf.output.fleet_table import fleet_table
-    from elf.terminal.console import open_console
-    from elf.terminal.live_region import LiveRegion
-
-    console = open_console(sys.stdout)
-    region = LiveRegion(console) if in_place else None
-    try:
-        while True:
-            look = _look(client)
-            if region is None:
-                console.print(fleet_table(look.fleet, look.jobs, time.time(), None))
-            else:
-                region.show(fleet_table(look.fleet, look.jobs, time.time(), console.height))
-            left = _wait(every_s, left)
-            if left == 0:
-                return
-    finally:
-        if region is not None:
-            region.release()
-
-
-def _wait(every_s: float, left: int | None) -> int | None:
-    """Waits for the next look, unless this was the last one; returns the number of looks that are left."""
-    left = None if left is None else left - 1
-    if left != 0:
-        time.sleep(every_s)
-    return left

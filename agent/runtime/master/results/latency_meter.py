@@ -23,7 +23,7 @@ from agent.runtime.model.latency.recent_latency import RecentLatency, ResultLate
 from agent.runtime.model.panes import END, closed_ms
 from agent.runtime.model.step_clock import StepClock
 from query.latency.phases import Phase
-from query.latency.statistics import phases_to_bytes
+from query.latency.statistics import PhaseStatistics, phases_to_bytes
 
 Paths = Mapping[int, CriticalPath]
 """The paths of results, by their positions."""
@@ -81,9 +81,12 @@ class LatencyMeter:
         self._counted.append((self._clock.now, self._state.totals.events))
         return tuple((position, self._line(made.get(position), line)) for position, line in json)
 
-    def view(self, parts: PartStatistics) -> LatencyView:
-        """Everything known of the latest results, and of all agents' parts."""
+    def view(self, parts: PartStatistics, ways_s: Iterable[float]) -> LatencyView:
+        """Everything known of the latest results, of all agents' parts, and of the ways to those who follow now."""
         found, last = self.recent.statistics(), self.recent.last
+        deliver = PhaseStatistics()
+        for way_s in ways_s:
+            deliver.add(way_s)
         within, roster = self._state.versions.newest.function.plan.within, self._state.roster
         slowest = [(roster.member(number), count, micros) for number, count, micros in parts.longest()]
         return LatencyView(
@@ -98,7 +101,7 @@ class LatencyMeter:
             found.missed,
             found.total.to_bytes(),
             found.skew.to_bytes(),
-            phases_to_bytes(found.phases),
+            phases_to_bytes(found.phases | {Phase.DELIVER: deliver}),
             0 if last is None else micros_of(last.latency_s),
             [] if last is None else [micros_of(last.phases.get(phase, 0.0)) for phase in Phase],
             sorted(found.agents.items(), key=lambda one: (-one[1], one[0])),

@@ -26,6 +26,7 @@ class _Subscriber:
     request: int
     heard_at: float
     sent: int
+    way_us: int | None
 
 
 class Subscribers:
@@ -56,7 +57,7 @@ class Subscribers:
         if subscriber is None or subscriber.request != message.request:
             subscriber = self._begin(peer, message, now)
         else:
-            subscriber.heard_at = now
+            subscriber.heard_at, subscriber.way_us = now, message.way_us
         self._sender.send(peer, self._acknowledgement(subscriber), now)
 
     def _begin(self, peer: Peer, message: Follow, now: float) -> _Subscriber:
@@ -67,12 +68,16 @@ class Subscribers:
             job.bounded, state.version, self.log.lost, message.reader,
         )  # fmt: skip
         self._sender.send(peer, followed, now)
-        subscriber = _Subscriber(peer, message.reader, message.request, now, after)
+        subscriber = _Subscriber(peer, message.reader, message.request, now, after, message.way_us)
         self._subscribers[peer.node_id, message.reader] = subscriber
         for pane, json in self.log.after(after):
             self._sender.send(peer, self._window(subscriber, pane, json), now)
             subscriber.sent = pane
         return subscriber
+
+    def ways_s(self) -> list[float]:
+        """Seconds from here to the agents whose clients follow, as far as these know. O(subscribers)."""
+        return [one.way_us / 1e6 for one in self._subscribers.values() if one.reader is None and one.way_us is not None]
 
     def readers_at(self, node_id: int) -> set[Id]:
         """The jobs that read this one on an agent."""

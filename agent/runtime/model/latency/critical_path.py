@@ -101,20 +101,22 @@ class CriticalPath:
 
     def spent(self, phase: Phase, upto: float) -> CriticalPath:
         """Counts the time up to now for a phase of the source."""
-        source = list(self.source)
-        source[AT_SOURCE.index(phase)] += micros_of(upto - self.at)
-        return replace(self, source=tuple(source), at=max(self.at, upto))
+        return replace(self._longer(phase, upto - self.at), at=max(self.at, upto))
 
     def combined(self, now: float) -> CriticalPath:
         """Counts the time since it has come for this level of the tree."""
         spent = micros_of(now - self.at)
         *below, last = self.levels or (Level(0, 0),)
-        return replace(self, levels=(*below, last._replace(combine=last.combine + spent)), at=max(self.at, now))
+        last = last._replace(combine=min(MICROS_MAX, last.combine + spent))
+        return replace(self, levels=(*below, last), at=max(self.at, now))
 
     def waited(self, seconds: float) -> CriticalPath:
         """Counts a time for which what was read of a pane had to wait before it came to be closed."""
-        source = list(self.source)
-        source[AT_SOURCE.index(Phase.READ_WAIT)] += micros_of(seconds)
+        return self._longer(Phase.READ_WAIT, seconds)
+
+    def _longer(self, phase: Phase, seconds: float) -> CriticalPath:
+        source, place = list(self.source), AT_SOURCE.index(phase)
+        source[place] = min(MICROS_MAX, source[place] + micros_of(seconds))
         return replace(self, source=tuple(source))
 
     def phases(self) -> dict[Phase, float]:
@@ -146,7 +148,8 @@ def _bounded(levels: list[Level]) -> list[Level]:
     if len(levels) < LEVELS_MAX:
         return levels
     beyond = levels[LEVELS_MAX - 2 :]
-    return [*levels[: LEVELS_MAX - 2], Level(sum(one.uplink for one in beyond), sum(one.combine for one in beyond))]
+    last = Level(*(min(MICROS_MAX, sum(micros)) for micros in zip(*beyond, strict=True)))
+    return [*levels[: LEVELS_MAX - 2], last]
 
 
 def with_way(told: list[int], seconds: float) -> list[int]:

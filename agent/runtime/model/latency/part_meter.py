@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from agent.runtime.model.fields import Amount, Number
+from agent.runtime.model.fields import AMOUNT_MAX, Amount, Number
 from agent.runtime.model.latency.critical_path import AT_SOURCE, CriticalPath
 from agent.runtime.model.step_clock import StepClock
 from query.latency.phases import Phase
@@ -50,7 +50,7 @@ class PartStatistics:
 
     def _count(self, number: int, parts: int, micros: int) -> None:
         known = self.slowest.get(number, (0, 0))
-        self.slowest[number] = known[0] + parts, known[1] + micros
+        self.slowest[number] = min(AMOUNT_MAX, known[0] + parts), min(AMOUNT_MAX, known[1] + micros)
         if len(self.slowest) > 2 * SLOWEST_MAX:
             self.slowest = {agent: (parts, micros) for agent, parts, micros in self.longest()}
 
