@@ -3,7 +3,7 @@
 Pure functions, without a clock. Comes in: statistics of phases, rates, costs, the shape of the tree. Goes out:
 distributions, predictions, plans. Imports nothing of the rooms, nor of the other packages of `query`.
 Sections 3.1 to 3.4 of the paper (Li, Diao, Shenoy: Supporting Scalable Analytics with Latency Constraints, VLDB 2015);
-docs/latency.md says where it departs from them.
+docs/latency-model.md says where it departs from them.
 """
 
 from query.latency.distribution import Distribution, greatest, mixture, total
