@@ -405,7 +405,7 @@ class _FeedTask:
         self.poll_at = math.inf
         """The time of the next poll, by trio's clock."""
         self.until_look = trio.CancelScope()
-        """What waits for the next look, until its deadline."""
+        """Waits for the next look, until its deadline."""
         self.read_upto = known
         """The position behind the last batch; None: none has been read, or the source has no positions."""
         self.statistics = ReaderStatistics()

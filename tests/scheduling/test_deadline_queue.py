@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.runtime.scheduling import DeadlineQueue, Phase, PhaseTimes
+from agent.runtime.scheduling import DeadlineQueue, PhaseTimes, WorkPhase
 
 PANE_S = 10.0
-ZERO = dict.fromkeys(Phase, 0.0)
+ZERO = dict.fromkeys(WorkPhase, 0.0)
 
 
-def order_of(queue: DeadlineQueue) -> list[tuple[object, Phase]]:
+def order_of(queue: DeadlineQueue) -> list[tuple[object, WorkPhase]]:
     found = []
     while (work := queue.next()) is not None:
         found.append((work.job, work.phase))
@@ -22,31 +22,31 @@ def order_of(queue: DeadlineQueue) -> list[tuple[object, Phase]]:
 def test_what_has_more_phases_before_it_begins_first() -> None:
     """All results are due at the same time: a read has the way of all phases before it."""
     queue = DeadlineQueue()
-    for phase in reversed(Phase):
+    for phase in reversed(WorkPhase):
         assert queue.add(phase.name, phase, now=0.0, pane_s=PANE_S, deadline=5.0)
-    assert [phase for _, phase in order_of(queue)] == list(Phase)
+    assert [phase for _, phase in order_of(queue)] == list(WorkPhase)
 
 
 def test_the_earlier_deadline_comes_first_unless_it_needs_less_time() -> None:
     times = PhaseTimes(ZERO)
     queue = DeadlineQueue(times)
     for _ in range(30):
-        times.measured("long", Phase.COMBINE, 2.0)
-    queue.add("short", Phase.SEAL, 0.0, PANE_S, deadline=4.0)
-    queue.add("long", Phase.SEAL, 0.0, PANE_S, deadline=5.0)
+        times.measured("long", WorkPhase.COMBINE, 2.0)
+    queue.add("short", WorkPhase.SEAL, 0.0, PANE_S, deadline=4.0)
+    queue.add("long", WorkPhase.SEAL, 0.0, PANE_S, deadline=5.0)
     assert [job for job, _ in order_of(queue)] == ["long", "short"]
     times.forget("long")
-    queue.add("short", Phase.SEAL, 0.0, PANE_S, deadline=4.0)
-    queue.add("long", Phase.SEAL, 0.0, PANE_S, deadline=5.0)
+    queue.add("short", WorkPhase.SEAL, 0.0, PANE_S, deadline=4.0)
+    queue.add("long", WorkPhase.SEAL, 0.0, PANE_S, deadline=5.0)
     assert [job for job, _ in order_of(queue)] == ["short", "long"]
 
 
 def test_work_that_waits_becomes_more_urgent_but_never_less() -> None:
     queue = DeadlineQueue(PhaseTimes(ZERO))
-    queue.add("a", Phase.INSERT, 0.0, PANE_S, deadline=3.0)
-    queue.add("b", Phase.INSERT, 0.0, PANE_S, deadline=2.0)
-    queue.add("a", Phase.INSERT, 0.0, PANE_S, deadline=1.0)
-    queue.add("a", Phase.INSERT, 0.0, PANE_S, deadline=9.0)
+    queue.add("a", WorkPhase.INSERT, 0.0, PANE_S, deadline=3.0)
+    queue.add("b", WorkPhase.INSERT, 0.0, PANE_S, deadline=2.0)
+    queue.add("a", WorkPhase.INSERT, 0.0, PANE_S, deadline=1.0)
+    queue.add("a", WorkPhase.INSERT, 0.0, PANE_S, deadline=9.0)
     assert len(queue) == 2
     assert [job for job, _ in order_of(queue)] == ["a", "b"]
 
@@ -60,13 +60,13 @@ def test_work_without_a_deadline_waits_a_pane_and_a_turn_of_the_others_at_most(
 ) -> None:
     """Rivals have more to do than there is time, for ever, and it is due soon, or was due already."""
     queue, now, slice_s = DeadlineQueue(), 0.0, 0.05
-    queue.add("patient", Phase.SEAL, now, pane_s)
+    queue.add("patient", WorkPhase.SEAL, now, pane_s)
     for number, (slack, phase) in enumerate(rivals):
-        queue.add(number, Phase(phase), now, PANE_S, deadline=now + slack)
+        queue.add(number, WorkPhase(phase), now, PANE_S, deadline=now + slack)
     while (work := queue.next()) is not None and work.job != "patient":
         now += slice_s
         slack, phase = rivals[int(str(work.job))]
-        queue.add(work.job, Phase(phase), now, PANE_S, deadline=now + slack)
+        queue.add(work.job, WorkPhase(phase), now, PANE_S, deadline=now + slack)
     assert work is not None
     assert now <= pane_s + (len(rivals) + 1) * slice_s
 
@@ -74,8 +74,8 @@ def test_work_without_a_deadline_waits_a_pane_and_a_turn_of_the_others_at_most(
 def test_what_never_ends_leaves_time_to_what_has_a_deadline() -> None:
     """Sealing that goes on for ever, without a deadline, gets one slice a pane while the others need all the time."""
     queue, now = DeadlineQueue(), 0.0
-    queue.add("patient", Phase.SEAL, now, PANE_S)
-    queue.add("urgent", Phase.INSERT, now, PANE_S, deadline=now + 1)
+    queue.add("patient", WorkPhase.SEAL, now, PANE_S)
+    queue.add("urgent", WorkPhase.INSERT, now, PANE_S, deadline=now + 1)
     turns = 0
     while now < 100:
         work = queue.next()
@@ -111,18 +111,18 @@ def test_a_constraint_is_a_time(within_s: float) -> None:
 
 def test_where_there_is_no_room_the_caller_keeps_its_work() -> None:
     queue = DeadlineQueue(work_max=2)
-    assert queue.add("a", Phase.READ, 0.0, PANE_S)
-    assert queue.add("b", Phase.READ, 0.0, PANE_S)
-    assert not queue.add("c", Phase.READ, 0.0, PANE_S)
-    assert queue.add("a", Phase.READ, 0.0, PANE_S, deadline=1.0)
+    assert queue.add("a", WorkPhase.READ, 0.0, PANE_S)
+    assert queue.add("b", WorkPhase.READ, 0.0, PANE_S)
+    assert not queue.add("c", WorkPhase.READ, 0.0, PANE_S)
+    assert queue.add("a", WorkPhase.READ, 0.0, PANE_S, deadline=1.0)
     queue.next()
-    assert queue.add("c", Phase.READ, 0.0, PANE_S)
+    assert queue.add("c", WorkPhase.READ, 0.0, PANE_S)
 
 
 def test_a_job_that_is_over_leaves_no_work() -> None:
     queue = DeadlineQueue()
-    for phase in Phase:
+    for phase in WorkPhase:
         queue.add("over", phase, 0.0, PANE_S)
-    queue.add("stays", Phase.READ, 0.0, PANE_S)
+    queue.add("stays", WorkPhase.READ, 0.0, PANE_S)
     queue.drop("over")
-    assert order_of(queue) == [("stays", Phase.READ)]
+    assert order_of(queue) == [("stays", WorkPhase.READ)]

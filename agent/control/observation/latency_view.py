@@ -23,8 +23,8 @@ def described_latency(view: LatencyView) -> JobLatency:
     percent = None if view.percent is None else min(100.0, max(0.0, view.percent))
     return JobLatency(
         view.name, view.master, view.text, view.within_ms, percent, view.results, view.met, view.missed,
-        _durations("total", total), _durations("skew", skew), _by_phase(phases, tuple(Phase)), _by_phase(parts, AGENT_PHASES),
-        _agents(view), _ms(view.last_us / 1e6),
+        _durations("total", total), _durations("skew", skew),
+        _by_phase(phases, tuple(Phase)), _by_phase(parts, AGENT_PHASES), _agents(view), _ms(view.last_us / 1e6),
         {phase.label: _ms(us / 1e6) for phase, us in zip(Phase, view.last_phases, strict=False)},
         max(0.0, view.events_s) if math.isfinite(view.events_s) else 0.0, view.agents, view.phases, view.parts,
         _slowest(phases), sum(one.clipped + one.refused for one in (total, skew, *phases.values(), *parts.values())),

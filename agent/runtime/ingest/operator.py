@@ -282,10 +282,8 @@ class Operator:
         self.lacked_ms = FIRST_PANE  # time of the newest event that it has missed because columns were lacking
         self.malformed = 0  # lines
         self.is_partial = False  # whether events are missing in the panes it seals now
-        self.lost_upto = FIRST_PANE
-        """Time (epoch ms) up to which some events were lost: panes before it are partial."""
-        self.closed = FIRST_PANE  # the last pane that takes no more events
-        self.is_bounded = bounded
+        self.lost_upto = FIRST_PANE  # time (epoch ms) up to which some events were lost: panes before it are partial
+        self.closed, self.is_bounded = FIRST_PANE, bounded  # `closed`: the last pane that takes no more events
         self._grace_ms, self._batches = grace_ms, batches
         self._store = PaneStore(function, area)
         self._unsealed: deque[tuple[int, Counts]] = deque()  # counts of the panes that are being sealed, in order
@@ -299,8 +297,7 @@ class Operator:
         self._sealing: Iterator[Run | None] | None = None
         self._sealing_upto = self._sealed_upto = self._emptied_upto = FIRST_PANE
         self._takers: list[PaneConsumer] = []
-        self._is_owing = False  # whether a consumer that was blocked lacks closed panes
-        self._is_given_up = False
+        self._is_owing = self._is_given_up = False  # whether a consumer that was blocked lacks closed panes
 
     # Consumers.
 

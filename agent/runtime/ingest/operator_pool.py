@@ -33,8 +33,7 @@ from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run, closed_ms
 from agent.runtime.model.schedule import ANY_TIME, Schedule
 from agent.runtime.model.step_clock import StepClock
-from agent.runtime.scheduling.deadline_queue import DeadlineQueue, PhaseWork
-from agent.runtime.scheduling.deadline_queue import Phase as WorkPhase
+from agent.runtime.scheduling.deadline_queue import DeadlineQueue, PhaseWork, WorkPhase
 from overlay import Id
 
 ROWS_PER_RUN = 1 << 14

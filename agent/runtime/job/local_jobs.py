@@ -45,7 +45,7 @@ from agent.runtime.reduce.parts import RunAssembler
 from agent.runtime.reduce.retransmit import AckLatency
 from agent.runtime.reduce.straggler import SLOW_LOOK_S
 from agent.runtime.reduce.tree_node import TreeNode
-from agent.runtime.scheduling.deadline_queue import DeadlineQueue, Phase
+from agent.runtime.scheduling.deadline_queue import DeadlineQueue, WorkPhase
 from overlay import Id, Node, Peer, WireError
 
 AGENT_REGEX_SIZE_MAX = 50_000
@@ -628,7 +628,7 @@ class LocalJobs:
         """Notes that a job has something to combine, to send, or to publish."""
         self._looks.set(job.app_id, ANY_TIME)
         due_ms = None if job.versions is None else job.versions.next_due_ms(job.committed)
-        self._working.add(job.app_id, Phase.COMBINE, self.ingest.time.now, 0.0, self.ingest.deadline(due_ms))
+        self._working.add(job.app_id, WorkPhase.COMBINE, self.ingest.time.now, 0.0, self.ingest.deadline(due_ms))
 
     def sealed_upto(self) -> int | None:
         """The last sealed pane of the operator whose turn it is; None when nothing can be sealed or sent now."""

@@ -10,7 +10,7 @@ benchmark use the same objects.
 """
 
 from agent.runtime.scheduling.cost_aware import CostAwareScheduler
-from agent.runtime.scheduling.deadline_queue import DeadlineQueue, Phase, PhaseTimes, PhaseWork
+from agent.runtime.scheduling.deadline_queue import DeadlineQueue, PhaseTimes, PhaseWork, WorkPhase
 from agent.runtime.scheduling.event_costs import EventCosts
 from agent.runtime.scheduling.fair import FairScheduler, max_min_shares
 from agent.runtime.scheduling.lots import CostClass, Lot, slot_of
@@ -23,10 +23,10 @@ __all__ = [
     "EventCosts",
     "FairScheduler",
     "Lot",
-    "Phase",
     "PhaseTimes",
     "PhaseWork",
     "ScheduleTree",
+    "WorkPhase",
     "max_min_shares",
     "slot_of",
 ]

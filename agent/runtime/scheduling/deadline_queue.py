@@ -27,7 +27,7 @@ WEIGHT = 0.2
 """Weight of the last measurement in what a phase is expected to take."""
 
 
-class Phase(IntEnum):
+class WorkPhase(IntEnum):
     """Phases of work, in the order in which events go through them."""
 
     READ = 0
@@ -37,8 +37,14 @@ class Phase(IntEnum):
     PUBLISH = 4
 
 
-PRIOR_S: Mapping[Phase, float] = MappingProxyType(
-    {Phase.READ: 0.01, Phase.INSERT: 0.01, Phase.SEAL: 0.02, Phase.COMBINE: 0.01, Phase.PUBLISH: 0.02}
+PRIOR_S: Mapping[WorkPhase, float] = MappingProxyType(
+    {
+        WorkPhase.READ: 0.01,
+        WorkPhase.INSERT: 0.01,
+        WorkPhase.SEAL: 0.02,
+        WorkPhase.COMBINE: 0.01,
+        WorkPhase.PUBLISH: 0.02,
+    }
 )
 """Time that a phase is expected to take before it was measured."""
 
@@ -46,19 +52,19 @@ PRIOR_S: Mapping[Phase, float] = MappingProxyType(
 class PhaseTimes:
     """Predicts what the phases of jobs take, from their start to the next phase's (s): exponentially weighted means."""
 
-    def __init__(self, prior_s: Mapping[Phase, float] = PRIOR_S) -> None:
+    def __init__(self, prior_s: Mapping[WorkPhase, float] = PRIOR_S) -> None:
         self._prior_s = prior_s
-        self._means: dict[Hashable, dict[Phase, float]] = {}
+        self._means: dict[Hashable, dict[WorkPhase, float]] = {}
 
-    def measured(self, job: Hashable, phase: Phase, took_s: float) -> None:
+    def measured(self, job: Hashable, phase: WorkPhase, took_s: float) -> None:
         """Notes that a phase of a job took so long."""
         means = self._means.setdefault(job, dict(self._prior_s))
         means[phase] += WEIGHT * (took_s - means[phase])
 
-    def remaining_s(self, job: Hashable, phase: Phase) -> float:
+    def remaining_s(self, job: Hashable, phase: WorkPhase) -> float:
         """The time from the start of a phase until the result is out."""
         means = self._means.get(job, self._prior_s)
-        return sum(means[one] for one in Phase if one >= phase)
+        return sum(means[one] for one in WorkPhase if one >= phase)
 
     def forget(self, job: Hashable) -> None:
         """Forgets a job that is over."""
@@ -74,7 +80,7 @@ class PhaseWork(Generic[J]):
     """Work of one phase for one job, or feed, that is to begin by `due`. `deadline`: when its result has to be out."""
 
     job: J
-    phase: Phase
+    phase: WorkPhase
     due: float
     deadline: float | None
 
@@ -91,7 +97,7 @@ class DeadlineQueue(Generic[J]):
         self.times = PhaseTimes() if times is None else times
         self._work_max = work_max
         self._waiting: SortedDict = SortedDict()
-        self._places: dict[tuple[J, Phase], tuple[float, int]] = {}
+        self._places: dict[tuple[J, WorkPhase], tuple[float, int]] = {}
         self._numbers = itertools.count()
         self._constraints: dict[J, float] = {}
         self._shortest: SortedList = SortedList()
@@ -116,7 +122,7 @@ class DeadlineQueue(Generic[J]):
         """Forgets a job that is over, and its work."""
         self.constrain(job, None)
         self.times.forget(job)
-        for phase in Phase:
+        for phase in WorkPhase:
             self.remove(job, phase)
 
     @property
@@ -129,7 +135,7 @@ class DeadlineQueue(Generic[J]):
 
     # Work.
 
-    def add(self, job: J, phase: Phase, now: float, pane_s: float, deadline: float | None = None) -> bool:
+    def add(self, job: J, phase: WorkPhase, now: float, pane_s: float, deadline: float | None = None) -> bool:
         """Adds work, or makes what waits already more urgent; False if there is no room. O(log n)."""
         due = now + pane_s if deadline is None else max(now, deadline - self.times.remaining_s(job, phase))
         place = self._places.get((job, phase))
@@ -155,7 +161,7 @@ class DeadlineQueue(Generic[J]):
         """The work that waits, the most urgent first; nothing may be added or taken meanwhile."""
         return iter(self._waiting.values())
 
-    def remove(self, job: J, phase: Phase) -> None:
+    def remove(self, job: J, phase: WorkPhase) -> None:
         """Takes out work that is done now, or needs not be done any more. O(log n)."""
         if (place := self._places.pop((job, phase), None)) is not None:
             del self._waiting[place]

@@ -17,7 +17,7 @@ class LateJson:
         self.size = size
 
     def ending_with(self, fields: bytes) -> LateJson:
-        """The same with these fields, a JSON object, at its end, of a result whose JSON is not made yet."""
+        """This JSON with the fields of another object at its end, of a result whose JSON is not made yet."""
         assert self._result is not None
         return LateJson(self._result, self._bytes_max, self.size + len(fields), fields)
 
