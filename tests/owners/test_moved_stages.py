@@ -58,14 +58,14 @@ def moved_jobs(draw: st.DrawFn) -> MovedJob:
     """Every query that may have several trees has some."""
     staged = draw(staged_jobs().filter(lambda one: any(map(_may_have_trees, one.queries.values()))))
     queries = {
-        name: f"{text.removesuffix(' TREES 2')} TREES {draw(st.integers(2, 4))}" if _may_have_trees(text) else text
+        name: f"{text.removesuffix(' TREES 2')} TREES {draw(st.integers(3, 5))}" if _may_have_trees(text) else text
         for name, text in staged.queries.items()
     }
     groups = draw(st.permutations(range(GROUPS)))
     moves = []
-    for number in range(draw(st.integers(1, 3))):
-        second, mode = draw(st.sampled_from(range(4, SECONDS - 2, 2))), draw(st.sampled_from(MODES))
-        moves.append(StagedMove(second, tuple(groups[16 * number : 16 * number + 16]), draw(st.integers(0, 3)), mode))
+    for number, mode in enumerate(MODES):
+        second = draw(st.sampled_from(range(4, SECONDS - 2, 2)))
+        moves.append(StagedMove(second, tuple(groups[16 * number : 16 * number + 16]), draw(st.integers(0, 4)), mode))
     moves.sort(key=lambda one: one.second)
     limit = draw(st.sampled_from((FEW_GROUPS, query.GROUPS_DEFAULT)))
     return MovedJob(replace(staged, queries=queries), tuple(moves), limit, draw(st.sampled_from("abcdef")))
