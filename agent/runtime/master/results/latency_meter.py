@@ -81,7 +81,7 @@ class LatencyMeter:
         return tuple((position, self._line(made.get(position), line)) for position, line in json)
 
     def view(self, parts: PartStatistics) -> LatencyView:
-        """What is known of the latest results, and of all agents' parts."""
+        """Everything known of the latest results, and of all agents' parts."""
         found, last = self.recent.statistics(), self.recent.last
         within, roster = self._state.versions.newest.function.plan.within, self._state.roster
         slowest = [(roster.member(number), count, micros) for number, count, micros in parts.longest()]
