@@ -51,7 +51,7 @@ GRACE_SHARES = (0.5, 0.25, 0.1, 0.02)
 """Graces that are tried where the query states none, as parts of its limit."""
 
 
-class PredictedPhase(msgspec.Struct, frozen=True):
+class PhasePrediction(msgspec.Struct, frozen=True):
     """A phase: its mean and quantile (ms), the part of the whole quantile that is due to it (ms), and how well it is
     known: measured, sampled or assumed."""
 
@@ -71,7 +71,7 @@ class Knob(msgspec.Struct, frozen=True):
 
 
 class LatencyExplanation(msgspec.Struct, frozen=True):
-    """How soon the results of a query come, for a percentage of them. Times are in ms, None where there is no end.
+    """A prediction of how soon a query's results come, for a percentage of them. Times are ms, None without an end.
 
     `limit_ms`: what WITHIN states, None without it. `known_from`: the job whose measurements it is made of; "" for
     none. `largest_rate`: events a second up to which the limit holds, None for more than can be said or without limit.
@@ -90,7 +90,7 @@ class LatencyExplanation(msgspec.Struct, frozen=True):
     binding: str
     doubled_ms: float | None
     largest_rate: float | None
-    phases: list[PredictedPhase]
+    phases: list[PhasePrediction]
     knobs: list[Knob]
     verdict: str
 
@@ -112,7 +112,7 @@ def explained_latency(client: SyncClient, text: str) -> LatencyExplanation:
 
 
 def _measured_job(client: SyncClient, text: str, stream: str) -> JobLatency | None:
-    """What a job has measured that reads the stream: the same query, or another one."""
+    """The measurements of a job that reads the stream: of the same query, or another one."""
 
     def likeness(job: JobEntry) -> bool:
         return job.query != text
@@ -129,7 +129,7 @@ def _measured_job(client: SyncClient, text: str, stream: str) -> JobLatency | No
 
 
 def _measured(found: query.Plan, told: JobLatency | None, agents: int, *, is_same: bool) -> Measured:
-    """What is known of a query that runs on so many agents. Raises UsageError without agents."""
+    """Everything known of a query that runs on so many agents. Raises UsageError without agents."""
     if not agents:
         raise UsageError(
             f"no agent has the stream {found.streams_read}: elf status and SHOW STREAMS list what is there"
@@ -201,9 +201,9 @@ def _explanation(text: str, found: query.Plan, measured: Measured, told: JobLate
     )
 
 
-def _phases(now: Prediction) -> Iterable[PredictedPhase]:
+def _phases(now: Prediction) -> Iterable[PhasePrediction]:
     for phase, one in now.phases.items():
-        yield PredictedPhase(phase.label, _ms(one.mean), _ms(one.quantile), _ms(one.part), one.evidence.label)
+        yield PhasePrediction(phase.label, _ms(one.mean), _ms(one.quantile), _ms(one.part), one.evidence.label)
 
 
 def _knobs(now: Setting, best: Setting | None) -> Iterable[Knob]:

@@ -128,19 +128,16 @@ class Agent:
         copies: CopyOptions = COPIES,
         keyed: KeyedOptions = KEYED,
     ) -> None:
-        self.name, self.node = name, node
+        self.name, self.node, self._clock, events = name, node, StepClock(time), EventClock(max_skew_ms)
         self.observer = observer or AgentObserver()
         self._tick_at: float | None = None
-        self._clock = StepClock(time)
         sender = MessageSender(node)
         self.directory = directory = JobDirectory()
         self.inquiry = JobInquiry(node, sender, directory)
         self.programs = programs = Programs(name, node)
         self.code = code = CodeRegistry(programs, NoCreators())
         containment = JobContainment(self.observer.job_contained, clock)
-        self.ingest = ingest = OperatorPool(
-            containment, room, EventClock(max_skew_ms), heal_ms, self.observer, self._clock
-        )
+        self.ingest = ingest = OperatorPool(containment, room, events, heal_ms, self.observer, self._clock)
         self.jobs = jobs = LocalJobs(name, node, sender, dict(streams), directory, ingest, programs, code, containment)
         self.tree_watch, self.owners = TreeWatch(node, jobs), TreeOwners(jobs, sender, clock)
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)

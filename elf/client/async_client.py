@@ -196,7 +196,7 @@ class AsyncClient(JobOpener["AsyncJob"]):
         return await self._ask(PlaceGroups(app, list(move), to, mode), JobPlacement)
 
     async def latency(self, app: str) -> JobLatency:
-        """How long the latest results of a running job have taken, phase by phase. Raises UnknownJobError."""
+        """The time that the latest results of a running job have taken, phase by phase. Raises UnknownJobError."""
         return await self._ask(GetLatency(app), JobLatency)
 
     async def emit(

@@ -202,7 +202,7 @@ class SyncClient(JobOpener["SyncJob"]):
         return self._ask(PlaceGroups(app, list(move), to, mode), JobPlacement)
 
     def latency(self, app: str) -> JobLatency:
-        """How long the latest results of a running job have taken, phase by phase. Raises UnknownJobError."""
+        """The time that the latest results of a running job have taken, phase by phase. Raises UnknownJobError."""
         return self._ask(GetLatency(app), JobLatency)
 
     def emit(

@@ -26,7 +26,7 @@ from query.latency.queues import (
     waiting_share,
 )
 from query.latency.resources import Amount, LinearCost, share_of_processor
-from query.latency.setting import AgentClass, Evidence, Measured, Setting, TreeNode, balanced_tree
+from query.latency.setting import AgentClass, Evidence, Measured, Setting, Subtree, balanced_tree
 from query.latency.statistics import PhaseStatistics, phases_from_bytes, phases_to_bytes
 from query.latency.tails import Tail, pooled
 
@@ -55,8 +55,8 @@ __all__ = [
     "Price",
     "RawMoments",
     "Setting",
+    "Subtree",
     "Tail",
-    "TreeNode",
     "balanced_tree",
     "batch_waits",
     "exponential",

@@ -34,7 +34,7 @@ class HeapsLaw(NamedTuple):
         return min(self.factor * rows**self.exponent, rows) if rows > 0 else 0.0
 
     def growth(self, cuts: float) -> float:
-        """How many times as many groups k short panes have together as the pane that they are cut from: k^(1 −
+        """The groups of k short panes together, as a multiple of those of the pane that they are cut from: k^(1 −
         exponent). So many times as many bytes travel.
         """
         return float(max(cuts, 1.0) ** (1 - self.exponent))

@@ -1,4 +1,4 @@
-"""How long each phase takes at a setting and a rate, one by one: what was measured, scaled by what it depends on."""
+"""Durations of each phase at a setting and a rate, one by one: those measured, scaled by what they depend on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from query.latency.phases import MASTER_PHASES, Phase
 from query.latency.polling import look_wait
 from query.latency.queues import RawMoments, batch_waits, queue_wait, replayed
 from query.latency.resources import SHARE_MIN, Amount, LinearCost
-from query.latency.setting import AgentClass, Evidence, Measured, Setting, TreeNode
+from query.latency.setting import AgentClass, Evidence, Measured, Setting, Subtree
 from query.latency.tails import Tail
 
 FEW = 100
@@ -42,7 +42,7 @@ ASSUMED_COSTS: Mapping[Phase, LinearCost] = {
 _READER = (Phase.PARSE, Phase.INSERT)
 
 
-class Known(NamedTuple):
+class KnownPhase(NamedTuple):
     """The durations of a phase, and how well they are known."""
 
     distribution: Distribution
@@ -59,7 +59,7 @@ class Parts:
     share: float
     """The quantile that is asked for."""
 
-    def agent(self, kind: int) -> dict[Phase, Known]:
+    def agent(self, kind: int) -> dict[Phase, KnownPhase]:
         """The phases at each agent of a class, before its run leaves it."""
         one = self.classes[kind]
         work = {phase: self._reading(phase, kind) for phase in _READER}
@@ -68,12 +68,12 @@ class Parts:
             Phase.TAIL: self._tail(kind),
             Phase.READ_WAIT: self._read_wait(kind, work),
             **work,
-            Phase.CLOSE: Known(Distribution.constant(self.setting.grace), Evidence.MEASURED),
+            Phase.CLOSE: KnownPhase(Distribution.constant(self.setting.grace), Evidence.MEASURED),
             Phase.SEAL_WAIT: self._seal_wait(kind),
             Phase.SEAL: sealed,
         }
 
-    def uplink(self, child: TreeNode) -> Known:
+    def uplink(self, child: Subtree) -> KnownPhase:
         """The way of a child's run to its parent, in one tree."""
         amounts = tuple(
             Amount(size=groups / setting.trees * self.measured.group_bytes)
@@ -81,9 +81,9 @@ class Parts:
         )
         return self._work(Phase.UPLINK, self.measured.phases.get(Phase.UPLINK), amounts, 1.0)
 
-    def combine(self, node: TreeNode) -> Known:
+    def combine(self, node: Subtree) -> KnownPhase:
         """The merge of an agent's run with those of its children, in one tree."""
-        inputs = [(TreeNode(node.kind), 1), *node.children]
+        inputs = [(Subtree(node.kind), 1), *node.children]
         told = [(self._groups_below(child), number) for child, number in inputs]
         amounts = tuple(
             Amount(
@@ -95,7 +95,7 @@ class Parts:
         share = 0.5 if node.kind is None else self.classes[node.kind].share
         return self._work(Phase.COMBINE, self.measured.phases.get(Phase.COMBINE), amounts, share)
 
-    def master(self, root: TreeNode) -> dict[Phase, Known]:
+    def master(self, root: Subtree) -> dict[Phase, KnownPhase]:
         """The phases at a root and behind it."""
         nothing = (Amount(), Amount())
         amounts = {phase: self._finishes(root) if phase is Phase.FINISH else nothing for phase in MASTER_PHASES}
@@ -114,7 +114,7 @@ class Parts:
         """The setting and the class now, and as measured."""
         return (self.setting, self.classes[kind]), (self.measured.setting, self.measured.classes[kind])
 
-    def _tail(self, kind: int) -> Known:
+    def _tail(self, kind: int) -> KnownPhase:
         base, before = self._tailed(kind, Phase.TAIL), self.measured.setting
         setting = self.setting
         phase = self.classes[kind].look_phase
@@ -122,11 +122,11 @@ class Parts:
         if base is not None and setting.on_due == before.on_due and (setting.on_due or same):
             return _trusted(base)
         if setting.on_due:
-            return Known(exponential(LATE_WAKE_S, 0.0), Evidence.ASSUMED)
+            return KnownPhase(exponential(LATE_WAKE_S, 0.0), Evidence.ASSUMED)
         after = None if phase is None else phase - setting.grace
-        return Known(look_wait(setting.look, self.measured.pane, after), Evidence.SAMPLED)
+        return KnownPhase(look_wait(setting.look, self.measured.pane, after), Evidence.SAMPLED)
 
-    def _reading(self, phase: Phase, kind: int) -> Known:
+    def _reading(self, phase: Phase, kind: int) -> KnownPhase:
         """Work on the lines that the last look finds: all since the look before, or, on due, anything up to that."""
         amounts = tuple(
             Amount(rows=max(one.rate * setting.look / (2 if setting.on_due else 1), min(one.rate, 1.0)))
@@ -134,7 +134,7 @@ class Parts:
         )
         return self._work(phase, self._tailed(kind, phase), amounts, self.classes[kind].share)
 
-    def _read_wait(self, kind: int, work: Mapping[Phase, Known]) -> Known:
+    def _read_wait(self, kind: int, work: Mapping[Phase, KnownPhase]) -> KnownPhase:
         """The queue of blocks at an agent's reader: replayed if there is what to replay, else by moments."""
         setting, before, one = self.setting, self.measured.setting, self.classes[kind]
         same = setting.look == before.look and setting.on_due == before.on_due
@@ -146,15 +146,15 @@ class Parts:
         mean = sum(each.distribution.mean for each in work.values())
         variance = sum(each.distribution.variance for each in work.values())
         if self.load(kind) >= 1 or not math.isfinite(mean + variance):
-            return Known(Distribution.constant(math.inf), evidence)
+            return KnownPhase(Distribution.constant(math.inf), evidence)
         if one.reads:
             return self._replayed(kind)
         if setting.on_due:
-            return Known(_rest_of_block(2 * mean, variance, setting.look), evidence)
+            return KnownPhase(_rest_of_block(2 * mean, variance, setting.look), evidence)
         between = RawMoments.constant(setting.look)
-        return Known(queue_wait(between, RawMoments.gamma(mean, variance / mean**2), 0.0), evidence)
+        return KnownPhase(queue_wait(between, RawMoments.gamma(mean, variance / mean**2), 0.0), evidence)
 
-    def _replayed(self, kind: int) -> Known:
+    def _replayed(self, kind: int) -> KnownPhase:
         one, old = self.classes[kind], self.measured.classes[kind]
         costs = [self.measured.costs.get(phase, ASSUMED_COSTS[phase]) for phase in _READER]
         rows = [Amount(rows=each.rate * setting.look) for setting, each in self._before(kind)]
@@ -162,17 +162,17 @@ class Parts:
         apart = _ratio(self.setting.look, self.measured.setting.look)
         pairs = [(between * apart, service * longer) for between, service in one.reads]
         if sum(service for _, service in pairs) >= sum(between for between, _ in pairs):
-            return Known(Distribution.constant(math.inf), Evidence.SAMPLED)
+            return KnownPhase(Distribution.constant(math.inf), Evidence.SAMPLED)
         same = _alike(one.rate, old.rate) and _alike(apart, 1.0)
         enough = same and len(pairs) >= FEW
-        return Known(Distribution.of_samples(replayed(pairs)), Evidence.MEASURED if enough else Evidence.SAMPLED)
+        return KnownPhase(Distribution.of_samples(replayed(pairs)), Evidence.MEASURED if enough else Evidence.SAMPLED)
 
-    def _seal_wait(self, kind: int) -> Known:
+    def _seal_wait(self, kind: int) -> KnownPhase:
         one = self.classes[kind]
         base = self._tailed(kind, Phase.SEAL_WAIT)
         if base is not None:
             return _trusted(base)
-        return Known(batch_waits([*one.sealed_before, Distribution.constant(0.0)])[-1], Evidence.SAMPLED)
+        return KnownPhase(batch_waits([*one.sealed_before, Distribution.constant(0.0)])[-1], Evidence.SAMPLED)
 
     def _seals(self, kind: int) -> tuple[Amount, ...]:
         counts = [
@@ -182,7 +182,7 @@ class Parts:
             Amount(rows, law.groups(rows), law.groups(rows) * self.measured.group_bytes) for rows, law in counts
         )
 
-    def _finishes(self, root: TreeNode) -> tuple[Amount, ...]:
+    def _finishes(self, root: Subtree) -> tuple[Amount, ...]:
         longest = max(self.measured.window, self.measured.pane) / self.measured.pane
         pieces = []
         for setting, last in self._groups_below(root):
@@ -190,11 +190,11 @@ class Parts:
             pieces.append(Amount(last / setting.trees, self.measured.groups.groups(rows * longest) / setting.trees))
         return tuple(pieces)
 
-    def _rows(self, node: TreeNode, now: bool) -> list[float]:
+    def _rows(self, node: Subtree, now: bool) -> list[float]:
         classes = self.classes if now else self.measured.classes
         return [classes[kind].rate * number for kind, number in node.agents.items()]
 
-    def _groups_below(self, node: TreeNode) -> tuple[tuple[Setting, float], tuple[Setting, float]]:
+    def _groups_below(self, node: Subtree) -> tuple[tuple[Setting, float], tuple[Setting, float]]:
         """Groups in the last cut of a pane of all agents in a subtree: now, and as measured."""
         now, before = self.setting, self.measured.setting
         pane, law = self.measured.pane, self.measured.groups
@@ -203,7 +203,7 @@ class Parts:
             (before, law.groups(sum(self._rows(node, now=False)) * pane / before.cuts)),
         )
 
-    def _work(self, phase: Phase, base: Distribution | None, amounts: tuple[Amount, ...], share: float) -> Known:
+    def _work(self, phase: Phase, base: Distribution | None, amounts: tuple[Amount, ...], share: float) -> KnownPhase:
         """The durations of work of an amount: those measured for another amount, in proportion to what both cost; for
         merges, whose amounts differ from level to level, the fitted cost if there is one.
         """
@@ -215,10 +215,10 @@ class Parts:
             factor = _ratio(model.seconds(now), model.seconds(before))
             if _alike(factor, 1.0):
                 return trusted
-            return Known(trusted.distribution.scaled(factor), min(trusted.evidence, Evidence.SAMPLED))
+            return KnownPhase(trusted.distribution.scaled(factor), min(trusted.evidence, Evidence.SAMPLED))
         if cost is not None:
-            return Known(cost.duration(now, share), Evidence.SAMPLED if cost.pieces >= FEW else Evidence.ASSUMED)
-        return Known(ASSUMED_COSTS[phase].duration(now, share), Evidence.ASSUMED)
+            return KnownPhase(cost.duration(now, share), Evidence.SAMPLED if cost.pieces >= FEW else Evidence.ASSUMED)
+        return KnownPhase(ASSUMED_COSTS[phase].duration(now, share), Evidence.ASSUMED)
 
     def _tailed(self, kind: int, phase: Phase) -> Distribution | None:
         """The durations of a phase that were measured, with a fitted tail where the last agent's are beyond them."""
@@ -233,14 +233,14 @@ class Parts:
         return base if tail is None else tail.put_on(base)
 
 
-def _trusted(base: Distribution) -> Known:
+def _trusted(base: Distribution) -> KnownPhase:
     """Durations, and wider ones where they are few."""
     if base.count >= FEW:
-        return Known(base, Evidence.MEASURED)
+        return KnownPhase(base, Evidence.MEASURED)
     if base.count <= 0 or base.beyond or not base.mean:
-        return Known(base, Evidence.ASSUMED if base.count <= 0 else Evidence.SAMPLED)
+        return KnownPhase(base, Evidence.ASSUMED if base.count <= 0 else Evidence.SAMPLED)
     wide = max(base.variance, (_FEW_SPREAD * base.mean) ** 2)
-    return Known(lognormal(base.mean, wide, base.count), Evidence.SAMPLED)
+    return KnownPhase(lognormal(base.mean, wide, base.count), Evidence.SAMPLED)
 
 
 def _rest_of_block(mean: float, variance: float, interval: float) -> Distribution:
@@ -253,7 +253,7 @@ def _rest_of_block(mean: float, variance: float, interval: float) -> Distributio
 
 
 def _ratio(now: float, before: float) -> float:
-    """How many times as much; limited where one of them is next to nothing."""
+    """The ratio of two amounts, limited where one of them is next to nothing."""
     if now == before:
         return 1.0
     return min(max(now / before, SHARE_MIN), 1 / SHARE_MIN**2) if before > 0 else 1.0

@@ -16,7 +16,7 @@ from query.latency.parts import ASSUMED_COSTS
 from query.latency.phases import Phase
 from query.latency.prediction import Prediction, estimate, predict
 from query.latency.resources import Amount, LinearCost
-from query.latency.setting import Evidence, Measured, Setting, TreeNode
+from query.latency.setting import Evidence, Measured, Setting, Subtree
 
 ROOM = 1.5
 """Multiple of the present rate with which a limit has to hold."""
@@ -154,7 +154,7 @@ def is_replaced(held: LatencyPlan, found: LatencyPlan, held_s: float) -> bool:
 
 
 def price(setting: Setting, measured: Measured, rate: float) -> Price:
-    """What a setting costs all agents at a rate: looks, blocks, seals, merges, what is finished, and bytes between
+    """The cost of a setting to all agents at a rate: looks, blocks, seals, merges, what is finished, and bytes between
     them. By fitted costs, or assumed ones. O(kinds of subtrees).
     """
     classes = measured.at_rate(rate)
@@ -217,17 +217,17 @@ def _in_trees(cost: LinearCost, amount: Amount, trees: int) -> float:
     return trees * cost.seconds(amount.times(1 / trees))
 
 
-def _groups(node: TreeNode, rates: Sequence[float], measured: Measured, setting: Setting) -> float:
+def _groups(node: Subtree, rates: Sequence[float], measured: Measured, setting: Setting) -> float:
     rows = sum(rates[kind] * number for kind, number in node.agents.items()) * measured.pane / setting.cuts
     return measured.groups.groups(rows)
 
 
-def _subtrees(root: TreeNode) -> dict[TreeNode, int]:
+def _subtrees(root: Subtree) -> dict[Subtree, int]:
     """Each kind of subtree, and how many there are of it."""
-    found: dict[TreeNode, int] = {}
+    found: dict[Subtree, int] = {}
     level = {root: 1}
     while level:
-        below: dict[TreeNode, int] = {}
+        below: dict[Subtree, int] = {}
         for node, number in level.items():
             found[node] = found.get(node, 0) + number
             for child, several in node.children:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from query.latency.distribution import Distribution, greatest, total
-from query.latency.parts import Known, Parts
+from query.latency.parts import KnownPhase, Parts
 from query.latency.phases import AGENT_PHASES, MASTER_PHASES, Phase
-from query.latency.setting import Evidence, Measured, Setting, TreeNode
+from query.latency.setting import Evidence, Measured, Setting, Subtree
 
 _PART_MIN = 0.05
 """Share of the quantile below which a phase has no say in how well all is known."""
@@ -141,7 +141,7 @@ def largest_rate(setting: Setting, measured: Measured, limit: float, share: floa
 
 
 def _ready(
-    node: TreeNode, paths: Mapping[int, Distribution], parts: Parts, known: dict[TreeNode, Distribution]
+    node: Subtree, paths: Mapping[int, Distribution], parts: Parts, known: dict[Subtree, Distribution]
 ) -> Distribution:
     """The time at which an agent has merged the runs of its subtree."""
     if node not in known:
@@ -155,7 +155,7 @@ def _ready(
     return known[node]
 
 
-def _along(root: TreeNode, agent: Mapping[Phase, Known], parts: Parts) -> dict[Phase, list[Known]]:
+def _along(root: Subtree, agent: Mapping[Phase, KnownPhase], parts: Parts) -> dict[Phase, list[KnownPhase]]:
     """The phases of the agent that is waited for, and of each level on its way up the tree."""
     found = {phase: [known] for phase, known in agent.items()}
     found[Phase.UPLINK], found[Phase.COMBINE] = [], []
@@ -168,7 +168,7 @@ def _along(root: TreeNode, agent: Mapping[Phase, Known], parts: Parts) -> dict[P
 
 
 def _shared_out(
-    quantile: float, along: Mapping[Phase, list[Known]], share: float
+    quantile: float, along: Mapping[Phase, list[KnownPhase]], share: float
 ) -> tuple[dict[Phase, PredictedPhase], Phase]:
     """The quantile as a sum of parts: each phase has its mean, and of what the quantile exceeds their sum as much as it
     has of the variances, as a sum of normal variables has. What waiting for the last agent costs is in it.

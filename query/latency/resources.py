@@ -62,7 +62,7 @@ class LinearCost(NamedTuple):
         return self.fixed + self.row * amount.rows + self.group * amount.groups + self.byte * amount.size
 
     def duration(self, amount: Amount, share: float = 1.0) -> Distribution:
-        """How long it takes with this share of a processor: a gamma distribution around the mean."""
+        """Elapsed time with this share of a processor: a gamma distribution around the mean."""
         mean = self.seconds(amount) / min(max(share, SHARE_MIN), 1.0)
         if not math.isfinite(mean):
             return Distribution.constant(math.inf).assumed(self.pieces)

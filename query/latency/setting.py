@@ -27,7 +27,7 @@ class Evidence(IntEnum):
     SAMPLED = 1
     """By few measurements, or computed from those of another setting or rate."""
     MEASURED = 2
-    """Of this job at this setting, or known exactly."""
+    """Measured of this job at this setting, or known exactly."""
 
     @property
     def label(self) -> str:
@@ -81,11 +81,11 @@ class AgentClass:
 
 
 @dataclass(frozen=True)
-class TreeNode:
+class Subtree:
     """An agent in a tree: the index of its class, None if it only combines; its children, and how many are alike."""
 
     kind: int | None
-    children: tuple[tuple[TreeNode, int], ...] = ()
+    children: tuple[tuple[Subtree, int], ...] = ()
 
     @cached_property
     def levels(self) -> int:
@@ -103,7 +103,7 @@ class TreeNode:
 
 
 @lru_cache(maxsize=8)
-def balanced_tree(agents: tuple[int, ...], fanout: int = FANOUT) -> TreeNode:
+def balanced_tree(agents: tuple[int, ...], fanout: int = FANOUT) -> Subtree:
     """The tree in which each agent but the last ones has `fanout` children, with so many agents of each class, which
     are spread over it evenly. O(agents · levels). Raises ValueError without agents, or for a fanout below 2.
     """
@@ -113,13 +113,13 @@ def balanced_tree(agents: tuple[int, ...], fanout: int = FANOUT) -> TreeNode:
     kinds = sorted(
         ((place + 0.5) / number, kind) for kind, number in enumerate(agents) for place in range(number)
     )  # each class at even distances
-    nodes: dict[int, TreeNode] = {}
+    nodes: dict[int, Subtree] = {}
     for index in reversed(range(total)):
-        children: dict[TreeNode, int] = {}
+        children: dict[Subtree, int] = {}
         for below in range(index * fanout + 1, min((index + 1) * fanout, total - 1) + 1):
             child = nodes.pop(below)
             children[child] = children.get(child, 0) + 1
-        nodes[index] = TreeNode(kinds[index][1], tuple(children.items()))
+        nodes[index] = Subtree(kinds[index][1], tuple(children.items()))
     return nodes[0]
 
 
@@ -137,7 +137,7 @@ class Measured:
     window: float = 0.0
     setting: Setting = Setting()
     classes: Sequence[AgentClass] = (AgentClass(),)
-    tree: TreeNode | None = None
+    tree: Subtree | None = None
     phases: Mapping[Phase, Distribution] = field(default_factory=dict)
     costs: Mapping[Phase, LinearCost] = field(default_factory=dict)
     groups: HeapsLaw = GROUP_EACH_ROW
@@ -160,7 +160,7 @@ class Measured:
         return sum(one.agents * one.rate for one in self.classes)
 
     @property
-    def shape(self) -> TreeNode:
+    def shape(self) -> Subtree:
         """The tree, or a balanced one."""
         return self.tree or balanced_tree(tuple(one.agents for one in self.classes))
 

@@ -57,7 +57,7 @@ class Tail:
         return max(both, key=lambda tail: tail._likelihood(edges, masses))
 
     def beyond(self, ratio: Floats) -> Floats:
-        """Of durations in the tail, the share beyond so many times the threshold; 1 below it."""
+        """The share of durations in the tail that are beyond so many times the threshold; 1 below it."""
         ratio = np.maximum(ratio, 1.0)
         if self.exponent is not None:
             return ratio**-self.exponent

@@ -97,7 +97,7 @@ def errors(seed: int) -> tuple[float, float]:
     rng = np.random.default_rng(seed)
     known = measured(truth, now, simulated(truth, now, 400, rng))
     found = predict(other, known, 0.99, known.rate * speed)
-    lived = simulated(truth, other, 2_500, rng, speed).latencies
+    lived = simulated(truth, other, 1_500, rng, speed).latencies
     return found.mean / lived.mean() - 1, found.quantile / float(np.quantile(lived, 0.99)) - 1
 
 

@@ -104,8 +104,7 @@ def test_replays_keep_the_correlation_that_moments_lose() -> None:
     told = replayed(zip(between, service, strict=True))
     assert told.mean() == pytest.approx(lived, rel=0.02)
     by_moments = mean_wait(RawMoments.of(between), RawMoments.of(service))
-    assert by_moments == pytest.approx(simulated_waits(rng.permutation(between), service).mean(), rel=0.5)
-    assert by_moments < lived / 5
+    assert max(by_moments, simulated_waits(rng.permutation(between), service).mean()) < lived / 9
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, 5)), max_size=60))

@@ -1,4 +1,4 @@
-"""How long a job's results take, as the control socket carries it to clients.
+"""The latency of a job's results, as the control socket carries it to clients.
 
 Clients import this module, so it imports no frames.
 """
@@ -28,7 +28,7 @@ class SlowAgentEntry(msgspec.Struct, frozen=True, tag="agent"):
 
 
 class JobLatency(msgspec.Struct, frozen=True, tag="latency"):
-    """How long the latest results of a job have taken, from the end of their windows to their publication.
+    """The time that the latest results of a job have taken, from the end of their windows to their publication.
 
     `within_ms`: the time in which they are to be out, 0 without WITHIN; `percent`: the share of them, None for their
     mean. Of `results`, `met` were in time and `missed` were not. `total`: of them all; `phases`: of each phase on the

@@ -32,6 +32,6 @@ class SealTiming:
             self.path = self.path.spent(Phase.SEAL_WAIT, self._clock.now)
 
     def inserted(self) -> None:
-        """These events are inserted."""
+        """Notes that these events are inserted."""
         if self.path is not None:
             self.path = self.path.spent(Phase.INSERT, self.path.at + max(0.0, self._work() - self._began_s))

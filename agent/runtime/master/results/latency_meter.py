@@ -81,7 +81,7 @@ class LatencyMeter:
         return tuple((position, self._line(made.get(position), line)) for position, line in json)
 
     def view(self, parts: PartStatistics, ways_s: Iterable[float]) -> LatencyView:
-        """What is known of the latest results, of all agents' parts, and of the ways to those who follow now."""
+        """Everything known of the latest results, of all agents' parts, and of the ways to those who follow now."""
         found, last = self.recent.statistics(), self.recent.last
         deliver = PhaseStatistics()
         for way_s in ways_s:

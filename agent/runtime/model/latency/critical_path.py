@@ -30,7 +30,7 @@ Empty: not measured. 200 bytes at most."""
 
 
 class BlockRead(NamedTuple):
-    """When a block was looked for (seconds of the agent's clock), and how long it has taken to parse."""
+    """The time at which a block was looked for (seconds of the agent's clock), and that which parsing it has taken."""
 
     looked_at: float
     parse_s: float
@@ -53,7 +53,7 @@ NOT_FOUND = Found(0, 0.0, 0.0, 0.0, None)
 
 
 def found_in_block(read: BlockRead, now: float, wall_ms: int) -> Found:
-    """What a block has brought that is inserted now; the time that events have reached is not known yet."""
+    """The look that has found a block that is inserted now; the time that events have reached is not known yet."""
     looked_at = min(read.looked_at, now)
     return Found(round(wall_ms - 1000 * (now - looked_at)), looked_at, min(read.parse_s, now - looked_at), now, None)
 

@@ -88,7 +88,7 @@ class PartMeter:
         return phases_to_bytes(taken.phases), taken.longest()
 
     def statistics(self) -> PartStatistics:
-        """What was counted in the last minute or two, at a master, which tells nobody. O(buckets)."""
+        """Everything counted in the last minute or two, at a master, which tells nobody. O(buckets)."""
         self._turn()
         both = PartStatistics()
         for one in (self._before, self._now):

@@ -15,7 +15,7 @@ AGENTS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class ResultLatency:
-    """How long one result has taken: from the end of its window to its publication, and in each phase, as measured
+    """The time that one result has taken: from the end of its window to its publication, and in each phase, as measured
     where it passed (s). `agent`: whose part was the last; "" where it is not known. `is_met`: whether that is within
     the job's limit; None: it has none."""
 
@@ -26,7 +26,7 @@ class ResultLatency:
 
     @property
     def skew_s(self) -> float:
-        """What no phase accounts for: clocks that differ, and ways that are not halves of there and back."""
+        """The time that no phase accounts for: clocks that differ, and ways that are not halves of there and back."""
         return self.latency_s - sum(self.phases.values())
 
     def slowest(self, master: str) -> str:
