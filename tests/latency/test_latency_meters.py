@@ -68,8 +68,8 @@ def test_what_is_told_level_by_level_is_what_was_counted(parts: list[tuple[int, 
     clock = StepClock()
     between, master = PartMeter(clock), PartMeter(clock)
     leaves = [PartMeter(clock) for _ in range(4)]
-    for (agent, micros), leaf in zip(parts, [*cuts, *[0] * len(parts)], strict=False):
-        leaves[leaf].note(part(agent, *micros))
+    for (agent, micros), number in zip(parts, [*cuts, *[0] * len(parts)], strict=False):
+        leaves[number].note(part(agent, *micros))
     clock.tell(TOLD_S, 0.0)
     for leaf in leaves:
         between.add(*leaf.take())
@@ -208,7 +208,8 @@ def test_agents_beyond_the_bound_are_not_counted_by_name() -> None:
 def test_a_miss_names_the_longest_phase_but_for_the_grace_and_where_it_was(
     phases: dict[str, float], named: str
 ) -> None:
-    assert result(1.0, **phases).slowest("web-9") == named
+    told = {Phase[name]: seconds for name, seconds in phases.items()}
+    assert ResultLatency(1.0, told, "web-1").slowest("web-9") == named
 
 
 def test_skew_is_what_no_phase_accounts_for() -> None:

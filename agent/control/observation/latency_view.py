@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 
 from agent.control.observation.latency_entries import DurationEntry, JobLatency, SlowAgentEntry
 from agent.runtime.messages.views.latency import LatencyView
@@ -47,7 +47,7 @@ def _slowest(phases: Mapping[Phase, PhaseStatistics]) -> str:
     return max(known, key=lambda phase: phases[phase].mean).label if known else ""
 
 
-def _by_phase(told: Mapping[Phase, PhaseStatistics], phases: Collection[Phase]) -> list[DurationEntry]:
+def _by_phase(told: Mapping[Phase, PhaseStatistics], phases: Iterable[Phase]) -> list[DurationEntry]:
     return [_durations(phase.label, told[phase]) for phase in phases]
 
 

@@ -308,7 +308,7 @@ class JobMaster:
             self.subscribers.finish(self.ended, now)
 
     def latency_view(self) -> LatencyView:
-        """The time that its results take, as far as is known."""
+        """Tells how long its results take, as far as is known."""
         return self.latency.view(self.local.nodes.parts.statistics(), self.subscribers.ways_s())
 
     def unfollow(self, sender: Peer, message: Unfollow, now: float) -> None:
