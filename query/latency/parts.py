@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ _PER_QUANTILE = 10
 """Durations beyond a quantile that it takes to read it from a histogram; else it is read from a fitted tail."""
 _ALIKE = 1e-3
 """Relative difference of two amounts of work that makes none."""
+_KEPT = 256
+"""Fitted tails that are kept, as all settings that are compared have the same."""
 LATE_WAKE_S = 0.002
 """Mean time by which a timer is assumed to be late."""
 ASSUMED_COSTS: Mapping[Phase, LinearCost] = {
@@ -79,7 +82,7 @@ class Parts:
             Amount(size=groups / setting.trees * self.measured.group_bytes)
             for setting, groups in self._groups_below(child)
         )
-        return self._work(Phase.UPLINK, self.measured.phases.get(Phase.UPLINK), amounts, 1.0)
+        return self._work(Phase.UPLINK, self._linked(Phase.UPLINK), amounts, 1.0)
 
     def combine(self, node: Subtree) -> KnownPhase:
         """The merge of an agent's run with those of its children, in one tree."""
@@ -93,7 +96,7 @@ class Parts:
             for at, (setting, merged) in enumerate(self._groups_below(node))
         )
         share = 0.5 if node.kind is None else self.classes[node.kind].share
-        return self._work(Phase.COMBINE, self.measured.phases.get(Phase.COMBINE), amounts, share)
+        return self._work(Phase.COMBINE, self._linked(Phase.COMBINE), amounts, share)
 
     def master(self, root: Subtree) -> dict[Phase, KnownPhase]:
         """The phases at a root and behind it."""
@@ -221,16 +224,23 @@ class Parts:
         return KnownPhase(ASSUMED_COSTS[phase].duration(now, share), Evidence.ASSUMED)
 
     def _tailed(self, kind: int, phase: Phase) -> Distribution | None:
-        """The durations of a phase that were measured, with a fitted tail where the last agent's are beyond them."""
+        """The durations of a phase at the agents of a class that were measured."""
         one = self.classes[kind]
-        base = one.phases.get(phase)
-        if base is None or not FEW <= base.count < math.inf:
-            return base
-        beyond = (1 - self.share) / one.agents
-        if base.count * beyond >= _PER_QUANTILE:
-            return base
-        tail = Tail.fitted([base])
-        return base if tail is None else tail.put_on(base)
+        return _extended(one.phases.get(phase), (1 - self.share) / one.agents)
+
+    def _linked(self, phase: Phase) -> Distribution | None:
+        """The durations of a phase at each level that were measured; there are as many of them as agents."""
+        agents = sum(one.agents for one in self.classes)
+        return _extended(self.measured.phases.get(phase), (1 - self.share) / agents)
+
+
+@lru_cache(_KEPT)
+def _extended(base: Distribution | None, beyond: float) -> Distribution | None:
+    """Durations that were measured, with a fitted tail where they do not tell what so small a share of them exceeds."""
+    if base is None or not FEW <= base.count < math.inf or base.count * beyond >= _PER_QUANTILE:
+        return base
+    tail = Tail.fitted([base])
+    return base if tail is None else tail.put_on(base)
 
 
 def _trusted(base: Distribution) -> KnownPhase:
