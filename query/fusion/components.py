@@ -31,6 +31,11 @@ class FusedComponent:
     attributes: Attribute
     owners: int = 1
 
+    @property
+    def is_at_master(self) -> bool:
+        """Whether the master runs it, unless keys are moved to other owners."""
+        return self.place == "one" or (self.place == "owners" and self.owners == 1)
+
 
 @dataclass(frozen=True, slots=True)
 class FusedJob:
@@ -63,7 +68,7 @@ def fused_job(
     free = tuple(one for one in graph.operators if not (splits and one.is_placed))
     masks = _Masks(free, graph.gathering, owners, cardinalities)
     if len(graph.operators) > OPERATORS_MAX:
-        note = f"not planned, of {len(graph.operators):,} operators: at most {OPERATORS_MAX} are; others are in one partition"
+        note = f"not planned: {len(graph.operators):,} operators, and at most {OPERATORS_MAX} are planned"
         fused = masks.components(masks.unplanned)
     else:
         found = fused_by_labels(FusionGraph(masks.masks, _rated(graph, free, rates)), _in_force(free, current))

@@ -63,11 +63,13 @@ class _Text:
         return f"{operator.name} of {read}: PA {shown} ({state}, {flexible}{states})"
 
     def components(self, job: FusedJob) -> Iterator[str]:
-        """The components, and the ways of rows between them."""
+        """The components, and the ways of rows between their agents."""
         for component in job.components:
             yield f"{self._place(component)}: {', '.join(component.operators)}"
-        if job.between:
-            yield f"between them: {', '.join(f'{read} → {reader}' for read, reader in job.between)}"
+        at_master = {name for component in job.components if component.is_at_master for name in component.operators}
+        between = [f"{read} → {reader}" for read, reader in job.between if not {read, reader} <= at_master]
+        if between:
+            yield f"between them: {', '.join(between)}"
         if job.note:
             yield job.note
 

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from query.model.expression import Expression
 
 OPERATORS_MAX = 256
-"""Upper bound on the operators of a job that are fused; larger jobs run as they are written."""
+"""Upper bound on the operators of a job whose components are planned; of larger jobs all that may be are in one
+partition."""
 OperatorKind: TypeAlias = Literal["map", "compute", "consolidate"]
 Attribute: TypeAlias = "tuple[Expression, ...]"
 """Expressions over columns of sources whose values together say the partition of a row."""
