@@ -227,14 +227,13 @@ class Explained(msgspec.Struct, frozen=True):
 
 class ExplainedJob(msgspec.Struct, frozen=True):
     """A job as it would run: its own query and those of its stages, by their names, the operators of all, and the
-    components that these form. `together`: the way in which its stages share an agent."""
+    components that these form."""
 
     job: str
     query: str
     stages: dict[str, str]
     operators: list[str]
     components: list[str]
-    together: list[str] = []
 
 
 def print_explanation(
@@ -312,7 +311,6 @@ def print_explained_job(job: JobDescription, app: str, output: str) -> None:
     lines = [("job", [explained.job]), ("query", [explained.query])]
     lines += [(f"stage {name}", [text]) for name, text in explained.stages.items()]
     lines += [("operators", explained.operators), ("components", explained.components)]
-    lines += [("together", explained.together)] if explained.together else []
     open_console(sys.stdout).print(_table(lines))
 
 
@@ -332,25 +330,7 @@ def explained_job(job: JobDescription, app: str) -> ExplainedJob:
     except CycleError as error:
         raise UsageError(f"stages read each other in a circle: {', '.join(error.args[1])}") from None
     own = texts.pop("")
-    return ExplainedJob(app, own, texts, list(fusion.operators), list(fusion.components), list(_together(plans)))
-
-
-def _together(plans: Mapping[str, query.Plan]) -> Iterator[str]:
-    """Tells how the stages of a job, and its own query under the name "", run at one agent."""
-    if len(plans) == 1:
-        return
-    names = {name: name or "the job's own query" for name in plans}
-    yield f"one agent makes the windows of all: {', '.join(names.values())}"
-    read = [f"{plan.app} → {names[name]}" for name, plan in plans.items() if plan.app in plans]
-    if read:
-        yield f"their rows stay in its process, as columns: {', '.join(read)}"
-    joined = [
-        f"{plan.join.app} → {names[name]}"
-        for name, plan in plans.items()
-        if plan.join is not None and plan.join.app in plans
-    ]
-    if joined:
-        yield f"agents ask it for the last window: {', '.join(joined)}"
+    return ExplainedJob(app, own, texts, list(fusion.operators), list(fusion.components))
 
 
 def _shown(explained: Explained) -> Group:

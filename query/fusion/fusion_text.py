@@ -32,8 +32,8 @@ def fusion_text(plans: Mapping[str, Plan]) -> FusionText:
     >>> counts = "SELECT url, COUNT(*) AS n FROM web GROUP BY url"
     >>> parsed = parse(f"SELECT URL_HOST(url) AS host, MAX(n) FROM ({counts}) GROUP BY host")
     >>> told = fusion_text({"": analyze(parsed, {"web": Schema({}, open=True)})})
-    >>> told.components[1]
-    'at the owners of URL_HOST(url): consolidate, compute 2, consolidate 2'
+    >>> told.components[1:3]
+    ('at the owner of url, the master: consolidate', 'in one partition, at the master: merge, compute 2, consolidate 2')
     """
     graph = job_operators(plans)
     attributes = {one for operator in graph.operators for one in operator.attributes or ()}
@@ -63,11 +63,13 @@ class _Text:
         return f"{operator.name} of {read}: PA {shown} ({state}, {flexible}{states})"
 
     def components(self, job: FusedJob) -> Iterator[str]:
-        """The components, and the ways of rows between them."""
+        """The components, and the ways of rows between their agents."""
         for component in job.components:
             yield f"{self._place(component)}: {', '.join(component.operators)}"
-        if job.between:
-            yield f"between them: {', '.join(f'{read} → {reader}' for read, reader in job.between)}"
+        at_master = {name for component in job.components if component.is_at_master for name in component.operators}
+        between = [f"{read} → {reader}" for read, reader in job.between if not {read, reader} <= at_master]
+        if between:
+            yield f"between them: {', '.join(between)}"
         if job.note:
             yield job.note
 
@@ -75,8 +77,9 @@ class _Text:
         if component.place == "agents":
             return "beside every agent"
         if component.place == "one":
-            return "in one partition"
-        return f"at the owners of {self._attribute(component.attributes) or 'any partition'}"
+            return "in one partition, at the master"
+        of = self._attribute(component.attributes) or "any partition"
+        return f"at the owner of {of}, the master" if component.owners == 1 else f"at {component.owners} owners of {of}"
 
     def _attribute(self, attribute: Attribute) -> str:
         return attribute_text(attribute, qualified=self.qualified)

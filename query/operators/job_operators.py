@@ -31,7 +31,7 @@ def job_operators(plans: Mapping[str, Plan]) -> OperatorGraph:
     >>> from query import Schema, analyze, parse
     >>> plan = analyze(parse("SELECT host, COUNT(*) FROM web GROUP BY host"), {"web": Schema({}, open=True)})
     >>> [(one.name, one.is_placed) for one in job_operators({"": plan}).operators]
-    [('map web', True), ('compute', True), ('consolidate', False)]
+    [('map web', True), ('compute', True), ('consolidate', False), ('merge', False)]
     """
     reads = {name: [read for read in plan.apps if read in plans] for name, plan in plans.items()}
     builder = _Builder()
@@ -89,8 +89,19 @@ class _Builder:
             last = self._aggregated(level, last)
         if level.plan.limit is not None:
             # The first rows of all: they are in no partition but one.
-            last = self._add_reader(level, "top", last, NO_KEYS, self._made[last].outputs)
+            last = self._add_last(level, "top", last)
+        elif level.is_owned:
+            # The master makes rows of the windows of all owners, and publishes them.
+            last = self._add_last(level, "merge", last)
         return TracedRows(level.source, last, level)
+
+    def _add_last(self, level: PlanLevel, operator: str, above: str) -> str:
+        """Adds the operator in one partition that gives the rows of a plan."""
+        read = self._made[above]
+        made = DataOperator(
+            self._free(level.named(operator)), "consolidate", (above,), (), read.outputs, level.shown_columns, None
+        )
+        return self._add(made, NO_KEYS)
 
     def _mapped(self, level: PlanLevel) -> str:
         """The operator whose rows a plan aggregates: a map, or the one that makes the rows."""
@@ -117,39 +128,39 @@ class _Builder:
             is_placed=rows is None,
         )
         self._maps[identity] = made.name
-        return self._add(made, None)
+        # The rows of another job come to one agent, from its master.
+        return self._add(made, NO_KEYS if rows is not None and rows.operator is None else None)
 
     def _aggregated(self, level: PlanLevel, above: str) -> str:
         """The operator that merges the partial aggregates of a plan, whose rows come from `above`; or these rows
         themselves, where there are no partial ones."""
         keys, inputs = frozenset(level.keys.values()), level.lifted_columns
-        if level.takes_states or level.plan.is_rigid:
-            return self._add_reader(level, "consolidate", above, keys, inputs)
-        computed = DataOperator(
-            self._free(level.named("compute")),
-            "compute",
+        if not (level.takes_states or level.plan.is_rigid):
+            computed = DataOperator(
+                self._free(level.named("compute")),
+                "compute",
+                reads=(above,),
+                sources=(),
+                inputs=inputs,
+                outputs=level.state_columns,
+                attributes=None,
+                is_placed=self._made[above].is_placed,
+            )
+            above, inputs = self._add(computed, keys), computed.outputs
+        elif level.takes_states and level.below is not None and level.below.level is not None:
+            inputs = level.below.level.state_columns
+        made = DataOperator(
+            self._free(level.named("consolidate")),
+            "consolidate",
             reads=(above,),
             sources=(),
             inputs=inputs,
-            outputs=level.state_columns,
+            outputs=level.state_columns if level.is_owned else level.shown_columns,
             attributes=None,
-            is_placed=self._made[above].is_placed,
+            takes_states=level.takes_states,
+            owners=level.plan.trees if level.is_owned else 1,
         )
-        return self._add_reader(level, "consolidate", self._add(computed, keys), keys, computed.outputs)
-
-    def _add_reader(
-        self,
-        level: PlanLevel,
-        operator: str,
-        above: str,
-        keys: frozenset[Expression],
-        inputs: tuple[tuple[str, str], ...],
-    ) -> str:
-        """Adds an operator that merges what comes from `above` into rows of the result."""
-        name, shown = self._free(level.named(operator)), level.shown_columns
-        states = level.takes_states and operator == "consolidate"
-        made = DataOperator(name, "consolidate", (above,), (), inputs, shown, None, takes_states=states)
-        return self._add(made, keys)
+        return self._add(made, NO_KEYS if level.is_of_master else keys)
 
     def _add(self, operator: DataOperator, keys: frozenset[Expression] | None) -> str:
         self._made[operator.name] = operator

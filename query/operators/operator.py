@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from query.model.expression import Expression
 
 OPERATORS_MAX = 256
-"""Upper bound on the operators of a job that are fused; larger jobs run as they are written."""
+"""Upper bound on the operators of a job whose components are planned; of larger jobs all that may be are in one
+partition."""
 OperatorKind: TypeAlias = Literal["map", "compute", "consolidate"]
 Attribute: TypeAlias = "tuple[Expression, ...]"
 """Expressions over columns of sources whose values together say the partition of a row."""
@@ -24,8 +25,8 @@ class DataOperator:
 
     `reads`: the operators whose rows it gets; `sources`: the streams, jobs and tables beside these. `attributes` is PA,
     None for all: any of them may partition it, and none means that it has one partition. `is_placed`: it runs beside
-    every agent, on what lies there. `takes_states`: it merges the states of the operator before it, not its rows
-    (Figure 5.3).
+    every agent, on what lies there. `takes_states`: it takes the states that the operator before it has merged, not the
+    rows that this one makes of them (Figure 5.3). `owners`: the number of those who share the keys of its query.
     """
 
     name: str
@@ -37,6 +38,7 @@ class DataOperator:
     attributes: frozenset[Attribute] | None
     is_placed: bool = False
     takes_states: bool = False
+    owners: int = 1
 
     @property
     def is_stateful(self) -> bool:
@@ -59,3 +61,9 @@ class OperatorGraph:
     def edges(self) -> tuple[tuple[str, str], ...]:
         """Each operator that is read, with its reader."""
         return tuple((read, one.name) for one in self.operators for read in one.reads)
+
+    @property
+    def gathering(self) -> frozenset[str]:
+        """The names of operators that merge what comes from beside every agent."""
+        placed = {one.name for one in self.operators if one.is_placed}
+        return frozenset(one.name for one in self.operators if not one.is_placed and not placed.isdisjoint(one.reads))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from query.model.expression import references
 from query.operators.nesting import takes_states
-from query.operators.tracing import attribute_text, made_column, row_meanings, stream_meanings, traced
+from query.operators.tracing import attribute_text, made_column, row_meanings, stream_meanings, traced, varies
 from query.syntax.ast import App
 from query.syntax.printer import format_source
 
@@ -75,6 +75,20 @@ class PlanLevel:
         """Whether its aggregates are merged states of the aggregates below."""
         below = None if self.below is None else self.below.level
         return not self.is_mapped and below is not None and takes_states(self.plan, below.plan)
+
+    @property
+    def is_of_master(self) -> bool:
+        """Whether the master alone makes windows of what agents have counted: sessions, those that are shown while they
+        grow, and those of a job's own aggregates, whose states nobody else can merge."""
+        windowing = self.plan.windowing
+        is_grown = windowing is not None and (windowing.session is not None or windowing.changes)
+        return self.below is None and (is_grown or bool(self.plan.aggregates_of_job))
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether owners of keys merge what agents have counted, and the master what the owners have."""
+        is_keyed = self.plan.kind == "aggregate" and any(map(varies, self.keys.values()))
+        return self.below is None and is_keyed and not self.is_of_master
 
     @cached_property
     def meanings(self) -> dict[str, Expression]:

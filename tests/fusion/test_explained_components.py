@@ -40,14 +40,29 @@ def test_a_query_with_a_sub_query_tells_them() -> None:
         "map web of web: PA any (stateless, flexible)",
         "compute of map web: PA URL_HOST(url) | url (stateful, flexible)",
         "consolidate of compute: PA URL_HOST(url) | url (stateless, rigid)",
-        "map 2 of consolidate: PA any (stateless, flexible)",
+        "merge of consolidate: PA none (stateless, rigid)",
+        "map 2 of merge: PA any (stateless, flexible)",
         "compute 2 of map 2: PA URL_HOST(url) (stateful, flexible)",
         "consolidate 2 of compute 2: PA URL_HOST(url) (stateless, rigid)",
     ]
     assert explained.components == [
         "beside every agent: map web, compute",
-        "at the owners of URL_HOST(url): consolidate, map 2, compute 2, consolidate 2",
+        "at the owner of url, the master: consolidate",
+        "in one partition, at the master: merge, map 2, compute 2, consolidate 2",
         "between them: compute → consolidate",
+    ]
+
+
+def test_the_owners_of_several_trees_hand_their_windows_to_the_master() -> None:
+    inner = "SELECT url, COUNT(*) AS n FROM web GROUP BY url"
+    text = f"SELECT URL_HOST(url) AS host, SUM(n) FROM ({inner}) GROUP BY host WINDOWING 1 MINUTE TREES 4"
+    explained = explained_query(text, once=False, max_groups=9, beyond_groups="other")
+    assert explained.operators[-1] == "consolidate 2 of merge: PA URL_HOST(url) (stateless, rigid, merges states)"
+    assert explained.components == [
+        "beside every agent: map web, compute",
+        "at 4 owners of url: consolidate",
+        "in one partition, at the master: merge, consolidate 2",
+        "between them: compute → consolidate, consolidate → merge",
     ]
 
 
@@ -59,22 +74,32 @@ def submitted(folder: Path, source: str, *options: str) -> Finished:
 def test_a_job_with_stages_tells_those_of_all(tmp_path: Path) -> None:
     told = json.loads(submitted(tmp_path, OFFERS, "--output", "json", "--app", "mine").out)
     assert (told["job"], list(told["stages"])) == ("mine", ["bought", "best"])
-    assert told["operators"][3] == (
-        "best.consolidate of bought.consolidate: PA buys.product (stateless, rigid, merges states)"
+    assert told["operators"][4] == (
+        "best.consolidate of bought.merge: PA buys.product (stateless, rigid, merges states)"
     )
     assert told["components"] == [
         "beside every agent: map buys, bought.compute, map likes, compute",
-        "at the owners of buys.product: bought.consolidate, best.consolidate",
-        "in one partition: best.top",
-        "at the owners of likes.product: consolidate",
-        "between them: bought.compute → bought.consolidate, best.consolidate → best.top, best.top → map likes,"
-        " compute → consolidate",
+        "at the owner of buys.product, the master: bought.consolidate",
+        "in one partition, at the master: bought.merge, best.consolidate, best.top, merge",
+        "at the owner of likes.product, the master: consolidate",
+        "between them: bought.compute → bought.consolidate, best.top → map likes, compute → consolidate",
     ]
-    assert told["together"] == [
-        "one agent makes the windows of all: the job's own query, bought, best",
-        "their rows stay in its process, as columns: bought → best",
-        "agents ask it for the last window: best → the job's own query",
-    ]
+
+
+def test_lending_has_the_components_of_figure_4() -> None:
+    """But for the areas' consolidates: these may be shared among owners of areas."""
+    finished = elf("submit", "--explain", "--output", "json", "lending")
+    readers = ("map", "compute", "consolidate")
+    beside, areas, one, *_ = json.loads(finished.out)["components"]
+    assert beside == (
+        "beside every agent: map loans, area_approval.compute, map loans (2), area_interest.compute"
+    )
+    assert areas == "at the owner of area, the master: area_approval.consolidate, area_interest.consolidate"
+    place, _, operators = one.partition(": ")
+    assert place == "in one partition, at the master"
+    assert set(operators.split(", ")) == {
+        "area_approval.merge", "area_interest.merge", "rates.top", *readers, *(f"interest.{name}" for name in readers)
+    }  # fmt: skip
 
 
 STEEP = """
@@ -93,17 +118,18 @@ class Steep(elf.Job):
 
 def test_a_rigid_aggregate_of_the_job_reads_the_rows_of_its_stage(tmp_path: Path) -> None:
     told = json.loads(submitted(tmp_path, STEEP, "--output", "json").out)
-    assert told["operators"][-1] == "consolidate of clicks.consolidate: PA product (stateless, rigid)"
+    assert told["operators"][-1] == "consolidate of clicks.merge: PA product (stateless, rigid)"
     over_events = submitted(tmp_path, STEEP.replace("FROM app('clicks')", "FROM web"))
     over_events.refuses(2, "RISES has no combine, so it takes all rows of a group in one place")
 
 
-def test_a_job_of_too_many_operators_is_told_to_run_as_it_is_written(
+def test_a_job_of_too_many_operators_is_told_where_they_run_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("query.fusion.components.OPERATORS_MAX", 7)
     told = json.loads(submitted(tmp_path, OFFERS, "--output", "json").out)
-    assert told["components"][-1] == "nothing is fused: 8 operators, and at most 7 are planned"
+    assert "in one partition, at the master: bought.merge, best.consolidate, best.top, merge" in told["components"]
+    assert told["components"][-1] == "not planned: 10 operators, and at most 7 are planned"
 
 
 def test_for_people_it_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,8 +140,7 @@ def test_for_people_it_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "stage bought",
         "operators",
         "components",
-        "together",
-        "at the owners of buys.product: bought.consolidate",
+        "at the owner of buys.product, the master: bought.consolidate",
     ):
         assert words in finished.out
 

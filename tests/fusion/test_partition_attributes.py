@@ -132,7 +132,7 @@ def test_operators_have_the_properties_of_table_1() -> None:
     made = operators(f"SELECT url, MAX(n) FROM ({BY_URL}) WHERE n > 2 GROUP BY url")
     properties = {name: (one.is_stateful, one.is_flexible) for name, one in made.items()}
     assert properties == {
-        "map web": (False, True), "compute": (True, True), "consolidate": (False, False),
+        "map web": (False, True), "compute": (True, True), "consolidate": (False, False), "merge": (False, False),
         "map 2": (False, True), "compute 2": (True, True), "consolidate 2": (False, False),
     }  # fmt: skip
     assert {name for name, one in made.items() if one.is_placed} == {"map web", "compute"}
@@ -143,8 +143,9 @@ def test_schemas_say_what_goes_in_and_comes_out() -> None:
     assert made["map web"].inputs == (("path", "string"), ("ms", "number"))
     assert made["map web"].outputs == made["compute"].inputs == (("LOWER(path)", "string"), ("ms", "number"))
     assert made["compute"].outputs == (("LOWER(path)", "string"), ("sum(ms)", "state"), ("count(*)", "state"))
-    assert made["consolidate"].inputs == made["compute"].outputs
-    assert made["consolidate"].outputs == (("p", "string"), ("mean", "number"))
+    assert made["consolidate"].inputs == made["consolidate"].outputs == made["compute"].outputs
+    assert made["merge"].inputs == made["consolidate"].outputs
+    assert made["merge"].outputs == (("p", "string"), ("mean", "number"))
 
 
 def test_queries_that_keep_the_same_events_share_a_map() -> None:
@@ -172,6 +173,9 @@ def test_states_are_merged_where_aggregates_nest(aggregate: str, of: str, more: 
     made = operators(f"SELECT {aggregate}(n) FROM (SELECT url, {of} AS n FROM web GROUP BY url) {more}")
     assert made["consolidate 2"].takes_states == nests
     assert ("compute 2" in made) != nests
+    # Those of windows as the master has merged them.
+    assert (made["consolidate 2"].reads == ("merge",)) == nests
+    assert (made["consolidate 2"].inputs == made["consolidate"].outputs == made["merge"].inputs) == nests
 
 
 @pytest.mark.parametrize("clause", ["HAVING n > 1", "LIMIT 2"])
@@ -183,6 +187,7 @@ def test_rows_that_are_left_out_are_no_states(clause: str) -> None:
 def test_a_job_from_outside_has_no_operators_here() -> None:
     made = operators("SELECT product, SUM(n) FROM app('elsewhere') GROUP BY product WINDOWING 1 MINUTE")
     assert (made["map"].sources, made["map"].reads, made["map"].is_placed) == (("app('elsewhere')",), (), False)
+    assert attributes(made["map"]) == set(), "they come to one agent"
     assert attributes(made["consolidate"]) == {"product"}
 
 
@@ -192,7 +197,7 @@ def test_a_look_up_reads_the_stage_that_it_looks_up() -> None:
         " GROUP BY best.product WINDOWING 1 MINUTE",
         best="SELECT product, COUNT(*) AS n FROM buys GROUP BY product WINDOWING 1 MINUTE",
     )
-    assert made["map likes"].reads == ("best.consolidate",)
+    assert made["map likes"].reads == ("best.merge",)
     # A product that was looked up is the same product.
     assert made["consolidate"].attributes == made["best.consolidate"].attributes
 
@@ -230,7 +235,7 @@ EVENTS = st.lists(
 @given(events=EVENTS)
 def test_partitions_answer_as_the_whole_does(text: str, events: list[dict[str, Any]]) -> None:
     """Each attribute that all operators have in common cuts events into parts whose answers are together the answer."""
-    keyed = [one.attributes for one in operators(text).values() if one.attributes is not None]
+    keyed = [one.attributes for one in operators(text).values() if one.attributes]
     shared = set.intersection(*map(set, keyed))
     assert shared
     for attribute in shared:

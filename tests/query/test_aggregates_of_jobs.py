@@ -62,7 +62,7 @@ def test_a_rigid_one_reads_rows_of_a_stage_with_no_compute_between() -> None:
     last = query.job_operators({"shop.counts": stage, "shop": plan}).operators[-1]
     assert (last.name, last.reads, last.outputs) == (
         "shop.consolidate",
-        ("shop.counts.consolidate",),
+        ("shop.counts.merge",),
         (("a", "any"), ("r", "integer")),
     )
 
