@@ -45,7 +45,7 @@ def test_a_tree_for_each_million_groups_unless_the_query_says_how_many(text, max
         (f"{GROUPED} TREES 65", "a job has 1 to 64 trees"),
         (f"{GROUPED} TREES", "the query ends too early"),
         (f"{GROUPED} TREES many", "TREES needs a whole number, as in TREES 4"),
-        (f"{GROUPED} TREES 4 WINDOWING 1 DAY", "LIMIT, WINDOWING and TREES"),
+        (f"{GROUPED} TREES 4 WINDOWING 1 DAY", "LIMIT, WINDOWING, WITHIN and TREES"),
         ("SELECT COUNT(*) FROM web TREES 2", "no groups to share among trees"),
         ("SELECT path FROM web TREES 2", "no groups to share among trees"),
         ("SELECT a, COUNT(*) FROM app('x') GROUP BY a TREES 2", "read by one agent"),
