@@ -105,7 +105,9 @@ def _phases(found: JobLatency) -> Table:
         ["latency", *_durations(found.total), None, found.last_ms if has_last else None, None, None],
         ["skew", *_durations(found.skew), None, found.last_ms - last_sum_ms if has_last else None, None, None],
     ]
-    return plain_table(PHASE_TITLES, rows)
+    table = plain_table(PHASE_TITLES, rows)
+    table.columns[0].no_wrap = True
+    return table
 
 
 def _durations(one: DurationEntry) -> tuple[Cell, Cell, Cell]:

@@ -62,6 +62,7 @@ tree           read     read     read
 elements       read     read     read
 element-state  read     read     read
 place          read     read     read
+latency        read     read     read
 move           query    operate  operate
 emit           query    operate  operate
 update         query    operate  query

@@ -21,6 +21,7 @@ from query.latency import Phase, phases_from_bytes
 
 LIMIT_MS = 1_000
 IN_TIME = f"{sql('abcde', 2)} WITHIN {LIMIT_MS} MILLISECONDS"
+SOON = f"{sql('abcde', 2)} WITHIN {LIMIT_MS // 2} MILLISECONDS"
 CLOCK_S = 0.002
 """By so much a clock of whole milliseconds may be off at both ends."""
 WATCHED_S = 40.0
@@ -86,10 +87,10 @@ def test_phases_sum_up_to_the_latency_but_for_the_links(seed: int, noted: list[R
     assert found.results in (len(noted), len(noted) - 1), "one may have come since"
 
 
-def begun(seed: int) -> tuple[Life, Server]:
+def begun(seed: int, text: str) -> tuple[Life, Server]:
     """A fleet of ten that measures, and one of its agents for which nobody waits but its parent: no neighbour of the
     master's, which holds results too."""
-    life = begin(seed, 10, sql=IN_TIME)
+    life = begin(seed, 10, sql=text)
     key = key_of(JOB)
     return life, max(
         (one for one in life.alive() if one.node.parent(key) is not None and not one.node.children(key)),
@@ -111,7 +112,7 @@ def check_named(life: Life, slow: Server, phase: Phase, since: float) -> None:
 
 @pytest.mark.parametrize("seed", seeds(2, slow=range(30, 40)))
 def test_an_agent_that_looks_late_is_named(seed: int) -> None:
-    life, slow = begun(seed)
+    life, slow = begun(seed, IN_TIME)
     fleet, since = life.fleet, life.fleet.now
     ends = range(-(-fleet.wall_ms // PANE_MS) * PANE_MS, fleet.wall_ms + round(1000 * WATCHED_S), PANE_MS)
     for end in ends:
@@ -125,7 +126,7 @@ def test_an_agent_that_looks_late_is_named(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(3, slow=range(40, 50)))
 def test_an_agent_behind_a_slow_link_is_named(seed: int) -> None:
-    life, slow = begun(seed)
+    life, slow = begun(seed, SOON)
     fleet, since = life.fleet, life.fleet.now
     fleet.links.slow_down(slow.node.peer, 0.7)
     fleet.run(fleet.now + WATCHED_S)
