@@ -122,7 +122,6 @@ def test_rows_of_another_job_come_to_one_agent() -> None:
     assert told(job) == {("one", ""): {"map", "compute", "consolidate"}}
 
 
-
 def test_each_operator_is_in_one_component() -> None:
     graph = graph_of(LENDING)
     named = [name for one in fused_job(graph).components for name in one.operators]

@@ -91,9 +91,7 @@ def test_lending_has_the_components_of_figure_4() -> None:
     finished = elf("submit", "--explain", "--output", "json", "lending")
     readers = ("map", "compute", "consolidate")
     beside, areas, one, *_ = json.loads(finished.out)["components"]
-    assert beside == (
-        "beside every agent: map loans, area_approval.compute, map loans (2), area_interest.compute"
-    )
+    assert beside == ("beside every agent: map loans, area_approval.compute, map loans (2), area_interest.compute")
     assert areas == "at the owner of area, the master: area_approval.consolidate, area_interest.consolidate"
     place, _, operators = one.partition(": ")
     assert place == "in one partition, at the master"
