@@ -62,8 +62,8 @@ class EventSink(Protocol):
     `place`: the one after the block, where its source has places. `read`: when the block was read.
     `observe`: the wall clock's time, read together with `now`, without a step of it that is still doubted.
     `lacks`: some of the feed's files cannot be read, or all can.
-    `caught_up`: all that had been written at `wall_ms` has been inserted. `lost`: some events up to `upto_ms` are gone
-    for good. `next_due`: the first time (epoch ms) after one at which a pane is due. `needs`: what the feed's jobs
+    `caught_up`: all that had been written at `wall_ms` has been inserted. `next_due`: the first time (epoch ms) after
+    one at which a pane is due. `lost`: some events up to `upto_ms` are gone for good. `needs`: what the feed's jobs
     would need to read again after a restart. `has_room`: the feed may be read on. `began`: reading begins at this
     position. `kept_place`: that from which it goes on, if it was read before this start.
     """
@@ -405,7 +405,7 @@ class _FeedTask:
         self.poll_at = math.inf
         """The time of the next poll, by trio's clock."""
         self.until_look = trio.CancelScope()
-        """Waits for the next look, until its deadline."""
+        """The wait for the next look, until its deadline."""
         self.read_upto = known
         """The position behind the last batch; None: none has been read, or the source has no positions."""
         self.statistics = ReaderStatistics()

@@ -113,6 +113,8 @@ class ProgramFleet(Fleet):
         self.without_programs: set[str] = set()
         """The agents on which no program can start."""
         self.meanwhile: Callable[[Agent, bytes], object] = lambda *_: None
+        self.max_groups = query.GROUPS_DEFAULT
+        """The limit of the queries of jobs in Python."""
         super().__init__(size, **options)
 
     def new_agent(self, name: str, node: Any, streams: Mapping[str, StreamOptions]) -> Agent:
@@ -179,7 +181,7 @@ class ProgramFleet(Fleet):
         parsed = query.with_aggregates(query.with_apps(query.parse(text), apps or {}), aggregates or {})
         if types and all(name in types for name in query.streams_read(parsed)):
             catalog = {name: query.Schema(dict(fields), open=False) for name, fields in types.items()}
-        plan = query.analyze(parsed, catalog)
+        plan = query.analyze(parsed, catalog, max_groups=self.max_groups)
         return Analysed(query.format_query(parsed), msgspec.msgpack.encode(plan.to_wire()))
 
     def contents(self, source: str, by: Person | None = None) -> tuple[str, dict[str, Contents]]:

@@ -37,9 +37,14 @@ class LinkLatency:
         """Every way from and to a peer takes up to this long from now on."""
         self._slower[peer.node_id] = longest_s
 
+    def longest_s(self, sender: Peer, receiver: Peer) -> float:
+        """The most that a way takes which was gone before."""
+        slower = (self._slower.get(one.node_id, 0.0) for one in (sender, receiver))
+        return max(self._scale[sender.node_id, receiver.node_id], *slower)
+
     def half_way_s(self, one: Peer, other: Peer) -> tuple[float, float]:
         """The least and the most that half of there and back takes; nothing where both are the same."""
         if one.node_id == other.node_id:
             return 0.0, 0.0
-        both = self._scale[one.node_id, other.node_id] + self._scale[other.node_id, one.node_id]
+        both = self.longest_s(one, other) + self.longest_s(other, one)
         return LEAST * both / 2, both / 2

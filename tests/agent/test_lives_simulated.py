@@ -52,7 +52,8 @@ def crashed(act: Act, seed: int, size: int) -> lives.Life:
     seeds(
         (crash, 1, 3),
         (crash_master, 2, 2),
-        slow=[(crash_master, 3, 8), (crash_master, 3, DEEP), (crash_interior, 4, DEEP)],
+        (crash_interior, 4, DEEP),
+        slow=[(crash_master, 3, 8), (crash_master, 3, DEEP)],
     ),
 )
 def test_windows_go_on_after_a_crash(act: Act, seed: int, size: int) -> None:
