@@ -61,9 +61,10 @@ def fused_job(
     `current`, the components in force, stay where others gain too little.
 
     Any operator may be in one partition, but for those beside agents, and those that merge what comes from there: these
-    are for owners of keys to share. As long as a rate is not measured, all are taken to be equal. An attribute with fewer values than `owners` fuses
-    nothing; `cardinalities` are the known numbers of values. `splits`: the operators beside agents are a component of
-    their own, cut by place (Enorm, Figure 4); otherwise they are fused like others (Figure 2), which ships every event.
+    are for owners of keys to share. As long as a rate is not measured, all are taken to be equal. An attribute with
+    fewer values than `owners` fuses nothing; `cardinalities` are the known numbers of values. `splits`: the operators
+    beside agents are a component of their own, cut by place (Enorm, Figure 4); otherwise they are fused like others
+    (Figure 2), which ships every event.
     """
     free = tuple(one for one in graph.operators if not (splits and one.is_placed))
     masks = _Masks(free, graph.gathering, owners, cardinalities)

@@ -35,7 +35,7 @@ class Asrun(elf.Job):
         "counts": "SELECT product, COUNT(*) AS n FROM buys GROUP BY product {EVERY}{{trees}}",
         "same": "SELECT product, SUM(n) AS n FROM app('counts') GROUP BY product {EVERY}",
         "other": "SELECT n, COUNT(*) AS products FROM app('counts') GROUP BY n {EVERY}",
-        "best": "SELECT product, AVG(n) AS n FROM app('same') WHERE n > 0 GROUP BY product ORDER BY n DESC LIMIT 2 "
+        "best": "SELECT product, AVG(n) AS n FROM app('same') WHERE n > 0 GROUP BY product ORDER BY n DESC LIMIT 9 "
                 "{EVERY}",
         "first": "SELECT product, MAX(stars) AS m FROM buys GROUP BY product ORDER BY m DESC LIMIT 3 {EVERY}{{trees}}",
         "nested": "SELECT UPPER(product) AS product, SUM(n) AS n FROM (SELECT product, COUNT(*) AS n FROM buys "
@@ -152,7 +152,7 @@ def roots(fleet: ProgramFleet, master: str) -> dict[str, set[str]]:
 def ran(operator: str, done: Places) -> set[str]:
     """The agents on which an operator ran, by its name in EXPLAIN."""
     stage, _, kind = operator.rpartition(".")
-    if kind.startswith("map "):  # of a stream, of queries that keep the same events
+    if operator.startswith("map "):  # of a stream, of queries that keep the same events
         return set.union(*(done["select", one] for one in OVER_STREAMS))
     if kind.endswith(" 2") or kind in ("merge", "top"):  # a query over a sub-query is of its finished windows
         return done["finish", stage]
