@@ -100,7 +100,7 @@ def _in_force(operators: Sequence[DataOperator], current: FusedJob | None) -> Pa
 
 class _Masks:
     """The partition attributes of operators as bits: one for each attribute with enough values, and one for a single
-    partition, which all may have but those `beside` agents and those that gather what comes from there, unless no
+    partition, which all may have but those beside agents and those that gather what comes from there, unless no
     attribute may partition them. A map has all."""
 
     def __init__(
