@@ -85,6 +85,9 @@ SETTLE_S = 1.0
 PAST_S = 3.0
 """Least age of one that publishes a live job's past: of four announcements that are out by then, a busy agent has
 heard one."""
+PAST_ENROL_S, PAST_MOST_S = 1.5, 10.0
+"""Time since an agent enrolled last for which others are expected there, and age of the master up to which: where one has
+come late, as machines are busy, others may."""
 NOBODY_S = 5.0
 """Time after which a bounded job ends if no agent with its stream has enrolled."""
 UNFOLLOWED_S = 30.0
@@ -164,7 +167,9 @@ class JobMaster:
         self._holdback = HoldbackTimer(now, state.written_off, took_over=state.epoch.counter > 1)
         self.lacking = LackingParts(state, local, self._holdback, sender)
         self._waits = PaneWaits(state, local, self._holdback, self.lacking, self._leaps, self.deadlines)
-        self._began_at = self._followed_at = self._ended_at = self._hand_over_at = self._silent_until = now
+        self._began_at = self._enrolled_at = self._followed_at = self._ended_at = self._hand_over_at = (
+            self._silent_until
+        ) = now
         self._attempts = 0
         self._appointed: dict[int, Id] = {}
         """The agents to which this master has handed over and that have not declined, by the number of the attempt."""
@@ -198,7 +203,7 @@ class JobMaster:
             # What it has read again of panes that are not published is worth the holdback.
             self._holdback.returned(1 << enrolled.number, now)
             self.state.written_off = self._holdback.written_off
-        self.enrolments += 1
+        self.enrolments, self._enrolled_at = self.enrolments + 1, now
         self._sender.send(sender, msgspec.structs.replace(enrolled, versions=self.rollout.begun()), now)
         self.subscribers.acknowledge(now)
         return True
@@ -581,7 +586,9 @@ class JobMaster:
             return False
         if self.state.job.bounded:
             return now - self._began_at < SETTLE_S
-        return now - self._began_at < PAST_S and bool(self.state.roster.expected(FIRST_PANE))
+        settled_at = max(self._began_at + PAST_S, self._enrolled_at + PAST_ENROL_S)
+        is_settled = now >= min(settled_at, self._began_at + PAST_MOST_S)
+        return not is_settled and bool(self.state.roster.expected(FIRST_PANE))
 
     def recover(self, owner: Id, runs: Iterable[Snapshot], now: float) -> bool:
         """Takes copies of an agent's runs from one that holds them; False if they were not asked for."""
