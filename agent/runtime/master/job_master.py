@@ -86,8 +86,8 @@ PAST_S = 3.0
 """Least age of one that publishes a live job's past: of four announcements that are out by then, a busy agent has
 heard one."""
 PAST_ENROL_S, PAST_MOST_S = 1.5, 10.0
-"""Time since an agent enrolled last for which others are expected there, and age of the master up to which: where one has
-come late, as machines are busy, others may."""
+"""Time since an agent enrolled last for which others are expected there, and age of the master up to which: machines
+may be busy."""
 NOBODY_S = 5.0
 """Time after which a bounded job ends if no agent with its stream has enrolled."""
 UNFOLLOWED_S = 30.0
