@@ -86,6 +86,8 @@ class ResultDeadlines:
         windowing = function.plan.windowing
         if not self.are_stated or windowing is None or not windowing.sizes or out == END:
             return None
+        if out < self._state.versions.newest.after:
+            return None  # panes of the version before wait as long as that one says
         if not self._is_settled and self._are_all():
             self._is_settled = True
             self._settled_ms = min(self._settled_ms, self._agreed_ms() + HAND_IN_MS)
