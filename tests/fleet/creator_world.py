@@ -20,7 +20,7 @@ from overlay.transport.identity.claims import creator_id, member_uri
 from overlay.transport.identity.trust import Trust
 
 NOW = time.time() + 6 * 3600.0
-"""Within the first minutes of all certificates that a run of the tests issues, however long it takes."""
+"""Within the first hours of all certificates that a run of the tests issues, however long it takes."""
 DAY_S = 86_400.0
 
 
