@@ -159,10 +159,8 @@ class JobMaster:
         self._recorder = recorder
         self._piece_bytes = piece_bytes
         self._replication = StateReplicator(state, log, sender, node, replicas, recorder, self._stored, read)
-        self._sender = sender
-        self._node = node
-        self._name = name
-        self._programs = programs
+        self._sender, self._node = sender, node
+        self._name, self._programs = name, programs
         self._app_id = state.job.app_id
         self._holdback = HoldbackTimer(now, state.written_off, took_over=state.epoch.counter > 1)
         self.lacking = LackingParts(state, local, self._holdback, sender)
