@@ -177,6 +177,28 @@ def test_who_reads_the_past_more_slowly_has_a_minute_as_well() -> None:
     assert {(one.contributors, one.leaped) for one in fleet.results[-9:]} == {(3, 1)}
 
 
+def test_who_reads_the_past_still_has_a_minute_when_others_have_come_to_the_present() -> None:
+    """Their idle logs close panes by the clock: the one behind them is months late by panes, by the clock a moment."""
+    fleet = Fleet(4, streams={"web": StreamOptions("beginning")})
+    fleet.wait(0.5)
+    fleet.submit("SELECT COUNT(*) AS n FROM web WINDOWING 1 MINUTE GRACE 0 SECONDS", bounded=False)
+    slow = next(number for number, agent in enumerate(fleet.agents) if agent.masters.get(KEY) is None)
+    for minute in range(150):
+        for number in range(4):
+            if minute < 30 or number != slow:
+                fleet.insert(number, events("a", at_ms=WALL_MS - PAST_MS + minute * 60_000))
+    for second in range(50):
+        for number in set(range(4)) - {slow}:
+            fleet.catch_up(number)
+        for minute in range(30 + 2 * second, 32 + 2 * second):
+            fleet.insert(slow, events("a", at_ms=WALL_MS - PAST_MS + minute * 60_000))
+        fleet.wait(1.0)
+    assert len(fleet.results) >= 120
+    assert {(one.contributors, one.leaped) for one in fleet.results} == {(4, 0)}
+    fleet.wait_long(70.0)
+    assert fleet.results[-1].leaped == 1, "it stands still"
+
+
 @pytest.mark.parametrize(("clause", "at_least_s"), [("RECOVER FOR 0 SECONDS", 0.0), ("RECOVER FOR 20 SECONDS", 20.0)])
 def test_a_window_waits_for_the_part_of_a_dead_agent_as_long_as_the_query_says(clause: str, at_least_s: float) -> None:
     street = Street(f"{COUNT} {clause}")

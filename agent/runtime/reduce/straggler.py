@@ -25,8 +25,8 @@ from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, FIRST_PANE
 
 STRAGGLER_TIMEOUT_S = 60.0
-"""Time by which a source lags before it is leaped over, where the query does not say more: pane time, and where all
-read the past, time since others were where it is."""
+"""Time by which a source lags before it is leaped over, where the query does not say more: pane time and, of one
+that reads the past, time since others were where it is."""
 SELF_PACED_STRAGGLER_TIMEOUT_S = 10.0
 """Straggler timeout where the job's code cuts the panes."""
 LAG_PANES = 2
@@ -211,7 +211,9 @@ class MasterLeaps(AgentClocks):
         over_ms, pane_ms = time_ms - newest.grace.waits_ms, newest.plan.windowing.pane_ms
         most = min(most, over_ms // pane_ms * pane_ms - pane_ms)
         self._paces.note(most, now)
-        is_past = over_ms - most > 1000 * STRAGGLER_TIMEOUT_S + policy.lag_ms
+        # Others may have come to the present: what counts is whether stragglers are farther back than they ever come
+        # by standing still there.
+        is_past = over_ms - frontier > 1000 * STRAGGLER_TIMEOUT_S + policy.lag_ms + 2 * policy.pane_ms
         if is_past and policy.is_default and not policy.is_full(runs):
             most = self._paces.a_minute_before(now)
         upto = policy.leap_to(frontier, most, runs)
