@@ -17,6 +17,7 @@ from rich.text import Text
 
 import query
 from agent.control.messages import JobEntry, JobLatency
+from agent.feeding.feeds import POLL_S
 from elf.client.errors import ClientError
 from elf.client.sync_client import SyncClient
 from elf.errors import UsageError
@@ -30,7 +31,6 @@ from query.latency import (
     LatencyRefusal,
     Measured,
     Phase,
-    PhaseStatistics,
     Prediction,
     Setting,
     largest_rate,
@@ -39,8 +39,6 @@ from query.latency import (
     predict,
 )
 
-LOOK_S = 0.1
-"""Time between two looks at a file for which no pane is due."""
 DEFAULT_PERCENT = 99.0
 """Percentage of results that a prediction is of where the query states none."""
 ASKED_MAX = 4
@@ -105,10 +103,11 @@ def explained_latency(client: SyncClient, text: str) -> LatencyExplanation:
         raise UsageError(str(error)) from None
     if found.windowing is None:
         raise UsageError("EXPLAIN LATENCY is of live queries: add windows, as in WINDOWING 1 MINUTE")
-    told = _measured_job(client, query.format_query(parsed), found.streams_read)
+    shown = query.format_query(parsed)
+    told = _measured_job(client, shown, found.streams_read)
     agents = told.contributors if told is not None and told.contributors else client.survey(found.streams_read).agents
-    measured = _measured(found, told, agents, is_same=told is not None and told.query == query.format_query(parsed))
-    return _explanation(query.format_query(parsed), found, measured, told)
+    measured = _measured(found, told, agents, is_same=told is not None and told.query == shown)
+    return _explanation(shown, found, measured, told)
 
 
 def _measured_job(client: SyncClient, text: str, stream: str) -> JobLatency | None:
@@ -120,7 +119,7 @@ def _measured_job(client: SyncClient, text: str, stream: str) -> JobLatency | No
     live = [job for job in client.jobs() if job.stream == stream and not job.bounded]
     for job in sorted(live, key=likeness)[:ASKED_MAX]:
         try:
-            told = client.latency(job.app)
+            told = client.latency(job.full_name)
         except ClientError:
             continue
         if told.results:
@@ -149,20 +148,13 @@ def _measured(found: query.Plan, told: JobLatency | None, agents: int, *, is_sam
 
 def _distributions(parts: bytes, paths: bytes) -> Mapping[Phase, Distribution]:
     """Distributions of what agents have told of their parts, and masters of the rest; those of trees are of a level."""
-    told = phases_from_bytes(parts), phases_from_bytes(paths)
-    every: dict[Phase, PhaseStatistics] = {
-        phase: (told[0] if phase in AGENT_PHASES else told[1]).get(phase, PhaseStatistics()) for phase in Phase
-    }
+    of_parts, of_paths = phases_from_bytes(parts), phases_from_bytes(paths)
+    every = {phase: (of_parts if phase in AGENT_PHASES else of_paths)[phase] for phase in Phase}
     return {phase: Distribution.of_statistics(one) for phase, one in every.items() if one.count}
 
 
 def _setting(found: query.Plan) -> Setting:
-    windowing, within = found.windowing, found.within
-    assert windowing is not None
-    grace_ms = windowing.grace_ms
-    if grace_ms is None:
-        grace_ms = query.GRACE_DEFAULT_MS if within is None or within.grace_ms is None else within.grace_ms
-    return Setting(grace_ms / 1000, LOOK_S, on_due=True, trees=found.trees)
+    return Setting(found.grace_ms(query.GRACE_DEFAULT_MS) / 1000, POLL_S, on_due=True, trees=found.trees)
 
 
 def _explanation(text: str, found: query.Plan, measured: Measured, told: JobLatency | None) -> LatencyExplanation:
@@ -176,7 +168,7 @@ def _explanation(text: str, found: query.Plan, measured: Measured, told: JobLate
     best, verdict = None, ""
     if within is not None:
         graces = () if windowing.grace_ms is not None else tuple(within.limit_ms / 1000 * one for one in GRACE_SHARES)
-        choices = Choices((LOOK_S,), (True,), (1,), TREES if not found.trees_stated else (found.trees,), graces)
+        choices = Choices((POLL_S,), (True,), (1,), TREES if not found.trees_stated else (found.trees,), graces)
         chosen = plan(within.limit_ms, percent, measured, choices=choices)
         if isinstance(chosen, LatencyRefusal):
             verdict = f"out of reach: {chosen.reason}"

@@ -12,6 +12,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from agent.archive.format.status import ArchiveStatus
+from agent.control.observation.fleet_entries import AgentEntry as AgentEntry
+from agent.control.observation.fleet_entries import Fleet as Fleet
+from agent.control.observation.fleet_entries import Tree as Tree
+from agent.control.observation.fleet_entries import TreePlaceEntry as TreePlaceEntry
 from agent.control.observation.latency_entries import JobLatency as JobLatency
 from agent.control.observation.placement_entries import JobPlacement as JobPlacement
 from agent.programs.calls import AGGREGATES_MAX
@@ -389,6 +393,11 @@ class JobEntry(msgspec.Struct, frozen=True):
     events: int = 0
     contributors: int | None = None
 
+    @property
+    def full_name(self) -> str:
+        """The name that no other job has: NAME@CREATOR, of a job without a creator NAME."""
+        return f"{self.app}@{self.creator}" if self.creator else self.app
+
 
 class Jobs(msgspec.Struct, frozen=True, tag="jobs"):
     """The jobs that this agent knows."""
@@ -545,63 +554,6 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
     trees: str = ""
     config: ConfigStatus | None = None
     split: list[SplitStatus] = []
-
-
-class AgentEntry(msgspec.Struct, frozen=True):
-    """One agent of the fleet. `lag_s`: time since the end of the last published pane of the live job that lags most.
-    `elements`: the processing elements of keyed jobs that it hosts."""
-
-    agent: str
-    node_id: str
-    version: str
-    uptime_s: float
-    memory_bytes: int
-    events: int
-    malformed: int
-    events_per_s: float
-    jobs: int
-    masters: int
-    lag_s: float | None
-    leaving: bool
-    elements: int = 0
-
-
-class Fleet(msgspec.Struct, frozen=True, tag="fleet"):
-    """The agents that have answered; `silent` ones have not."""
-
-    agents: list[AgentEntry]
-    silent: int
-
-
-class TreePlaceEntry(msgspec.Struct, frozen=True):
-    """An agent's place in one of a job's trees; `parent` is a node id. See `descriptions.TreePlace`."""
-
-    agent: str
-    node_id: str
-    tree: int
-    roles: list[str]
-    parent: str | None
-    choice: str
-    children: int
-    awaited: list[str]
-    depth: int | None
-    round_trip_s: float | None
-    lag_s: float | None
-    waiting: int
-
-
-class Tree(msgspec.Struct, frozen=True, tag="tree"):
-    """The trees of a job. `agents` of the `expected` ones on its roster run it; `silent` agents have not answered."""
-
-    app: str
-    app_id: str
-    query: str
-    master: str
-    agents: int
-    expected: int
-    frontier: str | None
-    places: list[TreePlaceEntry]
-    silent: int
 
 
 class ElementEntry(msgspec.Struct, frozen=True, kw_only=True):

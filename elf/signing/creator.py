@@ -40,9 +40,9 @@ def creator_in(folder: Path | None) -> Creator:
 
 def owned_job(client: SyncClient, app: str) -> JobEntry | None:
     """The owned job that NAME or NAME@CREATOR means, if there is one. Raises UsageError for an ambiguous name."""
-    named = [job for job in client.jobs() if app in (job.app, f"{job.app}@{job.creator}")]
+    named = [job for job in client.jobs() if app in (job.app, job.full_name)]
     if len(named) > 1:
-        spelled = " or ".join(sorted(f"{job.app}@{job.creator}" for job in named if job.creator))
+        spelled = " or ".join(sorted(job.full_name for job in named if job.creator))
         raise UsageError(f"more than one job is named {printable(app)}: say {printable(spelled)}")
     return next((job for job in named if job.creator), None)
 

@@ -104,15 +104,14 @@ def _found(client: SyncClient, app: str | None) -> tuple[list[JobLatency], str]:
         return [client.latency(app)], ""
     found, silent = [], []
     for job in client.jobs():
-        name = f"{job.app}@{job.creator}" if job.creator else job.app
         if job.bounded:
             continue
         try:
-            found.append(client.latency(name))
+            found.append(client.latency(job.full_name))
         except UnknownJobError:
             continue  # it has ended since
         except RefusedError as error:
-            silent.append(f"{name}: {error}")
+            silent.append(f"{job.full_name}: {error}")
     return found, printable(f"left out: {len(silent):,}, the first is {silent[0]}") if silent else ""
 
 
