@@ -54,23 +54,25 @@ class ResultDeadlines:
 
     def next_at(self) -> float | None:
         """The time (s) from which on nobody is waited for in the next window; None: it has no deadline."""
-        if (end_ms := self._next_end_ms()) is None:
+        end_ms = self._next_end_ms()
+        return None if end_ms is None else self._due_at(end_ms)
+
+    def reached(self, now: float) -> int | None:
+        """The last pane of a window whose deadline has come, once; None if none has."""
+        end_ms = self._next_end_ms()
+        if end_ms is None or now < self._due_at(end_ms):
             return None
+        pane_ms = self._state.versions.newest.function.pane_ms
+        assert pane_ms is not None
+        self.upto = end_ms - pane_ms
+        return self.upto
+
+    def _due_at(self, end_ms: int) -> float:
+        """The time (s) from which on nobody is waited for in a window with this end (epoch ms)."""
         within = self._state.versions.newest.function.plan.within
         assert within is not None
         own_ms = min(1000 * self._latency.own_part_s + MARGIN_MS, within.limit_ms / 2)
         return self._clock.now + (end_ms + within.limit_ms - own_ms - self._agreed_ms()) / 1000
-
-    def reached(self, now: float) -> int | None:
-        """The last pane of a window whose deadline has come, once; None if none has."""
-        due_at = self.next_at()
-        if due_at is None or now < due_at:
-            return None
-        pane_ms, end_ms = self._state.versions.newest.function.pane_ms, self._next_end_ms()
-        assert pane_ms is not None
-        assert end_ms is not None
-        self.upto = end_ms - pane_ms
-        return self.upto
 
     def with_leaped(self, runs: Iterable[Run], dead: int) -> list[Run]:
         """Complete runs, in which those are leaped over who live and are not there at a deadline."""

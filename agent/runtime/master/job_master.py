@@ -165,9 +165,8 @@ class JobMaster:
         self._holdback = HoldbackTimer(now, state.written_off, took_over=state.epoch.counter > 1)
         self.lacking = LackingParts(state, local, self._holdback, sender)
         self._waits = PaneWaits(state, local, self._holdback, self.lacking, self._leaps, self.deadlines)
-        self._began_at = self._enrolled_at = self._followed_at = self._ended_at = self._hand_over_at = (
-            self._silent_until
-        ) = now
+        self._began_at = self._enrolled_at = self._followed_at = now
+        self._ended_at = self._hand_over_at = self._silent_until = now
         self._attempts = 0
         self._appointed: dict[int, Id] = {}
         """The agents to which this master has handed over and that have not declined, by the number of the attempt."""
