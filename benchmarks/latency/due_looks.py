@@ -4,10 +4,9 @@ Both read the same, at 2,000 events a second. GRACE is what ELF chooses under WI
 are due between two polls: 75 ms before one. Where GRACE is a multiple of that interval there is nothing to gain.
 """
 
-import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import fmean, quantiles
 
 import elf
 from benchmarks.agents import LIVE, live_logs, running_agents, until_all_run
@@ -67,7 +66,7 @@ class Measured:
     def percentile_ms(self, percentile: int) -> float:
         if len(self.late_ms) < 2:
             raise BenchmarkError(f"only {len(self.late_ms)} windows were printed")
-        return statistics.quantiles(self.late_ms, n=100, method="inclusive")[percentile - 1]
+        return quantiles(self.late_ms, n=100, method="inclusive")[percentile - 1]
 
 
 def due_looks(*, quick: bool = False) -> list[Comparison]:
@@ -88,10 +87,10 @@ def due_looks(*, quick: bool = False) -> list[Comparison]:
         _line(f"{case}, p99", due.percentile_ms(99), "ms", polls.percentile_ms(99)),
         _line(f"windows of {len(due.late_ms)} that lack an agent", due.lacking, "windows", polls.lacking),
         _line("events later than their grace", due.late_events, "events", polls.late_events),
-        _line("CPU per agent meanwhile", _mean(due.busy_percent), "% of a core", _mean(polls.busy_percent)),
+        _line("CPU per agent meanwhile", fmean(due.busy_percent), "% of a core", fmean(polls.busy_percent)),
         _line(
             "CPU per agent whose log rests, panes of 1 s that are due between polls",
-            _mean(due.idle_percent), "% of a core", _mean(polls.idle_percent),
+            fmean(due.idle_percent), "% of a core", fmean(polls.idle_percent),
         ),
     ]  # fmt: skip
 
@@ -100,10 +99,6 @@ def _line(case: str, value: float, unit: str, rival: float, target: float | None
     if not value:
         return Comparison("latency", case, value, unit, RIVAL, rival)
     return smaller("latency", case, value, unit, RIVAL, rival, target)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return statistics.fmean(values)
 
 
 def _measure(found: Measured, extent: Extent, *, is_due: bool) -> None:

@@ -5,7 +5,7 @@ Virtual time: a cheap event takes 2 µs, one whose key is not in memory 10 to 10
 have; they are told neither costs nor loads.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent.runtime.scheduling import FairScheduler, max_min_shares
@@ -14,7 +14,7 @@ from benchmarks.report import Comparison, throughput, within
 
 from .offline_bound import upper_bound
 from .rivals import d_over, edf, fifo, tasks_of
-from .traces import CHEAP_S, Workload, make_trace, spilled_share
+from .traces import Load, Workload, constant, demanding, make_trace
 from .virtual_processor import Outcome, schedule
 
 NAME = "latency"
@@ -39,28 +39,24 @@ class Case:
     over_edf: float | None = None
 
 
-def _constant(load: float) -> Callable[[float], float]:
-    return lambda _at: load
-
-
-def _by_turns(low: float, high: float, period_s: float) -> Callable[[float], float]:
+def _by_turns(low: float, high: float, period_s: float) -> Load:
     return lambda at: high if at % (2 * period_s) >= period_s else low
 
 
 def memory_case(memory: float) -> Case:
     """Fig. 7a: events that are as many as the processor can do if all keys are in memory."""
     name = f"7a, {memory:.0%} of keys in memory"
-    return Case(name, Workload(_constant(1.0), 1.0, memory), 1.3 if memory == 0.25 else None)
+    return Case(name, Workload(constant(1.0), 1.0, memory), 1.3 if memory == 0.25 else None)
 
 
 def burst_case(load: float) -> Case:
     """Fig. 7c: more events than that, with all keys in memory."""
-    return Case(f"7c, load {load:g}", Workload(_constant(load)))
+    return Case(f"7c, load {load:g}", Workload(constant(load)))
 
 
 def disk_case(spilled_us: int) -> Case:
     """Fig. 7d: half a second, a quarter of the keys in memory."""
-    workload = Workload(_constant(1.0), 0.5, 0.25, spilled_us * 1e-6)
+    workload = Workload(constant(1.0), 0.5, 0.25, spilled_us * 1e-6)
     return Case(f"7d, {spilled_us} us an event not in memory", workload, 1.05, 1.15 if spilled_us >= 20 else None)
 
 
@@ -107,7 +103,10 @@ DEMANDS = (("small", 0.15, 0.5, 1.0), ("modest", 0.25, 1.0, 0.25), ("large", 0.6
 
 def _shared(duration_s: float) -> list[Comparison]:
     """Rows of several jobs on one processor."""
-    workloads = [_demanding(number, *demand) for number, demand in enumerate(DEMANDS)]
+    workloads = [
+        demanding(demand, within_s, memory, job, number)
+        for number, (job, demand, within_s, memory) in enumerate(DEMANDS)
+    ]
     trace = make_trace(workloads, duration_s)
     found, by_deadline = schedule(trace, FairScheduler()), edf(trace)
     shares = max_min_shares({job: demand for job, demand, *_ in DEMANDS}, 1.0)
@@ -125,10 +124,3 @@ def _shared(duration_s: float) -> list[Comparison]:
         throughput(NAME, f"{label}EDF", value, UNIT, "EDF", edf_value, 1.15),
         _scheduling_line(label, found),
     ]
-
-
-def _demanding(number: int, job: str, demand: float, within_s: float, memory: float) -> Workload:
-    """A job that demands this share of the processor."""
-    spilled_s = Workload(float).spilled_s
-    mean = 1 + spilled_share(memory) * (spilled_s / CHEAP_S - 1)
-    return Workload(_constant(demand / mean), within_s, memory, spilled_s, job, number)

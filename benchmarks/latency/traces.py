@@ -12,8 +12,8 @@ STEP_S = 0.005
 KEYS = 100_000
 EXPONENT = 1.0
 """Of Zipf's law, which keys follow."""
-CHEAP_S = 2e-6
-"""Cost of an event whose key is in memory (Fig. 7d)."""
+CHEAP_S, SPILLED_S = 2e-6, 50e-6
+"""Cost of an event whose key is in memory (Fig. 7d), and of one whose key is not."""
 Floats = npt.NDArray[np.float64]
 Load = Callable[[float], float]
 """The load at a time: the share of the processor that events would take if all keys were in memory."""
@@ -47,7 +47,7 @@ class Workload:
     load: Load
     within_s: float = 1.0
     memory: float = 1.0
-    spilled_s: float = 50e-6
+    spilled_s: float = SPILLED_S
     job: str = "job"
     seed: int = 0
 
@@ -75,6 +75,17 @@ def spilled_share(memory: float) -> float:
     """
     shares = np.arange(1, KEYS + 1) ** -EXPONENT
     return float(shares[round(memory * KEYS) :].sum() / shares.sum())
+
+
+def constant(load: float) -> Load:
+    """The same load at any time."""
+    return lambda _at: load
+
+
+def demanding(demand: float, within_s: float, memory: float, job: str, seed: int) -> Workload:
+    """Events of a job that take this share of the processor altogether."""
+    mean = 1 + spilled_share(memory) * (SPILLED_S / CHEAP_S - 1)
+    return Workload(constant(demand / mean), within_s, memory, job=job, seed=seed)
 
 
 def make_trace(workloads: list[Workload], duration_s: float) -> Trace:

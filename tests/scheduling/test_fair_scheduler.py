@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 
 import pytest
 from hypothesis import given
@@ -11,15 +10,11 @@ from hypothesis import strategies as st
 
 from agent.runtime.scheduling import CostAwareScheduler, CostClass, EventCosts, FairScheduler, Lot, max_min_shares
 from benchmarks.latency.rivals import edf, fifo
-from benchmarks.latency.traces import CHEAP_S, Trace, Workload, make_trace, spilled_share
+from benchmarks.latency.traces import CHEAP_S, SPILLED_S, Trace, Workload, demanding, make_trace
 from benchmarks.latency.virtual_processor import schedule
 
 CONSTRAINTS = st.sampled_from([0.1, 0.3, 1.0, 2.5])
 MEMORY = st.sampled_from([1.0, 0.5, 0.25])
-
-
-def constant(load: float, _at: float) -> float:
-    return load
 
 
 @st.composite
@@ -27,21 +22,13 @@ def jobs(draw: st.DrawFn, load: float) -> list[Workload]:
     """Jobs that demand so much of the processor together, all the time."""
     weights = draw(st.lists(st.integers(1, 20), min_size=1, max_size=5))
     return [
-        workload(load * weight / sum(weights), draw(CONSTRAINTS), draw(MEMORY), number)
+        demanding(load * weight / sum(weights), draw(CONSTRAINTS), draw(MEMORY), f"job {number}", number)
         for number, weight in enumerate(weights)
     ]
 
 
-def workload(demand: float, within_s: float, memory: float, number: int) -> Workload:
-    """A job that demands this share of the processor."""
-    spilled = Workload(float, memory=memory).spilled_s
-    mean_s = CHEAP_S + spilled_share(memory) * (spilled - CHEAP_S)
-    load = partial(constant, demand * CHEAP_S / mean_s)
-    return Workload(load, within_s, memory, job=f"job {number}", seed=number)
-
-
 def known_costs() -> EventCosts:
-    return EventCosts({CostClass.CHEAP: CHEAP_S, CostClass.SPILLED: Workload(float).spilled_s})
+    return EventCosts({CostClass.CHEAP: CHEAP_S, CostClass.SPILLED: SPILLED_S})
 
 
 def events_of(trace: Trace) -> Counter[str]:
