@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 from unittest import mock
@@ -24,6 +26,8 @@ from overlay import Authority
 
 DEADLINE_S = 120.0
 POLL_S = 0.02
+PORTS = (23_000, 32_000)
+_GIVEN: set[int] = set()
 _ANSWER: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
@@ -37,15 +41,16 @@ def eventually(condition: Callable[[], object], what: str, deadline_s: float = D
 
 
 def free_port() -> int:
-    """A port nobody uses at this moment, outside of those the system gives to others."""
-    with socket.socket() as probe:
-        for port in range(23_000 + hash(time.monotonic_ns()) % 2000, 32_000):
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+    """A port nobody uses at this moment, outside of those the system gives to others, and given to nobody before: who
+    has got it may bind it much later."""
+    while True:
+        port = random.SystemRandom().randrange(*PORTS)
+        if port in _GIVEN:
+            continue
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            _GIVEN.add(port)
             return port
-    raise AssertionError("no free port")
 
 
 class AgentProcess:
@@ -151,10 +156,13 @@ class AgentProcess:
     ) -> dict[str, Any]:
         def find() -> dict[str, Any] | None:
             found = next((line for line in self.events() if condition(line)), None)
-            assert found or self.is_running(), f"ended before {what}: {self.lines}"
+            assert found or self.is_running(), f"ended before: {what}"
             return found
 
-        line: dict[str, Any] = eventually(find, what, deadline_s)
+        try:
+            line: dict[str, Any] = eventually(find, what, deadline_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it has said: {self.lines[-20:]}") from None
         return line
 
     def events(self) -> list[dict[str, Any]]:
