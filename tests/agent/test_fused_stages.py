@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memory_fleet import WALL_MS, Fleet
 from program_fleet import ProgramFleet
+from stage_reading import feed, reading
 
 from agent import StreamOptions, WindowResult
-from agent.parsing import Parsed
-from agent.runtime.master.results.outlet import ResultOutlet
 
 STREAMS = {"buys": StreamOptions("beginning")}
 SECONDS = 16
@@ -82,27 +80,19 @@ def log_of(seed: int, number: int) -> pl.DataFrame:
     return pl.DataFrame(rows, schema, orient="row")
 
 
-def feed(fleet: Fleet, number: int, frame: pl.DataFrame) -> None:
-    """Gives an agent events, as parsers do it."""
-    for feed in fleet.agents[number].ingest.feeds():
-        again = [pl.col(one.field).alias(one.name) for one in feed.columns if one.field in frame.columns]
-        fleet.give(fleet.agents[number], feed.key, Parsed((frame.select("@time", *again),), malformed=0))
-    fleet.settle()
-
-
-def play(fleet: Fleet, logs: Sequence[Sequence[pl.DataFrame]], move: bool) -> None:
-    """Agents read their logs, two seconds at a time, and a last event by which all windows close."""
+def play(fleet: Fleet, logs: Sequence[Sequence[pl.DataFrame]], then: Callable[[int], object] = lambda _: None) -> None:
+    """Agents read their logs, two seconds at a time, and a last event by which all windows close. `then` is called
+    with the beginning of each two seconds, when they are read."""
     for begin in range(0, SECONDS, 2):
-        for number, frames in enumerate(logs):
+        first = WALL_MS + 4000 + begin * 1000
+        for agent, frames in zip(fleet.agents, logs, strict=True):
             for frame in frames:
-                first = WALL_MS + 4000 + begin * 1000
-                feed(fleet, number, frame.filter(pl.col("@time").is_between(first, first + 2000, closed="left")))
+                feed(fleet, agent, frame.filter(pl.col("@time").is_between(first, first + 2000, closed="left")))
         fleet.wait(0.5)
-        if move and begin == SECONDS // 2:
-            move_groups(fleet)
+        then(begin)
     end = pl.DataFrame({"@time": [WALL_MS + 60_000], "product": ["z"], "stars": [0], "price": [0.0]})
-    for number in range(len(logs)):
-        feed(fleet, number, end)
+    for agent in fleet.agents:
+        feed(fleet, agent, end)
     fleet.wait_long(8.0)
 
 
@@ -128,23 +118,15 @@ def windows_of(results: Sequence[WindowResult], prefix: str = "") -> Windows:
     return found
 
 
-@contextmanager
-def read_as_json() -> Iterator[None]:
-    """Readers take all results as followers elsewhere do."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ResultOutlet, "take", lambda *_: None)
-        yield
-
-
 def alone(job: StagedJob, logs: Sequence[pl.DataFrame]) -> Windows:
     """The windows of queries that are jobs of their own, on one agent that has all logs."""
-    with read_as_json():
+    with reading(as_json=True):
         fleet = Fleet(1, streams=STREAMS)
         for name, text in job.queries.items():
             fleet.submit(text, name, bounded=False)
             fleet.wait(1.5)
         fleet.wait_long(3.0)
-        play(fleet, [logs], move=False)
+        play(fleet, [logs])
         return windows_of(fleet.results)
 
 
@@ -154,7 +136,7 @@ def together(job: StagedJob, logs: Sequence[pl.DataFrame], directory: Path) -> t
     try:
         fleet.submit_code(job.code)
         fleet.wait_long(4.0)
-        play(fleet, [[log] for log in logs], move=job.moves)
+        play(fleet, [[log] for log in logs], lambda second: job.moves and second == SECONDS // 2 and move_groups(fleet))
         (master,) = {announced.master.node_id for announced in fleet.agents[0].directory.all()}
         agent = next(agent for agent in fleet.agents if agent.node.peer.node_id == master)
         rows = {job.name: job.read for job in agent.status().jobs}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -14,11 +12,9 @@ from memory_fleet import WALL_MS
 from program_fleet import ProgramFleet
 from recording_client import client_of
 from seeds import seeds
+from stage_reading import feed, reading
 
 from agent import StreamOptions, Update
-from agent.parsing import Parsed
-from agent.runtime.ingest.operator import Operator
-from agent.runtime.master.results.outlet import ResultOutlet
 
 STREAMS = {"buys": StreamOptions("beginning")}
 AGENTS, SECONDS = 6, 24
@@ -41,24 +37,12 @@ SECOND, LAST, WINDOWS = (
 )
 
 
-@contextmanager
-def reading(seed: int, *, as_json: bool) -> Iterator[None]:
-    """Readers take all windows as JSON, or most of them as states, and others as rows."""
-    dice, takes_states = random.Random(seed), Operator.takes_states
-    with pytest.MonkeyPatch.context() as patch:
-        if as_json:
-            patch.setattr(ResultOutlet, "take", lambda *_: None)
-        else:
-            patch.setattr(Operator, "takes_states", lambda self, pane: takes_states(self, pane) and dice.random() < 0.8)
-        yield
-
-
 def shown(
     directory: Path, seed: int, *, dies_at: int | None, new: str | None, as_json: bool
 ) -> tuple[dict[object, bytes], int]:
     """The rows of each window of the job and its stages, and the number of those that were read as states. `dies_at`:
     the second of the log at which their master does; `new`: the code from half of it on."""
-    with reading(seed, as_json=as_json):
+    with reading(as_json=as_json, dice=random.Random(seed), share=0.8):
         fleet = ProgramFleet(directory, AGENTS, streams=STREAMS)
         try:
             key = fleet.submit_code(CODE.format(second=SECOND, last=LAST, windows=WINDOWS))
@@ -72,10 +56,10 @@ def shown(
                 if new is not None and second == SECONDS // 2:
                     update(fleet, key, new)
                 for agent in fleet.agents:
-                    feed(fleet, agent.name, log_of(seed, agent.name, second))
+                    feed(fleet, agent, log_of(seed, agent.name, second))
                 fleet.wait(0.5)
             for agent in fleet.agents:
-                feed(fleet, agent.name, pl.DataFrame({"@time": [WALL_MS + 60_000], "product": ["z"], "stars": [0]}))
+                feed(fleet, agent, pl.DataFrame({"@time": [WALL_MS + 60_000], "product": ["z"], "stars": [0]}))
             fleet.wait_long(10.0)
             found: dict[object, bytes] = {}
             for one in fleet.results:
@@ -94,14 +78,6 @@ def log_of(seed: int, agent: str, second: int) -> pl.DataFrame:
     times = sorted(dice.randrange(2000) for _ in range(8))
     rows = [(WALL_MS + 4000 + second * 1000 + at, dice.choice("abcd"), dice.randrange(5)) for at in times]
     return pl.DataFrame(rows, {"@time": pl.Int64, "product": pl.String, "stars": pl.Int64}, orient="row")
-
-
-def feed(fleet: ProgramFleet, name: str, frame: pl.DataFrame) -> None:
-    agent = next(one for one in fleet.agents if one.name == name)
-    for one in agent.ingest.feeds():
-        again = [pl.col(column.field).alias(column.name) for column in one.columns]
-        fleet.give(agent, one.key, Parsed((frame.select("@time", *again),), malformed=0))
-    fleet.settle()
 
 
 def master(fleet: ProgramFleet, key: int) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -14,16 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memory_fleet import WALL_MS, Fleet
 from recording_client import client_of
+from stage_reading import feed, fitting, reading
 
 import query
 from agent import PublishedWindow, StreamOptions, WindowResult
-from agent.parsing import Parsed
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.nested_states import NestedStates
-from agent.runtime.ingest.operator import Operator
 from agent.runtime.ingest.panes import taken_states
-from agent.runtime.master.results import outlet
-from agent.runtime.master.results.outlet import ResultOutlet
 from agent.runtime.model.panes import FIRST_PANE
 
 STREAMS = {"buys": StreamOptions("beginning")}
@@ -122,6 +118,11 @@ def log_of(seed: int) -> list[pl.DataFrame]:
     return frames
 
 
+def closing(log: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """An event by which all windows of a log close."""
+    return log[0][-1:].with_columns(pl.lit(WALL_MS + 60_000, dtype=pl.Int64).alias("@time"))
+
+
 def show(chain: Chain, log: Sequence[pl.DataFrame]) -> tuple[Shown, int]:
     """What the queries show on one agent that reads a log, and the number of rows that were taken as states."""
     fleet = Fleet(1, streams=STREAMS)
@@ -132,30 +133,11 @@ def show(chain: Chain, log: Sequence[pl.DataFrame]) -> tuple[Shown, int]:
     for begin in range(0, SECONDS, 2):
         first = WALL_MS + 4000 + begin * 1000
         for frame in log:
-            feed(fleet, frame.filter(pl.col("@time").is_between(first, first + 2000, closed="left")))
+            feed(fleet, fleet.agents[0], frame.filter(pl.col("@time").is_between(first, first + 2000, closed="left")))
         fleet.wait(0.5)
-    feed(fleet, log[0][-1:].with_columns(pl.lit(WALL_MS + 60_000, dtype=pl.Int64).alias("@time")))
+    feed(fleet, fleet.agents[0], closing(log))
     fleet.wait_long(6.0)
     return shown_in(fleet.results), sum(job.read.rows_as_states for job in fleet.agents[0].status().jobs)
-
-
-def feed(fleet: Fleet, frame: pl.DataFrame) -> None:
-    (agent,) = fleet.agents
-    for one in agent.ingest.feeds():
-        columns = [
-            _fitting(frame[column.field], column.type).alias(column.name)
-            for column in one.columns
-            if column.field in frame.columns
-        ]
-        fleet.give(agent, one.key, Parsed((frame.select("@time", *columns),), malformed=0))
-    fleet.settle()
-
-
-def _fitting(column: pl.Series, type_: str) -> pl.Series:
-    """A column as parsers give it where its use fixes a type: values of others are NULL."""
-    fits = {"string": (pl.String,), "number": (pl.Int64, pl.Float64), "integer": (pl.Int64,), "boolean": (pl.Boolean,)}
-    accepted = fits.get(type_)
-    return column if accepted is None or column.dtype in accepted else pl.Series([None] * len(column), dtype=pl.Null)
 
 
 def shown_in(results: Sequence[WindowResult]) -> Shown:
@@ -166,21 +148,6 @@ def shown_in(results: Sequence[WindowResult]) -> Shown:
         assert key not in found, f"a window twice: {key}"
         found[key] = msgspec.json.encode(msgspec.json.decode(one.to_bytes()) | {"epoch": 0})
     return found
-
-
-@contextmanager
-def reading(*, as_json: bool = False, are_late: bool = False, dice: random.Random | None = None) -> Iterator[None]:
-    """Readers take all windows as followers elsewhere do, or each as its state or its rows as the dice fall. JSON that
-    is late is made when somebody reads it."""
-    takes_states = Operator.takes_states
-    with pytest.MonkeyPatch.context() as patch:
-        if as_json:
-            patch.setattr(ResultOutlet, "take", lambda *_: None)
-        if are_late:
-            patch.setattr(outlet, "GIVEN_RESULT_BYTES_MAX", 0)
-        if dice is not None:
-            patch.setattr(Operator, "takes_states", lambda self, pane: takes_states(self, pane) and dice.random() < 0.6)
-        yield
 
 
 def check(chain: Chain) -> int:
@@ -217,7 +184,7 @@ def test_queries_over_sub_queries_show_with_states_what_they_show_with_rows(chai
     function = JobFunction(query.analyze(query.parse(text), {"buys": query.Schema({}, open=True)}))
     store = function.new_store()
     for frame in log_of(chain.seed):
-        columns = [_fitting(frame[one.field], one.type).alias(one.name) for one in function.columns_of("buys")]
+        columns = [fitting(frame[one.field], one.type).alias(one.name) for one in function.columns_of("buys")]
         store.insert(function.select(function.in_range(frame.select("@time", *columns))))
     state = function.gather([one for one in store.flush() if one is not None])
     (found,) = function.finish_windows(state, [0]).values()
@@ -258,8 +225,12 @@ def test_large_results_are_made_as_json_for_who_comes_later() -> None:
         key = fleet.submit(COUNTS, "counts", by=0, bounded=False)
         fleet.wait_long(2.0)
         for frame in log_of(5):
-            feed(fleet, frame)
-        feed(fleet, log_of(5)[0][-1:].with_columns(pl.lit(WALL_MS + 60_000, dtype=pl.Int64).alias("@time")))
+            feed(fleet, fleet.agents[0], frame)
+        feed(
+            fleet,
+            fleet.agents[0],
+            closing(log_of(5)),
+        )
         fleet.wait_long(3.0)
         assert len(fleet.results) > 5
         assert all(b'"rows":[]' in one for one in made)

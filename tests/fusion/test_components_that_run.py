@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 from memory_fleet import WALL_MS
 from program_fleet import ProgramFleet
+from stage_reading import feed
 
 from agent import StreamOptions
-from agent.parsing import Parsed
 from agent.runtime.function.consolidated_windows import ConsolidatedWindows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.master.owners.balancing import Balancer
@@ -90,17 +90,13 @@ def watched() -> Iterator[Did]:
         yield did
 
 
-def feed(fleet: ProgramFleet, number: int, stream: str, second: int) -> None:
+def log(fleet: ProgramFleet, number: int, stream: str, second: int) -> None:
     """Gives an agent what its log of a stream has of two seconds."""
     dice, agent = random.Random(f"{number} {stream} {second}"), fleet.agents[number]
     times = sorted(dice.randrange(2000) for _ in range(20))
     rows = [(WALL_MS + 4000 + second * 1000 + at, dice.choice(PRODUCTS), dice.randrange(5)) for at in times]
     frame = pl.DataFrame(rows, {"@time": pl.Int64, "product": pl.String, "stars": pl.Int64}, orient="row")
-    for one in agent.ingest.feeds():
-        if one.stream == stream:
-            again = [pl.col(column.field).alias(column.name) for column in one.columns]
-            fleet.give(agent, one.key, Parsed((frame.select("@time", *again),), malformed=0))
-    fleet.settle()
+    feed(fleet, agent, frame, stream)
 
 
 def play(fleet: ProgramFleet) -> None:
@@ -109,7 +105,7 @@ def play(fleet: ProgramFleet) -> None:
     for stream, begin in (("buys", 0), ("likes", 2 * SECONDS)):
         for second in range(begin, begin + SECONDS, 2):
             for number in range(AGENTS):
-                feed(fleet, number, stream, second)
+                log(fleet, number, stream, second)
             fleet.wait(0.5)
         fleet.wait_long(8.0)
 

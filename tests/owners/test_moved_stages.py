@@ -15,9 +15,10 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memory_fleet import WALL_MS, Fleet
+from memory_fleet import Fleet
 from program_fleet import ProgramFleet
-from test_fused_stages import LAST, SECONDS, STREAMS, StagedJob, feed, log_of, read_as_json, staged_jobs
+from stage_reading import reading
+from test_fused_stages import LAST, SECONDS, STREAMS, StagedJob, log_of, play, staged_jobs
 
 import query
 from agent import WindowResult
@@ -76,22 +77,15 @@ def _may_have_trees(text: str) -> bool:
 
 
 def live(fleet: Fleet, logs: Sequence[Sequence[pl.DataFrame]], moves: Sequence[StagedMove]) -> Counter[Mode]:
-    """Agents read their logs, two seconds at a time, while groups move, and a last event by which all windows close.
-    Returns how many groups have moved in which ways."""
+    """Agents read their logs while groups move. Returns how many groups have moved in which ways."""
     moved: Counter[Mode] = Counter()
-    for begin in range(0, SECONDS, 2):
-        for number, frames in enumerate(logs):
-            for frame in frames:
-                first = WALL_MS + 4000 + begin * 1000
-                feed(fleet, number, frame.filter(pl.col("@time").is_between(first, first + 2000, closed="left")))
-        fleet.wait(0.5)
+
+    def move_some(second: int) -> None:
         for one in moves:
-            if one.second == begin:
-                moved += move(fleet, one)
-    end = pl.DataFrame({"@time": [WALL_MS + 60_000], "product": ["z"], "stars": [0], "price": [0.0]})
-    for number in range(len(logs)):
-        feed(fleet, number, end)
-    fleet.wait_long(8.0)
+            if one.second == second:
+                moved.update(move(fleet, one))
+
+    play(fleet, logs, move_some)
     return moved
 
 
@@ -125,13 +119,13 @@ def shown(results: Sequence[WindowResult], prefix: str = "") -> Shown:
 
 def alone(one: MovedJob, logs: Sequence[pl.DataFrame]) -> Shown:
     """What the queries show as jobs of their own, in one tree."""
-    with read_as_json():
+    with reading(as_json=True):
         fleet = Fleet(1, streams=STREAMS)
         for name, text in one.job.queries.items():
             fleet.submit(re.sub(r" TREES \d", "", text), name, bounded=False, max_groups=one.max_groups)
             fleet.wait(1.5)
         fleet.wait_long(3.0)
-        live(fleet, [logs], ())
+        play(fleet, [logs])
         return shown(fleet.results)
 
 
