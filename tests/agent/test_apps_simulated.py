@@ -224,6 +224,7 @@ def test_joined_events_are_counted_once_through_all_of_it(seed: int) -> None:
         assert found[-1].result.partial == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(1, slow=(2, 3, 4, 5, 6)))
 def test_lives(seed: int) -> None:
     life = begin_reading(seed, size=8)

@@ -30,7 +30,7 @@ def lived(seed: int, acts: Sequence[Act], *, trees: int = 1) -> Life:
     return life
 
 
-@pytest.mark.parametrize("act", [mute, slow, stall])
+@pytest.mark.parametrize("act", seeds(mute, slow=[slow, stall]))
 @pytest.mark.parametrize("seed", seeds(1, slow=range(2, 8)))
 def test_windows_are_out_in_time_and_name_whom_they_do_without(seed: int, act: Act) -> None:
     life = begin_some(seed, random.Random(seed), sql=IN_TIME)

@@ -147,7 +147,7 @@ def together(job: StagedJob, logs: Sequence[pl.DataFrame], directory: Path) -> t
 
 
 @given(staged_jobs())
-@settings(max_examples=3, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=1, suppress_health_check=list(HealthCheck), deadline=None)
 def test_stages_that_run_together_show_what_they_show_alone(job: StagedJob) -> None:
     check(job)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cbt
@@ -156,6 +156,7 @@ def a_frame(draw: st.DrawFn, schema: pl.Schema, never_null: Sequence[str]) -> pl
 
 
 @pytest.mark.fuzz
+@settings(max_examples=settings.default.max_examples // 3)
 @given(st.data())
 def test_no_run_harms_a_root(data: st.DataObject) -> None:
     """Any span, any contributors, any values in the right columns."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_fleet import KEY, WALL_MS, Fleet, events
 from recording_client import client_of
@@ -139,6 +139,7 @@ def test_windows_of_the_version_before_have_their_last_word() -> None:
 logs = st.lists(st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.integers(0, 15_999), st.integers(0, 9_000)))
 
 
+@settings(max_examples=settings.default.max_examples // 3)
 @given(logs.filter(bool), st.sampled_from([0, 2, 5]), st.sampled_from(["", " TREES 2"]), st.integers(0, 40_000))
 def test_the_last_word_on_each_window_has_all_events_within_grace(
     logged: list[tuple[int, str, int, int]], grace_s: int, trees: str, killed_at: int

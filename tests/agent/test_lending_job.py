@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from lending_fleet import MIDNIGHT_MS, MINUTE_MS, LendingFleet, application
+from seeds import seeds
 
 from elf.demo.lending.lending_truth import DAY_MS, HOUR_MS, OPERATORS, SIZES_MS
 from elf.demo.story.truth import instant
@@ -75,9 +76,7 @@ def test_interest_and_approval_of_an_evening(lending: Make) -> None:
     assert len(said) == 6
 
 
-@pytest.mark.parametrize(
-    ("seed", "hours", "most"), [(1, 2, 4), (2, 2, 1), pytest.param(3, 25, 4, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("seed", "hours", "most"), seeds((2, 2, 1), slow=[(1, 2, 4), (3, 25, 4)]))
 def test_each_operators_windows_are_those_of_the_logs(lending: Make, seed: int, hours: int, most: int) -> None:
     """Also where no loan is given for a while, and where a server logs nothing."""
     fleet = lending()
@@ -91,6 +90,7 @@ def test_each_operators_windows_are_those_of_the_logs(lending: Make, seed: int, 
     assert all(agent.ingest.statistics()["frames"] <= 8 * jobs for agent in fleet.agents), "of a day, a handful each"
 
 
+@pytest.mark.slow
 def test_a_day_goes_on_with_the_next_masters(lending: Make) -> None:
     """Masters have no log here: their successors make the windows that were open of what agents have kept and, for the
     windows of windows, of what the master before has sealed."""

@@ -129,6 +129,7 @@ def test_a_new_master_has_the_bundles(shop_of: Make) -> None:
 # Sale prediction.
 
 
+@pytest.mark.slow
 def test_sale_prediction_asks_the_other_two(shop_of: Make) -> None:
     """The product is bought with two others. Two of the three are clicked most for a while, then one of them."""
     fleet = shop_of()

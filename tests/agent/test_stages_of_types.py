@@ -126,6 +126,7 @@ def of_all(events: dict[int, list[Event]]) -> list[Event]:
     return [event for some in events.values() for event in some]
 
 
+@pytest.mark.slow
 def test_stages_over_two_types_and_one_over_another_stage_count_the_same_events_as_the_query(fleet_of: Make) -> None:
     fleet, draw = fleet_of(streams=STREAMS), random.Random(3)
     key = begun(fleet)

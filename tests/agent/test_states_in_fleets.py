@@ -117,6 +117,7 @@ def test_a_take_over_loses_nothing_of_what_was_taken_as_states(tmp_path: Path, s
     assert (none, taken > 100) == (0, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "new"), seeds((1, "other windows"), (2, "what does not nest"), slow=[(3, "another order")])
 )

@@ -164,7 +164,7 @@ def check(chain: Chain) -> int:
 
 
 @given(chains())
-@settings(max_examples=6, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=2, suppress_health_check=list(HealthCheck), deadline=None)
 def test_states_show_what_rows_show(chain: Chain) -> None:
     check(chain)
 
@@ -177,7 +177,7 @@ def test_many_states_show_what_rows_show(chain: Chain) -> None:
 
 
 @given(chains())
-@settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=10, suppress_health_check=list(HealthCheck), deadline=None)
 def test_queries_over_sub_queries_show_with_states_what_they_show_with_rows(chain: Chain) -> None:
     below, text = (text.partition(" WINDOWING")[0] for text in chain.queries[:2])
     text = text.replace("app('stage-0')", f"({below})")

@@ -120,6 +120,7 @@ def test_a_mute_agent_is_leaped_over_and_comes_back(text: str) -> None:
     assert sum(one.events + one.late for one in every) == written, "each event is in its window, or counted late"
 
 
+@pytest.mark.slow
 def test_a_slow_reader_that_moves_is_a_straggler_too() -> None:
     street = Street(f"{COUNT} ON STRAGGLER LEAP AFTER 2 PANES")
     slow = street.slow()
@@ -157,6 +158,7 @@ def test_without_leap_a_straggler_has_a_minute_or_all_the_time_it_needs(clause: 
     assert len(leaped) <= 8, "only what is a minute behind"
 
 
+@pytest.mark.slow
 def test_who_reads_the_past_more_slowly_has_a_minute_as_well() -> None:
     """Ten minutes of the past go by in each second, but for an agent that takes ten."""
     fleet = Fleet(4, streams={"web": StreamOptions("beginning")})

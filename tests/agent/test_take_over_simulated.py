@@ -60,6 +60,7 @@ def test_a_restarted_agent_is_the_same_to_the_roster(seed: int) -> None:
     check(life, silence_max_s=10.0)
 
 
+@pytest.mark.slow
 def test_one_master_after_another() -> None:
     """Every new master is killed as soon as it has published something."""
     life = begin(4, size=7)

@@ -50,6 +50,7 @@ def test_from_start_to_end(agent: AgentProcess) -> None:
         assert not agent.control_socket.exists()
 
 
+@pytest.mark.slow
 def test_every_start_is_another_incarnation(agent: AgentProcess) -> None:
     with agent:
         for number in (1, 2):

@@ -25,6 +25,7 @@ def start_of(window: dict[str, Any]) -> int:
     return start
 
 
+@pytest.mark.slow
 def test_an_update_of_overlapping_windows_leaves_none_out(tmp_path: Path) -> None:
     with fleet(tmp_path, 2) as pair:
         request = QueryRequest(f"{PER_PRODUCT} {OVERLAPPING}", app="live")

@@ -54,6 +54,7 @@ def test_groups_move_away_from_owners_that_become_busy() -> None:
     assert max(paused.latency_s) > 2.0
 
 
+@pytest.mark.slow
 def test_every_row_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moving_groups, "MOVED_KEYS", (400,))
     monkeypatch.setattr(moving_groups, "QUICK_SPLIT_KEYS", 400)

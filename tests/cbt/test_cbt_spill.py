@@ -46,6 +46,7 @@ def files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fanout", seeds(4, slow=[256]))
 def test_memory_stays_within_the_limit(tmp_path: Path, fanout: int) -> None:
     tree = limited(tmp_path, fanout=fanout, buffer_rows=4096)

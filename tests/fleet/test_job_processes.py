@@ -15,6 +15,7 @@ from unittest import mock
 
 import elf_process
 import pytest
+from seeds import seeds
 
 from agent.programs.confinement import refusal
 from elf.client import RefusedError, SyncClient
@@ -156,7 +157,7 @@ FOLDED = """
 """
 
 
-@pytest.mark.parametrize("windows", ["1 SECOND GRACE 1 SECOND", "3 SECONDS EVERY 1 SECOND GRACE 1 SECOND"])
+@pytest.mark.parametrize("windows", seeds("3 SECONDS EVERY 1 SECOND GRACE 1 SECOND", slow=["1 SECOND GRACE 1 SECOND"]))
 def test_what_an_aggregate_of_a_job_makes_is_in_the_logs(fleet: AgentFleet, tmp_path: Path, windows: str) -> None:
     done(fleet, "submit", job_file(tmp_path, FOLDED.replace("<windows>", windows)))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import elf_process
 import pytest
+from seeds import seeds
 
 BEGIN_MS = 1_700_000_000_000
 GROUPINGS = ("fish", "shuffle", "fields", "pkg", "dchoices", "wchoices")
@@ -85,7 +86,7 @@ def totals(folder: Path, key: str, split: str, *options: str) -> str:
     return answered("--job", str(job), "--source", f"visits={folder / 'visits.json'}", *options)
 
 
-@pytest.mark.parametrize("key", ["'site'", "('site', 'user')"])
+@pytest.mark.parametrize("key", seeds("'site'", slow=["('site', 'user')"]))
 def test_states_of_parts_combine_to_what_one_element_has(tmp_path: Path, key: str) -> None:
     visits(tmp_path / "visits.json")
     unsplit = totals(tmp_path, key, "")

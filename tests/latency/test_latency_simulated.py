@@ -65,7 +65,7 @@ def off_s(life: Life, name: str) -> float:
     return off
 
 
-@pytest.mark.parametrize("seed", seeds(1, 5, slow=range(10, 30)))
+@pytest.mark.parametrize("seed", seeds(1, slow=[5, *range(10, 30)]))
 def test_phases_sum_up_to_the_latency_but_for_the_links(seed: int, noted: list[ResultLatency]) -> None:
     life = begin_some(seed, random.Random(seed), sql=IN_TIME)
     fleet = life.fleet
@@ -110,6 +110,7 @@ def check_named(life: Life, slow: Server, phase: Phase, since: float) -> None:
     assert all(name in life.fleet.servers for name, _ in found.last_parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(2, slow=range(30, 40)))
 def test_an_agent_that_looks_late_is_named(seed: int) -> None:
     life, slow = begun(seed, IN_TIME)

@@ -179,6 +179,7 @@ def test_alone_a_node_that_stood_still_goes_on() -> None:
     assert node.is_root(overlay.keys[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", seeds(0.2, slow=[0.05]))
 def test_lost_hops_are_made_up_for(loss: float) -> None:
     overlay = LivingOverlay(7, 30, groups=1)

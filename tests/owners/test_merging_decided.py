@@ -155,6 +155,7 @@ def test_whatever_agents_tell_of_ends_no_job(told: tuple[int, int, int]) -> None
     check_followed(life, (8, 2))
 
 
+@pytest.mark.slow
 def test_who_places_groups_has_owners_make_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing is decided otherwise for as long as groups stay."""
     life = decided_for_the_master(monkeypatch, 7)
@@ -199,7 +200,8 @@ def deciding_life(monkeypatch: pytest.MonkeyPatch, seed: int, acts: list[Act]) -
     return life
 
 
-@pytest.mark.parametrize("seed", seeds(1, 2, slow=[4, *range(10, 60)]))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(1, slow=[2, 4, *range(10, 60)]))
 def test_restless_decisions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With deaths, and groups that move."""
     acts = [[crash_root], [crash_master, move], [stall_root, move], [move, move]][seed % 4]

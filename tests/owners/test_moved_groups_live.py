@@ -221,7 +221,7 @@ def test_groups_move_in_each_mode_and_no_window_is_the_worse_for_it(stage: Stage
     print(f"between two windows while groups move: {silence_s:.1f} s at most")
 
 
-QUICK = (("instant", "master", "at once"), ("smooth", "old owner", "later"))
+QUICK = (("smooth", "old owner", "later"),)
 """Simulated owners die in all of these ways: `test_owners_simulated.py`."""
 CASES = sorted({*product(MODES, ("master", "old owner", "new owner"), ("at once", "later"))} - {*QUICK})
 

@@ -104,8 +104,8 @@ def check(life: Life, seed: int) -> None:
     assert silence <= SILENCE_MAX_S, f"{life.about()}: silent for {silence:.1f} s"
 
 
-QUICK = (0, 1, 2, 4, 5, 6, 7, 8, 11, 13, 15, 19, 20, 22, 23, 25, 28, 29)
-"""Of the first thirty those that call every function, and have every kind of fault, that any of them does."""
+QUICK = (2, 7, 15, 28, 29)
+"""Seeds whose lives take least of a processor."""
 
 
 @pytest.mark.parametrize("seed", seeds(*QUICK, slow=sorted({*range(330)} - {*QUICK})))

@@ -64,6 +64,7 @@ def test_answers_that_are_not_sound_are_refused_and_nobody_is_asked_again(
     is_over(begin(5, size=5, trees=3, sql=HOPPING))
 
 
+@pytest.mark.slow
 def test_windows_that_come_twice_in_an_answer_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = tree_owners._snapshot
 
@@ -88,6 +89,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, change: Callable[[Snapshot], Snap
     return begin(5, size=5, trees=3, sql=HOPPING)
 
 
+@pytest.mark.slow
 def test_answers_that_overlap_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     is_over(answering(monkeypatch, lambda message: msgspec.structs.replace(message, after=message.after + 1)))
 
@@ -108,6 +110,7 @@ def test_a_job_ends_whose_windows_are_too_large_for_an_owner(monkeypatch: pytest
     assert "open windows of one owner take more than" in failure
 
 
+@pytest.mark.slow
 def test_a_slow_owner_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some seconds late, but whole, and in the same epoch."""
     source = random.Random(4)

@@ -49,6 +49,7 @@ def test_shares_are_max_min_fair(demands: dict[int, float], capacity: float) -> 
         assert share == demands[job] or share == pytest.approx(level)
 
 
+@pytest.mark.slow
 @given(workloads=jobs(1.8))
 def test_jobs_within_their_share_lose_nothing(workloads: list[Workload]) -> None:
     trace = make_trace(workloads, 3.0)

@@ -232,6 +232,7 @@ def test_rows_that_are_read_twice_at_once_count_once_behind_chains_of_elements_w
     check(fleet, {"S": inserted})
 
 
+@pytest.mark.slow
 def test_what_standbys_do_not_hold_yet_is_bounded() -> None:
     fleet = Fleet(counting(guaranteed=True), 3, pending_rows_max=800, lost_s=60.0)
     agents = list(fleet.agents.values())
@@ -251,6 +252,7 @@ def test_what_standbys_do_not_hold_yet_is_bounded() -> None:
     assert waiting < 800 / 4 + 2 * 800
 
 
+@pytest.mark.slow
 def test_events_that_are_long_under_way_are_not_named_to_standbys_again_and_again(monkeypatch) -> None:
     """All of them were named each second, the more the slower all was: so it became slower."""
     monkeypatch.setattr(cutting, "SAFE_ROWS", 16)

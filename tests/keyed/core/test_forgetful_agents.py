@@ -58,7 +58,7 @@ def test_a_member_that_was_started_again_has_no_vote_and_says_so() -> None:
     assert forgot.is_host_of(value)
 
 
-@pytest.mark.parametrize("down_s", seeds(0.7, slow=[0.01, 2.5]))
+@pytest.mark.parametrize("down_s", seeds(slow=[0.01, 0.7, 2.5]))
 def test_hosts_that_are_back_at_once_do_not_begin_without_the_state(down_s: float) -> None:
     fleet, inserted = busy_fleet(5)
     for agent in list(fleet.agents.values())[1:4]:
@@ -86,6 +86,7 @@ def test_a_host_that_is_asked_to_move_nodes_and_has_forgotten_them_loses_and_sto
     check(fleet, {"Text": inserted})
 
 
+@pytest.mark.slow
 def test_a_standby_that_was_started_again_is_given_the_state_though_nothing_happens() -> None:
     fleet, inserted = busy_fleet(4)
     node = next(n for n in range(1024) if next(iter(fleet.agents.values())).job._emitter.host(n) is not None)
@@ -115,6 +116,7 @@ def test_a_standby_that_nobody_has_missed_is_given_the_state_though_nothing_happ
     assert not [node for node in nodes if lacking(fleet, node)]
 
 
+@pytest.mark.slow
 def test_of_three_copies_one_is_enough_where_two_of_its_agents_have_forgotten() -> None:
     fleet, inserted = busy_fleet(6)
     source = next(iter(fleet.agents.values()))
@@ -161,7 +163,7 @@ def _count(inserted: list[tuple[str, str, int]], key: str) -> int:
     return sum((b == key) + (a == key and v % 2 == 0) for a, b, v in inserted)
 
 
-@pytest.mark.parametrize("agents", seeds(6, slow=[9]))
+@pytest.mark.parametrize("agents", seeds(slow=[6, 9]))
 def test_nodes_all_of_whose_agents_are_started_again_at_once_are_named(agents: int) -> None:
     """Nobody else knows of the node, and that it was is in the store of those who had it."""
     fleet, inserted = busy_fleet(agents)

@@ -61,6 +61,7 @@ def test_an_agent_that_is_slow_as_a_job_begins_costs_no_node_its_state(guarantee
     assert {count for count, _ in fleet.states("Count").values()} == {1}
 
 
+@pytest.mark.slow
 def test_agents_that_come_just_after_a_host_was_killed_find_its_nodes_another() -> None:
     """They are roots of some of them, and nobody tells them of an agent that they have never met."""
     fleet = counting_fleet(0, delay_s=0.01, guaranteed=True)

@@ -49,6 +49,7 @@ def _hosts(fleet: Fleet) -> dict[int, Peer]:
     }
 
 
+@pytest.mark.slow
 def test_a_fleet_is_even_from_the_start_and_when_agents_come() -> None:
     """All roots hear the same loads at once: they do not move nodes in herds."""
     graph = graph_of([type_("Word", guaranteed=False)], [element("Count", ("Word", ["a"]))], ["Word"])

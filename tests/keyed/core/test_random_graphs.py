@@ -18,7 +18,7 @@ from agent.runtime.keyed.logical_nodes import nodes_of
 from agent.runtime.messages.elements import CommitHeld, CommitRecord, ElementRows, NodeBallots, NodesMoved
 from overlay import Peer
 
-QUICK = (3, 7, 31)
+QUICK = (3, 31)
 """Seeds whose fleets take least of a processor; in 31 a move is given up before its nodes are cut."""
 END_MS = FIRST_MS + 10_000
 WORDS = 8
@@ -218,7 +218,7 @@ def test_records_in_many_pieces_lose_and_double_nothing_either(seed: int, monkey
     check_guaranteed(seed)
 
 
-@pytest.mark.parametrize("seed", seeds(30, slow=[*range(30), *range(31, 60)]))
+@pytest.mark.parametrize("seed", seeds(slow=range(60)))
 def test_small_fleets_that_lose_all_standbys_and_get_others_lose_and_double_nothing(seed: int) -> None:
     """Hosts commit, have nobody to commit for, and commit again. What an agent that dies for good may have held is
     named, as nobody else can know, but each time all has been repaired before."""
@@ -262,7 +262,7 @@ def insert_some(
     return inserted
 
 
-@pytest.mark.parametrize("seed", seeds(1, 7, 8, 78, slow=[0, *range(2, 7), *range(9, 78), *range(79, 300)]))
+@pytest.mark.parametrize("seed", seeds(1, slow=[0, *range(2, 300)]))
 def test_unguaranteed_elements_lose_nothing_where_agents_only_come_and_go(seed: int) -> None:
     check_coming_and_going(seed)
 
@@ -287,7 +287,7 @@ def check_coming_and_going(seed: int, groupings: Sequence[str] = ()) -> None:
     check(fleet, {"S": inserted})
 
 
-@pytest.mark.parametrize("seed", seeds(*range(4), slow=range(4, 300)))
+@pytest.mark.parametrize("seed", seeds(0, 1, slow=range(2, 300)))
 def test_unguaranteed_elements_differ_only_in_nodes_named_lost(seed: int) -> None:
     """One stage, so that a row that is lost changes nothing but the element that it was for."""
     pick = random.Random(seed)

@@ -14,7 +14,7 @@ from test_random_graphs import check_coming_and_going, check_guaranteed, lost_no
 from agent.runtime.keyed.elements.runtime import EVENT_TIME, SEQ, SOURCE
 
 GROUPINGS = ("fish", "shuffle", "fields", "pkg", "dchoices", "wchoices")
-QUICK = (1, 3, 7, 21)
+QUICK = (1, 3)
 """Seeds whose fleets take least of a processor."""
 ACTS = ("restart", "crash", "join", "cut", "leave")
 HOT = [("hot", "g", 1)] * 12
@@ -103,6 +103,7 @@ def test_a_hot_key_has_several_workers_and_others_have_one() -> None:
     assert [key for key, *_ in told["hot"]] == ["hot"]
 
 
+@pytest.mark.slow
 def test_another_key_is_told_to_be_hot_within_two_epochs() -> None:
     fleet = Fleet(one_stage(), 4)
     source = next(iter(fleet.agents.values()))
@@ -113,6 +114,7 @@ def test_another_key_is_told_to_be_hot_within_two_epochs() -> None:
     assert told["hot"][0][0] == "new"
 
 
+@pytest.mark.slow
 def test_a_silent_worker_gets_no_more_of_a_hot_key_and_all_of_its_own_later() -> None:
     fleet = Fleet(one_stage(), 4)
     source, other, *_ = fleet.agents.values()

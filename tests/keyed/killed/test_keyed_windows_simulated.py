@@ -251,7 +251,7 @@ def many(seed: int) -> CountedWords:
     return world
 
 
-@pytest.mark.parametrize("seed", seeds(*range(10), slow=range(10, 300)))
+@pytest.mark.parametrize("seed", seeds(1, 2, 3, slow=[0, *range(4, 300)]))
 def test_windows_of_split_keys_count_each_word_once_or_name_somebody(seed: int) -> None:
     few(seed).check()
 

@@ -74,6 +74,7 @@ class World:
             assert set(lacking) <= named, f"second {second} of {sorted(windows)}: {windows[second]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(1, slow=range(2, 40)))
 def test_windows_have_what_a_dead_worker_was_given(seed: int) -> None:
     """Its own log has nothing new as it dies, but time cannot know that it has read all: it may be named."""
