@@ -16,25 +16,19 @@ from rich.table import Table
 from rich.text import Text
 
 import query
+from agent.control.latency.measurements import choices_of, is_same_work, known_of, percent_of
 from agent.control.messages import JobEntry, JobLatency
-from agent.feeding.feeds import POLL_S
 from elf.client.errors import ClientError
 from elf.client.sync_client import SyncClient
 from elf.errors import UsageError
 from elf.output.measures import plan_for_any_columns
 from elf.terminal.console import open_console
 from query.latency import (
-    AGENT_PHASES,
-    AgentClass,
-    Choices,
-    Distribution,
     LatencyRefusal,
     Measured,
-    Phase,
     Prediction,
     Setting,
     largest_rate,
-    phases_from_bytes,
     plan,
     predict,
 )
@@ -43,10 +37,6 @@ DEFAULT_PERCENT = 99.0
 """Percentage of results that a prediction is of where the query states none."""
 ASKED_MAX = 4
 """Upper bound on the jobs that are asked for what they have measured."""
-TREES = (1, 2, 4, 8)
-"""Numbers of trees that are tried."""
-GRACE_SHARES = (0.5, 0.25, 0.1, 0.02)
-"""Graces that are tried where the query states none, as parts of its limit."""
 
 
 class PhasePrediction(msgspec.Struct, frozen=True):
@@ -106,7 +96,11 @@ def explained_latency(client: SyncClient, text: str) -> LatencyExplanation:
     shown = query.format_query(parsed)
     told = _measured_job(client, shown, found.streams_read)
     agents = told.contributors if told is not None and told.contributors else client.survey(found.streams_read).agents
-    measured = _measured(found, told, agents, is_same=told is not None and told.query == shown)
+    if not agents:
+        raise UsageError(
+            f"no agent has the stream {found.streams_read}: elf status and SHOW STREAMS list what is there"
+        )
+    measured = known_of(found, told, agents, is_same=told is not None and is_same_work(told.query, shown))
     return _explanation(shown, found, measured, told)
 
 
@@ -114,7 +108,7 @@ def _measured_job(client: SyncClient, text: str, stream: str) -> JobLatency | No
     """The measurements of a job that reads the stream: of the same query, or another one."""
 
     def likeness(job: JobEntry) -> bool:
-        return job.query != text
+        return not is_same_work(job.query, text)
 
     live = [job for job in client.jobs() if job.stream == stream and not job.bounded]
     for job in sorted(live, key=likeness)[:ASKED_MAX]:
@@ -127,49 +121,16 @@ def _measured_job(client: SyncClient, text: str, stream: str) -> JobLatency | No
     return None
 
 
-def _measured(found: query.Plan, told: JobLatency | None, agents: int, *, is_same: bool) -> Measured:
-    """Everything known of a query that runs on so many agents. Raises UsageError without agents."""
-    if not agents:
-        raise UsageError(
-            f"no agent has the stream {found.streams_read}: elf status and SHOW STREAMS list what is there"
-        )
-    assert found.windowing is not None
-    setting = _setting(found)
-    known = {} if told is None else _distributions(told.part_statistics, told.path_statistics)
-    if not is_same:  # of another query: right in kind, not in its numbers
-        known = {phase: one.assumed(min(one.count, 99.0)) for phase, one in known.items()}
-    rate = 0.0 if told is None else told.events_s
-    own = {phase: one for phase, one in known.items() if phase in AGENT_PHASES}
-    shared = {phase: one for phase, one in known.items() if phase not in AGENT_PHASES}
-    classes = (AgentClass(agents, rate / agents, own),)
-    pane_s, size_s = found.windowing.pane_ms / 1000, found.windowing.size_ms / 1000
-    return Measured(pane_s, size_s, setting, classes, phases=shared)
-
-
-def _distributions(parts: bytes, paths: bytes) -> Mapping[Phase, Distribution]:
-    """Distributions of what agents have told of their parts, and masters of the rest; those of trees are of a level."""
-    of_parts, of_paths = phases_from_bytes(parts), phases_from_bytes(paths)
-    every = {phase: (of_parts if phase in AGENT_PHASES else of_paths)[phase] for phase in Phase}
-    return {phase: Distribution.of_statistics(one) for phase, one in every.items() if one.count}
-
-
-def _setting(found: query.Plan) -> Setting:
-    return Setting(found.grace_ms(query.GRACE_DEFAULT_MS) / 1000, POLL_S, on_due=True, trees=found.trees)
-
-
 def _explanation(text: str, found: query.Plan, measured: Measured, told: JobLatency | None) -> LatencyExplanation:
-    within, windowing = found.within, found.windowing
-    assert windowing is not None
-    percent = DEFAULT_PERCENT if within is None or within.percent is None else within.percent
+    within = found.within
+    percent = DEFAULT_PERCENT if within is None else percent_of(within)
     share = percent / 100
     now = predict(measured.setting, measured, share)
     limit_s = None if within is None else within.limit_ms / 1000
     most = None if limit_s is None else largest_rate(measured.setting, measured, limit_s, share)
     best, verdict = None, ""
     if within is not None:
-        graces = () if windowing.grace_ms is not None else tuple(within.limit_ms / 1000 * one for one in GRACE_SHARES)
-        choices = Choices((POLL_S,), (True,), (1,), TREES if not found.trees_stated else (found.trees,), graces)
-        chosen = plan(within.limit_ms, percent, measured, choices=choices)
+        chosen = plan(within.limit_ms, percent, measured, choices=choices_of(found))
         if isinstance(chosen, LatencyRefusal):
             verdict = f"out of reach: {chosen.reason}"
         else:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
 from agent.control.messages import Accepted, Acknowledged, Ended, PublishedWindow, WindowsLost
 from agent.control.server import encode_answer
 from agent.runtime.messages.client_events import JobEvent
@@ -30,11 +32,13 @@ class Listener(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Client:
-    """One client of one job. `after`: the pane of the last window that it has; `on_end` is called once."""
+    """One client of one job. `after`: the pane of the last window that it has; `on_end` is called once. `warning`: what
+    it is told with the job's description."""
 
     listener: Listener
     after: int | None
     on_end: Callable[[Ended], None]
+    warning: str = ""
     is_introduced: bool = False
 
 
@@ -47,7 +51,7 @@ class _Subscription:
 
     after: int | None
     clients: list[Client] = field(default_factory=list)
-    accepted: bytes | None = None
+    accepted: Accepted | None = None
     acknowledged: bytes | None = None
     is_over: bool = False
 
@@ -55,7 +59,7 @@ class _Subscription:
         """Passes an event of the job to the clients that do not have it."""
         match event:
             case Accepted():
-                self.accepted = encode_answer(event)
+                self.accepted = event
                 for client in self.clients:
                     self.introduce(client)
             case Acknowledged():
@@ -90,7 +94,7 @@ class _Subscription:
         if self.accepted is None or client.is_introduced:
             return
         client.is_introduced = True
-        client.listener.send_line(self.accepted)
+        client.listener.send_line(encode_answer(msgspec.structs.replace(self.accepted, warning=client.warning)))
         if self.acknowledged is not None:
             client.listener.send_line(self.acknowledged)
 

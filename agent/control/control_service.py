@@ -16,6 +16,7 @@ from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
 from agent.control.departure import Departure
+from agent.control.latency.admission import LatencyAdmission
 from agent.control.observation.element_view import asked_elements, described_elements
 from agent.control.observation.fleet_tap import FleetTap
 from agent.control.observation.fleet_view import described_fleet, described_placement, described_tree
@@ -93,8 +94,9 @@ class ControlService:
         self._departure = departure
         self._subscriptions = ClientSubscriptions(_CoreFollowing(driver, agent))
         self._rights = ClientRights(access, agent.directory)
+        admission = LatencyAdmission(self._asked, agent.directory, self._rights)
         self._submissions = QueryService(
-            lambda: config.config, driver, agent, self._subscriptions, self._rights, wall_ms
+            lambda: config.config, driver, agent, self._subscriptions, self._rights, admission, wall_ms
         )
         self._updates: set[int] = set()
 

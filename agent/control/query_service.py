@@ -16,6 +16,7 @@ from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
+from agent.control.latency.admission import Admitted, LatencyAdmission
 from agent.control.local_catalog import ANYTHING, schema_of_stream, streams_known, tables_known
 from agent.control.needs import needs_of_plan, needs_of_query
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
@@ -54,6 +55,7 @@ class QueryService:
         agent: Agent,
         subscriptions: ClientSubscriptions,
         rights: ClientRights,
+        admission: LatencyAdmission,
         wall_ms: Callable[[], int],
     ) -> None:
         self._config = config
@@ -61,14 +63,25 @@ class QueryService:
         self._agent = agent
         self._subscriptions = subscriptions
         self._rights = rights
+        self._admission = admission
         self._wall_ms = wall_ms
         self._submissions: set[int] = set()
 
     async def query(self, request: control.QueryRequest, connection: Connection) -> None:
         """Runs a query, and sends its client all answers."""
-        job = await self._job(request, connection)
-        if job is not None:
-            await self._run(job, connection, detach=request.detach)
+        analysed = await self._analysed(request, connection.principal)
+        if isinstance(analysed, control.Refused):
+            connection.send(analysed)
+            return
+        parsed, plan = analysed
+        text = ql.format_query(parsed)
+        is_bounded = request.once or plan.window_ms is None
+        admitted = Admitted(plan) if is_bounded else await self._admission.admit(plan, text, connection.principal)
+        if isinstance(admitted, control.Refused):
+            connection.send(admitted)
+            return
+        job = self._job(request, admitted.plan, text, connection.principal, is_bounded=is_bounded)
+        await self._run(job, connection, detach=request.detach, warning=admitted.warning)
 
     async def bundle(self, request: control.SubmitRequest, connection: Connection) -> None:
         """Runs a bundle that a creator has signed; the job goes on when its client has gone."""
@@ -90,9 +103,9 @@ class QueryService:
         )
         await self._run(job, connection, detach=True)
 
-    async def _run(self, job: Submit, connection: Connection, *, detach: bool) -> None:
+    async def _run(self, job: Submit, connection: Connection, *, detach: bool, warning: str = "") -> None:
         end = JobEnd()
-        client = Client(connection, None, end.set)
+        client = Client(connection, None, end.set, warning)
         try:
             refusal = await self._submit(job, client)
             if refusal is not None:
@@ -112,24 +125,21 @@ class QueryService:
                 self._driver.do(lambda now: self._agent.commands.stop(job.app_id, _nobody_waits, now))
             raise
 
-    async def _job(self, request: control.QueryRequest, connection: Connection) -> Submit | None:
-        """Makes the job that a query requests; None if this is impossible, once the client knows the reason."""
+    def _job(
+        self, request: control.QueryRequest, plan: ql.Plan, text: str, who: Principal, *, is_bounded: bool
+    ) -> Submit:
+        """Makes the job that a query requests."""
         name = request.app or f"query-{secrets.token_hex(4)}"
-        analysed = await self._analysed(request, connection.principal)
-        if isinstance(analysed, control.Refused):
-            connection.send(analysed)
-            return None
-        parsed, plan = analysed
         return Submit(
             id_of_app(name, NOBODY),
             name,
             plan.stream,
             plan.to_wire(),
-            text=ql.format_query(parsed),
-            bounded=request.once or plan.window_ms is None,
+            text=text,
+            bounded=is_bounded,
             attached=not request.detach,
             submitted_ms=self._wall_ms(),
-            owner=connection.principal.owner,
+            owner=who.owner,
         )
 
     async def analyse(self, request: control.AnalyseRequest, who: Principal) -> control.Analysed | control.Refused:
@@ -163,9 +173,13 @@ class QueryService:
         if isinstance(analysed, control.Refused):
             return analysed
         parsed, plan = analysed
+        text = ql.format_query(parsed)
         app_id = self._agent.directory.app_of(request.app)
         by = self._rights.acting_owner(who, app_id, "update")
-        return Update(app_id, plan.to_wire(), ql.format_query(parsed), request.reset, 0, by=by)
+        admitted = await self._admission.admit(plan, text, who)
+        if isinstance(admitted, control.Refused):
+            return admitted
+        return Update(app_id, admitted.plan.to_wire(), text, request.reset, 0, by=by)
 
     async def _analysed(
         self, request: control.QueryRequest | control.UpdateJob | control.AnalyseRequest, who: Principal

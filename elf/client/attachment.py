@@ -261,6 +261,11 @@ class AttachedJob:
         return self._accepted.bounded
 
     @property
+    def warning(self) -> str:
+        """Why its results may come later than its query says; "" if nothing says so."""
+        return self._accepted.warning
+
+    @property
     def acknowledged(self) -> Acknowledged | None:
         """Number of agents that run the job, of the number on its roster, by the last acknowledgement."""
         return self._core.acknowledged

@@ -47,6 +47,8 @@ class QuerySession:
         self._socket = socket
         self._detach = detach
         self._name = printable(job.app)
+        if job.warning:
+            self._tell(printable(job.warning))
 
     def show(self, view: View, limits: ViewLimits) -> int:
         """Shows windows until the job ends or a limit is reached; returns the exit code."""

@@ -14,13 +14,13 @@ from watching import DEADLINE_S, milliseconds
 
 import elf
 from agent.control.messages import JobLatency
-from elf.client import Result, SyncClient, SyncJob
+from elf.client import QueryRefusedError, Result, SyncClient, SyncJob
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 from query.latency import AGENT_PHASES, Phase
 
 pytestmark = pytest.mark.live
 NAMES = [f"agent-{number}" for number in range(1, 9)]
-RESULTS = 8
+RESULTS = 10
 LIMIT_MS = 2_000
 SQL = f"SELECT COUNT(*) AS n, MAX(id) AS newest FROM web WINDOWING 1 SECOND WITHIN {LIMIT_MS // 1000} SECONDS"
 READ_MS = 10.0
@@ -79,6 +79,10 @@ def test_results_say_what_they_took_and_their_master_where_it_went(tmp_path: Pat
             said, found = watched(client, job)
             shown = elf_process("latency", "numbers", "--socket", str(socket))
             listed = elf_process("latency", "--output", "json", "--socket", str(socket))
+            with pytest.raises(QueryRefusedError, match=r"WITHIN 2 ms is out of reach: .* can be met"):
+                client.query(SQL.replace("WITHIN 2 SECONDS", "WITHIN 2 MILLISECONDS")).__enter__()
+            with client.query(SQL, app="again") as again:
+                assert again.warning == "", "it is met already"
         assert fleet.faults() == []
     assert found.results >= said
     assert found.met + found.missed == found.results

@@ -11,13 +11,17 @@ import msgspec
 
 
 class Accepted(msgspec.Struct, frozen=True, tag="accepted"):
-    """The job exists: its name, its query as ELF reads it, the columns of its rows, and the version in force."""
+    """The job exists: its name, its query as ELF reads it, the columns of its rows, and the version in force.
+
+    `warning`: why its results may come later than it says, for the client that has submitted it.
+    """
 
     app: str
     query: str
     columns: list[str]
     bounded: bool
     version: int = 1
+    warning: str = ""
 
 
 class Acknowledged(msgspec.Struct, frozen=True, tag="acknowledged"):

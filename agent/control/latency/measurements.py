@@ -1,0 +1,93 @@
+"""Makes what one job has measured into what is known of a query: all that a prediction of its latency is made of.
+
+Of another query's job, the phases that have nothing to do with what is computed are as good as measured; the others are
+right in kind, not in their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import query as ql
+from agent.control.observation.latency_entries import JobLatency
+from agent.feeding.feeds import POLL_S
+from query.latency.distribution import Distribution
+from query.latency.phases import AGENT_PHASES, Phase
+from query.latency.planner import Choices
+from query.latency.setting import AgentClass, Measured, Setting
+from query.latency.statistics import phases_from_bytes
+from query.plan.within import Within
+
+FEW = 99.0
+"""Durations that measurements of another query count as, at most: their tail is not believed."""
+TREES = (1, 2, 4, 8)
+"""Numbers of trees that are tried where a query states none."""
+GRACE_SHARES = (1.0, 0.4, 0.1)
+"""Graces that are tried where a query states none, as parts of the one that it has otherwise."""
+MEAN_PERCENT = 60.0
+"""Percentage of latencies below their mean: those of a lognormal distribution that varies by half of its mean."""
+_OF_THE_QUERY = (Phase.PARSE, Phase.INSERT, Phase.SEAL_WAIT, Phase.SEAL, Phase.COMBINE, Phase.FINISH)
+"""Phases whose length depends on what is computed."""
+
+
+def setting_of(plan: ql.Plan) -> Setting:
+    """The setting with which agents run a plan."""
+    return Setting(plan.grace_ms(ql.GRACE_DEFAULT_MS) / 1000, POLL_S, on_due=True, trees=plan.trees)
+
+
+def choices_of(plan: ql.Plan) -> Choices:
+    """The settings with which agents could run a plan that has a limit."""
+    within = plan.within
+    assert within is not None
+    chosen = within.grace_ms
+    graces = () if chosen is None else tuple(chosen / 1000 * one for one in GRACE_SHARES)
+    may_share = plan.is_divisible and not plan.trees_stated and (plan.limit is None or not plan.order)
+    return Choices((POLL_S,), (True,), (1,), TREES if may_share else (plan.trees,), graces)
+
+
+def percent_of(within: Within) -> float:
+    """The percentage of results that a limit is for; where it is for their mean, that of results below it."""
+    return MEAN_PERCENT if within.percent is None else within.percent
+
+
+def is_same_work(text: str, other: str) -> bool:
+    """Whether two queries compute the same, however late their results may come."""
+    try:
+        return _untimed(ql.parse(text)) == _untimed(ql.parse(other))
+    except ql.QueryError:
+        return False
+
+
+def _untimed(query: ql.Query) -> ql.Query:
+    window = None if query.window is None else replace(query.window, grace=None)
+    return replace(query, window=window, within=None, straggler=None, recover=None)
+
+
+def known_of(plan: ql.Plan, told: JobLatency | None, agents: int, *, is_same: bool) -> Measured:
+    """What is known of a live plan that runs on so many agents. `is_same`: what is told is of the same query."""
+    assert plan.windowing is not None
+    phases = {} if told is None else _distributions(told.part_statistics, told.path_statistics)
+    if not is_same:
+        phases = {phase: one.assumed(min(one.count, FEW)) for phase, one in phases.items()}
+    rate = 0.0 if told is None else told.events_s
+    own = {phase: one for phase, one in phases.items() if phase in AGENT_PHASES}
+    shared = {phase: one for phase, one in phases.items() if phase not in AGENT_PHASES}
+    pane_s, size_s = plan.windowing.pane_ms / 1000, plan.windowing.size_ms / 1000
+    return Measured(pane_s, size_s, setting_of(plan), (AgentClass(agents, rate / agents, own),), phases=shared)
+
+
+def least_of(known: Measured) -> Measured:
+    """The same as if nothing were to be computed: no query over these events is sooner."""
+    nothing = dict.fromkeys(_OF_THE_QUERY, Distribution.constant(0.0))
+    own = {phase: one for phase, one in nothing.items() if phase in AGENT_PHASES}
+    shared = {phase: one for phase, one in nothing.items() if phase not in AGENT_PHASES}
+    classes = tuple(replace(one, phases={**one.phases, **own}) for one in known.classes)
+    return replace(known, classes=classes, phases={**known.phases, **shared})
+
+
+def _distributions(parts: bytes, paths: bytes) -> Mapping[Phase, Distribution]:
+    """Distributions of what agents have told of their parts, and masters of the rest; those of trees are of a level."""
+    of_parts, of_paths = phases_from_bytes(parts), phases_from_bytes(paths)
+    every = {phase: (of_parts if phase in AGENT_PHASES else of_paths)[phase] for phase in Phase}
+    return {phase: Distribution.of_statistics(one) for phase, one in every.items() if one.count}
