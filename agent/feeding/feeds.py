@@ -64,7 +64,8 @@ class EventSink(Protocol):
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `next_due`: the first time (epoch ms) after
     one at which a pane is due. `lost`: some events up to `upto_ms` are gone for good. `needs`: what the feed's jobs
-    would need to read again after a restart. `has_room`: the feed may be read on. `began`: reading begins at this
+    would need to read again after a restart. `has_room`: the feed may be read on. `abandoned_ms`: the time up to which
+    its events are late for all its jobs, none of which waits for them. `began`: reading begins at this
     position. `kept_place`: that from which it goes on, if it was read before this start.
     """
 
@@ -87,6 +88,7 @@ class EventSink(Protocol):
     def needs(self, key: FeedKey) -> FeedNeeds | None: ...
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
     def has_room(self, key: FeedKey) -> bool: ...
+    def abandoned_ms(self, key: FeedKey) -> int | None: ...
     def kept_place(self, key: FeedKey) -> object: ...
 
 
@@ -254,8 +256,9 @@ class Feeds:
         if found is not None:
             return found
         columns = self._columns(reading) or ()
+        abandoned_ms = self._sink.abandoned_ms(reading.feed.key)
         return await trio.to_thread.run_sync(
-            reading.reader.read, columns, now, wall_ms, limiter=self._threads, abandon_on_cancel=True
+            reading.reader.read, columns, now, wall_ms, abandoned_ms, limiter=self._threads, abandon_on_cancel=True
         )
 
     def _failed(self, reading: _FeedTask, error: BaseException, wall_ms: int) -> ReadBatch:

@@ -12,7 +12,7 @@ import polars as pl
 from agent.configuration.config import StreamConfig
 from agent.feeding.reading_ledger import Files, ReadFrom, ReadTo
 from agent.feeding.replay import NOTHING_SEALED, Replay, followed
-from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
+from agent.parsing import NO_WATERMARK_MS, TIME, Abandoned, Format, Parsed, Parser, SourceColumn, parser, sniff
 from agent.runtime.durable.records import Chain
 from agent.runtime.ingest.event_clock import FUTURE_MS, MAX_SKEW_MS
 from agent.runtime.ingest.feed import Feed
@@ -24,6 +24,8 @@ from agent.sources.reader import ReaderStatistics, SourceBlock, StreamReader
 ROWS_PER_INSERT = 1 << 15
 """Upper bound on events inserted at once; the agent does other work between two inserts."""
 PARSERS_MAX = 64
+LINES_MIN = 16
+"""Least number of lines of a block that is worth a look at some of them, whether they are too late."""
 
 Columns = tuple[SourceColumn, ...]
 
@@ -105,27 +107,29 @@ class FeedReader:
         self._closing = threading.Lock()
         self._is_reading = self._is_closed = False
 
-    def read(self, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
-        """Reads up to a few MiB; nothing once it is closed. `wall_ms` is the time of events that carry none."""
+    def read(self, columns: Columns, now: float, wall_ms: int, abandoned_ms: int | None = None) -> ReadBatch:
+        """Reads up to a few MiB; nothing once it is closed. `wall_ms` is the time of events that carry none.
+        `abandoned_ms`: events up to this time are late for all, who do not wait for them: blocks of such are not
+        decoded."""
         with self._closing:
             if self._is_closed:
                 return ReadBatch((), True, wall_ms, (), self._reader.statistics())
             self._is_reading = True
         try:
-            return self._read(columns, now, wall_ms)
+            return self._read(columns, now, wall_ms, abandoned_ms)
         finally:
             with self._closing:
                 self._is_reading = False
                 if self._is_closed:
                     self._reader.close()
 
-    def _read(self, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
+    def _read(self, columns: Columns, now: float, wall_ms: int, abandoned_ms: int | None) -> ReadBatch:
         blocks = []
         began = self._begin(now)
         before = self._tail.positions if self._tail is not None else ()
         for piece in self._replay.cut(self._reader.poll(now)):
             begun_s = self._timer()
-            parsed = self._parse(piece, columns, wall_ms)
+            parsed = self._parsed(piece, columns, wall_ms, abandoned_ms)
             read = BlockRead(now, self._timer() - begun_s)
             self._note_times(piece, parsed, wall_ms)
             parsed = replace(parsed, watermark_ms=self._watermark())
@@ -175,6 +179,17 @@ class FeedReader:
         parsed = self._parse(batch.piece, columns, batch.wall_ms)
         return replace(batch, columns=columns, parsed=replace(parsed, watermark_ms=batch.parsed.watermark_ms))
 
+    def _parsed(self, piece: SourceBlock[Format], columns: Columns, wall_ms: int, abandoned_ms: int | None) -> Parsed:
+        """The events of a block, unless all those that are looked at are too late."""
+        lines = _some_lines(piece.block.data) if abandoned_ms is not None else ()
+        if lines:
+            seen = self._parse(replace(piece, block=replace(piece.block, data=b"".join(lines))), columns, wall_ms)
+            times = pl.concat([frame[TIME] for frame in seen.all_frames]) if seen.all_frames else pl.Series()
+            newest = times.max()
+            if len(times) == len(lines) and isinstance(newest, int) and newest <= (abandoned_ms or 0):
+                return Parsed((), piece.block.overlong, abandoned=Abandoned(_count_lines(piece.block.data), newest))
+        return self._parse(piece, columns, wall_ms)
+
     def _parse(self, piece: SourceBlock[Format], columns: Columns, wall_ms: int) -> Parsed:
         """The events of a block. A block that its parser fails on is counted, line by line, as malformed."""
         try:
@@ -205,9 +220,11 @@ class FeedReader:
         """Advances a file to its newest event, apart from events ahead of the wall clock."""
         limit = wall_ms + self.max_skew_ms
         # An event that is not believed yet may be, by the time it is inserted.
+        abandoned = [] if parsed.abandoned is None else [parsed.abandoned.newest_ms]
         seen = (_newest(frame[TIME], wall_ms + 2 * FUTURE_MS) for frame in parsed.all_frames)
-        self._seen_ms = max(self._seen_ms, *(time for time in seen if time is not None), NO_WATERMARK_MS)
+        self._seen_ms = max(self._seen_ms, *(time for time in seen if time is not None), *abandoned, NO_WATERMARK_MS)
         newest = [time for frame in parsed.all_frames if (time := _newest(frame[TIME], limit)) is not None]
+        newest += abandoned
         reached = piece.part.reached_ms
         if newest:
             piece.part.reached_ms = max(newest) if reached is None else max(reached, *newest)
@@ -259,3 +276,18 @@ def _newest(times: pl.Series, limit: int) -> int | None:
     if isinstance(newest, int) and newest > limit:
         newest = times.filter(times <= limit).max()
     return newest if isinstance(newest, int) else None
+
+
+def _some_lines(data: bytes) -> tuple[bytes, ...]:
+    """The first line, the one in the middle, and the last; none of a block with fewer than LINES_MIN."""
+    if data.count(b"\n") < LINES_MIN:
+        return ()
+    middle, last = data.index(b"\n", len(data) // 2) + 1, data.rindex(b"\n", 0, -1) + 1
+    if middle >= last:
+        return ()
+    found = (data[: data.index(b"\n") + 1], data[middle : data.index(b"\n", middle) + 1], data[last:])
+    return found if found[-1].endswith(b"\n") else (*found[:-1], found[-1] + b"\n")
+
+
+def _count_lines(data: bytes) -> int:
+    return data.count(b"\n") + (not data.endswith(b"\n"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import polars as pl
 
@@ -109,6 +109,13 @@ class PassedOver:
     valued: frozenset[str]
 
 
+class Abandoned(NamedTuple):
+    """Lines of a block that were not decoded, and the time of the newest of those of them that were looked at."""
+
+    lines: int
+    newest_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """The events of one block as frames, and the number of lines or records that are none.
@@ -120,13 +127,14 @@ class Parsed:
 
     `watermark_ms` is set by readers of several files: no file still holds earlier events, as far as their order tells
     (NO_WATERMARK_MS: unknown). None: the watermark is the newest event's time. `passed_over`: events that are in no
-    frame.
+    frame. `abandoned`: lines that were not decoded, as their events would be late.
     """
 
     frames: tuple[pl.DataFrame, ...]
     malformed: int
     watermark_ms: int | None = None
     passed_over: PassedOver | None = None
+    abandoned: Abandoned | None = None
 
     @property
     def all_frames(self) -> tuple[pl.DataFrame, ...]:

@@ -273,7 +273,7 @@ class Agent:
 
     def next_timer(self) -> float | None:
         """The time at which `handle_timer` wants to be called."""
-        timers = (self._next_tick(), self.keyed.next_timer(), self.masters.next_timer())
+        timers = (self._next_tick(), self.keyed.next_timer(), self.masters.next_timer(), self.ingest.next_hand_in())
         return min((due for due in timers if due is not None), default=None)
 
     def _next_tick(self) -> float | None:
@@ -309,6 +309,7 @@ class Agent:
             for tick in self._timers:
                 tick(now)
         self.keyed.step(now)
+        self.ingest.hand_in(now)
         self.masters.at_deadlines(now)
         self.process_events(now, wall_ms)
 

@@ -40,6 +40,14 @@ class PlanWindowSize:
     size_ms: int
     slide_ms: int
 
+    def end_after(self, time_ms: int) -> int:
+        """The first end of a window after a time (epoch ms).
+
+        >>> PlanWindowSize(10_000, 4_000).end_after(10_000)
+        14000
+        """
+        return time_ms - (time_ms - self.size_ms) % self.slide_ms + self.slide_ms
+
 
 @dataclass(frozen=True, slots=True)
 class Session:

@@ -30,7 +30,7 @@ EQUAL = (
     COUNT,
     COUNT.replace(" WINDOWING", " ORDER BY n DESC LIMIT 1 WINDOWING"),
     COUNT.replace("COUNT(*) AS n", "COUNT(*) * 2 AS twice"),
-    f"{COUNT} WITHIN 30 SECONDS ELSE PARTIAL",
+    f"{COUNT} WITHIN 30 SECONDS AT 95 PERCENT",
 )
 QUERIES = (
     *EQUAL,

@@ -57,12 +57,15 @@ class Street:
 
     def go_on(self, seconds: float) -> None:
         for _ in range(round(seconds / STEP_S)):
-            self.fleet.wait(STEP_S)
+            self._wait()
             for number, speed in self.speed.items():
                 self._read(number, speed)
             self.fleet.work()
             for result in self.fleet.results:
                 self.came.setdefault(begins(result), (self.fleet.now, result))
+
+    def _wait(self) -> None:
+        self.fleet.wait(STEP_S)
 
     def _read(self, number: int, speed: float) -> None:
         if speed:

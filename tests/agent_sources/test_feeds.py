@@ -44,6 +44,7 @@ class FakeAgent:
 
     def __init__(self, *feeds: Feed) -> None:
         self.wanted = feeds
+        self.abandoned: dict[FeedKey, int] = {}
         self.events: dict[FeedKey, list[tuple[Any, ...]]] = {}
         self.malformed = 0
         self.rows_at_once: list[int] = []
@@ -91,6 +92,9 @@ class FakeAgent:
 
     def next_due(self, key: FeedKey, after_ms: int) -> float | None:  # noqa: ARG002
         return None
+
+    def abandoned_ms(self, key: FeedKey) -> int | None:
+        return self.abandoned.get(key)
 
     def has_room(self, key: FeedKey) -> bool:
         self.asked_for_room += 1
@@ -353,9 +357,9 @@ async def test_a_slow_agent_holds_the_reading_back(
     read_bytes = given_bytes = most_ahead = 0
     read = FeedReader.read
 
-    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
+    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int, abandoned_ms: int | None) -> ReadBatch:
         nonlocal read_bytes
-        found = read(reader, columns, now, wall_ms)
+        found = read(reader, columns, now, wall_ms, abandoned_ms)
         read_bytes += sum(len(parsed.piece.block.data) for parsed in found.blocks)
         return found
 
@@ -382,13 +386,15 @@ async def test_the_event_loop_goes_on_while_a_backlog_is_read(
     agent = FakeAgent(bounded())
     went_on, read, reads = threading.Event(), FeedReader.read, 0
 
-    def read_meanwhile(reader: FeedReader, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
+    def read_meanwhile(
+        reader: FeedReader, columns: Columns, now: float, wall_ms: int, abandoned_ms: int | None
+    ) -> ReadBatch:
         nonlocal reads
         reads += 1
         for _ in range(10):
             went_on.clear()
             assert went_on.wait(60.0), "the loop waits for the thread that reads"
-        return read(reader, columns, now, wall_ms)
+        return read(reader, columns, now, wall_ms, abandoned_ms)
 
     async def beat() -> None:
         while True:
@@ -435,10 +441,10 @@ async def test_a_quiet_stream_is_looked_at_without_threads(
     write(log, [0])
     reads, read = 0, FeedReader.read
 
-    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
+    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int, abandoned_ms: int | None) -> ReadBatch:
         nonlocal reads
         reads += 1
-        return read(reader, columns, now, wall_ms)
+        return read(reader, columns, now, wall_ms, abandoned_ms)
 
     monkeypatch.setattr(FeedReader, "read", counting)
     agent = FakeAgent(live())

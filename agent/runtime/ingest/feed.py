@@ -33,6 +33,8 @@ class OperatorKey(NamedTuple):
     function: bytes
     names: tuple[tuple[FeedKey, tuple[tuple[str, str], ...]], ...]
     grace_ms: int
+    limit_ms: int | None
+    """The time in which results have to be out with what is there; None: they wait."""
     unshared: int | None
     """A number of its own, for an operator that equals no other."""
 

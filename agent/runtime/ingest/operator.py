@@ -250,6 +250,7 @@ class Operator:
     """
 
     is_blocked, idle_until_ms = False, FIRST_PANE  # could not begin to seal; its feed may rest until then
+    handed_in = FIRST_PANE  # the pane up to which it closes panes wherever the watermark is
 
     def __init__(
         self,
@@ -259,10 +260,9 @@ class Operator:
         area: SpillArea | None,
         batches: EventBatches,
         *,
-        grace_ms: int,
+        key: OperatorKey,
         bounded: bool,
         read_before: int,
-        unshared: int | None,
         run_rows: int,
         timing: SealTiming,
         on_sealing: Callable[[Operator], None],
@@ -270,7 +270,7 @@ class Operator:
     ) -> None:
         self.function, self.pane_ms = function, function.pane_ms  # None: there is only one pane
         self.names, self.watermark = names, watermark
-        self.key = OperatorKey(function.operator, tuple(sorted(names.items())), grace_ms, unshared)
+        self.key = key
         self.read_before, self._run_rows = read_before, run_rows
         self._on_sealing, self._on_idle, self.timing = on_sealing, on_idle, timing
         self.consumers: list[PaneConsumer] = []
@@ -284,7 +284,7 @@ class Operator:
         self.is_partial = False  # whether events are missing in the panes it seals now
         self.lost_upto = FIRST_PANE  # time (epoch ms) up to which some events were lost: panes before it are partial
         self.closed, self.is_bounded = FIRST_PANE, bounded  # `closed`: the last pane that takes no more events
-        self._grace_ms, self._batches = grace_ms, batches
+        self._grace_ms, self._batches = key.grace_ms, batches
         self._store = PaneStore(function, area)
         self._unsealed: deque[tuple[int, Counts]] = deque()  # counts of the panes that are being sealed, in order
         self._waiting, self._waiting_rows = list[pl.DataFrame](), 0
@@ -585,7 +585,7 @@ class Operator:
         ends = self.is_ending or any(consumer.last_pane < END for consumer in self.consumers)
         grace_ms = self._grace_ms + (self.function.grace.amends_ms if ends else 0)
         upto = self.watermark.sealable_upto(self.pane_ms, grace_ms)
-        return FIRST_PANE if upto is None else upto
+        return max(self.handed_in, FIRST_PANE if upto is None else upto)
 
     def _settled_upto(self) -> int:
         """The last pane of which late events are late for good."""

@@ -22,6 +22,7 @@ from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.event_clock import EventClock
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, OperatorKey
+from agent.runtime.ingest.hand_ins import HandIns, count_abandoned, hand_in, limit_of
 from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.panes.pane_log import PaneLog
 from agent.runtime.ingest.seal_timing import SealTiming
@@ -146,6 +147,7 @@ class OperatorPool:
         """The operators that may have something to seal, whatever their feeds bring."""
         self._sealing: DeadlineQueue[Operator] = DeadlineQueue()
         """The operators that have something to seal."""
+        self._hand_ins = HandIns(self.time, self._sealing.times)
         self._ahead = 0
         self._found = NOT_FOUND
         """The block that is being inserted."""
@@ -183,27 +185,34 @@ class OperatorPool:
         self, function: JobFunction, names: ColumnNames, watermark: Watermark | None, grace_ms: int, *, bounded: bool
     ) -> Operator:
         """An operator that gets the feeds' events from now on."""
+        key = OperatorKey(
+            function.operator,
+            tuple(sorted(names.items())),
+            grace_ms,
+            limit_of(function, bounded=bounded),
+            None if function.is_shareable else next(self._unshared),
+        )
         operator = Operator(
             function,
             names,
             Watermark(names, self._ends) if watermark is None else watermark.copy(names),
             self.area,
             self._batches,
-            grace_ms=grace_ms,
+            key=key,
             bounded=bounded,
             read_before=max((self._newest.get(key, FIRST_PANE) for key in names), default=FIRST_PANE),
-            unshared=None if function.is_shareable else next(self._unshared),
             run_rows=self.run_rows,
             timing=SealTiming(self.time, self._containment.clock),
             on_sealing=self._begin_sealing,
             on_idle=self._note_idle,
         )
         operator.is_partial = not self._incomplete.isdisjoint(names)
-        self._alike.setdefault(operator.key, []).append(operator)
-        for key in names:
-            self._reading.setdefault(key, []).append(operator)
-            self._idle.setdefault(key, Schedule()).set(operator, ANY_TIME)
-            self._panes_due.setdefault(key, Schedule())
+        self._alike.setdefault(key, []).append(operator)
+        self._hand_ins.add(operator)
+        for feed in names:
+            self._reading.setdefault(feed, []).append(operator)
+            self._idle.setdefault(feed, Schedule()).set(operator, ANY_TIME)
+            self._panes_due.setdefault(feed, Schedule())
         return operator
 
     def read_also(self, consumer: PaneConsumer, names: ColumnNames, after: int) -> None:
@@ -308,6 +317,7 @@ class OperatorPool:
         if not alike:
             del self._alike[operator.key]
         self._sealing.drop(operator)
+        self._hand_ins.drop(operator)
         self._blocked.pop(operator, None)
         for key in operator.names:
             self._reading[key].remove(operator)
@@ -456,6 +466,11 @@ class OperatorPool:
                         operator.put(events)
                     else:
                         operator.insert(key, events, columns, last)
+        if parsed.abandoned is not None:
+            newest = reached = parsed.abandoned.newest_ms
+            for operator in operators:
+                operator.see(key, newest)
+                count_abandoned(operator, parsed.abandoned, frozenset() if place is None else place.replayed)
         if newest is not None:
             self._newest[key] = max(newest, self._newest.get(key, FIRST_PANE))
         for operator in operators:
@@ -551,6 +566,20 @@ class OperatorPool:
         for operator in list(self._blocked):
             with self._evaluating(operator, 0, now):
                 operator.start_sealing()
+
+    def next_hand_in(self) -> float | None:
+        """The time (s) at which `hand_in` wants to be called. O(operators that hand in)."""
+        return self._hand_ins.next_at()
+
+    def hand_in(self, now: float) -> None:
+        """Closes the panes of windows that are to be out."""
+        for operator, upto in self._hand_ins.due():
+            with self._evaluating(operator, 0, now):
+                hand_in(operator, upto)
+
+    def abandoned_ms(self, key: FeedKey) -> int | None:
+        """The instant up to which events of a feed are late for all its jobs, none of which waits for them."""
+        return None if self._consumers_of(key) else self._hand_ins.abandoned_ms(self._reading.get(key, ()))
 
     def turn(self) -> Operator | None:
         """The operator whose turn it is to seal a run, if any can."""

@@ -14,7 +14,6 @@ from agent.runtime.master.results.latency_meter import LatencyMeter
 from agent.runtime.master.state import JobState
 from agent.runtime.model.panes import END, FIRST_PANE, Run, closed_ms
 from agent.runtime.model.step_clock import StepClock
-from query.plan.windows import PlanWindowSize
 
 SETTLE_MS = 10_000
 """Time from the beginning of an epoch in which no window has a deadline, unless all agents are there before."""
@@ -96,13 +95,4 @@ class ResultDeadlines:
         reached_ms = self._settled_ms
         if out != FIRST_PANE:
             reached_ms = max(reached_ms, closed_ms(out, function.pane_ms) + 1)
-        return min(_end_after(one, int(reached_ms)) for one in windowing.sizes)
-
-
-def _end_after(size: PlanWindowSize, time_ms: int) -> int:
-    """The first end of a window of a size after a time (epoch ms).
-
-    >>> _end_after(PlanWindowSize(10_000, 4_000), 10_000)
-    14000
-    """
-    return time_ms - (time_ms - size.size_ms) % size.slide_ms + size.slide_ms
+        return min(one.end_after(int(reached_ms)) for one in windowing.sizes)

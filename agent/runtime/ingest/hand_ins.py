@@ -1,0 +1,101 @@
+"""Has the operators of jobs whose windows are to be out in time hand in what they have (WITHIN ... ELSE PARTIAL).
+
+The master leaps over whoever is not there at a deadline. An agent that cannot keep up with its logs would be leaped
+over each time, though it has most of a window: it closes the window's panes by itself, in time for what is left to do.
+They are partial, and what comes later for them is late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent.parsing import Abandoned
+from agent.runtime.durable.records import Chain
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.ingest.operator import Operator
+from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
+from agent.runtime.model.step_clock import StepClock
+from agent.runtime.scheduling.deadline_queue import PhaseTimes, WorkPhase
+
+SETTLE_MS = 10_000
+"""Time from the first event of an operator on in which no window is handed in: what was there before is still read."""
+SHARE = 4
+"""Part of a limit that is left at the most to those who get what is handed in."""
+WAYS_MS = 100
+"""Time for the ways to the master, beside what this agent's own phases take."""
+PATIENCE_MS = 20
+"""Least time after the grace: a look at the logs is to close the panes by itself where that is possible."""
+
+
+def limit_of(function: JobFunction, *, bounded: bool) -> int | None:
+    """The time in which results have to be out with what is there (ms); None: they wait."""
+    within = function.plan.within
+    is_timed = within is not None and within.on_miss == "partial" and function.pane_ms is not None
+    return within.limit_ms if within is not None and is_timed and not bounded else None
+
+
+class HandIns:
+    """The operators of one agent that hand in. `times`: what phases take here."""
+
+    def __init__(self, clock: StepClock, times: PhaseTimes) -> None:
+        self._clock, self._times = clock, times
+        self._settled_ms: dict[Operator, float] = {}
+        """The operators, by the time from which on their windows have deadlines (epoch ms)."""
+
+    def add(self, operator: Operator) -> None:
+        """Has an operator hand in, if its results have to be out in time."""
+        if operator.key.limit_ms is not None:
+            self._settled_ms[operator] = self._clock.wall_ms + SETTLE_MS
+
+    def drop(self, operator: Operator) -> None:
+        """Forgets an operator."""
+        self._settled_ms.pop(operator, None)
+
+    def next_at(self) -> float | None:
+        """The time (s) at which `hand_in` wants to be called. O(operators that hand in)."""
+        due_ms = min((due for _, _, due in self._due()), default=None)
+        return None if due_ms is None else self._clock.now + (due_ms - self._clock.wall_ms) / 1000
+
+    def due(self) -> Iterable[tuple[Operator, int]]:
+        """The operators that have to hand in now, and up to which pane."""
+        return [(operator, upto) for operator, upto, due_ms in self._due() if due_ms <= self._clock.wall_ms]
+
+    def _due(self) -> Iterable[tuple[Operator, int, float]]:
+        for operator, settled_ms in self._settled_ms.items():
+            windowing, pane_ms, limit_ms = operator.function.plan.windowing, operator.pane_ms, operator.key.limit_ms
+            assert pane_ms is not None
+            assert limit_ms is not None
+            is_ready = operator.is_reading and operator.watermark.value is not None and operator.closed < END
+            if windowing is None or not windowing.sizes or not is_ready:
+                continue
+            out = max(operator.closed, operator.handed_in)
+            out_ms = settled_ms if out == FIRST_PANE else max(settled_ms, closed_ms(out, pane_ms) + 1)
+            end_ms = min(one.end_after(int(out_ms)) for one in windowing.sizes)
+            left_ms = min(limit_ms / SHARE, 1000 * self._times.remaining_s(operator, WorkPhase.SEAL) + WAYS_MS)
+            yield operator, end_ms - pane_ms, end_ms + max(limit_ms - left_ms, operator.key.grace_ms + PATIENCE_MS)
+
+    def abandoned_ms(self, operators: Iterable[Operator]) -> int | None:
+        """The instant up to which events of all these operators are late (epoch ms), whose jobs do not wait for them;
+        None: somebody does."""
+        closed: list[int] = []
+        for one in operators:
+            upto = max(one.closed, one.handed_in)
+            if one not in self._settled_ms or not one.is_reading or upto in (FIRST_PANE, END):
+                return None
+            closed.append(closed_ms(min([upto, *(consumer.closed for consumer in one.consumers)]), one.pane_ms))
+        return min(closed, default=None)
+
+
+def hand_in(operator: Operator, upto: int) -> None:
+    """Closes panes up to one, as they are. Those that the watermark has not passed are partial."""
+    operator.handed_in = max(operator.handed_in, upto)
+    reached_ms, last_ms = operator.watermark.value, closed_ms(upto, operator.pane_ms)
+    if reached_ms is None or reached_ms <= last_ms:
+        operator.lost_upto = max(operator.lost_upto, last_ms)
+    operator.start_sealing()
+
+
+def count_abandoned(operator: Operator, abandoned: Abandoned, replayed: frozenset[Chain]) -> None:
+    """Counts lines that were not decoded, as it was too late for them."""
+    for consumer in operator.consumers:
+        consumer.count_late({operator.pane_of(abandoned.newest_ms): abandoned.lines}, replayed)
