@@ -84,7 +84,7 @@ def test_phases_sum_up_to_the_latency_but_for_the_links(seed: int, noted: list[R
     found = view_of(life)
     judged = [one.is_met for one in noted[: found.results]]
     assert (found.met, found.missed) == (judged.count(True), judged.count(False))
-    assert found.results in (len(noted), len(noted) - 1), "one may have come since"
+    assert 0 <= len(noted) - found.results <= 2, "some may have come while the answer was on its way"
 
 
 def begun(seed: int, text: str) -> tuple[Life, Server]:
