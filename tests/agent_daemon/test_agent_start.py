@@ -285,7 +285,7 @@ def test_an_end_does_not_wait_for_a_read_that_is_stuck(agent: AgentProcess) -> N
 import sys, time
 from agent.feeding.reading import FeedReader
 from elf.cli import main
-def stuck(self, columns, now, wall_ms):
+def stuck(self, *arguments):
     print('{"event": "stuck"}', file=sys.stderr)
     time.sleep(900)
 FeedReader._read = stuck
