@@ -256,10 +256,11 @@ class Feeds:
         if found is not None:
             return found
         columns = self._columns(reading) or ()
-        abandoned_ms = self._sink.abandoned_ms(reading.feed.key)
+        reading.abandoned_ms = self._sink.abandoned_ms(reading.feed.key)
         return await trio.to_thread.run_sync(
-            reading.reader.read, columns, now, wall_ms, abandoned_ms, limiter=self._threads, abandon_on_cancel=True
-        )
+            reading.reader.read, columns, now, wall_ms, lambda: reading.abandoned_ms, limiter=self._threads,
+            abandon_on_cancel=True,
+        )  # fmt: skip
 
     def _failed(self, reading: _FeedTask, error: BaseException, wall_ms: int) -> ReadBatch:
         """Says that a reading has failed: its feed lacks events until the next batch, a bounded one for good."""
@@ -381,6 +382,7 @@ class Feeds:
                 self._sink.insert(reading.feed.key, part, self._clock(), self._wall_ms(), after, batch.read)
                 reading.meter.count(part, self._clock())
                 self._pump()
+            reading.abandoned_ms = self._sink.abandoned_ms(reading.feed.key)
 
     def _columns(self, reading: _FeedTask) -> Columns | None:
         """The columns that the agent wants of a reading now; None if the feed is no longer wanted."""
@@ -405,6 +407,8 @@ class _FeedTask:
         self.turns = Turns()
         self.looked_at, self.looked_ms = -math.inf, FIRST_PANE
         """The last look, by trio's clock (s) and by the wall clock (epoch ms)."""
+        self.abandoned_ms: int | None = None
+        """The time up to which its events are late by now (epoch ms), for jobs that do not wait for them."""
         self.poll_at = math.inf
         """The time of the next poll, by trio's clock."""
         self.until_look = trio.CancelScope()

@@ -107,10 +107,12 @@ class FeedReader:
         self._closing = threading.Lock()
         self._is_reading = self._is_closed = False
 
-    def read(self, columns: Columns, now: float, wall_ms: int, abandoned_ms: int | None = None) -> ReadBatch:
+    def read(
+        self, columns: Columns, now: float, wall_ms: int, abandoned_ms: Callable[[], int | None] = lambda: None
+    ) -> ReadBatch:
         """Reads up to a few MiB; nothing once it is closed. `wall_ms` is the time of events that carry none.
-        `abandoned_ms`: events up to this time are late for all, who do not wait for them: blocks of such are not
-        decoded."""
+        `abandoned_ms`: the time up to which events are late for all by now, who do not wait for them: blocks of such
+        are not decoded."""
         with self._closing:
             if self._is_closed:
                 return ReadBatch((), True, wall_ms, (), self._reader.statistics())
@@ -123,13 +125,13 @@ class FeedReader:
                 if self._is_closed:
                     self._reader.close()
 
-    def _read(self, columns: Columns, now: float, wall_ms: int, abandoned_ms: int | None) -> ReadBatch:
+    def _read(self, columns: Columns, now: float, wall_ms: int, abandoned_ms: Callable[[], int | None]) -> ReadBatch:
         blocks = []
         began = self._begin(now)
         before = self._tail.positions if self._tail is not None else ()
         for piece in self._replay.cut(self._reader.poll(now)):
             begun_s = self._timer()
-            parsed = self._parsed(piece, columns, wall_ms, abandoned_ms)
+            parsed = self._parsed(piece, columns, wall_ms, abandoned_ms())
             read = BlockRead(now, self._timer() - begun_s)
             self._note_times(piece, parsed, wall_ms)
             parsed = replace(parsed, watermark_ms=self._watermark())

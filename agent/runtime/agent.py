@@ -294,9 +294,11 @@ class Agent:
 
     @property
     def is_idle(self) -> bool:
-        """Whether this agent is in the fleet, and nothing happens to any job here. O(jobs with elements)."""
+        """Whether this agent is in the fleet, and nothing happens to any job here, nor has to at a certain moment.
+        O(jobs with elements, operators that hand in, and masters with deadlines)."""
         is_active = self.jobs.is_active or self.masters.is_active or self._is_asking or self.drain.has_begun
-        return self.node.is_active and not is_active and not self.keyed.is_active
+        is_timed = self.masters.next_timer() is not None or self.ingest.next_hand_in() is not None
+        return self.node.is_active and not (is_active or is_timed or self.keyed.is_active)
 
     def handle_timer(self, now: float, wall_ms: int) -> None:
         """Does what is due."""

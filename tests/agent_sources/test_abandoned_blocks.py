@@ -23,7 +23,7 @@ def read(path: Path, lines: list[str], abandoned_ms: int | None) -> ReadBatch:
     feed = Feed("web", None, "beginning", False, NUMBER)
     reader = FeedReader(feed, StreamConfig("web", FileSource((str(path),)), "auto", None, "beginning"))
     try:
-        return reader.read(NUMBER, 0.0, START_MS + 60_000, abandoned_ms)
+        return reader.read(NUMBER, 0.0, START_MS + 60_000, lambda: abandoned_ms)
     finally:
         reader.close()
 

@@ -357,9 +357,9 @@ async def test_a_slow_agent_holds_the_reading_back(
     read_bytes = given_bytes = most_ahead = 0
     read = FeedReader.read
 
-    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int, abandoned_ms: int | None) -> ReadBatch:
+    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int, *more: Any) -> ReadBatch:
         nonlocal read_bytes
-        found = read(reader, columns, now, wall_ms, abandoned_ms)
+        found = read(reader, columns, now, wall_ms, *more)
         read_bytes += sum(len(parsed.piece.block.data) for parsed in found.blocks)
         return found
 
@@ -386,15 +386,13 @@ async def test_the_event_loop_goes_on_while_a_backlog_is_read(
     agent = FakeAgent(bounded())
     went_on, read, reads = threading.Event(), FeedReader.read, 0
 
-    def read_meanwhile(
-        reader: FeedReader, columns: Columns, now: float, wall_ms: int, abandoned_ms: int | None
-    ) -> ReadBatch:
+    def read_meanwhile(reader: FeedReader, columns: Columns, now: float, wall_ms: int, *more: Any) -> ReadBatch:
         nonlocal reads
         reads += 1
         for _ in range(10):
             went_on.clear()
             assert went_on.wait(60.0), "the loop waits for the thread that reads"
-        return read(reader, columns, now, wall_ms, abandoned_ms)
+        return read(reader, columns, now, wall_ms, *more)
 
     async def beat() -> None:
         while True:
@@ -441,10 +439,10 @@ async def test_a_quiet_stream_is_looked_at_without_threads(
     write(log, [0])
     reads, read = 0, FeedReader.read
 
-    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int, abandoned_ms: int | None) -> ReadBatch:
+    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int, *more: Any) -> ReadBatch:
         nonlocal reads
         reads += 1
-        return read(reader, columns, now, wall_ms, abandoned_ms)
+        return read(reader, columns, now, wall_ms, *more)
 
     monkeypatch.setattr(FeedReader, "read", counting)
     agent = FakeAgent(live())

@@ -20,9 +20,10 @@ from agent.runtime.scheduling.deadline_queue import PhaseTimes, WorkPhase
 SETTLE_MS = 10_000
 """Time from the first event of an operator on in which no window is handed in: what was there before is still read."""
 SHARE = 4
-"""Part of a limit that is left at the most to those who get what is handed in."""
-WAYS_MS = 100
-"""Time for the ways to the master, beside what this agent's own phases take."""
+"""Part of a limit that is left to seal and send what is handed in, and to those who get it, but for long limits. An
+agent that cannot keep up loses nothing by it: it reads on in the next window."""
+LEFT_MS = 2_000
+"""Time that is left at the most, unless its own phases take longer."""
 PATIENCE_MS = 20
 """Least time after the grace: a look at the logs is to close the panes by itself where that is possible."""
 
@@ -71,7 +72,7 @@ class HandIns:
             out = max(operator.closed, operator.handed_in)
             out_ms = settled_ms if out == FIRST_PANE else max(settled_ms, closed_ms(out, pane_ms) + 1)
             end_ms = min(one.end_after(int(out_ms)) for one in windowing.sizes)
-            left_ms = min(limit_ms / SHARE, 1000 * self._times.remaining_s(operator, WorkPhase.SEAL) + WAYS_MS)
+            left_ms = min(limit_ms / SHARE, max(LEFT_MS, 2000 * self._times.remaining_s(operator, WorkPhase.SEAL)))
             yield operator, end_ms - pane_ms, end_ms + max(limit_ms - left_ms, operator.key.grace_ms + PATIENCE_MS)
 
     def abandoned_ms(self, operators: Iterable[Operator]) -> int | None:
