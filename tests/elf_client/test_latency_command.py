@@ -198,7 +198,7 @@ def test_on_a_terminal_each_look_takes_the_place_of_the_one_before(
         answering(socket_path, *map(entry, ("shop", *"abcdefgh")), **dict.fromkeys(("shop", *"abcdefgh"), FOUND)),
         asking("latency", "--rounds", "3", "--every", "0.5", socket=socket_path, stdout=terminal.end) as process,
     ):
-        shown = terminal.until(lambda text: text.count("SLOWEST PHASE") == 3)
+        shown = terminal.until(lambda text: text.count("SLOWEST PHASE") >= 3)  # it may be drawn once more at the end
         assert process.code() == 0
         shown = terminal.until(lambda text: "\x1b[?25h" in text)
     terminal.close()
