@@ -16,7 +16,7 @@ from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
-from agent.control.latency.admission import Admitted, LatencyAdmission
+from agent.control.latency.admission import AdmittedPlan, LatencyAdmission
 from agent.control.local_catalog import ANYTHING, schema_of_stream, streams_known, tables_known
 from agent.control.needs import needs_of_plan, needs_of_query
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
@@ -76,7 +76,7 @@ class QueryService:
         parsed, plan = analysed
         text = ql.format_query(parsed)
         is_bounded = request.once or plan.window_ms is None
-        admitted = Admitted(plan) if is_bounded else await self._admission.admit(plan, text, connection.principal)
+        admitted = AdmittedPlan(plan) if is_bounded else await self._admission.admit(plan, text, connection.principal)
         if isinstance(admitted, control.Refused):
             connection.send(admitted)
             return

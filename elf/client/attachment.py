@@ -262,7 +262,7 @@ class AttachedJob:
 
     @property
     def warning(self) -> str:
-        """Why its results may come later than its query says; "" if nothing says so."""
+        """The reason why its results may come later than its query says; "" if nothing says so."""
         return self._accepted.warning
 
     @property

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import query as ql
-from agent.control.latency.admission import Admitted, decided
+from agent.control.latency.admission import AdmittedPlan, decided
 from agent.control.latency.measurements import choices_of, is_same_work, known_of, least_of, percent_of, setting_of
 from agent.control.messages import JobLatency, Refused
 from agent.control.observation.latency_view import described_latency
@@ -47,14 +47,14 @@ def told(text: str = COUNT, **means_ms: float) -> JobLatency:
 
 def test_a_limit_with_room_runs_as_it_would() -> None:
     found = planned(f"{COUNT} WITHIN 2 SECONDS")
-    assert decided(found, COUNT, told(f"{COUNT} WITHIN 2 SECONDS")) == Admitted(found)
+    assert decided(found, COUNT, told(f"{COUNT} WITHIN 2 SECONDS")) == AdmittedPlan(found)
 
 
 def test_a_limit_that_is_near_gets_a_smaller_grace() -> None:
     text = f"{COUNT} WITHIN 200 MILLISECONDS"
     found = planned(text)
     admitted = decided(found, text, told(text))
-    assert isinstance(admitted, Admitted)
+    assert isinstance(admitted, AdmittedPlan)
     assert found.within is not None
     assert admitted.plan.within is not None
     assert (found.within.grace_ms, admitted.plan.within.grace_ms) == (50, 20)
@@ -71,7 +71,7 @@ def test_what_a_query_states_stays() -> None:
     assert choices_of(found).graces == ()
     assert choices_of(found).trees == (2,)
     admitted = decided(found, text, told(text))
-    assert isinstance(admitted, Admitted)
+    assert isinstance(admitted, AdmittedPlan)
     assert admitted.plan == found
     assert "met" in admitted.warning
 
@@ -92,7 +92,7 @@ def test_what_another_query_computes_refuses_none() -> None:
     text = f"{COUNT} WITHIN 400 MILLISECONDS"
     slow = told(PER_PATH, seal=1_000.0)
     admitted = decided(planned(text), text, slow)
-    assert isinstance(admitted, Admitted)
+    assert isinstance(admitted, AdmittedPlan)
     assert "may be out of reach" in admitted.warning
     assert isinstance(decided(planned(text), text, told(COUNT, seal=1_000.0)), Refused)
 
@@ -114,7 +114,7 @@ def test_the_first_results_of_a_job_refuse_nothing() -> None:
     text = f"{COUNT} WITHIN 50 MILLISECONDS"
     young = msgspec.structs.replace(told(COUNT, uplink=200.0), results=3)
     admitted = decided(planned(text), text, young)
-    assert isinstance(admitted, Admitted)
+    assert isinstance(admitted, AdmittedPlan)
     assert "may be out of reach" in admitted.warning
 
 

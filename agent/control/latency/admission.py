@@ -37,7 +37,7 @@ ASK_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AdmittedPlan:
     """A plan that may run, as chosen. `warning`: why its limit may be missed, "" if nothing says so."""
 
     plan: ql.Plan
@@ -55,20 +55,20 @@ class LatencyAdmission:
     ) -> None:
         self._asked, self._directory, self._rights = asked, directory, rights
 
-    async def admit(self, found: ql.Plan, text: str, who: Principal) -> Admitted | control.Refused:
+    async def admit(self, found: ql.Plan, text: str, who: Principal) -> AdmittedPlan | control.Refused:
         """The plan as it is to run, or why it is not to. `text`: its query, as it is formatted. Some seconds at most.
 
         Jobs that the client may not read are not asked: a refusal tells what they have measured.
         """
         if found.within is None or found.windowing is None or found.app is not None or found.reads_types:
-            return Admitted(found)
+            return AdmittedPlan(found)
         told = await self._measured(found, text, who)
         if told is None:
-            return Admitted(found)
+            return AdmittedPlan(found)
         return await trio.to_thread.run_sync(decided, found, text, told, abandon_on_cancel=True)
 
     async def _measured(self, found: ql.Plan, text: str, who: Principal) -> control.JobLatency | None:
-        """What the likest live job over the stream has measured: one that computes the same, if there is one."""
+        """The measurements of the likest live job over the stream: one that computes the same, if there is one."""
         live = (
             one for one in self._directory.all()
             if one.stream == found.stream and not one.bounded and self._rights.may_read(who, one.app_id)
@@ -93,7 +93,7 @@ def _likest(live: Sequence[Announce], text: str) -> Sequence[Announce]:
     return sorted(live, key=lambda one: not is_same_work(one.text, text))[:ASKED_MAX]
 
 
-def decided(found: ql.Plan, text: str, told: control.JobLatency) -> Admitted | control.Refused:
+def decided(found: ql.Plan, text: str, told: control.JobLatency) -> AdmittedPlan | control.Refused:
     """The decision on a plan, and the text of its query, by what one job has measured. Where that computes something
     else, only a limit is refused that would be out of reach if nothing at all were computed.
     """
@@ -108,8 +108,8 @@ def decided(found: ql.Plan, text: str, told: control.JobLatency) -> Admitted | c
         return control.Refused("usage", f"WITHIN {limit:,} ms is out of reach: {least.reason} (as {told.app} measures)")
     chosen = least if is_same else plan(limit, percent, known, choices=choices)
     if isinstance(chosen, LatencyRefusal):
-        return Admitted(found, f"{limit:,} ms may be out of reach: {chosen.reason}")
-    return Admitted(_with_setting(found, chosen), chosen.warning)
+        return AdmittedPlan(found, f"{limit:,} ms may be out of reach: {chosen.reason}")
+    return AdmittedPlan(_with_setting(found, chosen), chosen.warning)
 
 
 def _with_setting(found: ql.Plan, chosen: LatencyPlan) -> ql.Plan:

@@ -65,7 +65,7 @@ def _untimed(query: ql.Query) -> ql.Query:
 
 
 def known_of(plan: ql.Plan, told: JobLatency | None, agents: int, *, is_same: bool) -> Measured:
-    """What is known of a live plan that runs on so many agents. `is_same`: what is told is of the same query."""
+    """All that is known of a live plan that runs on so many agents. `is_same`: what is told is of the same query."""
     assert plan.windowing is not None
     phases = {} if told is None else _distributions(told.part_statistics, told.path_statistics)
     if not is_same:
@@ -78,7 +78,7 @@ def known_of(plan: ql.Plan, told: JobLatency | None, agents: int, *, is_same: bo
 
 
 def least_of(known: Measured) -> Measured:
-    """The same as if nothing were to be computed: no query over these events is sooner."""
+    """Measurements as if nothing were to be computed: no query over these events is sooner."""
     nothing = dict.fromkeys(_OF_THE_QUERY, Distribution.constant(0.0))
     own = {phase: one for phase, one in nothing.items() if phase in AGENT_PHASES}
     shared = {phase: one for phase, one in nothing.items() if phase not in AGENT_PHASES}
