@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 import query
-from agent.control.latency.measurements import choices_of, is_same_work, known_of, percent_of
-from agent.control.messages import JobEntry, JobLatency
+from agent.control.latency.measurements import choices_of, is_same_work, known_of, likest, percent_of
+from agent.control.messages import JobLatency
 from elf.client.errors import ClientError
 from elf.client.sync_client import SyncClient
 from elf.errors import UsageError
@@ -35,8 +35,6 @@ from query.latency import (
 
 DEFAULT_PERCENT = 99.0
 """Percentage of results that a prediction is of where the query states none."""
-ASKED_MAX = 4
-"""Upper bound on the jobs that are asked for what they have measured."""
 
 
 class PhasePrediction(msgspec.Struct, frozen=True):
@@ -94,24 +92,20 @@ def explained_latency(client: SyncClient, text: str) -> LatencyExplanation:
     if found.windowing is None:
         raise UsageError("EXPLAIN LATENCY is of live queries: add windows, as in WINDOWING 1 MINUTE")
     shown = query.format_query(parsed)
-    told = _measured_job(client, shown, found.streams_read)
+    told = _measured_job(client, parsed, found.streams_read)
     agents = told.contributors if told is not None and told.contributors else client.survey(found.streams_read).agents
     if not agents:
         raise UsageError(
             f"no agent has the stream {found.streams_read}: elf status and SHOW STREAMS list what is there"
         )
-    measured = known_of(found, told, agents, is_same=told is not None and is_same_work(told.query, shown))
+    measured = known_of(found, told, agents, is_same=told is not None and is_same_work(parsed, told.query))
     return _explanation(shown, found, measured, told)
 
 
-def _measured_job(client: SyncClient, text: str, stream: str) -> JobLatency | None:
-    """The measurements of a job that reads the stream: of the same query, or another one."""
-
-    def likeness(job: JobEntry) -> bool:
-        return not is_same_work(job.query, text)
-
+def _measured_job(client: SyncClient, wanted: query.Query, stream: str) -> JobLatency | None:
+    """The measurements of a job that reads the stream: of one that computes the same, or another one."""
     live = [job for job in client.jobs() if job.stream == stream and not job.bounded]
-    for job in sorted(live, key=likeness)[:ASKED_MAX]:
+    for job in likest(live, lambda job: job.query, wanted):
         try:
             told = client.latency(job.full_name)
         except ClientError:

@@ -16,7 +16,7 @@ from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
-from agent.control.latency.admission import AdmittedPlan, LatencyAdmission
+from agent.control.latency.admission import LatencyAdmission
 from agent.control.local_catalog import ANYTHING, schema_of_stream, streams_known, tables_known
 from agent.control.needs import needs_of_plan, needs_of_query
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
@@ -74,13 +74,11 @@ class QueryService:
             connection.send(analysed)
             return
         parsed, plan = analysed
-        text = ql.format_query(parsed)
-        is_bounded = request.once or plan.window_ms is None
-        admitted = AdmittedPlan(plan) if is_bounded else await self._admission.admit(plan, text, connection.principal)
+        admitted = await self._admission.admit(plan, parsed, connection.principal)
         if isinstance(admitted, control.Refused):
             connection.send(admitted)
             return
-        job = self._job(request, admitted.plan, text, connection.principal, is_bounded=is_bounded)
+        job = self._job(request, admitted.plan, ql.format_query(parsed), connection.principal)
         await self._run(job, connection, detach=request.detach, warning=admitted.warning)
 
     async def bundle(self, request: control.SubmitRequest, connection: Connection) -> None:
@@ -125,9 +123,7 @@ class QueryService:
                 self._driver.do(lambda now: self._agent.commands.stop(job.app_id, _nobody_waits, now))
             raise
 
-    def _job(
-        self, request: control.QueryRequest, plan: ql.Plan, text: str, who: Principal, *, is_bounded: bool
-    ) -> Submit:
+    def _job(self, request: control.QueryRequest, plan: ql.Plan, text: str, who: Principal) -> Submit:
         """Makes the job that a query requests."""
         name = request.app or f"query-{secrets.token_hex(4)}"
         return Submit(
@@ -136,7 +132,7 @@ class QueryService:
             plan.stream,
             plan.to_wire(),
             text=text,
-            bounded=is_bounded,
+            bounded=request.once or plan.window_ms is None,
             attached=not request.detach,
             submitted_ms=self._wall_ms(),
             owner=who.owner,
@@ -173,13 +169,12 @@ class QueryService:
         if isinstance(analysed, control.Refused):
             return analysed
         parsed, plan = analysed
-        text = ql.format_query(parsed)
         app_id = self._agent.directory.app_of(request.app)
         by = self._rights.acting_owner(who, app_id, "update")
-        admitted = await self._admission.admit(plan, text, who)
+        admitted = await self._admission.admit(plan, parsed, who)
         if isinstance(admitted, control.Refused):
             return admitted
-        return Update(app_id, admitted.plan.to_wire(), text, request.reset, 0, by=by)
+        return Update(app_id, admitted.plan.to_wire(), ql.format_query(parsed), request.reset, 0, by=by)
 
     async def _analysed(
         self, request: control.QueryRequest | control.UpdateJob | control.AnalyseRequest, who: Principal

@@ -327,6 +327,11 @@ class Plan:
         return bool(self.keys) and self.app is None
 
     @property
+    def gains_by_trees(self) -> bool:
+        """Whether that is of use: where the first rows of an order are shown, few keys make up the result."""
+        return self.is_divisible and not (self.order and self.limit is not None)
+
+    @property
     def event_columns(self) -> tuple[PlanColumn, ...]:
         """The columns of events as expressions see them, the joined ones too."""
         return self.columns if self.join is None else (*self.columns, *self.join.columns)

@@ -40,14 +40,6 @@ class PlanWindowSize:
     size_ms: int
     slide_ms: int
 
-    def end_after(self, time_ms: int) -> int:
-        """The first end of a window after a time (epoch ms).
-
-        >>> PlanWindowSize(10_000, 4_000).end_after(10_000)
-        14000
-        """
-        return time_ms - (time_ms - self.size_ms) % self.slide_ms + self.slide_ms
-
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -72,6 +64,14 @@ class Windowing:
     changes: bool = False
     grace_ms: int | None = None
     part_ms: int | None = None
+
+    def end_after(self, time_ms: int) -> int:
+        """The first end of a window of any size after a time (epoch ms). Raises ValueError for sessions.
+
+        >>> Windowing((PlanWindowSize(10_000, 4_000), PlanWindowSize(60_000, 60_000))).end_after(10_000)
+        14000
+        """
+        return min(time_ms - (time_ms - one.size_ms) % one.slide_ms + one.slide_ms for one in self.sizes)
 
     @property
     def pane_ms(self) -> int:

@@ -30,11 +30,7 @@ def plan_execution(plan: Plan) -> Plan:
 
 
 def _trees(plan: Plan) -> int:
-    """One tree for each GROUPS_PER_TREE groups.
-
-    A plan without groups to divide has one tree, and so has a plan that shows the first rows of an order: few keys make
-    up its result.
-    """
-    if not plan.is_divisible or (plan.order and plan.limit is not None):
+    """One tree for each GROUPS_PER_TREE groups; one where several are of no use."""
+    if not plan.gains_by_trees:
         return 1
     return min(TREES_CHOSEN_MAX, -(-plan.max_groups // GROUPS_PER_TREE))

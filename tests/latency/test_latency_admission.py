@@ -27,6 +27,10 @@ def planned(text: str) -> ql.Plan:
     return ql.analyze(ql.parse(text), {"web": ql.Schema({}, open=True)})
 
 
+def decision(text: str, measured: JobLatency) -> AdmittedPlan | Refused:
+    return decided(planned(text), ql.parse(text), [measured])
+
+
 def told(text: str = COUNT, **means_ms: float) -> JobLatency:
     """What a job of eight agents has measured: each phase a quarter more or less than its mean (ms)."""
     means = MEANS_MS | {Phase[name.upper()]: one for name, one in means_ms.items()}
@@ -46,14 +50,14 @@ def told(text: str = COUNT, **means_ms: float) -> JobLatency:
 
 
 def test_a_limit_with_room_runs_as_it_would() -> None:
-    found = planned(f"{COUNT} WITHIN 2 SECONDS")
-    assert decided(found, COUNT, told(f"{COUNT} WITHIN 2 SECONDS")) == AdmittedPlan(found)
+    text = f"{COUNT} WITHIN 2 SECONDS"
+    assert decision(text, told(text)) == AdmittedPlan(planned(text))
 
 
 def test_a_limit_that_is_near_gets_a_smaller_grace() -> None:
     text = f"{COUNT} WITHIN 200 MILLISECONDS"
     found = planned(text)
-    admitted = decided(found, text, told(text))
+    admitted = decision(text, told(text))
     assert isinstance(admitted, AdmittedPlan)
     assert found.within is not None
     assert admitted.plan.within is not None
@@ -70,7 +74,7 @@ def test_what_a_query_states_stays() -> None:
     found = planned(text)
     assert choices_of(found).graces == ()
     assert choices_of(found).trees == (2,)
-    admitted = decided(found, text, told(text))
+    admitted = decision(text, told(text))
     assert isinstance(admitted, AdmittedPlan)
     assert admitted.plan == found
     assert "met" in admitted.warning
@@ -79,7 +83,7 @@ def test_what_a_query_states_stays() -> None:
 @pytest.mark.parametrize("is_same", [True, False])
 def test_a_limit_out_of_reach_is_refused_with_what_can_be_met_and_why(is_same: bool) -> None:
     text = f"{COUNT} WITHIN 50 MILLISECONDS"
-    refused = decided(planned(text), text, told(COUNT if is_same else PER_PATH, uplink=200.0))
+    refused = decision(text, told(COUNT if is_same else PER_PATH, uplink=200.0))
     assert isinstance(refused, Refused)
     assert refused.kind == "usage"
     assert refused.message.startswith("WITHIN 50 ms is out of reach: ")
@@ -91,10 +95,10 @@ def test_what_another_query_computes_refuses_none() -> None:
     """Its seals of a second may be due to its groups: this one may have none."""
     text = f"{COUNT} WITHIN 400 MILLISECONDS"
     slow = told(PER_PATH, seal=1_000.0)
-    admitted = decided(planned(text), text, slow)
+    admitted = decision(text, slow)
     assert isinstance(admitted, AdmittedPlan)
     assert "may be out of reach" in admitted.warning
-    assert isinstance(decided(planned(text), text, told(COUNT, seal=1_000.0)), Refused)
+    assert isinstance(decision(text, told(COUNT, seal=1_000.0)), Refused)
 
 
 def test_nothing_computed_is_no_later_than_something() -> None:
@@ -113,14 +117,31 @@ def test_a_mean_is_less_than_the_largest_hundredth() -> None:
 def test_the_first_results_of_a_job_refuse_nothing() -> None:
     text = f"{COUNT} WITHIN 50 MILLISECONDS"
     young = msgspec.structs.replace(told(COUNT, uplink=200.0), results=3)
-    admitted = decided(planned(text), text, young)
+    admitted = decision(text, young)
     assert isinstance(admitted, AdmittedPlan)
     assert "may be out of reach" in admitted.warning
 
 
 def test_the_same_work_may_be_wanted_sooner_or_later() -> None:
     """Limits, graces, and patience with stragglers change nothing of what is computed; filters and groups do."""
-    assert is_same_work(f"{COUNT} WITHIN 1 SECOND", f"{COUNT} GRACE 0 SECONDS ON STRAGGLER WAIT")
-    assert not is_same_work(COUNT, PER_PATH)
-    assert not is_same_work(COUNT, COUNT.replace("web", "web WHERE status = 500"))
-    assert not is_same_work(COUNT, "no query")
+    count = ql.parse(COUNT)
+    assert is_same_work(ql.parse(f"{COUNT} WITHIN 1 SECOND"), f"{COUNT} GRACE 0 SECONDS ON STRAGGLER WAIT")
+    assert not is_same_work(count, PER_PATH)
+    assert not is_same_work(count, COUNT.replace("web", "web WHERE status = 500"))
+    assert not is_same_work(count, "no query")
+
+
+def test_the_job_that_computes_the_same_decides() -> None:
+    text = f"{COUNT} WITHIN 50 MILLISECONDS"
+    other = msgspec.structs.replace(told(PER_PATH), results=10_000)
+    refused = decided(planned(text), ql.parse(text), [other, told(COUNT, seal=1_000.0)])
+    assert isinstance(refused, Refused)
+    assert "seal alone is" in refused.message
+
+
+def test_trees_are_no_fewer_than_so_many_groups_need() -> None:
+    query = ql.parse(f"{PER_PATH} WITHIN 1 SECOND")
+    plan = ql.analyze(query, {"web": ql.Schema({}, open=True)}, max_groups=3_000_000)
+    assert plan.trees == 3
+    assert choices_of(plan).trees == (3, 4, 8)
+    assert choices_of(planned(f"{COUNT} WITHIN 1 SECOND")).trees == (1,), "there is nothing to share"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from operator import attrgetter
 
 import trio
 
@@ -16,7 +16,7 @@ import query as ql
 from agent.access.rules import Principal
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
-from agent.control.latency.measurements import choices_of, is_same_work, known_of, least_of, percent_of
+from agent.control.latency.measurements import choices_of, is_same_work, known_of, least_of, likest, percent_of
 from agent.control.observation.latency_view import described_latency
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.messages.jobs import Announce
@@ -24,16 +24,13 @@ from agent.runtime.messages.views.latency import LatencyRequest, LatencyView
 from agent.runtime.requests.events import AskReply, JobQuestion
 from overlay import Id
 from query.latency.planner import LatencyPlan, LatencyRefusal, plan
-from query.latency.setting import Evidence, Setting
+from query.latency.setting import Evidence
 
-COMPARED_MAX = 64
-"""Upper bound on the jobs that are compared with a query."""
 RESULTS_MIN = 10
 """Results from which on what a job has measured can refuse a query: the first ones of a job may be slow."""
-ASKED_MAX = 4
-"""Upper bound on the jobs that are asked for what they have measured."""
 ASK_S = 2.0
-"""Time that their masters have to answer."""
+"""Time that masters have to tell what their jobs have measured."""
+_TEXT: Callable[[Announce], str] = attrgetter("text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +52,25 @@ class LatencyAdmission:
     ) -> None:
         self._asked, self._directory, self._rights = asked, directory, rights
 
-    async def admit(self, found: ql.Plan, text: str, who: Principal) -> AdmittedPlan | control.Refused:
-        """The plan as it is to run, or why it is not to. `text`: its query, as it is formatted. Some seconds at most.
+    async def admit(self, found: ql.Plan, wanted: ql.Query, who: Principal) -> AdmittedPlan | control.Refused:
+        """The plan of a query as it is to run, or why it is not to. Some seconds at most.
 
         Jobs that the client may not read are not asked: a refusal tells what they have measured.
         """
         if found.within is None or found.windowing is None or found.app is not None or found.reads_types:
             return AdmittedPlan(found)
-        told = await self._measured(found, text, who)
-        if told is None:
+        answers = await self._measured(found, wanted, who)
+        if not answers:
             return AdmittedPlan(found)
-        return await trio.to_thread.run_sync(decided, found, text, told, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(decided, found, wanted, answers, abandon_on_cancel=True)
 
-    async def _measured(self, found: ql.Plan, text: str, who: Principal) -> control.JobLatency | None:
-        """The measurements of the likest live job over the stream: one that computes the same, if there is one."""
-        live = (
+    async def _measured(self, found: ql.Plan, wanted: ql.Query, who: Principal) -> Sequence[control.JobLatency]:
+        """The measurements of the likest live jobs over the stream."""
+        live = [
             one for one in self._directory.all()
             if one.stream == found.stream and not one.bounded and self._rights.may_read(who, one.app_id)
-        )  # fmt: skip
-        likest = await trio.to_thread.run_sync(_likest, [*islice(live, COMPARED_MAX)], text, abandon_on_cancel=True)
+        ]  # fmt: skip
+        asked = await trio.to_thread.run_sync(likest, live, _TEXT, wanted, abandon_on_cancel=True)
         answers: list[control.JobLatency] = []
 
         async def ask(app_id: Id) -> None:
@@ -83,23 +80,21 @@ class LatencyAdmission:
 
         with trio.move_on_after(ASK_S):
             async with trio.open_nursery() as nursery:
-                for one in likest:
+                for one in asked:
                     nursery.start_soon(ask, one.app_id)
-        return min(answers, key=lambda one: (not is_same_work(one.query, text), -one.results), default=None)
+        return answers
 
 
-def _likest(live: Sequence[Announce], text: str) -> Sequence[Announce]:
-    """The jobs that are asked: those that compute the same first."""
-    return sorted(live, key=lambda one: not is_same_work(one.text, text))[:ASKED_MAX]
-
-
-def decided(found: ql.Plan, text: str, told: control.JobLatency) -> AdmittedPlan | control.Refused:
-    """The decision on a plan, and the text of its query, by what one job has measured. Where that computes something
-    else, only a limit is refused that would be out of reach if nothing at all were computed.
+def decided(found: ql.Plan, wanted: ql.Query, answers: Sequence[control.JobLatency]) -> AdmittedPlan | control.Refused:
+    """The decision on the plan of a query by what jobs have measured: one that computes the same, if there is one, and
+    has most results. Where it computes something else, only a limit is refused that would be out of reach if nothing at
+    all were computed.
     """
+    is_same, told = max(
+        ((is_same_work(wanted, one.query), one) for one in answers), key=lambda one: (one[0], one[1].results)
+    )
     within = found.within
     assert within is not None
-    is_same = is_same_work(told.query, text)
     known = known_of(found, told, max(1, told.contributors), is_same=is_same)
     limit, percent, choices = within.limit_ms, percent_of(within), choices_of(found)
     least = plan(limit, percent, known if is_same else least_of(known), choices=choices)
@@ -119,9 +114,5 @@ def _with_setting(found: ql.Plan, chosen: LatencyPlan) -> ql.Plan:
     if chosen.prediction.evidence is Evidence.ASSUMED:
         return found
     if within.grace_ms is not None:
-        within = replace(within, grace_ms=_grace_ms(setting))
+        within = replace(within, grace_ms=round(1000 * setting.grace))
     return replace(found, within=within, trees=setting.trees)
-
-
-def _grace_ms(setting: Setting) -> int:
-    return round(1000 * setting.grace)

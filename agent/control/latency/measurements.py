@@ -6,21 +6,27 @@ right in kind, not in their numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
+from typing import TypeVar
 
 import query as ql
 from agent.control.observation.latency_entries import JobLatency
 from agent.feeding.feeds import POLL_S
 from query.latency.distribution import Distribution
+from query.latency.parts import FEW
 from query.latency.phases import AGENT_PHASES, Phase
 from query.latency.planner import Choices
 from query.latency.setting import AgentClass, Measured, Setting
 from query.latency.statistics import phases_from_bytes
 from query.plan.within import Within
 
-FEW = 99.0
-"""Durations that measurements of another query count as, at most: their tail is not believed."""
+T = TypeVar("T")
+COMPARED_MAX = 64
+"""Upper bound on the jobs that are compared with a query."""
+ASKED_MAX = 4
+"""Upper bound on the jobs that are asked for what they have measured."""
 TREES = (1, 2, 4, 8)
 """Numbers of trees that are tried where a query states none."""
 GRACE_SHARES = (1.0, 0.4, 0.1)
@@ -42,8 +48,9 @@ def choices_of(plan: ql.Plan) -> Choices:
     assert within is not None
     chosen = within.grace_ms
     graces = () if chosen is None else tuple(chosen / 1000 * one for one in GRACE_SHARES)
-    may_share = plan.is_divisible and not plan.trees_stated and (plan.limit is None or not plan.order)
-    return Choices((POLL_S,), (True,), (1,), TREES if may_share else (plan.trees,), graces)
+    more = TREES if plan.gains_by_trees and not plan.trees_stated else ()
+    trees = (plan.trees, *(one for one in more if one > plan.trees))
+    return Choices((POLL_S,), (True,), (1,), trees, graces)
 
 
 def percent_of(within: Within) -> float:
@@ -51,10 +58,16 @@ def percent_of(within: Within) -> float:
     return MEAN_PERCENT if within.percent is None else within.percent
 
 
-def is_same_work(text: str, other: str) -> bool:
-    """Whether two queries compute the same, however late their results may come."""
+def likest(jobs: Iterable[T], text_of: Callable[[T], str], wanted: ql.Query) -> list[T]:
+    """The jobs that are worth asking what they have measured: those that compute the same as a query first."""
+    compared = islice(jobs, COMPARED_MAX)
+    return sorted(compared, key=lambda one: not is_same_work(wanted, text_of(one)))[:ASKED_MAX]
+
+
+def is_same_work(wanted: ql.Query, text: str) -> bool:
+    """Whether a job with this query computes the same, however late its results may come."""
     try:
-        return _untimed(ql.parse(text)) == _untimed(ql.parse(other))
+        return _untimed(wanted) == _untimed(ql.parse(text))
     except ql.QueryError:
         return False
 
@@ -65,11 +78,13 @@ def _untimed(query: ql.Query) -> ql.Query:
 
 
 def known_of(plan: ql.Plan, told: JobLatency | None, agents: int, *, is_same: bool) -> Measured:
-    """All that is known of a live plan that runs on so many agents. `is_same`: what is told is of the same query."""
+    """All that is known of a live plan that runs on so many agents. `is_same`: what is told is of the same query; the
+    tail of another one's durations is not believed.
+    """
     assert plan.windowing is not None
     phases = {} if told is None else _distributions(told.part_statistics, told.path_statistics)
     if not is_same:
-        phases = {phase: one.assumed(min(one.count, FEW)) for phase, one in phases.items()}
+        phases = {phase: one.assumed(min(one.count, FEW - 1)) for phase, one in phases.items()}
     rate = 0.0 if told is None else told.events_s
     own = {phase: one for phase, one in phases.items() if phase in AGENT_PHASES}
     shared = {phase: one for phase, one in phases.items() if phase not in AGENT_PHASES}

@@ -18,7 +18,7 @@ from agent.runtime.model.step_clock import StepClock
 from agent.runtime.scheduling.deadline_queue import PhaseTimes, WorkPhase
 
 SETTLE_MS = 10_000
-"""Time from the first event of an operator on in which no window is handed in: what was there before is still read."""
+"""Time from the beginning of an operator on in which no window is handed in: what was there before is still read."""
 SHARE = 4
 """Part of a limit that is left to seal and send what is handed in, and to those who get it, but for long limits. An
 agent that cannot keep up loses nothing by it: it reads on in the next window."""
@@ -71,7 +71,7 @@ class HandIns:
                 continue
             out = max(operator.closed, operator.handed_in)
             out_ms = settled_ms if out == FIRST_PANE else max(settled_ms, closed_ms(out, pane_ms) + 1)
-            end_ms = min(one.end_after(int(out_ms)) for one in windowing.sizes)
+            end_ms = windowing.end_after(int(out_ms))
             left_ms = min(limit_ms / SHARE, max(LEFT_MS, 2000 * self._times.remaining_s(operator, WorkPhase.SEAL)))
             yield operator, end_ms - pane_ms, end_ms + max(limit_ms - left_ms, operator.key.grace_ms + PATIENCE_MS)
 

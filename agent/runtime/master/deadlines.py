@@ -95,4 +95,4 @@ class ResultDeadlines:
         reached_ms = self._settled_ms
         if out != FIRST_PANE:
             reached_ms = max(reached_ms, closed_ms(out, function.pane_ms) + 1)
-        return min(one.end_after(int(reached_ms)) for one in windowing.sizes)
+        return windowing.end_after(int(reached_ms))
