@@ -13,6 +13,7 @@ from agent.configuration.config import StreamConfig
 from agent.feeding.reading_ledger import Files, ReadFrom, ReadTo
 from agent.feeding.replay import NOTHING_SEALED, Replay, followed
 from agent.parsing import NO_WATERMARK_MS, TIME, Abandoned, Format, Parsed, Parser, SourceColumn, parser, sniff
+from agent.parsing.native.library import count_lines
 from agent.runtime.durable.records import Chain
 from agent.runtime.ingest.event_clock import FUTURE_MS, MAX_SKEW_MS
 from agent.runtime.ingest.feed import Feed
@@ -183,14 +184,21 @@ class FeedReader:
 
     def _parsed(self, piece: SourceBlock[Format], columns: Columns, wall_ms: int, abandoned_ms: int | None) -> Parsed:
         """The events of a block, unless all those that are looked at are too late."""
-        lines = _some_lines(piece.block.data) if abandoned_ms is not None else ()
-        if lines:
-            seen = self._parse(replace(piece, block=replace(piece.block, data=b"".join(lines))), columns, wall_ms)
-            times = pl.concat([frame[TIME] for frame in seen.all_frames]) if seen.all_frames else pl.Series()
-            newest = times.max()
-            if len(times) == len(lines) and isinstance(newest, int) and newest <= (abandoned_ms or 0):
-                return Parsed((), piece.block.overlong, abandoned=Abandoned(_count_lines(piece.block.data), newest))
+        if abandoned_ms is not None and (abandoned := self._abandoned(piece, columns, wall_ms, abandoned_ms)):
+            return Parsed((), piece.block.overlong, abandoned=abandoned)
         return self._parse(piece, columns, wall_ms)
+
+    def _abandoned(
+        self, piece: SourceBlock[Format], columns: Columns, wall_ms: int, abandoned_ms: int
+    ) -> Abandoned | None:
+        """The lines of a block that is not worth decoding; None if it is, or has too few lines to tell."""
+        data = piece.block.data if piece.block.data.endswith(b"\n") else piece.block.data + b"\n"
+        if (lines := count_lines(data)) < LINES_MIN:
+            return None
+        some = _some_lines(data)
+        seen = self._parse(replace(piece, block=replace(piece.block, data=b"".join(some))), columns, wall_ms)
+        times = [time for frame in seen.all_frames for time in frame[TIME]]
+        return Abandoned(lines, max(times)) if len(times) == len(some) and max(times) <= abandoned_ms else None
 
     def _parse(self, piece: SourceBlock[Format], columns: Columns, wall_ms: int) -> Parsed:
         """The events of a block. A block that its parser fails on is counted, line by line, as malformed."""
@@ -281,15 +289,7 @@ def _newest(times: pl.Series, limit: int) -> int | None:
 
 
 def _some_lines(data: bytes) -> tuple[bytes, ...]:
-    """The first line, the one in the middle, and the last; none of a block with fewer than LINES_MIN."""
-    if data.count(b"\n") < LINES_MIN:
-        return ()
+    """The first line of several, one in the middle, and the last: each once, though that may be the last, too."""
     middle, last = data.index(b"\n", len(data) // 2) + 1, data.rindex(b"\n", 0, -1) + 1
-    if middle >= last:
-        return ()
-    found = (data[: data.index(b"\n") + 1], data[middle : data.index(b"\n", middle) + 1], data[last:])
-    return found if found[-1].endswith(b"\n") else (*found[:-1], found[-1] + b"\n")
-
-
-def _count_lines(data: bytes) -> int:
-    return data.count(b"\n") + (not data.endswith(b"\n"))
+    ends = {start: data.index(b"\n", start) + 1 for start in (0, min(middle, last), last)}
+    return tuple(data[start:end] for start, end in ends.items())

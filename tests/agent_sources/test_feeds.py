@@ -44,7 +44,6 @@ class FakeAgent:
 
     def __init__(self, *feeds: Feed) -> None:
         self.wanted = feeds
-        self.abandoned: dict[FeedKey, int] = {}
         self.events: dict[FeedKey, list[tuple[Any, ...]]] = {}
         self.malformed = 0
         self.rows_at_once: list[int] = []
@@ -93,8 +92,8 @@ class FakeAgent:
     def next_due(self, key: FeedKey, after_ms: int) -> float | None:  # noqa: ARG002
         return None
 
-    def abandoned_ms(self, key: FeedKey) -> int | None:
-        return self.abandoned.get(key)
+    def abandoned_ms(self, key: FeedKey) -> int | None:  # noqa: ARG002
+        return None
 
     def has_room(self, key: FeedKey) -> bool:
         self.asked_for_room += 1
