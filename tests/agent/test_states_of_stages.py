@@ -177,7 +177,7 @@ def test_many_states_show_what_rows_show(chain: Chain) -> None:
 
 
 @given(chains())
-@settings(max_examples=10, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
 def test_queries_over_sub_queries_show_with_states_what_they_show_with_rows(chain: Chain) -> None:
     below, text = (text.partition(" WINDOWING")[0] for text in chain.queries[:2])
     text = text.replace("app('stage-0')", f"({below})")
@@ -226,11 +226,7 @@ def test_large_results_are_made_as_json_for_who_comes_later() -> None:
         fleet.wait_long(2.0)
         for frame in log_of(5):
             feed(fleet, fleet.agents[0], frame)
-        feed(
-            fleet,
-            fleet.agents[0],
-            closing(log_of(5)),
-        )
+        feed(fleet, fleet.agents[0], closing(log_of(5)))
         fleet.wait_long(3.0)
         assert len(fleet.results) > 5
         assert all(b'"rows":[]' in one for one in made)

@@ -25,9 +25,11 @@ from query.latency import (
 )
 
 QUICK, SETTINGS = 6, 24
-NEAR, NEAR_ELSEWHERE = 23, 20
-"""Settings, of 24, whose mean is predicted to 10 % and whose 0.99 quantile to 20 %: of the first ones, which were
-looked at while the model was written, and of others. Of 120 others 111 are, 92.5 %; aimed at are 95 %."""
+NEAR = 23
+"""Settings, of 24, whose mean is predicted to 10 % and whose 0.99 quantile to 20 %."""
+OTHERS, MISSED = (24, 48, 120), (72, 96)
+"""The first of 24 settings that were not looked at while the model was written. Of all 120, 111 are near, 92.5 %: where
+the figure is missed, 20 and 21 of 24."""
 
 
 def drawn(seed: int) -> tuple[Truth, Setting, Setting, float]:
@@ -103,7 +105,15 @@ def errors(seed: int) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(
-    ("first", "count"), [(0, QUICK), *slowly((first, SETTINGS) for first in range(0, 6 * SETTINGS, SETTINGS))]
+    ("first", "count"),
+    [
+        (0, QUICK),
+        *slowly((first, SETTINGS) for first in (0, *OTHERS)),
+        *(
+            pytest.param(first, SETTINGS, marks=[pytest.mark.slow, pytest.mark.xfail(reason="the figure is missed")])
+            for first in MISSED
+        ),
+    ],
 )
 def test_means_are_within_a_tenth_and_quantiles_within_a_fifth(first: int, count: int) -> None:
     told = {seed: errors(seed) for seed in range(first, first + count)}
@@ -111,7 +121,7 @@ def test_means_are_within_a_tenth_and_quantiles_within_a_fifth(first: int, count
     for seed, (mean, quantile) in told.items():
         print(f"seed {seed}: mean {mean:+.1%}, 0.99 quantile {quantile:+.1%}")
     print(f"{sum(near.values())} of {count} settings within 10 % and 20 %")
-    assert sum(near.values()) >= (NEAR_ELSEWHERE if first else NEAR) * count // SETTINGS, [
+    assert sum(near.values()) >= math.ceil(NEAR * count / SETTINGS), [
         seed for seed, is_near in near.items() if not is_near
     ]
 

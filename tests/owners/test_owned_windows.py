@@ -123,7 +123,7 @@ def moves_of(draw: st.DrawFn, trees: int) -> list[Move]:
     return found
 
 
-@settings(max_examples=3)
+@settings(max_examples=max(3, settings.default.max_examples // 10))
 @given(st.data())
 def test_results_are_those_of_one_tree_on_one_agent(data: st.DataObject) -> None:
     text, trees = data.draw(st.sampled_from(QUERIES)), data.draw(st.integers(2, 5))

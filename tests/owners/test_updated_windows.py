@@ -21,7 +21,7 @@ OTHER_SIZES = (
 )
 
 
-@settings(max_examples=3)
+@settings(max_examples=max(3, settings.default.max_examples // 10))
 @given(st.data())
 def test_updated_windows_are_those_of_either_query_on_one_agent(data: st.DataObject) -> None:
     first = data.draw(st.sampled_from([*QUERIES, PLAIN]))
