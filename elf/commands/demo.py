@@ -11,7 +11,7 @@ from elf.errors import ElfError, UsageError
 from elf.terminal.terminal import printable
 
 SECONDS_MAX = 3600
-TUNING, LENDING = "opo", "lending"
+TUNING, LENDING, LATENCY = "opo", "lending", "latency"
 EXAMPLES = """\b
 Examples:
   elf demo
@@ -20,6 +20,7 @@ Examples:
   elf demo top-words
   elf demo ctr
   elf demo lending
+  elf demo latency --seconds 310
 """
 
 
@@ -47,6 +48,9 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
     lending is five queries that read each other: interest and approval at a lending company, by area and overall, in
     windows of 10 minutes to 24 hours. A whole day passes in the servers' logs, and in the end each query's windows are
     counted anew from them.
+
+    latency is the demo's query with a limit: results are to be out half a second after their windows. Each phase of
+    their way is shown, and the exit code is 1 if less than 99 of 100 were in time, or the phases do not account for it.
     """
     from elf.demo import DemoError  # only here: other commands load none of this
     from elf.demo.elements.element_plays import ELEMENT_PLAYS, element_play
@@ -54,6 +58,7 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
     from elf.demo.interruption import orderly_end
     from elf.demo.jobs.job_plays import PLAYS, play
     from elf.demo.jobs.job_show import show_jobs
+    from elf.demo.latency.latency_show import show_latency
     from elf.demo.lending.lending_show import show_lending
     from elf.demo.story.show import show
     from elf.demo.tuning.tuning_show import show_tuning
@@ -61,8 +66,8 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
 
     roles = play(job) if job is not None else None
     elements = element_play(job) if job is not None else None
-    if job not in (None, TUNING, LENDING) and roles is None and elements is None:
-        every = ", ".join((*PLAYS, *ELEMENT_PLAYS, TUNING, LENDING))
+    if job not in (None, TUNING, LENDING, LATENCY) and roles is None and elements is None:
+        every = ", ".join((*PLAYS, *ELEMENT_PLAYS, TUNING, LENDING, LATENCY))
         raise UsageError(f"{printable(job or '')}: there is no such demo; there are {every}")
     try:
         with orderly_end():
@@ -70,6 +75,8 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
                 show_tuning(open_console(sys.stdout), seconds, keep)
             elif job == LENDING:
                 show_lending(open_console(sys.stdout), seconds, keep)
+            elif job == LATENCY:
+                show_latency(open_console(sys.stdout), seconds, keep)
             elif elements is not None:
                 show_elements(open_console(sys.stdout), elements, seconds, keep)
             elif roles is None:

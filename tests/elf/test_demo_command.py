@@ -311,6 +311,23 @@ def test_a_day_of_loans_goes_by_and_each_window_of_five_operators_is_that_of_the
     assert nothing_is_left(temporary)
 
 
+@pytest.mark.slow
+def test_results_with_a_limit_are_judged_by_what_they_tell_of_themselves(temporary: Path) -> None:
+    """The machine decides whether they are in time: the exit code is what the verdicts say."""
+    finished = subprocess.run(
+        [*COMMAND, "latency", "--seconds", "12"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    text = finished.stdout
+    assert finished.returncode == ("✗" in text), (text, finished.stderr)
+    assert len(re.findall(r"^  [✓✗] ", text, re.MULTILINE)) == 3, text
+    results = re.search(r"(\d+) of (\d+) results were in time: ", text)
+    assert results is not None, text
+    assert int(results[2]) >= 5, text
+    assert all(f" {phase} " in text for phase in ("tail", "seal wait", "uplink", "combine", "commit", "deliver")), text
+    assert processes_of(temporary) == []
+    assert list(temporary.iterdir()) == []
+
+
 def test_a_demo_that_is_not_there_or_too_short_is_refused() -> None:
     for words, said in {
         ("figure2",): "elf: figure2: there is no such demo; there are kmeans, micro_promotion,",

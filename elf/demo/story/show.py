@@ -43,7 +43,7 @@ def show(console: Console, seconds: float, keep: Path | None) -> None:
         shop = stage.enter_context(Shop(logs or directory, servers=SERVERS))
         ports = ", ".join(str(server.port) for server in shop.servers)
         say(console, f"{SERVERS} web servers on 127.0.0.1, ports {ports}, logging into {shop.directory}")
-        fleet = stage.enter_context(AgentFleet(directory / "agents", _agents(shop.servers)))
+        fleet = stage.enter_context(AgentFleet(directory / "agents", agents_beside(shop.servers)))
         stage.enter_context(undisturbed_end())
         say(
             console,
@@ -107,7 +107,7 @@ def _ask_once(console: Console, performance: Performance, load: LoadReport) -> N
     say(console, f"{whose}; the fleet, asked once over all it has of these logs, {answers:,}: {same}.")
 
 
-def _agents(servers: tuple[Server, ...]) -> list[AgentSpec]:
+def agents_beside(servers: tuple[Server, ...]) -> list[AgentSpec]:
     """agent-1 reads the logs of shop-0, and so on."""
     return [
         AgentSpec(
