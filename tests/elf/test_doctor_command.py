@@ -6,12 +6,12 @@ import json
 import os
 import pwd
 import socket
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_toml import agent_toml
+from cryptography import x509
 from elf_process import elf
 
 from elf.commands.doctor.files import may
@@ -65,10 +65,10 @@ def test_an_agent_that_can_be_started_has_no_faults(folder: Path) -> None:
 
 
 def test_a_certificate_that_ends_soon_or_is_unreadable_is_told_of(folder: Path) -> None:
-    soon = datetime.now(UTC) + timedelta(days=5)
     for name in ("agent.pem", "agent.key"):
         (folder / name).unlink()
     AUTHORITY.issue("agent-1", days=5).save(folder / "agent.pem", folder / "agent.key")
+    soon = x509.load_pem_x509_certificate((folder / "agent.pem").read_bytes()).not_valid_after_utc
     one = examined(folder)[1]["certificate"]
     assert (one["verdict"], f"{soon:%Y-%m-%d}" in one["found"]) == ("warning", True)
     assert "elf ca renew" in one["mend"]

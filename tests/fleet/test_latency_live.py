@@ -21,8 +21,10 @@ from query.latency import AGENT_PHASES, Phase
 pytestmark = pytest.mark.live
 NAMES = [f"agent-{number}" for number in range(1, 9)]
 RESULTS = 10
-LIMIT_MS = 2_000
-SQL = f"SELECT COUNT(*) AS n, MAX(id) AS newest FROM web WINDOWING 1 SECOND WITHIN {LIMIT_MS // 1000} SECONDS"
+LIMIT_MS = 60_000
+"""So long that it is met on machines that are busy with other things as well."""
+COUNTED = "SELECT COUNT(*) AS n, MAX(id) AS newest FROM web WINDOWING 1 SECOND"
+SQL = f"{COUNTED} GRACE 500 MILLISECONDS WITHIN {LIMIT_MS // 1000} SECONDS"
 READ_MS = 10.0
 """By so much the clocks of two processes of a machine may differ, and roundings."""
 
@@ -80,7 +82,7 @@ def test_results_say_what_they_took_and_their_master_where_it_went(tmp_path: Pat
             shown = elf_process("latency", "numbers", "--socket", str(socket))
             listed = elf_process("latency", "--output", "json", "--socket", str(socket))
             with pytest.raises(QueryRefusedError, match=r"WITHIN 2 ms is out of reach: .* can be met"):
-                client.query(SQL.replace("WITHIN 2 SECONDS", "WITHIN 2 MILLISECONDS")).__enter__()
+                client.query(f"{COUNTED} WITHIN 2 MILLISECONDS").__enter__()
             with client.query(SQL, app="again") as again:
                 assert again.warning == "", "it is met already"
         assert fleet.faults() == []
