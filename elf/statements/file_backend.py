@@ -104,7 +104,10 @@ class FileBackend:
 
 
 def answer_over(windows: Sequence[WindowResult], text: str) -> tuple[list[str], list[WindowResult]]:
-    """Answers a query over the rows of windows: its columns and results. Raises UsageError for the query."""
+    """Answers a query over the rows of windows: its columns and results. Tells of what is not as the query has it.
+
+    Raises UsageError for the query.
+    """
     with tempfile.TemporaryDirectory(prefix="elf-ask-") as folder:
         path = Path(folder) / "rows.json"
         bounds = [{START: window.window_start, END: window.window_end} for window in windows]
@@ -118,4 +121,7 @@ def answer_over(windows: Sequence[WindowResult], text: str) -> tuple[list[str], 
             run = LocalRun(text, [LocalSource(WINDOW_ROWS, (str(path),))], options)
         except query.QueryError as error:
             raise UsageError(str(error)) from error
-        return run.columns, list(run.results())
+        results = list(run.results())
+        for warning in run.warnings:
+            tell(printable(warning))
+        return run.columns, results

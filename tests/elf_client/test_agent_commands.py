@@ -240,8 +240,11 @@ def test_ask_answers_a_query_over_the_last_windows(socket_path: Path) -> None:
     text = "SELECT product, SUM(clicks) AS clicks, MAX(window_end) AS until FROM windows GROUP BY product"
     with answering(socket_path, AskAnswer("shop", ACCEPTED.query, ACCEPTED.columns, windows)):
         finished = ask("ask", "shop", "--windows", "2", "--output", "csv", text, socket=socket_path)
+        limit = " WINDOWING 1 SECOND WITHIN 500 MILLISECONDS"
+        late = ask("ask", "shop", "--windows", "2", "--output", "csv", text + limit, socket=socket_path)
         wrong = ask("ask", "shop", "SELECT product FROM shop", socket=socket_path)
     assert (finished.code, finished.err) == (0, "")
+    assert (late.code, late.err.startswith("WITHIN is ignored: ")) == (0, True)
     assert finished.out.splitlines()[-1].split(",")[-3:] == ["Chess", "3000", "2026-01-02T03:04:12Z"]
     assert wrong.code == 2
 
