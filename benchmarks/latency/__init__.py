@@ -1,4 +1,5 @@
-"""Latency constraints (Li et al., VLDB 2015): what is done in time where not everything can be (section 5.2).
+"""Latency constraints (Li et al., VLDB 2015): how well latency is predicted and settings are chosen by that (section
+5.1), and what is done in time where not everything can be (5.2).
 
 `python -m benchmarks.latency [--quick] [--json FILE] [FIGURE ...]`
 """
@@ -11,12 +12,14 @@ from benchmarks.overlay.pool import Figure
 from benchmarks.report import Comparison
 
 from .due_looks import due_looks
+from .model.simulated import model_simulated
 from .schedulers import schedulers
 
 NAME = "latency"
 _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "schedulers": lambda quick: schedulers(quick=quick),
     "due-looks": lambda quick: due_looks(quick=quick),
+    "model-simulated": lambda quick: model_simulated(quick=quick),
 }
 FIGURES = tuple(_MEASURES)
 __all__ = ["FIGURES", "figures", "run"]

@@ -26,7 +26,7 @@ from query.latency.queues import (
     waiting_share,
 )
 from query.latency.resources import Amount, LinearCost, share_of_processor
-from query.latency.setting import AgentClass, Evidence, Measured, Setting, Subtree, balanced_tree
+from query.latency.setting import AgentClass, Evidence, Measured, Setting, Subtree, balanced_tree, tree_of
 from query.latency.statistics import PhaseStatistics, phases_from_bytes, phases_to_bytes
 from query.latency.tails import Tail, pooled
 
@@ -82,6 +82,7 @@ __all__ = [
     "review",
     "share_of_processor",
     "total",
+    "tree_of",
     "wait_variance",
     "waiting_share",
     "waits",

@@ -77,11 +77,17 @@ class Parts:
         }
 
     def uplink(self, child: Subtree) -> KnownPhase:
-        """The way of a child's run to its parent, in one tree."""
+        """The way of a child's run to its parent, in one tree: its own where that is known, and as long as all are
+        otherwise.
+        """
         amounts = tuple(
             Amount(size=groups / setting.trees * self.measured.group_bytes)
             for setting, groups in self._groups_below(child)
         )
+        if child.way is not None:
+            cost = self.measured.costs.get(Phase.UPLINK, LinearCost())
+            known = cost._replace(fixed=child.way)
+            return KnownPhase(known.duration(amounts[0]), Evidence.MEASURED if cost.pieces >= FEW else Evidence.SAMPLED)
         return self._work(Phase.UPLINK, self._linked(Phase.UPLINK), amounts, 1.0)
 
     def combine(self, node: Subtree) -> KnownPhase:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -21,11 +22,12 @@ _RATE_PRECISION = 0.01
 
 @dataclass(frozen=True, slots=True)
 class PredictedPhase:
-    """A phase by itself: mean and quantile (s), the part (s) of the window's quantile that is due to it, and how well
-    it is known. Phases of a tree are sums over its levels.
+    """A phase by itself: mean (s), variance (s²) and quantile (s), the part (s) of the window's quantile that is due to
+    it, and how well it is known. Phases of a tree are sums over its levels.
     """
 
     mean: float
+    variance: float
     quantile: float
     part: float
     evidence: Evidence
@@ -71,9 +73,11 @@ def predict(setting: Setting, measured: Measured, share: float = 0.99, rate: flo
     agents = {kind: parts.agent(kind) for kind in root.agents}
     paths = {kind: total(known.distribution for known in phases.values()) for kind, phases in agents.items()}
     master = parts.master(root)
-    finished = _ready(root, paths, parts, {}) + master[Phase.FINISH].distribution
-    behind = [master[phase].distribution for phase in MASTER_PHASES[1:]]
-    latency = total([greatest([(finished, setting.trees)]), *behind])
+    known: dict[Subtree, Distribution] = {}
+    trees = Counter(measured.shapes(setting.trees))
+    finish = master[Phase.FINISH].distribution
+    finished = [(_ready(tree, paths, parts, known) + finish, number) for tree, number in trees.items()]
+    latency = total([greatest(finished), *(master[phase].distribution for phase in MASTER_PHASES[1:])])
     last = 1 - (1 - share) / max(sum(root.agents.values()), 1)
     critical = max(paths, key=lambda kind: (paths[kind].quantile(last), kind))
     along = _along(root, agents[critical], parts) | {phase: [known] for phase, known in master.items()}
@@ -162,7 +166,7 @@ def _along(root: Subtree, agent: Mapping[Phase, KnownPhase], parts: Parts) -> di
     node = root
     while node.children:
         found[Phase.COMBINE].append(parts.combine(node))
-        node, _ = max(node.children, key=lambda child: (child[0].levels, child[1]))
+        node, _ = max(node.children, key=lambda child: (child[0].longest_way, child[0].levels, child[1]))
         found[Phase.UPLINK].append(parts.uplink(node))
     return found
 
@@ -182,5 +186,5 @@ def _shared_out(
         weight = variances[phase] / variance if 0 < variance < math.inf else means[phase] / mean if mean else 0.0
         part = max(means[phase] + (quantile - mean) * weight, 0.0) if math.isfinite(quantile) else means[phase]
         evidence = min((one.evidence for one in along[phase]), default=Evidence.MEASURED)
-        found[phase] = PredictedPhase(means[phase], summed[phase].quantile(share), part, evidence)
+        found[phase] = PredictedPhase(means[phase], variances[phase], summed[phase].quantile(share), part, evidence)
     return found, max(Phase, key=lambda phase: (found[phase].part, -phase))

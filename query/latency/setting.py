@@ -17,6 +17,8 @@ FANOUT = 16
 """Children of an agent in a tree whose shape is not known: one for each digit of an id."""
 LEVELS_MAX = 64
 """Upper bound on the levels of a tree."""
+WAY_STEP = 0.02
+"""Relative difference of two ways that are told apart."""
 
 
 class Evidence(IntEnum):
@@ -82,15 +84,24 @@ class AgentClass:
 
 @dataclass(frozen=True)
 class Subtree:
-    """An agent in a tree: the index of its class, None if it only combines; its children, and how many are alike."""
+    """An agent in a tree: the index of its class, None if it only combines; its children, and how many are alike.
+
+    `way` (s): the mean of its way to its parent; None if it is not told from that of others.
+    """
 
     kind: int | None
     children: tuple[tuple[Subtree, int], ...] = ()
+    way: float | None = None
 
     @cached_property
     def levels(self) -> int:
         """Levels below this agent."""
         return max((1 + child.levels for child, _ in self.children), default=0)
+
+    @cached_property
+    def longest_way(self) -> float:
+        """The longest of all ways to this agent (s), as far as they are known, and on from it."""
+        return (self.way or 0.0) + max((child.longest_way for child, _ in self.children), default=0.0)
 
     @cached_property
     def agents(self) -> Mapping[int, int]:
@@ -123,11 +134,29 @@ def balanced_tree(agents: tuple[int, ...], fanout: int = FANOUT) -> Subtree:
     return nodes[0]
 
 
+def tree_of(parents: Sequence[int], kinds: Sequence[int], ways: Sequence[float]) -> Subtree:
+    """The tree of agents of these classes: of each its parent's place, which is before its own, and its way (s) to it.
+
+    The first is the root. Ways are told apart to 2 %, so that agents which are alike count as one. O(agents). Raises
+    ValueError for a parent that does not come first.
+    """
+    below: list[dict[Subtree, int]] = [{} for _ in parents]
+    for place in reversed(range(1, len(parents))):
+        if not 0 <= parents[place] < place:
+            raise ValueError(f"agent {place} has the parent {parents[place]}, which does not come before it")
+        way = math.exp(round(math.log(max(ways[place], 1e-6)) / WAY_STEP) * WAY_STEP)
+        node = Subtree(kinds[place], tuple(below[place].items()), way)
+        children = below[parents[place]]
+        children[node] = children.get(node, 0) + 1
+    return Subtree(kinds[0], tuple(below[0].items()))
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """All that is known of a job, measured while `setting` was in force; nothing but the job's `pane` (s) has to be.
 
-    `window` (s): the longest one. `classes`: agents. `tree`: None if its shape is not known. `phases`: durations of
+    `window` (s): the longest one. `classes`: agents. `tree`: None if its shape is not known; `more_trees`: those of
+    further trees where they differ. `phases`: durations of
     UPLINK and COMBINE (of one level), FINISH, COMMIT and DELIVER. `costs`: of PARSE, INSERT, SEAL, UPLINK, COMBINE and
     FINISH. `groups`: those in an agent's rows; `group_bytes`: bytes of one as it travels. `look_cost`: processor time
     (s) of a look at a file.
@@ -138,6 +167,7 @@ class Measured:
     setting: Setting = Setting()
     classes: Sequence[AgentClass] = (AgentClass(),)
     tree: Subtree | None = None
+    more_trees: Sequence[Subtree] = ()
     phases: Mapping[Phase, Distribution] = field(default_factory=dict)
     costs: Mapping[Phase, LinearCost] = field(default_factory=dict)
     groups: HeapsLaw = GROUP_EACH_ROW
@@ -163,6 +193,11 @@ class Measured:
     def shape(self) -> Subtree:
         """The tree, or a balanced one."""
         return self.tree or balanced_tree(tuple(one.agents for one in self.classes))
+
+    def shapes(self, trees: int) -> Sequence[Subtree]:
+        """So many trees; those that are not known are like the first."""
+        known = (self.shape, *self.more_trees)[:trees]
+        return (*known, *(self.shape for _ in range(trees - len(known))))
 
     def at_rate(self, rate: float) -> tuple[AgentClass, ...]:
         """The classes as they would be with so many lines a second in all, in the same proportions; alike if there are

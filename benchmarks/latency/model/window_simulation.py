@@ -1,5 +1,8 @@
 """A simulated fleet that delivers windows, by code that shares nothing with the model: looks, a reader that takes
 blocks one by one, seals in a known order, trees with barriers, a master. It also measures itself, as agents do.
+
+It is a simulation of phases, not of agents: in the trees of a production overlay if it has such `Links`, else in
+balanced ones.
 """
 
 from __future__ import annotations
@@ -12,6 +15,20 @@ import numpy as np
 from query.latency import ASSUMED_COSTS, Amount, LinearCost, Phase, PhaseStatistics, Setting
 
 WAKE_S = 0.002
+JITTER = 0.1
+"""A message takes up to so much longer than its link does, as in `overlay.MatrixLatency`."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """A tree: `order` has the agent at each place, the root first; `parents` the places of their parents, which come
+    before them; `ways` the seconds to those. `held_s`: until neighbours hold a result; `delivered_s`: its way on."""
+
+    order: tuple[int, ...]
+    parents: tuple[int, ...]
+    ways: tuple[float, ...]
+    held_s: float
+    delivered_s: float
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,7 @@ class Truth:
     groups: tuple[float, float]
     other_seals: tuple[float, ...]
     locked: bool
+    links: tuple[Links, ...] = ()
 
     def distinct(self, rows: np.ndarray) -> np.ndarray:
         """Groups in so many rows."""
@@ -52,6 +70,12 @@ class Record:
     latencies: np.ndarray
     phases: dict[tuple[Phase, float], list[np.ndarray]] = field(default_factory=lambda: defaultdict(list))
     pieces: dict[Phase, list[tuple[Amount, float]]] = field(default_factory=lambda: defaultdict(list))
+    last_part: dict[Phase, np.ndarray] = field(default_factory=dict)
+    """Uplinks and merges, of all levels together, on the way of each window's last part."""
+    work_s: float = 0.0
+    """Seconds of a processor that all windows have taken."""
+    sent: float = 0.0
+    """Groups that were sent from agent to agent."""
 
     def statistics(self, phase: Phase, rate: float = 0.0) -> PhaseStatistics:
         """As agents count them, one by one."""
@@ -72,14 +96,21 @@ def simulated(truth: Truth, setting: Setting, windows: int, rng: np.random.Gener
     ends = (np.arange(windows) + 5) * truth.pane
     ready = np.stack([_agent(truth, setting, rate, ends, rng, record) for rate in rates], axis=1)
     rows = rng.poisson(np.broadcast_to(rates * truth.pane / setting.cuts, ready.shape)).astype(float)
-    sealed = ready + _batch(truth, ready.shape, rng, record) + _sealing(truth, rows, rates, rng, record)
-    done = [_tree(truth, setting, sealed, rows, rng, record) for _ in range(setting.trees)]
-    finished = np.max(done, axis=0)
-    commit = rng.lognormal(np.log(truth.commit[0]), truth.commit[1], windows)
-    deliver = rng.exponential(0.004, windows)
+    sealed = ready + _batch(truth, ready.shape, rng, record) + _sealing(truth, setting, rows, rates, rng, record)
+    done = [_tree(truth, setting, number, sealed, rows, rng, record) for number in range(setting.trees)]
+    finished = np.array([one[0] for one in done])
+    last = finished.argmax(axis=0), np.arange(windows)
+    for phase, told in zip((Phase.UPLINK, Phase.COMBINE), zip(*(one[1:] for one in done), strict=True), strict=True):
+        record.last_part[phase] = np.array(told)[last]
+    if truth.links:
+        base = truth.links[0]
+        commit, deliver = (each * rng.uniform(1, 1 + JITTER, windows) for each in (base.held_s, base.delivered_s))
+    else:
+        commit = rng.lognormal(np.log(truth.commit[0]), truth.commit[1], windows)
+        deliver = rng.exponential(0.004, windows)
     record.phases[Phase.COMMIT, 0.0].append(commit)
     record.phases[Phase.DELIVER, 0.0].append(deliver)
-    record.latencies = finished + commit + deliver - ends
+    record.latencies = finished[last] + commit + deliver - ends
     return record
 
 
@@ -117,6 +148,7 @@ def _agent(
         (Phase.INSERT, insert[closing] / truth.share),
     ):
         record.phases[phase, rate].append(np.maximum(told, 0.0))
+    record.work_s += float(parse.sum() + insert.sum())
     for phase, took in ((Phase.PARSE, parse), (Phase.INSERT, insert)):
         record.pieces[phase] += [(Amount(rows=n), s) for n, s in zip(lines[:200], took[:200], strict=True)]
     return (starts + work)[closing]
@@ -131,41 +163,63 @@ def _batch(truth: Truth, shape: tuple[int, ...], rng: np.random.Generator, recor
     return waited
 
 
-def _sealing(truth: Truth, rows: np.ndarray, rates: np.ndarray, rng: np.random.Generator, record: Record) -> np.ndarray:
+def _sealing(
+    truth: Truth, setting: Setting, rows: np.ndarray, rates: np.ndarray, rng: np.random.Generator, record: Record
+) -> np.ndarray:
     groups = truth.distinct(rows)
     took = (truth.seal[0] + truth.seal[1] * groups) * _noise(truth, rows.shape, rng)
     for at, rate in enumerate(rates):
         record.phases[Phase.SEAL, float(rate)].append(took[:, at] / truth.share)
+    record.work_s += setting.cuts * float(took.sum())
     told = zip(groups[:100].ravel(), took[:100].ravel(), strict=True)
     record.pieces[Phase.SEAL] += [(Amount(groups=g), s) for g, s in told]
     return took / truth.share
 
 
 def _tree(
-    truth: Truth, setting: Setting, sealed: np.ndarray, rows: np.ndarray, rng: np.random.Generator, record: Record
-) -> np.ndarray:
-    """The times at which one tree's root has finished the windows."""
+    truth: Truth,
+    setting: Setting,
+    number: int,
+    sealed: np.ndarray,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    record: Record,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The times at which a tree's root has finished the windows, and what of that were uplinks and merges."""
     windows, agents = sealed.shape
-    ready, below = sealed.copy(), rows.copy()
-    taken = truth.distinct(rows) / setting.trees
+    links = truth.links[number % len(truth.links)] if truth.links else None
+    order = list(range(agents)) if links is None else list(links.order)
+    parents = [(node - 1) // truth.fanout for node in range(agents)] if links is None else links.parents
+    ready, below = sealed[:, order], rows[:, order]
+    taken = truth.distinct(below) / setting.trees
+    is_parent, up, merges = set(parents[1:]), np.zeros_like(ready), np.zeros_like(ready)
     for node in reversed(range(agents)):
-        children = range(node * truth.fanout + 1, min((node + 1) * truth.fanout, agents - 1) + 1)
-        if children:
-            below[:, node] += sum(below[:, child] for child in children)
+        if node in is_parent:
             merged = truth.distinct(below[:, node]) / setting.trees
             took = (truth.combine[0] + truth.combine[1] * taken[:, node]) * _noise(truth, (windows,), rng)
+            record.work_s += setting.cuts * took.sum()
             ready[:, node] += took / truth.share
+            merges[:, node] += took / truth.share
             told = zip(taken[:100, node], merged[:100], took[:100], strict=True)
             record.pieces[Phase.COMBINE] += [(Amount(rows=r, groups=g), s) for r, g, s in told]
         if node:
-            parent = (node - 1) // truth.fanout
+            parent = parents[node]
             sent = truth.distinct(below[:, node]) / setting.trees
-            way = rng.lognormal(np.log(truth.uplink[0]), truth.uplink[1], windows)
+            if links is None:
+                way = rng.lognormal(np.log(truth.uplink[0]), truth.uplink[1], windows)
+            else:
+                way = links.ways[node] * rng.uniform(1, 1 + JITTER, windows)
             record.phases[Phase.UPLINK, 0.0].append(way)
-            ready[:, parent] = np.maximum(ready[:, parent], ready[:, node] + way)
+            record.sent += setting.cuts * sent.sum()
+            is_last = ready[:, node] + way > ready[:, parent]
+            for array, more in ((ready, way), (up, way), (merges, 0.0)):
+                array[:, parent] = np.where(is_last, array[:, node] + more, array[:, parent])
+            below[:, parent] += below[:, node]
             taken[:, parent] += sent
     groups = truth.distinct(rows.sum(axis=1) * setting.cuts) / setting.trees
     finish = (truth.finish[0] + truth.finish[1] * groups) * _noise(truth, (windows,), rng)
+    record.work_s += finish.sum()
     told = zip(groups[:300], finish[:300], strict=True)
     record.pieces[Phase.FINISH] += [(Amount(groups=g), s) for g, s in told]
-    return ready[:, 0] + finish
+    record.phases[Phase.FINISH, 0.0].append(finish)
+    return ready[:, 0] + finish, up[:, 0], merges[:, 0]
