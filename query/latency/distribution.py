@@ -204,6 +204,21 @@ def greatest(distributions: Iterable[tuple[Distribution, float]]) -> Distributio
     return Distribution(offset, -np.expm1(np.asarray(logarithms)), min(one.count for one, _ in several))
 
 
+def last_shares(distributions: Sequence[tuple[Distribution, float]]) -> list[float]:
+    """The probability of each distribution that one of its durations is the longest of all, as in `greatest`: in each
+    bucket, in proportion to what it adds to the logarithm of their product. Raises ValueError if there are none.
+    """
+    edges = max(one.offset for one, _ in distributions) + EDGES
+    floor = math.log(np.finfo(float).tiny)
+    with np.errstate(divide="ignore"):
+        several = [np.maximum(number * np.log1p(-one.exceeds(edges)), floor) for one, number in distributions]
+    gained = np.diff(np.exp(np.sum(several, axis=0)), prepend=0.0)
+    steps = np.diff(several, prepend=floor)
+    shares = (steps * np.divide(gained, steps.sum(axis=0), out=np.zeros_like(gained), where=gained > 0)).sum(axis=1)
+    whole = float(shares.sum())
+    return [float(share / whole) if whole > 0 else 1 / len(shares) for share in shares]
+
+
 def mixture(distributions: Iterable[tuple[Distribution, float]]) -> Distribution:
     """A duration of one of several distributions, taken with these weights. Raises ValueError if all are 0."""
     several = [(one, weight) for one, weight in distributions if weight > 0]

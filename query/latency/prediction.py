@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import NamedTuple
 
-from query.latency.distribution import Distribution, greatest, total
+from query.latency.distribution import Distribution, greatest, last_shares, mixture, total
 from query.latency.parts import KnownPhase, Parts
 from query.latency.phases import AGENT_PHASES, MASTER_PHASES, Phase
 from query.latency.setting import Evidence, Measured, Setting, Subtree
 
 _PART_MIN = 0.05
 """Share of the quantile below which a phase has no say in how well all is known."""
+_UNLIKELY = 1e-3
+"""Probability of being the last below which a way has no say in the phases of the last part."""
 _RATE_STEPS = 24
 """Halvings of the interval in which the largest rate is sought, and before that doublings or halvings of the rate."""
 _RATE_PRECISION = 0.01
@@ -73,14 +76,14 @@ def predict(setting: Setting, measured: Measured, share: float = 0.99, rate: flo
     agents = {kind: parts.agent(kind) for kind in root.agents}
     paths = {kind: total(known.distribution for known in phases.values()) for kind, phases in agents.items()}
     master = parts.master(root)
-    known: dict[Subtree, Distribution] = {}
+    merged = _Merged(paths, parts)
     trees = Counter(measured.shapes(setting.trees))
     finish = master[Phase.FINISH].distribution
-    finished = [(_ready(tree, paths, parts, known) + finish, number) for tree, number in trees.items()]
+    finished = [(merged.at(tree).ready + finish, number) for tree, number in trees.items()]
     latency = total([greatest(finished), *(master[phase].distribution for phase in MASTER_PHASES[1:])])
     last = 1 - (1 - share) / max(sum(root.agents.values()), 1)
     critical = max(paths, key=lambda kind: (paths[kind].quantile(last), kind))
-    along = _along(root, agents[critical], parts) | {phase: [known] for phase, known in master.items()}
+    along = {phase: [known] for phase, known in (agents[critical] | merged.levels(trees) | master).items()}
     phases, binding = _shared_out(latency.quantile(share), along, share)
     matter = [one.evidence for one in phases.values() if not one.part < _PART_MIN * latency.quantile(share)]
     load = max(parts.load(kind) for kind in root.agents)
@@ -144,23 +147,70 @@ def largest_rate(setting: Setting, measured: Measured, limit: float, share: floa
     return low
 
 
-def _ready(
-    node: Subtree, paths: Mapping[int, Distribution], parts: Parts, known: dict[Subtree, Distribution]
-) -> Distribution:
-    """The time at which an agent has merged the runs of its subtree."""
-    if node not in known:
-        own = [] if node.kind is None else [(paths[node.kind], 1.0)]
-        below = [
-            (_ready(child, paths, parts, known) + parts.uplink(child).distribution, float(number))
-            for child, number in node.children
-        ]
-        ready = greatest([*own, *below]) if own or below else Distribution.constant(0.0)
-        known[node] = ready + parts.combine(node).distribution if below else ready
-    return known[node]
+class _Arrival(NamedTuple):
+    """The time at which an agent has merged the runs of its subtree, and what of that are uplinks and merges on the way
+    of the part that comes last.
+    """
+
+    ready: Distribution
+    uplink: KnownPhase
+    combine: KnownPhase
+
+
+class _Merged:
+    """Runs as they are merged up trees, from the paths of agents of each class. Subtrees that are alike count once."""
+
+    def __init__(self, paths: Mapping[int, Distribution], parts: Parts) -> None:
+        self._paths, self._parts = paths, parts
+        self._known: dict[Subtree, _Arrival] = {}
+
+    def at(self, node: Subtree) -> _Arrival:
+        """The run of an agent's whole subtree."""
+        if node not in self._known:
+            self._known[node] = self._merged(node)
+        return self._known[node]
+
+    def _merged(self, node: Subtree) -> _Arrival:
+        none = KnownPhase(Distribution.constant(0.0), Evidence.MEASURED)
+        own = none.distribution if node.kind is None else self._paths[node.kind]
+        if not node.children:
+            return _Arrival(own, none, none)
+        work = self._parts.combine(node)
+        arrivals, uplinks, merges = [(own, 1.0)], [none], [none]
+        for child, number in node.children:
+            way, below = self._parts.uplink(child), self.at(child)
+            arrivals.append((below.ready + way.distribution, float(number)))
+            uplinks.append(_both(below.uplink, way))
+            merges.append(below.combine)
+        shares = last_shares(arrivals)
+        ready = greatest(arrivals) + work.distribution
+        return _Arrival(ready, _mixed(uplinks, shares), _both(_mixed(merges, shares), work))
+
+    def levels(self, trees: Mapping[Subtree, int]) -> dict[Phase, KnownPhase]:
+        """Uplinks and merges on the way of the part that comes last of all."""
+        several = [self.at(tree) for tree in trees]
+        shares = last_shares([(one.ready, float(number)) for one, number in zip(several, trees.values(), strict=True)])
+        return {
+            Phase.UPLINK: _mixed([one.uplink for one in several], shares),
+            Phase.COMBINE: _mixed([one.combine for one in several], shares),
+        }
+
+
+def _both(one: KnownPhase, other: KnownPhase) -> KnownPhase:
+    return KnownPhase(one.distribution + other.distribution, min(one.evidence, other.evidence))
+
+
+def _mixed(several: Sequence[KnownPhase], shares: Sequence[float]) -> KnownPhase:
+    """One of several, of which the unlikely are left out."""
+    likely = [(one, share) for one, share in zip(several, shares, strict=True) if share >= _UNLIKELY]
+    mixed = (
+        likely[0][0].distribution if len(likely) == 1 else mixture((one.distribution, share) for one, share in likely)
+    )
+    return KnownPhase(mixed, min(one.evidence for one, _ in likely))
 
 
 def _along(root: Subtree, agent: Mapping[Phase, KnownPhase], parts: Parts) -> dict[Phase, list[KnownPhase]]:
-    """The phases of the agent that is waited for, and of each level on its way up the tree."""
+    """The phases of an agent, and of each level on the longest way up the tree."""
     found = {phase: [known] for phase, known in agent.items()}
     found[Phase.UPLINK], found[Phase.COMBINE] = [], []
     node = root

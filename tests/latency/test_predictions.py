@@ -8,14 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from seeds import slowly
-from window_simulation import Record, Truth, simulated
 
+from benchmarks.latency.model.simulated import calibrated
+from benchmarks.latency.model.window_simulation import Truth, simulated
 from query.latency import (
     AgentClass,
     Distribution,
     Evidence,
-    HeapsLaw,
-    LinearCost,
     Measured,
     Phase,
     Setting,
@@ -68,37 +67,11 @@ def drawn(seed: int) -> tuple[Truth, Setting, Setting, float]:
     return truth, now, other, float(rng.choice([1.0, 1.0, 1.4]))
 
 
-def measured(truth: Truth, setting: Setting, record: Record) -> Measured:
-    """All that the fleet has measured of itself, and nothing of the truth beside it."""
-    per_rate = (Phase.TAIL, Phase.READ_WAIT, Phase.PARSE, Phase.INSERT, Phase.SEAL)
-    classes = []
-    for number, rate in truth.kinds:
-        phases = {phase: Distribution.of_statistics(record.statistics(phase, rate)) for phase in per_rate}
-        phases[Phase.SEAL_WAIT] = Distribution.of_statistics(record.statistics(Phase.SEAL_WAIT))
-        classes.append(AgentClass(number, rate, phases, truth.share, look_phase=0.0 if truth.locked else None))
-    fleet = (Phase.UPLINK, Phase.COMMIT, Phase.DELIVER)
-    rows = np.array([10.0, 100.0, 1_000.0, 10_000.0])
-    return Measured(
-        pane=truth.pane,
-        setting=setting,
-        classes=classes,
-        tree=balanced_tree(tuple(number for number, _ in truth.kinds), truth.fanout),
-        phases={phase: Distribution.of_statistics(record.statistics(phase)) for phase in fleet},
-        costs={Phase.UPLINK: LinearCost(1.0)}  # no bytes in this fleet's links
-        | {
-            phase: record.cost(phase)
-            for phase in (Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH)
-            if phase is not Phase.COMBINE or record.pieces[phase]
-        },
-        groups=HeapsLaw.fitted(zip(rows, truth.distinct(rows), strict=True)),
-    )
-
-
 def errors(seed: int) -> tuple[float, float]:
     """Relative errors of the mean and of the 0.99 quantile."""
     truth, now, other, speed = drawn(seed)
     rng = np.random.default_rng(seed)
-    known = measured(truth, now, simulated(truth, now, 400, rng))
+    known = calibrated(truth, now, simulated(truth, now, 400, rng))
     found = predict(other, known, 0.99, known.rate * speed)
     lived = simulated(truth, other, 1_500, rng, speed).latencies
     return found.mean / lived.mean() - 1, found.quantile / float(np.quantile(lived, 0.99)) - 1

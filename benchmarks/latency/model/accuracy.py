@@ -62,7 +62,8 @@ class Judged:
         progress(
             f" measured, {self.label}: mean {_ms(measured.mean)} ({self.error(self.predicted, 'mean'):+.1%}), "
             f"p99 {_ms(measured.quantile)} ({self.error(self.predicted, 'quantile'):+.1%}); "
-            f"paper's {self.error(self.normal, 'mean'):+.1%}, {self.error(self.normal, 'quantile'):+.1%}"
+            f"paper's {self.error(self.normal, 'mean'):+.1%}, {self.error(self.normal, 'quantile'):+.1%}; phases: "
+            + ", ".join(f"{phase.label} {error:+.0%}" for phase, error in self.phase_errors().items())
         )
 
     def error(self, predicted: Latency, what: str) -> float:

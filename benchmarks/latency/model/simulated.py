@@ -51,6 +51,8 @@ class Extent:
 FULL = Extent(((128, 5), (1_280, 5)), 3, 1_000)
 QUICK = Extent(((128, 4), (1_280, 1)), 2, 400)
 BASE_WINDOWS = 400
+CALM = 0.4
+"""Share of the rate with which the first windows are measured, so that costs are fitted to pieces of two sizes."""
 
 
 def model_simulated(*, quick: bool = False) -> list[Comparison]:
@@ -73,7 +75,10 @@ def _fleet(agents: int, seed: int, extent: Extent) -> list[Judged]:
     rng = np.random.default_rng(seed)
     truth = _truth(agents, rng)
     now = _setting(rng, truth)
-    known = calibrated(truth, now, simulated(truth, now, BASE_WINDOWS, rng))
+    record = simulated(truth, now, BASE_WINDOWS, rng)
+    for phase, pieces in simulated(truth, now, BASE_WINDOWS // 10, rng, CALM).pieces.items():
+        record.pieces[phase] = [*pieces[:: max(1, len(pieces) // 500)], *record.pieces[phase]]
+    known = calibrated(truth, now, record)
     judged = []
     for _ in range(extent.settings):
         other, speed = _setting(rng, truth), float(rng.choice([0.7, 1.0, 1.4]))
@@ -143,7 +148,7 @@ def calibrated(truth: Truth, setting: Setting, record: Record) -> Measured:
         phases[Phase.SEAL_WAIT] = Distribution.of_statistics(record.statistics(Phase.SEAL_WAIT))
         classes.append(AgentClass(number, rate, phases, truth.share, look_phase=0.0 if truth.locked else None))
     fleet = (Phase.COMMIT, Phase.DELIVER) if truth.links else (Phase.UPLINK, Phase.COMMIT, Phase.DELIVER)
-    rows = np.array([10.0, 100.0, 1_000.0, 10_000.0])
+    rows = np.geomspace(min(truth.rates) * truth.pane / 4, sum(truth.rates) * truth.pane, 8)
     trees = [_tree(truth, links) for links in truth.links]
     balanced = balanced_tree(tuple(number for number, _ in truth.kinds), truth.fanout)
     ways = LinearCost(spread=JITTER / math.sqrt(12), pieces=BASE_WINDOWS) if truth.links else LinearCost(1.0)
@@ -171,9 +176,9 @@ def _tree(truth: Truth, links: Links) -> Subtree:
 
 
 def _phases(record: Record) -> dict[Phase, float]:
-    """Means of phases: those of agents over all of them, of trees on the ways of last parts."""
-    found: dict[Phase, list[np.ndarray]] = {}
-    for (phase, _), told in record.phases.items():
-        found.setdefault(phase, []).extend(told)
-    means = {phase: float(np.mean(np.concatenate(told))) for phase, told in found.items()}
+    """Means of phases: those of agents over the busiest of them, those of trees over the ways of last parts."""
+    busiest: dict[Phase, tuple[float, list[np.ndarray]]] = {}
+    for (phase, rate), told in record.phases.items():
+        busiest[phase] = max(busiest.get(phase, (-1.0, [])), (rate, told), key=lambda one: one[0])
+    means = {phase: float(np.mean(np.concatenate(told))) for phase, (_, told) in busiest.items()}
     return means | {phase: float(told.mean()) for phase, told in record.last_part.items()}

@@ -86,7 +86,8 @@ class Record:
 
     def cost(self, phase: Phase) -> LinearCost:
         """Fitted to the pieces of work."""
-        return LinearCost.fitted(self.pieces[phase][:2_000], ASSUMED_COSTS[phase])
+        pieces = self.pieces[phase]
+        return LinearCost.fitted(pieces[:: max(1, len(pieces) // 2_000)], ASSUMED_COSTS[phase])
 
 
 def simulated(truth: Truth, setting: Setting, windows: int, rng: np.random.Generator, speed: float = 1.0) -> Record:
