@@ -12,6 +12,7 @@ from benchmarks.overlay.pool import Figure
 from benchmarks.report import Comparison
 
 from .due_looks import due_looks
+from .model.real import model_real
 from .model.simulated import model_simulated
 from .schedulers import schedulers
 
@@ -19,6 +20,7 @@ NAME = "latency"
 _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "schedulers": lambda quick: schedulers(quick=quick),
     "due-looks": lambda quick: due_looks(quick=quick),
+    "model-real": lambda quick: model_real(quick=quick),
     "model-simulated": lambda quick: model_simulated(quick=quick),
 }
 FIGURES = tuple(_MEASURES)

@@ -14,7 +14,7 @@ from query.latency.parts import ASSUMED_COSTS
 from query.latency.phases import AGENT_PHASES, LEVEL_PHASES, MASTER_PHASES, Phase, PhaseKind
 from query.latency.planner import Choices, LatencyPlan, LatencyRefusal, Price, is_replaced, plan, price, review
 from query.latency.polling import look_wait
-from query.latency.prediction import PredictedPhase, Prediction, largest_rate, predict
+from query.latency.prediction import PredictedPhase, Prediction, anchored, largest_rate, predict
 from query.latency.queues import (
     RawMoments,
     batch_waits,
@@ -57,6 +57,7 @@ __all__ = [
     "Setting",
     "Subtree",
     "Tail",
+    "anchored",
     "balanced_tree",
     "batch_waits",
     "exponential",

@@ -214,9 +214,10 @@ def last_shares(distributions: Sequence[tuple[Distribution, float]]) -> list[flo
         several = [np.maximum(number * np.log1p(-one.exceeds(edges)), floor) for one, number in distributions]
     gained = np.diff(np.exp(np.sum(several, axis=0)), prepend=0.0)
     steps = np.diff(several, prepend=floor)
-    shares = (steps * np.divide(gained, steps.sum(axis=0), out=np.zeros_like(gained), where=gained > 0)).sum(axis=1)
-    whole = float(shares.sum())
-    return [float(share / whole) if whole > 0 else 1 / len(shares) for share in shares]
+    whole = steps.sum(axis=0)
+    shares = (steps * np.divide(gained, whole, out=np.zeros_like(gained), where=(gained > 0) & (whole > 0))).sum(axis=1)
+    known = float(shares.sum())
+    return [float(share / known) if known > 0 else 1 / len(shares) for share in shares]
 
 
 def mixture(distributions: Iterable[tuple[Distribution, float]]) -> Distribution:

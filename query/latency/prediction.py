@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -18,6 +18,12 @@ _PART_MIN = 0.05
 """Share of the quantile below which a phase has no say in how well all is known."""
 _UNLIKELY = 1e-3
 """Probability of being the last below which a way has no say in the phases of the last part."""
+_ANCHOR_MIN = 100
+"""Windows below which all of a latency is not told from them."""
+_SPREAD_HIGH = 0.95
+"""Quantile whose distance from the median is the spread of a latency."""
+_FACTOR_MAX = 4.0
+"""Most by which a latency may be longer, or wider, than its phases say."""
 _RATE_STEPS = 24
 """Halvings of the interval in which the largest rate is sought, and before that doublings or halvings of the rate."""
 _RATE_PRECISION = 0.01
@@ -80,7 +86,8 @@ def predict(setting: Setting, measured: Measured, share: float = 0.99, rate: flo
     trees = Counter(measured.shapes(setting.trees))
     finish = master[Phase.FINISH].distribution
     finished = [(merged.at(tree).ready + finish, number) for tree, number in trees.items()]
-    latency = total([greatest(finished), *(master[phase].distribution for phase in MASTER_PHASES[1:])])
+    summed = total([greatest(finished), *(master[phase].distribution for phase in MASTER_PHASES[1:])])
+    latency = _as_observed(summed, measured, setting.grace)
     last = 1 - (1 - share) / max(sum(root.agents.values()), 1)
     critical = max(paths, key=lambda kind: (paths[kind].quantile(last), kind))
     along = {phase: [known] for phase, known in (agents[critical] | merged.levels(trees) | master).items()}
@@ -88,6 +95,38 @@ def predict(setting: Setting, measured: Measured, share: float = 0.99, rate: flo
     matter = [one.evidence for one in phases.values() if not one.part < _PART_MIN * latency.quantile(share)]
     load = max(parts.load(kind) for kind in root.agents)
     return Prediction(setting, share, latency, phases, binding, min(matter, default=Evidence.ASSUMED), load)
+
+
+def anchored(measured: Measured, latency: Distribution) -> Measured:
+    """What was measured of phases, and of all of them together at the same setting.
+
+    Phases of agents that share processors, or wait for the same thing, are not independent, and what is between phases
+    is not measured. Both are much the same at settings that are alike: so predictions are as far from the sum of their
+    phases as this one is. Too few windows change nothing.
+    """
+    plain = replace(measured, mean_factor=1.0, spread_factor=1.0)
+    found, grace = predict(measured.setting, plain).distribution, measured.setting.grace
+    if latency.count < _ANCHOR_MIN or not math.isfinite(found.mean) or not math.isfinite(latency.mean):
+        return plain
+    spreads = [one.quantile(_SPREAD_HIGH) - one.quantile(0.5) for one in (latency, found)]
+    return replace(
+        measured,
+        mean_factor=_limited(latency.mean - grace, found.mean - grace),
+        spread_factor=_limited(spreads[0], spreads[1]),
+    )
+
+
+def _limited(value: float, other: float) -> float:
+    return min(max(value / other, 1 / _FACTOR_MAX), _FACTOR_MAX) if value > 0 and other > 0 else 1.0
+
+
+def _as_observed(latency: Distribution, measured: Measured, grace: float) -> Distribution:
+    """Longer and wider beyond GRACE, as the latency was that was measured; no shorter than GRACE."""
+    if (measured.mean_factor, measured.spread_factor) == (1.0, 1.0) or not math.isfinite(latency.mean):
+        return latency
+    beyond = latency.shifted(-grace)
+    off = measured.mean_factor * beyond.mean - measured.spread_factor * beyond.mean
+    return beyond.scaled(measured.spread_factor).shifted(off).shifted(grace)
 
 
 def parts_at(setting: Setting, measured: Measured, share: float, rate: float | None) -> Parts:

@@ -159,7 +159,8 @@ class Measured:
     further trees where they differ. `phases`: durations of
     UPLINK and COMBINE (of one level), FINISH, COMMIT and DELIVER. `costs`: of PARSE, INSERT, SEAL, UPLINK, COMBINE and
     FINISH. `groups`: those in an agent's rows; `group_bytes`: bytes of one as it travels. `look_cost`: processor time
-    (s) of a look at a file.
+    (s) of a look at a file. `mean_factor`, `spread_factor`: how many times as long as the sum of its phases all of it
+    was on average, beyond GRACE, and how many times as widely spread.
     """
 
     pane: float
@@ -173,6 +174,8 @@ class Measured:
     groups: HeapsLaw = GROUP_EACH_ROW
     group_bytes: float = 32.0
     look_cost: float = 50e-6
+    mean_factor: float = 1.0
+    spread_factor: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.pane < math.inf or not 0 <= self.window < math.inf:

@@ -1,0 +1,237 @@
+"""Predictions against agents that run: one setting of each fleet and query is measured, the others are held out
+(Figures 6a, 6b, 6d, 6e).
+
+What is measured at the first setting is what `elf latency` has of it, and becomes what is known of the query as where
+EXPLAIN LATENCY predicts. A window's latency is that in its line: from its end to its publication.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+import elf
+import query as ql
+from agent.control.latency.measurements import known_of
+from agent.control.observation.latency_entries import JobLatency
+from benchmarks.agents import LIVE, live_logs, running_agents, until_all_run
+from benchmarks.environment import use_two_cores
+from benchmarks.overlay.population import progress
+from benchmarks.race import BenchmarkError
+from benchmarks.replay import Replay
+from benchmarks.report import Comparison, within
+from elf.client import ClientError, SyncClient, SyncJob
+from elf.client.result import Result
+from elf.demo import DemoError
+from elf.demo.agents.agents import AgentFleet
+from query.latency import Distribution, Measured, Phase, Setting, anchored, phases_from_bytes, predict
+
+from .accuracy import NAME, Bounds, Judged, Latency, lines_of
+
+BOUNDS = Bounds(0.15, 0.2, 91.0, 86.0)
+FLEET = "agents"
+WINDOW_MS, GRACE_MS = 250, 125
+POLL_S = 0.1
+"""Interval at which agents look at logs."""
+WINDOWS_MIN = 300
+LIMIT = "WITHIN 30 SECONDS"
+"""A limit that chooses nothing: it has lines tell of their latency."""
+GROUPS = {"few": "store", "many": "user.id"}
+"""Columns with 6 and with 100,000 values."""
+_START_S = 60.0
+_WARM_S = 8.0
+_ENDED_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class RealSetting:
+    """A fleet, what it does, and its knobs. `rate`: events a second of all agents. `jobs` that run at once, alike.
+    `is_busy`: a process beside the agents does nothing but work. `due_looks`: agents look when panes are due."""
+
+    agents: int
+    groups: str = "few"
+    rate: int = 1_000
+    trees: int = 1
+    due_looks: bool = True
+    jobs: int = 1
+    is_busy: bool = False
+
+    @property
+    def base(self) -> RealSetting:
+        """The setting that is measured for this one."""
+        return RealSetting(self.agents, self.groups, is_busy=self.is_busy)
+
+    @property
+    def label(self) -> str:
+        """In words."""
+        looks = "" if self.due_looks else ", polls alone"
+        busy = ", a busy process" if self.is_busy else ""
+        return (
+            f"{self.agents} agents, {self.rate:,} events/s, {self.groups} groups, {self.trees} trees, "
+            f"{self.jobs} jobs{looks}{busy}"
+        )
+
+
+def _varied(base: RealSetting, *, few: bool = False) -> Iterator[RealSetting]:
+    """Settings that are predicted from one."""
+    yield replace(base, rate=2 * base.rate)
+    yield replace(base, jobs=3)
+    yield replace(base, due_looks=False)
+    if base.agents > 1:
+        yield replace(base, trees=2)
+    if few:
+        return
+    yield replace(base, rate=base.rate // 2)
+    yield replace(base, rate=2 * base.rate, due_looks=False)
+    if base.agents > 1:
+        yield replace(base, trees=4)
+
+
+FULL = [
+    one
+    for agents in (1, 8, 16)
+    for groups in GROUPS
+    for is_busy in (False, True)
+    for one in _varied(RealSetting(agents, groups, is_busy=is_busy), few=is_busy and groups == "many")
+]
+QUICK = [
+    *_varied(RealSetting(1), few=True),
+    *_varied(RealSetting(8), few=True),
+    replace(RealSetting(1, is_busy=True), rate=2_000),
+]
+
+
+def model_real(*, quick: bool = False) -> list[Comparison]:
+    """The errors of predictions of settings that were not measured. Raises BenchmarkError."""
+    use_two_cores()
+    settings = QUICK if quick else FULL
+    judged: list[Judged] = []
+    loads: list[float] = []
+    known: dict[RealSetting, Measured] = {}
+    try:
+        for (agents, due_looks), alike in groupby(sorted(settings, key=_fleet_key), key=_fleet):
+            wanted = [*alike]
+            bases = [] if not due_looks else [*dict.fromkeys(one.base for one in settings if one.agents == agents)]
+            with running_agents(agents, settings=(("due_looks", due_looks),)) as (fleet, folder, _):
+                bench = _Bench(fleet, folder)
+                for base in bases:
+                    known[base] = bench.measure(base)
+                for one in wanted:
+                    judged.append(bench.judge(one, known[one.base]))
+                    loads.append(os.getloadavg()[0])
+    except (DemoError, ClientError) as error:
+        raise BenchmarkError(str(error)) from error
+    load = f"{FLEET}, greatest load of the machine of {os.cpu_count()} processors meanwhile"
+    return [within(NAME, load, max(loads), "processes"), *lines_of(FLEET, judged, BOUNDS)]
+
+
+def _fleet(one: RealSetting) -> tuple[int, bool]:
+    return one.agents, one.due_looks
+
+
+def _fleet_key(one: RealSetting) -> tuple[int, bool]:
+    return one.agents, not one.due_looks
+
+
+class _Bench:
+    """A fleet that runs."""
+
+    def __init__(self, fleet: AgentFleet, folder: Path) -> None:
+        self._fleet, self._folder = fleet, folder
+
+    def measure(self, base: RealSetting) -> Measured:
+        """All that is known of a query by its own measurements."""
+        progress(f"measured first, {base.label}: load {os.getloadavg()[0]:.1f}")
+        with self._running(base) as (client, job):
+            latencies = _latencies(job, 2 * WINDOWS_MIN)
+            told = client.latency(job.app)
+        _show(told)
+        plan = ql.analyze(ql.parse(text_of(base)), {LIVE: ql.Schema({}, open=True)})
+        known = known_of(plan, told, base.agents, is_same=True)
+        return anchored(known, Distribution.of_samples(latencies))
+
+    def judge(self, one: RealSetting, known: Measured) -> Judged:
+        """A prediction, and then what comes of it."""
+        setting = Setting(GRACE_MS / 1000, POLL_S, on_due=one.due_looks, trees=one.trees)
+        expected = known if one.jobs == 1 else beside_others(known, one.jobs - 1)
+        found = predict(setting, expected, 0.99, known.rate * one.rate / one.base.rate)
+        judged = Judged.before(one.label, found, one.agents, 6)
+        with self._running(one) as (client, job):
+            latencies = _latencies(job, WINDOWS_MIN)
+            told = client.latency(job.app)
+        phases = {phase: told.mean for phase, told in phases_from_bytes(told.path_statistics).items() if told.count}
+        judged.after(Latency.of(latencies), phases)
+        progress(f"  load {os.getloadavg()[0]:.1f}, {len(latencies)} windows")
+        return judged
+
+    @contextmanager
+    def _running(self, one: RealSetting) -> Iterator[tuple[SyncClient, SyncJob]]:
+        """Jobs that run on all agents, which have settled; the last one that was submitted."""
+        logs = live_logs(self._fleet, self._folder)
+        with ExitStack() as running:
+            if one.is_busy:
+                running.enter_context(_busy_process())
+            running.enter_context(Replay(self._folder / "sample", logs, one.rate))
+            client = running.enter_context(elf.connect_sync(self._fleet.socket(self._fleet.names[0])))
+            for _ in range(one.jobs):
+                job = running.enter_context(client.query(text_of(one)))
+                until_all_run(job, one.agents, _START_S)
+            _latencies(job, round(_WARM_S * 1000 / WINDOW_MS))
+            yield client, job
+
+
+def text_of(one: RealSetting) -> str:
+    """The query of a setting."""
+    column = GROUPS[one.groups]
+    return (
+        f"SELECT {column} AS kind, COUNT(*) AS events, SUM(clicks_count) AS clicks FROM {LIVE} GROUP BY {column} "
+        f"ORDER BY clicks DESC LIMIT 10 WINDOWING {WINDOW_MS} MILLISECONDS GRACE {GRACE_MS} MILLISECONDS "
+        f"{LIMIT} TREES {one.trees}"
+    )
+
+
+def beside_others(known: Measured, others: int) -> Measured:
+    """What is known of a query, if so many like it run beside it: their panes end together, and are sealed first."""
+    classes = []
+    for one in known.classes:
+        phases = {phase: told for phase, told in one.phases.items() if phase is not Phase.SEAL_WAIT}
+        seals = [one.phases[Phase.SEAL]] * others if Phase.SEAL in one.phases else []
+        classes.append(replace(one, phases=phases, sealed_before=seals))
+    return replace(known, classes=tuple(classes))
+
+
+def _latencies(job: SyncJob, windows: int) -> Sequence[float]:
+    """The latency of the next windows (s). Raises BenchmarkError where they do not come."""
+    found: list[float] = []
+    while len(found) < windows:
+        update = job.wait(_ENDED_S)
+        if update is None:
+            raise BenchmarkError(f"no window within {_ENDED_S:g} s")
+        if isinstance(update, Result) and (told := json.loads(update.json).get("latency_ms")) is not None:
+            found.append(told / 1000)
+    return found
+
+
+@contextmanager
+def _busy_process() -> Iterator[None]:
+    """A process that takes all of a processor that it gets."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        time.sleep(1.0)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _show(told: JobLatency) -> None:
+    means = {one.what: one.mean_ms for one in told.phases}
+    progress(" mean ms on the way of the last part: " + ", ".join(f"{what} {ms:.1f}" for what, ms in means.items()))
