@@ -13,6 +13,8 @@ from benchmarks.report import Comparison
 
 from .due_looks import due_looks
 from .model.real import model_real
+from .model.rules import rules
+from .model.search import search
 from .model.simulated import model_simulated
 from .schedulers import schedulers
 
@@ -22,6 +24,8 @@ _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "due-looks": lambda quick: due_looks(quick=quick),
     "model-real": lambda quick: model_real(quick=quick),
     "model-simulated": lambda quick: model_simulated(quick=quick),
+    "search": lambda quick: search(quick=quick),
+    "rules": lambda quick: rules(quick=quick),
 }
 FIGURES = tuple(_MEASURES)
 __all__ = ["FIGURES", "figures", "run"]

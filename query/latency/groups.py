@@ -44,10 +44,11 @@ class HeapsLaw(NamedTuple):
         """By two or more points of (rows, groups), with least squares of logarithms; the exponent is between 0 and 1.
         With one point, or points of the same rows, it is assumed; with none there is a group for each row. Points
         without rows or groups, or that are no numbers, are left out, and so are those with a group for each row, where
-        the law does not hold yet, if there are others. O(points).
+        the law does not hold yet, if there are two others. O(points).
         """
         several = [(r, g) for r, g in points if 0 < r < math.inf and 0 < g < math.inf]
-        told = np.array([(r, g) for r, g in several if g < r] or several).reshape(-1, 2)
+        fewer = [(r, g) for r, g in several if g < r]
+        told = np.array(fewer if len(fewer) > 1 else several).reshape(-1, 2)
         if not len(told):
             return GROUP_EACH_ROW
         rows, groups = np.log(told).T

@@ -64,16 +64,14 @@ class Parts:
 
     def agent(self, kind: int) -> dict[Phase, KnownPhase]:
         """The phases at each agent of a class, before its run leaves it."""
-        one = self.classes[kind]
         work = {phase: self._reading(phase, kind) for phase in _READER}
-        sealed = self._work(Phase.SEAL, self._tailed(kind, Phase.SEAL), self._seals(kind), one.share)
         return {
             Phase.TAIL: self._tail(kind),
             Phase.READ_WAIT: self._read_wait(kind, work),
             **work,
             Phase.CLOSE: KnownPhase(Distribution.constant(self.setting.grace), Evidence.MEASURED),
             Phase.SEAL_WAIT: self._seal_wait(kind),
-            Phase.SEAL: sealed,
+            Phase.SEAL: self._sealing(kind),
         }
 
     def uplink(self, child: Subtree) -> KnownPhase:
@@ -107,10 +105,15 @@ class Parts:
     def master(self, root: Subtree) -> dict[Phase, KnownPhase]:
         """The phases at a root and behind it."""
         nothing = (Amount(), Amount())
-        amounts = {phase: self._finishes(root) if phase is Phase.FINISH else nothing for phase in MASTER_PHASES}
-        return {
-            phase: self._work(phase, self.measured.phases.get(phase), amounts[phase], 1.0) for phase in MASTER_PHASES
+        behind = {
+            phase: self._work(phase, self.measured.phases.get(phase), nothing, 1.0)
+            for phase in MASTER_PHASES
+            if phase is not Phase.FINISH
         }
+        finish = self._finishing(root)
+        if self.root_load(root) >= 1:
+            finish = KnownPhase(Distribution.constant(math.inf), min(finish.evidence, Evidence.SAMPLED))
+        return {Phase.FINISH: finish} | behind
 
     def load(self, kind: int) -> float:
         """The share of the time for which an agent's reader is busy."""
@@ -118,6 +121,20 @@ class Parts:
         reading = sum(self._reading(phase, kind).distribution.mean for phase in _READER)
         looks = 2 * reading if setting.on_due else reading
         return looks / setting.look if one.rate > 0 else 0.0
+
+    def whole_load(self, kind: int) -> float:
+        """The share of the time for which an agent reads and seals; its share of a processor is all of that."""
+        return self.load(kind) + self._per_second(self._sealing(kind).distribution.mean)
+
+    def root_load(self, root: Subtree) -> float:
+        """The same for a root, which merges and finishes as well."""
+        own = 0.0 if root.kind is None else self.whole_load(root.kind)
+        merging = self._per_second(self.combine(root).distribution.mean) if root.children else 0.0
+        return own + merging + self._finishing(root).distribution.mean / self.measured.pane
+
+    def _per_second(self, seconds: float) -> float:
+        """Of work on each short pane."""
+        return seconds * self.setting.cuts / self.measured.pane
 
     def _before(self, kind: int) -> tuple[tuple[Setting, AgentClass], tuple[Setting, AgentClass]]:
         """The setting and the class now, and as measured."""
@@ -176,8 +193,17 @@ class Parts:
         enough = same and len(pairs) >= FEW
         return KnownPhase(Distribution.of_samples(replayed(pairs)), Evidence.MEASURED if enough else Evidence.SAMPLED)
 
+    def _sealing(self, kind: int) -> KnownPhase:
+        base = self._tailed(kind, Phase.SEAL)
+        return self._work(Phase.SEAL, base, self._seals(kind), self.classes[kind].share)
+
+    def _finishing(self, root: Subtree) -> KnownPhase:
+        return self._work(Phase.FINISH, self.measured.phases.get(Phase.FINISH), self._finishes(root), 1.0)
+
     def _seal_wait(self, kind: int) -> KnownPhase:
         one = self.classes[kind]
+        if self.whole_load(kind) >= 1:
+            return KnownPhase(Distribution.constant(math.inf), Evidence.SAMPLED)
         base = self._tailed(kind, Phase.SEAL_WAIT)
         if base is not None:
             return _trusted(base)

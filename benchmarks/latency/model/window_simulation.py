@@ -72,8 +72,8 @@ class Record:
     pieces: dict[Phase, list[tuple[Amount, float]]] = field(default_factory=lambda: defaultdict(list))
     last_part: dict[Phase, np.ndarray] = field(default_factory=dict)
     """Uplinks and merges, of all levels together, on the way of each window's last part."""
-    work_s: float = 0.0
-    """Seconds of a processor that all windows have taken."""
+    work_s: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """Seconds of a processor that all windows have taken of each agent."""
     sent: float = 0.0
     """Groups that were sent from agent to agent."""
 
@@ -92,10 +92,12 @@ class Record:
 
 def simulated(truth: Truth, setting: Setting, windows: int, rng: np.random.Generator, speed: float = 1.0) -> Record:
     """Delivers so many windows, with `speed` times the lines."""
-    record = Record(np.empty(0))
     rates = truth.rates * speed
+    record = Record(np.empty(0), work_s=np.zeros(len(rates)))
     ends = (np.arange(windows) + 5) * truth.pane
-    ready = np.stack([_agent(truth, setting, rate, ends, rng, record) for rate in rates], axis=1)
+    ready = np.stack(
+        [_agent(truth, setting, agent, rate, ends, rng, record) for agent, rate in enumerate(rates)], axis=1
+    )
     rows = rng.poisson(np.broadcast_to(rates * truth.pane / setting.cuts, ready.shape)).astype(float)
     sealed = ready + _batch(truth, ready.shape, rng, record) + _sealing(truth, setting, rows, rates, rng, record)
     done = [_tree(truth, setting, number, sealed, rows, rng, record) for number in range(setting.trees)]
@@ -120,7 +122,13 @@ def _noise(truth: Truth, shape: tuple[int, ...], rng: np.random.Generator) -> np
 
 
 def _agent(
-    truth: Truth, setting: Setting, rate: float, ends: np.ndarray, rng: np.random.Generator, record: Record
+    truth: Truth,
+    setting: Setting,
+    agent: int,
+    rate: float,
+    ends: np.ndarray,
+    rng: np.random.Generator,
+    record: Record,
 ) -> np.ndarray:
     """The times at which an agent has inserted what closes each pane."""
     until = ends[-1] + setting.grace + 3 * setting.look + 1
@@ -149,7 +157,7 @@ def _agent(
         (Phase.INSERT, insert[closing] / truth.share),
     ):
         record.phases[phase, rate].append(np.maximum(told, 0.0))
-    record.work_s += float(parse.sum() + insert.sum())
+    record.work_s[agent] += parse.sum() + insert.sum()
     for phase, took in ((Phase.PARSE, parse), (Phase.INSERT, insert)):
         record.pieces[phase] += [(Amount(rows=n), s) for n, s in zip(lines[:200], took[:200], strict=True)]
     return (starts + work)[closing]
@@ -171,7 +179,7 @@ def _sealing(
     took = (truth.seal[0] + truth.seal[1] * groups) * _noise(truth, rows.shape, rng)
     for at, rate in enumerate(rates):
         record.phases[Phase.SEAL, float(rate)].append(took[:, at] / truth.share)
-    record.work_s += setting.cuts * float(took.sum())
+    record.work_s += setting.cuts * took.sum(axis=0)
     told = zip(groups[:100].ravel(), took[:100].ravel(), strict=True)
     record.pieces[Phase.SEAL] += [(Amount(groups=g), s) for g, s in told]
     return took / truth.share
@@ -191,6 +199,7 @@ def _tree(
     links = truth.links[number % len(truth.links)] if truth.links else None
     order = list(range(agents)) if links is None else list(links.order)
     parents = [(node - 1) // truth.fanout for node in range(agents)] if links is None else links.parents
+    workers = [(agent + number) % agents for agent in order] if links is None else order  # each tree has its own root
     ready, below = sealed[:, order], rows[:, order]
     taken = truth.distinct(below) / setting.trees
     is_parent, up, merges = set(parents[1:]), np.zeros_like(ready), np.zeros_like(ready)
@@ -198,7 +207,7 @@ def _tree(
         if node in is_parent:
             merged = truth.distinct(below[:, node]) / setting.trees
             took = (truth.combine[0] + truth.combine[1] * taken[:, node]) * _noise(truth, (windows,), rng)
-            record.work_s += setting.cuts * took.sum()
+            record.work_s[workers[node]] += setting.cuts * took.sum()
             ready[:, node] += took / truth.share
             merges[:, node] += took / truth.share
             told = zip(taken[:100, node], merged[:100], took[:100], strict=True)
@@ -219,7 +228,7 @@ def _tree(
             taken[:, parent] += sent
     groups = truth.distinct(rows.sum(axis=1) * setting.cuts) / setting.trees
     finish = (truth.finish[0] + truth.finish[1] * groups) * _noise(truth, (windows,), rng)
-    record.work_s += finish.sum()
+    record.work_s[workers[0]] += finish.sum()
     told = zip(groups[:300], finish[:300], strict=True)
     record.pieces[Phase.FINISH] += [(Amount(groups=g), s) for g, s in told]
     record.phases[Phase.FINISH, 0.0].append(finish)
