@@ -11,6 +11,7 @@ from benchmarks.jobs.figures import in_turn
 from benchmarks.overlay.pool import Figure
 from benchmarks.report import Comparison
 
+from .charts import write_chart
 from .due_looks import due_looks
 from .model.real import model_real
 from .model.rules import rules
@@ -28,7 +29,7 @@ _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "rules": lambda quick: rules(quick=quick),
 }
 FIGURES = tuple(_MEASURES)
-__all__ = ["FIGURES", "figures", "run"]
+__all__ = ["FIGURES", "figures", "run", "write_chart"]
 
 
 def figures(names: Sequence[str], *, quick: bool = False) -> list[Figure]:

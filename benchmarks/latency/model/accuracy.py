@@ -13,6 +13,8 @@ from benchmarks.report import Comparison, reaching, smaller, within
 from query.latency import MASTER_PHASES, MeanVariance, Phase, Prediction, papers_model
 
 NAME = "latency"
+BESIDE = "as predicted, beside measured"
+"""The lines of single settings."""
 QUANTILE = 0.99
 LONG_S = 0.005
 """Length from which on the mean of a phase is to be near."""
@@ -105,7 +107,7 @@ def lines_of(what: str, judged: Sequence[Judged], bounds: Bounds) -> list[Compar
     lines = []
     for one in judged:
         for name in ("mean", "quantile"):
-            label = f"{what}, {'mean' if name == 'mean' else 'p99'} as predicted, beside measured: {one.label}"
+            label = f"{what}, {'mean' if name == 'mean' else 'p99'} {BESIDE}: {one.label}"
             value, rival = getattr(one.predicted, name), getattr(one.measured, name)
             lines.append(Comparison(NAME, label, 1000 * value, "ms", "measured", 1000 * rival, value / rival))
     return [*_summary(what, judged, bounds), *lines]

@@ -19,7 +19,7 @@ TREES = 4
 """Trees of each overlay."""
 NEIGHBOURS = 3
 """Agents that hold a master's results, as production has it."""
-SETTLED_S = {128: 70.0, 1_280: 15.0}
+SETTLED_S = {128: 70.0, 1_280: 5.0}
 """Time in which nodes find near peers, by their number; a larger overlay is given less, as it takes minutes."""
 _POLL_S = 2.0
 

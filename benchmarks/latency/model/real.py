@@ -8,6 +8,7 @@ EXPLAIN LATENCY predicts. A window's latency is that in its line: from its end t
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -164,9 +165,14 @@ class _Bench:
         expected = known if one.jobs == 1 else beside_others(known, one.jobs - 1)
         found = predict(setting, expected, 0.99, known.rate * one.rate / one.base.rate)
         judged = Judged.before(one.label, found, one.agents, 6)
-        with self._running(one) as (client, job):
-            latencies = _latencies(job, WINDOWS_MIN)
-            told = client.latency(job.app)
+        try:
+            with self._running(one) as (client, job):
+                latencies = _latencies(job, WINDOWS_MIN)
+                told = client.latency(job.app)
+        except BenchmarkError as error:
+            progress(f"lost, {one.label}: {error}")
+            judged.after(Latency(math.inf, math.inf), {})
+            return judged
         phases = {phase: told.mean for phase, told in phases_from_bytes(told.path_statistics).items() if told.count}
         judged.after(Latency.of(latencies), phases)
         progress(f"  load {os.getloadavg()[0]:.1f}, {len(latencies)} windows")

@@ -24,6 +24,7 @@ CUTS = (1, 4, 16)
 GAIN_MIN = 1.05
 CHOICES = Choices((0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0), (False, True), (1, 2, 4, 8, 16), (1, 2, 4))
 AGENTS = 8
+SUSTAINED = "rules, simulated, sustained rate"
 SESSIONS, WORDS, WINDOWS = "sessions as windows of 0.25 s", "words in Python", "windows of 150,000 groups"
 
 
@@ -60,7 +61,7 @@ def rules(*, quick: bool = False) -> list[Comparison]:
     best = max(by_rule, key=lambda rule: geometric_mean(by_rule[rule]))
     unit = "thousand events/s"
     lines = [
-        throughput(NAME, f"rules, simulated, sustained rate: {name}", planned[name] / 1000, unit, rule,
+        throughput(NAME, f"{SUSTAINED}: {name}", planned[name] / 1000, unit, rule,
                    by_rule[rule][name] / 1000, None)
         for name in jobs
         for rule in by_rule

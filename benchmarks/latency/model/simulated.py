@@ -29,14 +29,15 @@ from query.latency import (
     tree_of,
 )
 
-from .accuracy import Bounds, Judged, Latency, lines_of, phase_lines
+from .accuracy import NAME, Bounds, Judged, Latency, lines_of, phase_lines
 from .planetlab import ROUND_TRIPS, has_delays, planetlab_trees
 from .window_simulation import JITTER, Links, Record, Truth, simulated
 
 BOUNDS = Bounds(0.1, 0.2, 95.0, 95.0)
 PHASES_PERCENT = 95.0
 PER_AGENT = (Phase.TAIL, Phase.READ_WAIT, Phase.PARSE, Phase.INSERT, Phase.SEAL)
-FLEET = "simulated phases in trees of production nodes, PlanetLab delays"
+FLEET = "simulated fleets"
+KIND = "simulated fleets, phases of agents in trees of production nodes with delays of PlanetLab, windows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,10 @@ class Extent:
     windows: int
 
 
-FULL = Extent(((128, 5), (1_280, 5)), 3, 1_000)
-QUICK = Extent(((128, 4), (1_280, 1)), 2, 400)
+FULL = Extent(((128, 5), (1_280, 3)), 3, 400)
+QUICK = Extent(((128, 3), (1_280, 1)), 2, 300)
 BASE_WINDOWS = 400
-CALM = 0.4
+CALM = 0.3
 """Share of the rate with which the first windows are measured, so that costs are fitted to pieces of two sizes."""
 
 
@@ -67,7 +68,8 @@ def model_simulated(*, quick: bool = False) -> list[Comparison]:
         for seed in range(fleets)
         for one in _fleet(agents, 1_000 * agents + seed, extent)
     ]
-    return [*lines_of(FLEET, judged, BOUNDS), *phase_lines(FLEET, judged, PHASES_PERCENT)]
+    windows = Comparison(NAME, KIND, extent.windows * len(judged), "windows")
+    return [windows, *phase_lines(FLEET, judged, PHASES_PERCENT), *lines_of(FLEET, judged, BOUNDS)]
 
 
 def _fleet(agents: int, seed: int, extent: Extent) -> list[Judged]:
@@ -76,7 +78,7 @@ def _fleet(agents: int, seed: int, extent: Extent) -> list[Judged]:
     truth = _truth(agents, rng)
     now = _setting(rng, truth)
     record = simulated(truth, now, BASE_WINDOWS, rng)
-    for phase, pieces in simulated(truth, now, BASE_WINDOWS // 10, rng, CALM).pieces.items():
+    for phase, pieces in simulated(truth, now, BASE_WINDOWS // 4, rng, CALM).pieces.items():
         record.pieces[phase] = [*pieces[:: max(1, len(pieces) // 500)], *record.pieces[phase]]
     known = calibrated(truth, now, record)
     judged = []

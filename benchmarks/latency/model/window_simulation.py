@@ -144,11 +144,8 @@ def _agent(
     parse = (truth.parse[0] + truth.parse[1] * lines) * _noise(truth, lines.shape, rng)
     insert = (truth.insert[0] + truth.insert[1] * lines) * _noise(truth, lines.shape, rng)
     work = (parse + insert) / truth.share
-    starts = np.empty(len(looks))
-    free = 0.0
-    for at, (look, takes) in enumerate(zip(looks.tolist(), work.tolist(), strict=True)):
-        starts[at] = look if look > free else free
-        free = starts[at] + takes
+    before = np.cumsum(work) - work
+    starts = before + np.maximum.accumulate(looks - before)  # a block waits for those before it
     closing = np.searchsorted(looks, due - 1e-9)
     for phase, told in (
         (Phase.TAIL, looks[closing] - due),
