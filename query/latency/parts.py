@@ -65,13 +65,15 @@ class Parts:
     def agent(self, kind: int) -> dict[Phase, KnownPhase]:
         """The phases at each agent of a class, before its run leaves it."""
         work = {phase: self._reading(phase, kind) for phase in _READER}
+        share = self.classes[kind].share
+        sealed = self._work(Phase.SEAL, self._tailed(kind, Phase.SEAL), self._seals(kind), share)
         return {
             Phase.TAIL: self._tail(kind),
             Phase.READ_WAIT: self._read_wait(kind, work),
             **work,
             Phase.CLOSE: KnownPhase(Distribution.constant(self.setting.grace), Evidence.MEASURED),
             Phase.SEAL_WAIT: self._seal_wait(kind),
-            Phase.SEAL: self._sealing(kind),
+            Phase.SEAL: sealed,
         }
 
     def uplink(self, child: Subtree) -> KnownPhase:
@@ -90,17 +92,19 @@ class Parts:
 
     def combine(self, node: Subtree) -> KnownPhase:
         """The merge of an agent's run with those of its children, in one tree."""
+        share = 0.5 if node.kind is None else self.classes[node.kind].share
+        return self._work(Phase.COMBINE, self._linked(Phase.COMBINE), self._merges(node), share)
+
+    def _merges(self, node: Subtree) -> tuple[Amount, ...]:
         inputs = [(Subtree(node.kind), 1), *node.children]
         told = [(self._groups_below(child), number) for child, number in inputs]
-        amounts = tuple(
+        return tuple(
             Amount(
                 rows=sum(groups[at][1] * number for groups, number in told) / setting.trees,
                 groups=merged / setting.trees,
             )
             for at, (setting, merged) in enumerate(self._groups_below(node))
         )
-        share = 0.5 if node.kind is None else self.classes[node.kind].share
-        return self._work(Phase.COMBINE, self._linked(Phase.COMBINE), amounts, share)
 
     def master(self, root: Subtree) -> dict[Phase, KnownPhase]:
         """The phases at a root and behind it."""
@@ -110,7 +114,7 @@ class Parts:
             for phase in MASTER_PHASES
             if phase is not Phase.FINISH
         }
-        finish = self._finishing(root)
+        finish = self._work(Phase.FINISH, self.measured.phases.get(Phase.FINISH), self._finishes(root), 1.0)
         if self.root_load(root) >= 1:
             finish = KnownPhase(Distribution.constant(math.inf), min(finish.evidence, Evidence.SAMPLED))
         return {Phase.FINISH: finish} | behind
@@ -123,18 +127,22 @@ class Parts:
         return looks / setting.look if one.rate > 0 else 0.0
 
     def whole_load(self, kind: int) -> float:
-        """The share of the time for which an agent reads and seals; its share of a processor is all of that."""
-        return self.load(kind) + self._per_second(self._sealing(kind).distribution.mean)
+        """The share of the time for which an agent reads and seals, of that in which it has a processor. Seals count
+        with their fitted cost: what was measured of them is also waits, for processors and disks, that overlap.
+        """
+        share = self.classes[kind].share
+        return self.load(kind) + self._busy(Phase.SEAL, self._seals(kind)[0], share) * self.setting.cuts
 
     def root_load(self, root: Subtree) -> float:
         """The same for a root, which merges and finishes as well."""
-        own = 0.0 if root.kind is None else self.whole_load(root.kind)
-        merging = self._per_second(self.combine(root).distribution.mean) if root.children else 0.0
-        return own + merging + self._finishing(root).distribution.mean / self.measured.pane
+        own, share = (0.0, 1.0) if root.kind is None else (self.whole_load(root.kind), self.classes[root.kind].share)
+        merging = self._busy(Phase.COMBINE, self._merges(root)[0], share) if root.children else 0.0
+        return own + merging * self.setting.cuts + self._busy(Phase.FINISH, self._finishes(root)[0], share)
 
-    def _per_second(self, seconds: float) -> float:
-        """Of work on each short pane."""
-        return seconds * self.setting.cuts / self.measured.pane
+    def _busy(self, phase: Phase, amount: Amount, share: float) -> float:
+        """The share of the time that work of this amount takes once in a pane; 0 if its cost is not known."""
+        cost = self.measured.costs.get(phase)
+        return 0.0 if cost is None else cost.seconds(amount) / share / self.measured.pane
 
     def _before(self, kind: int) -> tuple[tuple[Setting, AgentClass], tuple[Setting, AgentClass]]:
         """The setting and the class now, and as measured."""
@@ -192,13 +200,6 @@ class Parts:
         same = _alike(one.rate, old.rate) and _alike(apart, 1.0)
         enough = same and len(pairs) >= FEW
         return KnownPhase(Distribution.of_samples(replayed(pairs)), Evidence.MEASURED if enough else Evidence.SAMPLED)
-
-    def _sealing(self, kind: int) -> KnownPhase:
-        base = self._tailed(kind, Phase.SEAL)
-        return self._work(Phase.SEAL, base, self._seals(kind), self.classes[kind].share)
-
-    def _finishing(self, root: Subtree) -> KnownPhase:
-        return self._work(Phase.FINISH, self.measured.phases.get(Phase.FINISH), self._finishes(root), 1.0)
 
     def _seal_wait(self, kind: int) -> KnownPhase:
         one = self.classes[kind]

@@ -18,8 +18,9 @@ from query.latency.distribution import Distribution
 from query.latency.parts import FEW
 from query.latency.phases import AGENT_PHASES, Phase
 from query.latency.planner import Choices
+from query.latency.prediction import anchored
 from query.latency.setting import AgentClass, Measured, Setting
-from query.latency.statistics import phases_from_bytes
+from query.latency.statistics import PhaseStatistics, phases_from_bytes
 from query.plan.within import Within
 
 T = TypeVar("T")
@@ -78,8 +79,8 @@ def _untimed(query: ql.Query) -> ql.Query:
 
 
 def known_of(plan: ql.Plan, told: JobLatency | None, agents: int, *, is_same: bool) -> Measured:
-    """All that is known of a live plan that runs on so many agents. `is_same`: what is told is of the same query; the
-    tail of another one's durations is not believed.
+    """All that is known of a live plan that runs on so many agents. `is_same`: what is told is of the same query, and
+    so is the latency as a whole; the tail of another one's durations is not believed.
     """
     assert plan.windowing is not None
     phases = {} if told is None else _distributions(told.part_statistics, told.path_statistics)
@@ -89,7 +90,9 @@ def known_of(plan: ql.Plan, told: JobLatency | None, agents: int, *, is_same: bo
     own = {phase: one for phase, one in phases.items() if phase in AGENT_PHASES}
     shared = {phase: one for phase, one in phases.items() if phase not in AGENT_PHASES}
     pane_s, size_s = plan.windowing.pane_ms / 1000, plan.windowing.size_ms / 1000
-    return Measured(pane_s, size_s, setting_of(plan), (AgentClass(agents, rate / agents, own),), phases=shared)
+    known = Measured(pane_s, size_s, setting_of(plan), (AgentClass(agents, rate / agents, own),), phases=shared)
+    whole = PhaseStatistics.from_bytes(b"" if told is None or not is_same else told.total_statistics)
+    return anchored(known, Distribution.of_statistics(whole)) if whole.count else known
 
 
 def least_of(known: Measured) -> Measured:

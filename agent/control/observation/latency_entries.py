@@ -38,7 +38,7 @@ class JobLatency(msgspec.Struct, frozen=True, tag="latency"):
     slowest, the slowest first. `last`: milliseconds of the last result, by phase. `events_s`: events a second;
     `contributors`: the agents that take part. `path_statistics`, `part_statistics`: those that `phases` and `parts` are
     made of, as `query.latency.phases_from_bytes` reads them. `clipped`: durations that cannot be, which count as the
-    nearest that can, and statistics that are none.
+    nearest that can, and statistics that are none. `total_statistics`: those that `total` is made of.
     """
 
     app: str
@@ -62,3 +62,4 @@ class JobLatency(msgspec.Struct, frozen=True, tag="latency"):
     part_statistics: bytes = b""
     slowest_phase: str = ""
     clipped: int = 0
+    total_statistics: bytes = b""

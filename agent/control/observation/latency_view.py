@@ -28,6 +28,7 @@ def described_latency(view: LatencyView) -> JobLatency:
         {phase.label: _ms(us / 1e6) for phase, us in zip(Phase, view.last_phases, strict=False)},
         max(0.0, view.events_s) if math.isfinite(view.events_s) else 0.0, view.agents, view.phases, view.parts,
         _slowest(phases), sum(one.clipped + one.refused for one in (total, skew, *phases.values(), *parts.values())),
+        view.total,
     )  # fmt: skip
 
 

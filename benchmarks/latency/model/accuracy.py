@@ -16,6 +16,8 @@ NAME = "latency"
 BESIDE = "as predicted, beside measured"
 """The lines of single settings."""
 QUANTILE = 0.99
+HOUR_S = 3_600.0
+"""Latency as which all longer ones count, and such as have no bound or were not measured."""
 LONG_S = 0.005
 """Length from which on the mean of a phase is to be near."""
 LONG_NEAR = 0.1
@@ -70,7 +72,8 @@ class Judged:
 
     def error(self, predicted: Latency, what: str) -> float:
         """The relative error of a prediction, negative where it is too low."""
-        return float(getattr(predicted, what) / getattr(self.measured, what) - 1)
+        value, measured = (min(getattr(told, what), HOUR_S) for told in (predicted, self.measured))
+        return float(value / measured - 1)
 
     def phase_errors(self) -> dict[Phase, float]:
         """Relative errors of the means of phases that are long."""
@@ -108,7 +111,7 @@ def lines_of(what: str, judged: Sequence[Judged], bounds: Bounds) -> list[Compar
     for one in judged:
         for name in ("mean", "quantile"):
             label = f"{what}, {'mean' if name == 'mean' else 'p99'} {BESIDE}: {one.label}"
-            value, rival = getattr(one.predicted, name), getattr(one.measured, name)
+            value, rival = (min(getattr(told, name), HOUR_S) for told in (one.predicted, one.measured))
             lines.append(Comparison(NAME, label, 1000 * value, "ms", "measured", 1000 * rival, value / rival))
     return [*_summary(what, judged, bounds), *lines]
 
@@ -116,7 +119,7 @@ def lines_of(what: str, judged: Sequence[Judged], bounds: Bounds) -> list[Compar
 def _summary(what: str, judged: Sequence[Judged], bounds: Bounds) -> list[Comparison]:
     own = _off(judged, lambda one: one.predicted, "mean"), _off(judged, lambda one: one.predicted, "quantile")
     papers = _off(judged, lambda one: one.normal, "mean"), _off(judged, lambda one: one.normal, "quantile")
-    cantelli = [abs(one.cantelli / one.measured.quantile - 1) for one in judged]
+    cantelli = _off(judged, lambda one: Latency(one.cantelli, one.cantelli), "quantile")
     whole = f"{what}, {len(judged)} settings"
     found = []
     for name, errors, rivals, most, percent in (

@@ -23,6 +23,8 @@ POLLS = (0.01, 0.1, 1.0)
 CUTS = (1, 4, 16)
 GAIN_MIN = 1.05
 CHOICES = Choices((0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0), (False, True), (1, 2, 4, 8, 16), (1, 2, 4))
+PLAIN = Choices(CHOICES.looks, (False,), CHOICES.cuts, (1,))
+"""The knobs of rules: polls and cuts."""
 AGENTS = 8
 SUSTAINED = "rules, simulated, sustained rate"
 SESSIONS, WORDS, WINDOWS = "sessions as windows of 0.25 s", "words in Python", "windows of 150,000 groups"
@@ -47,13 +49,15 @@ def workloads(windows: int) -> dict[str, Workload]:
 def rules(*, quick: bool = False) -> list[Comparison]:
     """The largest rates of rules and of what the model chooses."""
     jobs = workloads(120 if quick else 300)
-    planned, by_rule, met = {}, {name: dict[str, float]() for name in _rules()}, 0
+    planned, plain, met = dict[str, float](), dict[str, float](), 0
+    by_rule = {name: dict[str, float]() for name in _rules()}
     for name, work in jobs.items():
         chosen = work.best_by_model(work.grid(CHOICES))
         speed = work.largest_speed(chosen)
         planned[name] = work.known.rate * speed
         met += work.run(chosen, 0.9 * speed, seed=2).is_valid if speed else 0
-        progress(f"{name}: {chosen}, {planned[name]:,.0f} events/s")
+        plain[name] = work.known.rate * work.largest_speed(work.best_by_model(work.grid(PLAIN)))
+        progress(f"{name}: {chosen}, {planned[name]:,.0f} events/s; by polls and cuts alone {plain[name]:,.0f}")
         for rule, (look, cuts) in _rules().items():
             setting = replace(work.base, look=look, cuts=cuts, on_due=False)
             is_there = work.truth.pane / cuts >= CUT_MIN_S or cuts == 1
@@ -71,6 +75,8 @@ def rules(*, quick: bool = False) -> list[Comparison]:
     return [
         throughput(NAME, "rules, simulated, geometric mean of sustained rates", geometric_mean(planned) / 1000, unit,
                    f"the best single rule, {best}", geometric_mean(by_rule[best]) / 1000, GAIN_MIN),
+        throughput(NAME, "rules, simulated, the same by polls and cuts alone", geometric_mean(plain) / 1000, unit,
+                   f"the best single rule, {best}", geometric_mean(by_rule[best]) / 1000, None),
         reaching(NAME, f"rules, simulated, of {len(jobs)} jobs within their limit as planned", met, "jobs", len(jobs)),
         Comparison(NAME, "rules, simulated, pairs of a rule and a job that no rate is within the limit of", none,
                    f"of {len(by_rule) * len(jobs)}"),
