@@ -169,13 +169,31 @@ class Parts:
         return self._work(phase, self._tailed(kind, phase), amounts, self.classes[kind].share)
 
     def _read_wait(self, kind: int, work: Mapping[Phase, KnownPhase]) -> KnownPhase:
-        """The queue of blocks at an agent's reader: replayed if there is what to replay, else by moments."""
+        """The wait of blocks at an agent's reader: what was measured, which is also that for a thread, and the queue of
+        blocks where that is longer now, or shorter.
+        """
         setting, before, one = self.setting, self.measured.setting, self.classes[kind]
         same = setting.look == before.look and setting.on_due == before.on_due
         base = self._tailed(kind, Phase.READ_WAIT)
-        known = base is not None and same and _alike(one.rate, self.measured.classes[kind].rate)
-        if base is not None and known:
+        if base is not None and same and _alike(one.rate, self.measured.classes[kind].rate):
             return _trusted(base)
+        queue = self._queue(kind, work)
+        if base is None or one.reads or not math.isfinite(queue.distribution.mean):
+            return queue
+        then = Parts(before, self.measured, tuple(self.measured.classes), self.share)
+        waited = then._queue(kind, {phase: then._reading(phase, kind) for phase in _READER}).distribution.mean
+        more = queue.distribution.mean - waited
+        if not math.isfinite(waited) or not more:
+            return KnownPhase(base, queue.evidence)
+        if more < 0:
+            return KnownPhase(base.shifted(more), queue.evidence)
+        return KnownPhase(
+            _trusted(base).distribution + queue.distribution.scaled(more / (more + waited)), queue.evidence
+        )
+
+    def _queue(self, kind: int, work: Mapping[Phase, KnownPhase]) -> KnownPhase:
+        """The queue of blocks at an agent's reader: replayed if there is what to replay, else by moments."""
+        setting, one = self.setting, self.classes[kind]
         evidence = min(min(each.evidence for each in work.values()), Evidence.SAMPLED)
         mean = sum(each.distribution.mean for each in work.values())
         variance = sum(each.distribution.variance for each in work.values())

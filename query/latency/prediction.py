@@ -82,7 +82,7 @@ def predict(setting: Setting, measured: Measured, share: float = 0.99, rate: flo
     agents = {kind: parts.agent(kind) for kind in root.agents}
     paths = {kind: total(known.distribution for known in phases.values()) for kind, phases in agents.items()}
     master = parts.master(root)
-    merged = _Merged(paths, parts)
+    merged = _Merged(paths, parts, root)
     trees = Counter(measured.shapes(setting.trees))
     finish = master[Phase.FINISH].distribution
     finished = [(merged.at(tree).ready + finish, number) for tree, number in trees.items()]
@@ -197,10 +197,13 @@ class _Arrival(NamedTuple):
 
 
 class _Merged:
-    """Runs as they are merged up trees, from the paths of agents of each class. Subtrees that are alike count once."""
+    """Runs as they are merged up trees, from the paths of agents of each class. Subtrees that are alike count once. A
+    root without children takes as long for its own run as for a merge.
+    """
 
-    def __init__(self, paths: Mapping[int, Distribution], parts: Parts) -> None:
+    def __init__(self, paths: Mapping[int, Distribution], parts: Parts, root: Subtree) -> None:
         self._paths, self._parts = paths, parts
+        self._is_alone = not root.children
         self._known: dict[Subtree, _Arrival] = {}
 
     def at(self, node: Subtree) -> _Arrival:
@@ -212,7 +215,7 @@ class _Merged:
     def _merged(self, node: Subtree) -> _Arrival:
         none = KnownPhase(Distribution.constant(0.0), Evidence.MEASURED)
         own = none.distribution if node.kind is None else self._paths[node.kind]
-        if not node.children:
+        if not node.children and not self._is_alone:
             return _Arrival(own, none, none)
         work = self._parts.combine(node)
         arrivals, uplinks, merges = [(own, 1.0)], [none], [none]
@@ -251,7 +254,7 @@ def _mixed(several: Sequence[KnownPhase], shares: Sequence[float]) -> KnownPhase
 def _along(root: Subtree, agent: Mapping[Phase, KnownPhase], parts: Parts) -> dict[Phase, list[KnownPhase]]:
     """The phases of an agent, and of each level on the longest way up the tree."""
     found = {phase: [known] for phase, known in agent.items()}
-    found[Phase.UPLINK], found[Phase.COMBINE] = [], []
+    found[Phase.UPLINK], found[Phase.COMBINE] = [], [] if root.children else [parts.combine(root)]
     node = root
     while node.children:
         found[Phase.COMBINE].append(parts.combine(node))

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.latency import charts, publish
 from benchmarks.latency.model.accuracy import BESIDE, Bounds, Judged, Latency, lines_of, phase_lines
-from benchmarks.latency.model.real import FULL, QUICK, RealSetting, beside_others, slowed
+from benchmarks.latency.model.real import FULL, QUICK, RealSetting, beside_others
 from benchmarks.latency.model.search import fleet
 from benchmarks.latency.model.simulated import FLEET
 from benchmarks.latency.model.sustaining import Workload, geometric_mean
@@ -62,14 +62,11 @@ def test_settings_held_out_are_none_that_was_measured() -> None:
         assert one.base.due_looks
 
 
-def test_what_is_known_is_slower_beside_others_and_on_slower_processors() -> None:
+def test_seals_of_others_go_first() -> None:
     phases = {phase: Distribution.constant(0.01) for phase in Phase}
     known = Measured(pane=0.25, classes=(AgentClass(2, 10.0, phases),), phases=phases)
     (beside,) = beside_others(known, 2).classes
     assert sum(one.mean for one in beside.sealed_before) == pytest.approx(0.03)
-    slower = slowed(known, 3.0)
-    assert slower.classes[0].phases[Phase.SEAL].mean == pytest.approx(0.03)
-    assert slower.classes[0].phases[Phase.TAIL].mean == pytest.approx(0.01)
 
 
 def test_a_simulated_window_waits_for_the_longest_way() -> None:

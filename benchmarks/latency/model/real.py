@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -49,8 +49,6 @@ GROUPS = {"few": "store", "many": "user.id"}
 """Columns with 6 and with 100,000 values."""
 BESIDE = ("user.lang", "user.location", "referer")
 """Columns of the jobs that run beside, which share no operator with it."""
-PROBES, PROBE_S, PROBE_PAUSE_S = 80, 0.004, 0.02
-"""Bursts of work by which it is told how much of a processor is to be had, their length, and the pause before each."""
 _START_S = 60.0
 _WARM_S = 8.0
 _ENDED_S = 20.0
@@ -121,13 +119,12 @@ def model_real(*, quick: bool = False) -> list[Comparison]:
     judged: list[Judged] = []
     loads: list[float] = []
     known: dict[RealSetting, Measured] = {}
-    slow: dict[RealSetting, float] = {}
     try:
         for (agents, due_looks), alike in groupby(sorted(settings, key=_fleet_key), key=_fleet):
             wanted = [*alike]
             bases = [] if not due_looks else [*dict.fromkeys(one.base for one in settings if one.agents == agents)]
             with running_agents(agents, settings=(("due_looks", due_looks),)) as (fleet, folder, _):
-                bench = _Bench(fleet, folder, slow)
+                bench = _Bench(fleet, folder)
                 for base in bases:
                     known[base] = bench.measure(base)
                 for one in wanted:
@@ -150,13 +147,12 @@ def _fleet_key(one: RealSetting) -> tuple[int, bool]:
 class _Bench:
     """A fleet that runs."""
 
-    def __init__(self, fleet: AgentFleet, folder: Path, slowness: dict[RealSetting, float]) -> None:
-        self._fleet, self._folder, self._slowness = fleet, folder, slowness
+    def __init__(self, fleet: AgentFleet, folder: Path) -> None:
+        self._fleet, self._folder = fleet, folder
 
     def measure(self, base: RealSetting) -> Measured:
         """All that is known of a query by its own measurements."""
-        self._slowness[base] = slowness()
-        progress(f"measured first, {base.label}: load {os.getloadavg()[0]:.1f}, x{self._slowness[base]:.2f}")
+        progress(f"measured first, {base.label}: load {os.getloadavg()[0]:.1f}")
         with self._running(base) as (client, job):
             latencies = _latencies(job, 2 * WINDOWS_MIN)
             told = client.latency(job.app)
@@ -169,9 +165,6 @@ class _Bench:
         """A prediction, and then what comes of it."""
         setting = Setting(GRACE_MS / 1000, POLL_S, on_due=one.due_looks, trees=one.trees)
         expected = known if one.jobs == 1 else beside_others(known, one.jobs - 1)
-        now = slowness()
-        progress(f"work takes x{now:.2f} of its time, as measured x{self._slowness[one.base]:.2f}")
-        expected = slowed(expected, now / self._slowness[one.base])
         found = predict(setting, expected, 0.99, known.rate * one.rate / one.base.rate)
         judged = Judged.before(one.label, found, one.agents, 6)
         try:
@@ -224,32 +217,6 @@ def beside_others(known: Measured, others: int) -> Measured:
     finish = known.phases.get(Phase.FINISH)
     behind = {} if finish is None else {Phase.FINISH: total([finish] * (1 + others))}
     return replace(known, classes=tuple(classes), phases={**known.phases, **behind})
-
-
-def slowed(known: Measured, times: float) -> Measured:
-    """What is known of a query, where work takes so many times as long as it did; looks and GRACE keep their time."""
-
-    def scaled(phases: Mapping[Phase, Distribution]) -> dict[Phase, Distribution]:
-        return {phase: told if phase is Phase.TAIL else told.scaled(times) for phase, told in phases.items()}
-
-    classes = [
-        replace(one, phases=scaled(one.phases), sealed_before=[told.scaled(times) for told in one.sealed_before])
-        for one in known.classes
-    ]
-    return replace(known, classes=tuple(classes), phases=scaled(known.phases))
-
-
-def slowness() -> float:
-    """How many times its own time short work takes now, as the machine's other processes have their part (1 / v)."""
-    took = worked = 0.0
-    for _ in range(PROBES):
-        time.sleep(PROBE_PAUSE_S)
-        began, since = time.perf_counter(), time.thread_time()
-        while time.thread_time() < since + PROBE_S:
-            pass
-        took += time.perf_counter() - began
-        worked += time.thread_time() - since
-    return took / worked
 
 
 def _latencies(job: SyncJob, windows: int) -> Sequence[float]:
