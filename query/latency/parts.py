@@ -134,7 +134,7 @@ class Parts:
         return self.load(kind) + self._busy(Phase.SEAL, self._seals(kind)[0], share) * self.setting.cuts
 
     def root_load(self, root: Subtree) -> float:
-        """The same for a root, which merges and finishes as well."""
+        """The load of a root, which merges and finishes as well."""
         own, share = (0.0, 1.0) if root.kind is None else (self.whole_load(root.kind), self.classes[root.kind].share)
         merging = self._busy(Phase.COMBINE, self._merges(root)[0], share) if root.children else 0.0
         return own + merging * self.setting.cuts + self._busy(Phase.FINISH, self._finishes(root)[0], share)

@@ -98,7 +98,7 @@ def predict(setting: Setting, measured: Measured, share: float = 0.99, rate: flo
 
 
 def anchored(measured: Measured, latency: Distribution) -> Measured:
-    """What was measured of phases, and of all of them together at the same setting.
+    """Measurements of phases with that of all of them together, at the same setting.
 
     Phases of agents that share processors, or wait for the same thing, are not independent, and what is between phases
     is not measured. Both are much the same at settings that are alike: so predictions are as far from the sum of their

@@ -198,7 +198,7 @@ class Measured:
         return self.tree or balanced_tree(tuple(one.agents for one in self.classes))
 
     def shapes(self, trees: int) -> Sequence[Subtree]:
-        """So many trees; those that are not known are like the first."""
+        """The shapes of so many trees; those that are not known are like the first."""
         known = (self.shape, *self.more_trees)[:trees]
         return (*known, *(self.shape for _ in range(trees - len(known))))
 

@@ -32,7 +32,7 @@ class Latency:
 
     @classmethod
     def of(cls, seconds: Sequence[float] | np.ndarray) -> Latency:
-        """Those of windows that were measured."""
+        """Mean and quantile of windows that were measured."""
         return cls(float(np.mean(seconds)), float(np.quantile(seconds, QUANTILE)))
 
 
@@ -52,7 +52,7 @@ class Judged:
 
     @classmethod
     def before(cls, label: str, found: Prediction, agents: int, keys: float) -> Judged:
-        """What is predicted of a setting, written before it is run."""
+        """Writes the prediction of a setting before that is run."""
         papers = papers_view(found, agents, keys)
         normal = Latency(papers.mean, papers.normal_quantile(QUANTILE))
         phases = {phase: one.mean for phase, one in found.phases.items()}

@@ -206,8 +206,8 @@ def text_of(one: RealSetting, column: str) -> str:
 
 
 def beside_others(known: Measured, others: int) -> Measured:
-    """What is known of a query, if so many like it run beside it: their panes end together, so agents seal theirs and
-    the master finishes theirs before."""
+    """Adds so many queries like it to one that is known: their panes end together, so agents seal theirs and the master
+    finishes theirs before."""
     classes = []
     for one in known.classes:
         seal, waited = one.phases.get(Phase.SEAL), one.phases.get(Phase.SEAL_WAIT)

@@ -31,7 +31,7 @@ GRACE_SHARES = (0.25, 0.1, 0.025)
 
 
 def search(*, quick: bool = False) -> list[Comparison]:
-    """What plans are worth, for each limit. Raises BenchmarkError where a limit is out of reach."""
+    """Compares plans with the grid, for each limit. Raises BenchmarkError where a limit is out of reach."""
     lines = []
     for limit in QUICK_LIMITS if quick else LIMITS:
         work = Workload(fleet(8 if quick else 32), limit, Setting(limit / 4, 0.1, on_due=True), 150 if quick else 300)

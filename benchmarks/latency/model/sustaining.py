@@ -42,7 +42,7 @@ class Workload:
         return calibrated(self.truth, self.base, simulated(self.truth, self.base, self.windows, self._random(0)))
 
     def run(self, setting: Setting, speed: float, seed: int = 1) -> Run:
-        """What comes of a setting with `speed` times the lines."""
+        """Simulates a setting with `speed` times the lines."""
         record = simulated(self.truth, setting, self.windows, self._random(seed), speed)
         seconds = self.windows * self.truth.pane
         quantile = float(np.quantile(record.latencies, self.percent / 100))
