@@ -75,7 +75,8 @@ def predict(setting: Setting, measured: Measured, share: float = 0.99, rate: flo
     finish their parts. The last of all trees counts, as if no agent were in two of them, which is a little more than
     true. The master commits and delivers. Without measurements, or lines, the answer is a wide one that is marked as
     assumed; where an agent cannot keep up it is infinite. O(phases · classes · buckets²) and as much for each kind of
-    subtree; some 50 ms where links are alike, 2 s for a tree of 1,280 whose links are known. Raises ValueError unless 0 < share < 1, and for a rate below 0.
+    subtree; some 50 ms where links are alike, 2 s for a tree of 1,280 whose links are known. Raises ValueError unless
+    0 < share < 1, and for a rate below 0.
     """
     parts = parts_at(setting, measured, share, rate)
     root = measured.shape
