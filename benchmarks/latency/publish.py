@@ -16,15 +16,20 @@ from benchmarks.report import Comparison, check_figures, print_table, read_json,
 
 from . import FIGURES, figures, write_chart
 from .model.accuracy import BESIDE
+from .model.real import FLEET as AGENTS
+from .model.rules import SUSTAINED
+from .model.simulated import FLEET as SIMULATED
 
 RESULTS = ROOT / "benchmarks" / "results" / "latency.json"
 PAGE = ROOT / "docs" / "latency-model.md"
+OF_MODEL = (SIMULATED, AGENTS, "search", "rules")
+"""Beginnings of the lines that are told of on that page."""
 
 
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.latency.publish")
-    parser.add_argument("--quick", action="store_true", help="less data, as the table then says")
+    parser.add_argument("--quick", action="store_true", help="less data")
     parser.add_argument("--from-results", action="store_true", help="measure nothing, take the results there are")
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"all, or some of: {', '.join(FIGURES)}")
     options = parser.parse_args()
@@ -43,8 +48,8 @@ def main() -> int:
 
 
 def section(report: Sequence[Comparison]) -> str:
-    """A table of all figures but those of single settings, which are in the chart."""
-    rows = [_row(line) for line in report if BESIDE not in line.case]
+    """A table of the model's figures, but for those of single settings and rules, which are in the chart."""
+    rows = [_row(line) for line in report if line.case.startswith(OF_MODEL) and not _is_drawn(line)]
     heading = "| figure | ELF | beside it | aimed at | |\n|---|---|---|---|---|\n"
     return (
         "\nFrom `python -m benchmarks.latency` ([how](../benchmarks/README.md#latency), "
@@ -52,6 +57,10 @@ def section(report: Sequence[Comparison]) -> str:
         f"{heading}{''.join(rows)}\n"
         "![Latency as predicted and as measured](../benchmarks/results/latency.svg)\n"
     )
+
+
+def _is_drawn(line: Comparison) -> bool:
+    return BESIDE in line.case or line.case.startswith(SUSTAINED)
 
 
 def _row(line: Comparison) -> str:

@@ -18,7 +18,7 @@ from .pool import reports, together
 RESULTS = ROOT / "benchmarks" / "results" / "overlay.json"
 PAGE = ROOT / "docs" / "overlay.md"
 _NAMED = {figure.name: figure for figure in FULL}
-BEGIN, END = "<!-- written by benchmarks.overlay.publish -->", "<!-- end -->"
+BEGIN, END = "<!-- written by a benchmark -->", "<!-- end -->"
 
 
 def main() -> int:
