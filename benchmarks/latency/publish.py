@@ -39,12 +39,18 @@ def main() -> int:
     before = report
     if not options.from_results:
         for measured in in_turn(figures(names or FIGURES, quick=options.quick)):
-            report = merged(before, measured)
+            report = renewed(before, measured)
             write_json(report, RESULTS)
     write_chart(report, RESULTS.with_suffix(".svg"))
     PAGE.write_text(with_section(PAGE.read_text(encoding="utf-8"), section(report)), encoding="utf-8")
     print_table(report)
     return 0
+
+
+def renewed(before: Sequence[Comparison], measured: Sequence[Comparison]) -> list[Comparison]:
+    """Replaces earlier lines. None is left of a figure of the model, whose lines say how many settings it had."""
+    again = tuple(of for of in OF_MODEL if any(line.case.startswith(of) for line in measured))
+    return merged([line for line in before if not line.case.startswith(again)], measured)
 
 
 def section(report: Sequence[Comparison]) -> str:

@@ -48,6 +48,9 @@ def test_the_chart_and_the_table_have_what_was_measured(tmp_path: Path) -> None:
     drawn = (tmp_path / "latency.svg").read_text()
     assert drawn.count("<polyline") == 4
     assert "measured" in drawn
+    fewer = lines_of(FLEET, [judged("128 agents", 1.0, 1.05)], BOUNDS)
+    assert publish.renewed(report, fewer) == fewer
+    assert len(publish.renewed(report, [replace(fewer[0], case="search, simulated")])) == len(report) + 1
     table = publish.section(report)
     assert "**missed**" in table
     assert "128 agents" not in table
