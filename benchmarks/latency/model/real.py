@@ -44,6 +44,8 @@ WINDOW_MS, GRACE_MS = 250, 125
 POLL_S = 0.1
 """Interval at which agents look at logs."""
 WINDOWS_MIN = 300
+AGAIN = 120
+"""Windows of the setting that is measured, just before another one is predicted."""
 LIMIT = "WITHIN 30 SECONDS"
 """A limit that chooses nothing: it has lines tell of their latency."""
 GROUPS = {"few": "store", "many": "user.id"}
@@ -174,6 +176,7 @@ class _Bench:
 
     def judge(self, one: RealSetting, known: Measured) -> Judged:
         """A prediction, and then what comes of it."""
+        known = self._as_of_now(one.base, known) if one.due_looks and one != one.base else known
         setting = Setting(GRACE_MS / 1000, POLL_S, on_due=one.due_looks, trees=one.trees)
         expected = known if one.jobs == 1 else beside_others(known, one.jobs - 1)
         found = predict(setting, expected, 0.99, known.rate * one.rate / one.base.rate)
@@ -190,6 +193,11 @@ class _Bench:
         judged.after(Latency.of(latencies), phases)
         progress(f"  load {os.getloadavg()[0]:.1f}, {len(latencies)} windows")
         return judged
+
+    def _as_of_now(self, base: RealSetting, known: Measured) -> Measured:
+        """Measures once more all of a base's latency, as what else runs on the machine may have changed."""
+        with self._running(base) as (_, job):
+            return anchored(known, Distribution.of_samples(_latencies(job, AGAIN)))
 
     @contextmanager
     def _running(self, one: RealSetting) -> Iterator[tuple[SyncClient, SyncJob]]:
