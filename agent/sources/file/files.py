@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter, cut_blocks
+from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter, Origin, cut_blocks
 from agent.sources.errors import SourceError
 from agent.sources.file.compression import (
     GZIP_MAGIC,
@@ -110,6 +110,15 @@ class SourceFile:
             return False
         with self._open() as stream:
             return _compression(self.file, stream.read(len(ZSTD_MAGIC))) is None
+
+    def end(self, bytes_max: int) -> Block:
+        """The last whole lines of a plain file, about `bytes_max` of them."""
+        with self._open() as stream, _told(self.file):
+            size = stream.seek(0, os.SEEK_END)
+            start = stream.seek(max(0, size - bytes_max))
+            data = stream.read(min(bytes_max, size)) or b""
+        first = data.find(b"\n") + 1 if start else 0
+        return Block(data[first : data.rfind(b"\n") + 1], Origin(self.file, start + first), 0)
 
     def content(self) -> Iterator[bytes]:
         """The whole source as pieces of at most 32 MiB, decompressed: what `blocks` is cut from, and once as well."""

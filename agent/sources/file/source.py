@@ -5,11 +5,13 @@ from __future__ import annotations
 import glob
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
+from agent.sources.blocks import Block
 from agent.sources.errors import SourceError
 from agent.sources.file.backlog import BoundedReader
 from agent.sources.file.files import SourceFile
@@ -28,6 +30,10 @@ class FileOptions(msgspec.Struct, forbid_unknown_fields=True):
         msgspec.Meta(min_length=1, max_length=1024),
         msgspec.Meta(description="globs of the stream's files (`**` for any depth), at most 1,024"),
     ]
+
+
+HEAD_BYTES = 64 << 10
+"""Upper bound on the first lines of a file that tell its format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,27 @@ class FileSource:
                 yield file.path, SourceFile(file.path).head(bytes_max)
             except SourceError:
                 continue
+
+    def tails(self, count: int, bytes_max: int) -> Iterator[FileEnd]:
+        """The last lines of the plain files that changed last; of those that cannot be read, and of compressed ones,
+        none. Blocks."""
+        files = sorted(find_files(self.paths).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
+        for found in islice((one for one in files if one.status.st_size), count):
+            try:
+                file = SourceFile(found.path)
+                if file.is_plain():
+                    yield FileEnd(found.path, file.head(HEAD_BYTES), file.end(bytes_max), found.status.st_mtime)
+            except SourceError:
+                continue
+
+
+class FileEnd(NamedTuple):
+    """The end of a file: its first lines, whole lines that are its last, and when it was written last (epoch s)."""
+
+    path: str
+    head: bytes
+    end: Block
+    written_s: float
 
 
 def build_file_source(options: FileOptions, base: Path) -> FileSource:
