@@ -1,13 +1,15 @@
 """Predicts how soon the results of a query come in a fleet, for EXPLAIN LATENCY, and shows it.
 
-What is known comes from the fleet: how many agents have the stream and, where jobs over it run, how long each phase
-takes in them. The rest is assumed, widely, and marked so.
+What is known comes from the fleet: how many agents have the stream, where jobs over it run how long each phase takes in
+them, and where none computes the same what the query's work costs some agents, over the last lines of their logs. The
+rest is assumed, widely, and marked so.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -17,7 +19,8 @@ from rich.text import Text
 
 import query
 from agent.control.latency.measurements import choices_of, is_same_work, known_of, likest, percent_of
-from agent.control.messages import JobLatency
+from agent.control.latency.samples import late_share, lateness, with_samples
+from agent.control.messages import DryRuns, JobLatency
 from elf.client.errors import ClientError
 from elf.client.sync_client import SyncClient
 from elf.errors import UsageError
@@ -60,8 +63,11 @@ class LatencyExplanation(msgspec.Struct, frozen=True):
     """A prediction of how soon a query's results come, for a percentage of them. Times are ms, None without an end.
 
     `limit_ms`: what WITHIN states, None without it. `known_from`: the job whose measurements it is made of; "" for
-    none. `largest_rate`: events a second up to which the limit holds, None for more than can be said or without limit.
-    `doubled_ms`: the quantile at twice the rate. `verdict`: whether the limit can be met, in words.
+    none. `sampled`: the agents that have run the query over the last lines of their logs, and `doubts` why their rates
+    are not believed, each with the number of agents. `clipped`: numbers of agents that cannot be. `late_share`: that of
+    events that come after the grace, None where it is not known. `largest_rate`: events a second up to which the limit
+    holds, None for more than can be said or without limit. `doubled_ms`: the quantile at twice the rate. `verdict`:
+    whether the limit can be met, in words.
     """
 
     query: str
@@ -70,6 +76,10 @@ class LatencyExplanation(msgspec.Struct, frozen=True):
     agents: int
     events_s: float
     known_from: str
+    sampled: int
+    doubts: dict[str, int]
+    clipped: int
+    late_share: float | None
     evidence: str
     mean_ms: float | None
     quantile_ms: float | None
@@ -93,13 +103,26 @@ def explained_latency(client: SyncClient, text: str) -> LatencyExplanation:
         raise UsageError("EXPLAIN LATENCY is of live queries: add windows, as in WINDOWING 1 MINUTE")
     shown = query.format_query(parsed)
     told = _measured_job(client, parsed, found.streams_read)
-    agents = told.contributors if told is not None and told.contributors else client.survey(found.streams_read).agents
+    is_same = told is not None and is_same_work(parsed, told.query)
+    dry = None if is_same else _dry_runs(client, text)
+    agents = told.contributors if told is not None else 0
+    agents = agents or (dry.agents if dry is not None else client.survey(found.streams_read).agents)
     if not agents:
         raise UsageError(
             f"no agent has the stream {found.streams_read}: elf status and SHOW STREAMS list what is there"
         )
-    measured = known_of(found, told, agents, is_same=told is not None and is_same_work(parsed, told.query))
-    return _explanation(shown, found, measured, told)
+    measured = known_of(found, told, agents, is_same=is_same)
+    if dry is not None:
+        measured = with_samples(measured, dry.samples)
+    return explanation(shown, found, measured, told, dry)
+
+
+def _dry_runs(client: SyncClient, text: str) -> DryRuns | None:
+    """The dry runs of a query; None where there are none, as of joins, or with an agent of the release before."""
+    try:
+        return client.run_dry(text)
+    except ClientError:
+        return None
 
 
 def _measured_job(client: SyncClient, wanted: query.Query, stream: str) -> JobLatency | None:
@@ -115,8 +138,11 @@ def _measured_job(client: SyncClient, wanted: query.Query, stream: str) -> JobLa
     return None
 
 
-def _explanation(text: str, found: query.Plan, measured: Measured, told: JobLatency | None) -> LatencyExplanation:
-    within = found.within
+def explanation(
+    text: str, found: query.Plan, measured: Measured, told: JobLatency | None, dry: DryRuns | None
+) -> LatencyExplanation:
+    """The explanation of a query of this text, by what is known of it."""
+    within, samples = found.within, [] if dry is None else dry.samples
     percent = DEFAULT_PERCENT if within is None else percent_of(within)
     share = percent / 100
     now = predict(measured.setting, measured, share)
@@ -136,6 +162,10 @@ def _explanation(text: str, found: query.Plan, measured: Measured, told: JobLate
         sum(one.agents for one in measured.classes),
         measured.rate,
         "" if told is None else told.app,
+        len(samples),
+        dict(Counter(one.doubt for one in samples if one.doubt)),
+        0 if dry is None else dry.clipped,
+        late_share(lateness(samples), measured.setting.grace),
         now.evidence.label,
         _ms(now.mean),
         _ms(now.quantile),
@@ -177,7 +207,7 @@ def _shown(explained: LatencyExplanation) -> Group:
     about = Table(box=None, show_header=False, pad_edge=False)
     about.add_column(style="bold", no_wrap=True)
     about.add_column(overflow="fold")
-    known = f"measured by {explained.known_from}" if explained.known_from else "no live job reads the stream yet"
+    known = "; ".join(_sources(explained))
     limit = "none is stated" if explained.limit_ms is None else f"{explained.limit_ms:,} ms"
     for title, value in (
         ("query", explained.query),
@@ -185,6 +215,8 @@ def _shown(explained: LatencyExplanation) -> Group:
         ("limit", f"{limit}, for {explained.percent:g} % of results"),
         ("predicted", f"{_shown_ms(explained.mean_ms)} on average, {_shown_ms(explained.quantile_ms)} for "
          f"{explained.percent:g} %; mostly {explained.binding}; {explained.evidence}"),
+        *([("late events", f"{100 * explained.late_share:.2g} % come after GRACE")]
+          if explained.late_share is not None else []),
         ("twice the rate", _shown_ms(explained.doubled_ms)),
         *([("largest rate", "no bound is in sight" if explained.largest_rate is None else
             f"{explained.largest_rate:,.0f} events a second")] if explained.limit_ms is not None else []),
@@ -192,6 +224,22 @@ def _shown(explained: LatencyExplanation) -> Group:
     ):  # fmt: skip
         about.add_row(title, Text(value))
     return Group(about, "", _phase_table(explained), "", _knob_table(explained))
+
+
+def _sources(explained: LatencyExplanation) -> Iterable[str]:
+    """The sources of what is known, and what is wrong with them."""
+    if explained.known_from:
+        yield f"measured by {explained.known_from}"
+    if explained.sampled:
+        yield f"sampled in the logs of {explained.sampled:,}"
+    if not explained.known_from and not explained.sampled:
+        yield "no live job reads the stream yet, and no log was sampled"
+    if not explained.events_s:
+        yield "no rate is known"
+    for doubt, agents in explained.doubts.items():
+        yield f"{doubt} at {agents:,}"
+    if explained.clipped:
+        yield f"{explained.clipped:,} numbers cannot be"
 
 
 def _phase_table(explained: LatencyExplanation) -> Table:

@@ -17,6 +17,7 @@ from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
 from agent.control.departure import Departure
 from agent.control.latency.admission import LatencyAdmission
+from agent.control.latency.dry_runs import DryRunQuestions
 from agent.control.observation.element_view import asked_elements, described_elements
 from agent.control.observation.fleet_tap import FleetTap
 from agent.control.observation.fleet_view import described_fleet, described_placement, described_tree
@@ -96,8 +97,9 @@ class ControlService:
         self._rights = ClientRights(access, agent.directory)
         admission = LatencyAdmission(self._asked, agent.directory, self._rights)
         self._submissions = QueryService(
-            lambda: config.config, driver, agent, self._subscriptions, self._rights, admission, wall_ms
-        )
+            lambda: config.config, driver, agent, self._subscriptions, self._rights, admission,
+            DryRunQuestions(driver, agent), wall_ms,
+        )  # fmt: skip
         self._updates: set[int] = set()
 
     async def answer(self, request: control.Request, connection: Connection) -> None:
@@ -116,6 +118,8 @@ class ControlService:
                 await self._submissions.bundle(request, connection)
             case control.AnalyseRequest():
                 connection.send(await self._submissions.analyse(request, connection.principal))
+            case control.RunDry():
+                connection.send(await self._submissions.run_dry(request, connection.principal))
             case control.FollowRequest():
                 await self._follow(request, connection)
             case control.UpdateJob() | control.UpdateBundle():

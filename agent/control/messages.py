@@ -16,6 +16,7 @@ from agent.control.observation.fleet_entries import AgentEntry as AgentEntry
 from agent.control.observation.fleet_entries import Fleet as Fleet
 from agent.control.observation.fleet_entries import Tree as Tree
 from agent.control.observation.fleet_entries import TreePlaceEntry as TreePlaceEntry
+from agent.control.observation.latency_entries import DryRuns as DryRuns
 from agent.control.observation.latency_entries import JobLatency as JobLatency
 from agent.control.observation.placement_entries import JobPlacement as JobPlacement
 from agent.programs.calls import AGGREGATES_MAX
@@ -233,6 +234,12 @@ class GetLatency(_Request, frozen=True, tag="get_latency"):
     app: Name
 
 
+class RunDry(_Request, frozen=True, tag="run_dry"):
+    """Say what a live query would cost agents, by the last lines of their logs."""
+
+    text: str
+
+
 class EmitRequest(_Request, frozen=True, tag="emit"):
     """Send events into the elements of a job, one batch of a client at a time. `emission`: the same for all batches of
     a client, which are numbered in it, so that a batch that is sent again counts once."""
@@ -267,7 +274,7 @@ class GetRights(_Request, frozen=True, tag="rights"):
 Request = (
     QueryRequest | FollowRequest | AnalyseRequest | SubmitRequest | UpdateJob | UpdateBundle | StopRequest | AskRequest
     | DescribeRequest | SurveyRequest | DrainRequest | ReloadRequest | GetLog | GetJobs | GetStatus
-    | GetRights | GetFleet | GetTree | GetElements | PlaceGroups | GetLatency | EmitRequest | TapRequest
+    | GetRights | GetFleet | GetTree | GetElements | PlaceGroups | GetLatency | RunDry | EmitRequest | TapRequest
 )  # fmt: skip
 
 
@@ -647,5 +654,5 @@ class Tapped(msgspec.Struct, frozen=True, tag="tapped"):
 Answer = (
     Accepted | Acknowledged | PublishedWindow | WindowsLost | Ended | Refused | Analysed | Described | Surveyed
     | JobUpdated | JobStopped | AskAnswer | LogExcerpt | Jobs | Status | Draining | Drained | Reloaded
-    | Rights | Fleet | Tree | Elements | JobPlacement | JobLatency | EventsSent | Tapped
+    | Rights | Fleet | Tree | Elements | JobPlacement | JobLatency | DryRuns | EventsSent | Tapped
 )  # fmt: skip

@@ -74,7 +74,7 @@ def _reading(
     return Need(AccessRole.READ, f"{what[type(request)]} {request.app}", jobs=(named(request.app),))
 
 
-def _query(_request: control.QueryRequest | control.AnalyseRequest, _named: JobNamed) -> Need:
+def _query(_request: control.QueryRequest | control.AnalyseRequest | control.RunDry, _named: JobNamed) -> Need:
     return Need(AccessRole.QUERY, "run queries")
 
 
@@ -134,6 +134,7 @@ NEEDS: dict[type[control.Request], Callable[[Any, JobNamed], Need | None]] = {
     control.GetLatency: _reading,
     control.QueryRequest: _query,
     control.AnalyseRequest: _query,
+    control.RunDry: _query,
     control.SubmitRequest: _submit,
     control.UpdateJob: _update,
     control.UpdateBundle: _signed_update,

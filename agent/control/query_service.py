@@ -12,11 +12,13 @@ import trio
 
 import query as ql
 from agent.access.rules import Principal
+from agent.calibration.dry_run import NoDryRunError, check_dry
 from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
 from agent.control.latency.admission import LatencyAdmission
+from agent.control.latency.dry_runs import DryRunQuestions
 from agent.control.local_catalog import ANYTHING, schema_of_stream, streams_known, tables_known
 from agent.control.needs import needs_of_plan, needs_of_query
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
@@ -56,6 +58,7 @@ class QueryService:
         subscriptions: ClientSubscriptions,
         rights: ClientRights,
         admission: LatencyAdmission,
+        dry_runs: DryRunQuestions,
         wall_ms: Callable[[], int],
     ) -> None:
         self._config = config
@@ -64,6 +67,7 @@ class QueryService:
         self._subscriptions = subscriptions
         self._rights = rights
         self._admission = admission
+        self._dry_runs = dry_runs
         self._wall_ms = wall_ms
         self._submissions: set[int] = set()
 
@@ -145,6 +149,18 @@ class QueryService:
             return analysed
         parsed, plan = analysed
         return control.Analysed(ql.format_query(parsed), msgspec.msgpack.encode(plan.to_wire()))
+
+    async def run_dry(self, request: control.RunDry, who: Principal) -> control.DryRuns | control.Refused:
+        """The findings of agents that run a query dry."""
+        analysed = await self._analysed(control.QueryRequest(request.text), who)
+        if isinstance(analysed, control.Refused):
+            return analysed
+        _, plan = analysed
+        try:
+            check_dry(plan)
+        except NoDryRunError as error:
+            return control.Refused("usage", str(error))
+        return await self._dry_runs.ask(plan, who.owner)
 
     async def describe(self, name: str) -> control.Described | control.Refused:
         """The columns of one of this agent's streams."""

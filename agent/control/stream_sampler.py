@@ -54,7 +54,7 @@ class StreamSampler:
 
 def surveyed(stream: str, found: StreamSurveyed) -> control.Surveyed | control.Refused:
     """Merges the answers of all agents for people."""
-    having = [answer for answer in found.answers if answer.has_stream]
+    having = [answer for answer in found.answers.values() if answer.has_stream]
     asked = len(found.answers) + found.silent
     if not having:
         answered = f"none of the {len(found.answers)} agents that have answered has it"

@@ -22,10 +22,12 @@ from agent import log
 from agent.access.decision import Access
 from agent.access.rules import standing_rules
 from agent.archive.format.streams import results_directory
+from agent.calibration.keeper import CalibrationKeeper
 from agent.configuration.config import Config
 from agent.control import messages as control_messages
 from agent.control.control_service import ControlService
 from agent.control.departure import Departure
+from agent.control.latency.dry_runs import DryRunAnswers, DryRunClocks
 from agent.control.observation.fleet_tap import RemoteTaps
 from agent.control.observation.fleet_view import own_description
 from agent.control.reload.config_reload import ConfigReload
@@ -69,7 +71,7 @@ from agent.runtime.ingest.feed import StreamOptions
 from agent.runtime.keyed.hosting.options import KeyedOptions
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.messages.views.descriptions import SampleStream
-from agent.runtime.requests.events import AgentAsked, AgentObserver, Shown, StreamAsked
+from agent.runtime.requests.events import AgentAsked, AgentObserver, DryRunAsked, Shown, StreamAsked
 from agent.runtime.requests.status import AgentStatus, job_figures
 from agent.seeding.neighbours_file import NeighboursFile
 from agent.service_manager.life_signs import LifeSigns
@@ -93,6 +95,7 @@ from overlay import (
 )
 
 KEPT_PLACES_FILE = "kept-places"
+CALIBRATION_FILE = "calibration"
 CHOICES_DIRECTORY = "choices"
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 RELOAD_SIGNAL = signal.SIGHUP
@@ -225,6 +228,8 @@ class Daemon(AgentObserver):
         self._reload = ConfigReload(config, self._put_in_force, self._life_signs.reloading, self._life_signs.reloaded)
         self._access = Access(config.name, standing_rules(os.geteuid(), os.getegid(), config.access))
         self._taps = RemoteTaps(pump, agent, self._access, lambda: self._reload.config.streams, wall_ms)
+        self._calibration = CalibrationKeeper(config.data_directory / CALIBRATION_FILE, _version, WorkClock())
+        self._dry_runs = self._new_dry_runs()
         self._requests = self._new_requests()
         self._control = ControlServer(
             config.control_socket, self._requests.answer, agent=config.name, rules=lambda: self._access.rules
@@ -274,6 +279,8 @@ class Daemon(AgentObserver):
             nursery.start_soon(self._again_and_again, "tables", self._tables.run)
             nursery.start_soon(self._again_and_again, "descriptions of streams", self._witness.run)
             nursery.start_soon(self._again_and_again, "taps of other agents", self._taps.run)
+            nursery.start_soon(self._again_and_again, "dry runs", self._dry_runs.run)
+            nursery.start_soon(self._again_and_again, "calibration", self._calibration.run)
             nursery.start_soon(self._again_and_again, "archive", self._archiving.run)
             nursery.start_soon(self._again_and_again, "results", self._results.run)
             nursery.start_soon(self._again_and_again, "jobs on disk", self._journal.run)
@@ -328,6 +335,12 @@ class Daemon(AgentObserver):
             status=self._status,
             departure=self._departure,
         )
+
+    def _new_dry_runs(self) -> DryRunAnswers:
+        """The answers to agents that ask what a query would cost here."""
+        clocks = DryRunClocks(WorkClock(), time.monotonic, wall_ms)
+        machine, streams = (lambda: self._calibration.costs), (lambda: self._reload.config.streams)
+        return DryRunAnswers(self._pump, self._agent, self._access, streams, machine, clocks)
 
     def _remote_clients(self) -> RemoteClients | None:
         """The service for clients elsewhere, if the agent listens for any."""
@@ -410,6 +423,9 @@ class Daemon(AgentObserver):
 
     def sample_asked(self, asked: SampleStream) -> None:
         self._taps.ask(asked)
+
+    def dry_run_asked(self, asked: DryRunAsked) -> None:
+        self._dry_runs.ask(asked)
 
     def rows_unjoinable(self, rows: str, why: str) -> None:
         log.warn("not joined with", rows=rows, why=why)

@@ -19,6 +19,7 @@ from agent.control.messages import (
     BeyondGroups,
     Described,
     DescribeRequest,
+    DryRuns,
     Elements,
     EmitRequest,
     Ended,
@@ -42,6 +43,7 @@ from agent.control.messages import (
     PlaceGroups,
     Request,
     Rights,
+    RunDry,
     Status,
     StopRequest,
     Surveyed,
@@ -198,6 +200,10 @@ class AsyncClient(JobOpener["AsyncJob"]):
     async def latency(self, app: str) -> JobLatency:
         """The time that the latest results of a running job have taken, phase by phase. Raises UnknownJobError."""
         return await self._ask(GetLatency(app), JobLatency)
+
+    async def run_dry(self, text: str) -> DryRuns:
+        """The cost of a live query to agents, by the last lines of their logs. Raises QueryRefusedError."""
+        return await self._ask(RunDry(text), DryRuns)
 
     async def emit(
         self, app: str, type_: str, rows: Rows | pl.DataFrame, *, at: str = "", patience_s: float = PATIENCE_S

@@ -22,6 +22,7 @@ from agent.control.messages import (
     Drained,
     Draining,
     DrainRequest,
+    DryRuns,
     Elements,
     EmitRequest,
     Ended,
@@ -47,6 +48,7 @@ from agent.control.messages import (
     ReloadRequest,
     Request,
     Rights,
+    RunDry,
     Status,
     StopRequest,
     Surveyed,
@@ -204,6 +206,10 @@ class SyncClient(JobOpener["SyncJob"]):
     def latency(self, app: str) -> JobLatency:
         """The time that the latest results of a running job have taken, phase by phase. Raises UnknownJobError."""
         return self._ask(GetLatency(app), JobLatency)
+
+    def run_dry(self, text: str) -> DryRuns:
+        """The cost of a live query to agents, by the last lines of their logs. Raises QueryRefusedError."""
+        return self._ask(RunDry(text), DryRuns)
 
     def emit(
         self, app: str, type_: str, rows: Rows | pl.DataFrame, *, at: str = "", patience_s: float = PATIENCE_S

@@ -271,7 +271,7 @@ class Parts:
                 return trusted
             return KnownPhase(trusted.distribution.scaled(factor), min(trusted.evidence, Evidence.SAMPLED))
         if cost is not None:
-            return KnownPhase(cost.duration(now, share), Evidence.SAMPLED if cost.pieces >= FEW else Evidence.ASSUMED)
+            return KnownPhase(cost.duration(now, share), Evidence.SAMPLED if cost.pieces > 0 else Evidence.ASSUMED)
         return KnownPhase(ASSUMED_COSTS[phase].duration(now, share), Evidence.ASSUMED)
 
     def _tailed(self, kind: int, phase: Phase) -> Distribution | None:

@@ -63,3 +63,40 @@ class JobLatency(msgspec.Struct, frozen=True, tag="latency"):
     slowest_phase: str = ""
     clipped: int = 0
     total_statistics: bytes = b""
+
+
+CostParts = tuple[float, float, float, float, float, float]
+"""The parts of a `query.latency.LinearCost`."""
+
+
+class AgentSample(msgspec.Struct, frozen=True):
+    """The findings of a dry run on one agent: `rate` lines a second, or the `doubt` why that is not known; `lines` that
+    were run, of which the query takes a share; factor, exponent and points of the law by which its groups grow with
+    lines; bytes of a group on its way; encoded statistics of how late lines are; for each phase, by its number, the
+    parts of its cost; and the share of a processor that the work got.
+    """
+
+    agent: str
+    lines: int = 0
+    rate: float = 0.0
+    doubt: str = ""
+    selectivity: float = 0.0
+    groups: tuple[float, float, float] = (1.0, 1.0, 0.0)
+    group_bytes: float = 0.0
+    late: bytes = b""
+    costs: dict[int, CostParts] = {}
+    share: float = 1.0
+
+
+class DryRuns(msgspec.Struct, frozen=True, tag="dry_runs"):
+    """Dry runs of a query: `agents` have its stream, of `asked` ones, of which `silent` have not answered. Some of them
+    have run it: `samples`; others say why not: `refused`. `clipped`: numbers that cannot be, which count as the nearest
+    that can.
+    """
+
+    agents: int
+    asked: int
+    silent: int
+    samples: list[AgentSample] = []
+    refused: dict[str, str] = {}
+    clipped: int = 0

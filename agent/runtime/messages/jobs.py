@@ -70,6 +70,7 @@ from agent.runtime.messages.views.descriptions import (
     StreamDescription,
     StreamSample,
 )
+from agent.runtime.messages.views.dry_runs import DryRun, DryRunView
 from agent.runtime.messages.views.element_views import DescribeElements, ElementsDescription, ElementsGiven
 from agent.runtime.messages.views.latency import LatencyRequest, LatencyView
 from agent.runtime.messages.views.placement import PlacementView, PlaceRequest
@@ -687,7 +688,7 @@ CODEC: Codec[Message] = VersionsCodec(
     | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
     | ProgramMulticast | LogLines | CannotRun | ProgramFailed
     | DescribeStream | StreamDescription | DescribeAgent | AgentDescription | SampleStream | StreamSample
-    | DescribeElements | ElementsDescription | ElementsGiven | EmitEvents | EventsTaken
+    | DescribeElements | ElementsDescription | DryRun | DryRunView | ElementsGiven | EmitEvents | EventsTaken
     | Update | Updated | VersionMessage | Stop | StopAnswer | Stopped | OverRequest | OverAnswer
     | MasterRequest | FollowQuestion | FollowAnswer | MasterQuestion | MasterAnswer
     | RackAnnouncement | HoldersNote | Copies | CopyAck | CopyRequest | CopyResponse | CopyPart | CopyPartAck

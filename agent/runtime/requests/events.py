@@ -11,6 +11,7 @@ from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.messages.jobs import Answer, Ask, StopAnswer, Updated
 from agent.runtime.messages.programs import Log, LogRequest
 from agent.runtime.messages.views.descriptions import AgentDescription, SampleStream, StreamDescription, StreamSample
+from agent.runtime.messages.views.dry_runs import DryRun, DryRunView
 from agent.runtime.messages.views.element_views import ElementsDescription
 from agent.runtime.messages.views.latency import LatencyRequest, LatencyView
 from agent.runtime.messages.views.placement import PlacementView, PlaceRequest
@@ -68,9 +69,25 @@ class StreamAsked:
 
 @dataclass(frozen=True, slots=True)
 class StreamSurveyed:
-    """The descriptions of a stream that came in time; `silent` agents have not answered."""
+    """The descriptions of a stream that came in time, by agent; `silent` agents have not answered."""
 
-    answers: tuple[StreamDescription, ...]
+    answers: Mapping[Peer, StreamDescription]
+    silent: int
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunAsked:
+    """An agent asks for a dry run of a query on this agent, which `StreamDiscovery.give_dry_run` answers."""
+
+    asker: Peer
+    message: DryRun
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunsDone:
+    """The dry runs of a query that came in time, by node id; `silent` agents have not answered."""
+
+    answers: Mapping[Id, DryRunView]
     silent: int
 
 
@@ -146,3 +163,6 @@ class AgentObserver:
 
     def sample_asked(self, asked: SampleStream) -> None:
         """An agent asks for a sample of a stream on this agent, which `StreamDiscovery.give_sample` sends."""
+
+    def dry_run_asked(self, asked: DryRunAsked) -> None:
+        """An agent asks for a dry run of a query on this agent."""

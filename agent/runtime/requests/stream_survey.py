@@ -1,13 +1,13 @@
 """Asks all agents of the fleet: for the columns of a stream, for which each looks into its files, for what they do, for
-new lines of a stream, and for the processing elements of keyed jobs.
+new lines of a stream, and for the processing elements of keyed jobs. Asks some of them for a dry run of a query.
 
-The question is an acknowledged multicast, so the asker knows how many agents there are and which have not answered. It
-waits until all have, at most DEADLINE_S, and replies with the answers that have arrived.
+A question to all is an acknowledged multicast, so the asker knows how many agents there are and which have not
+answered. It waits until all have, at most DEADLINE_S, and replies with the answers that have arrived.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent.runtime.messages.handlers import Handler, Handlers, Via
@@ -20,11 +20,14 @@ from agent.runtime.messages.views.descriptions import (
     StreamDescription,
     StreamSample,
 )
+from agent.runtime.messages.views.dry_runs import DryRun, DryRunView
 from agent.runtime.messages.views.element_views import DescribeElements, ElementsDescription
 from agent.runtime.requests.events import (
     AgentAsked,
     AgentObserver,
     AgentsDescribed,
+    DryRunAsked,
+    DryRunsDone,
     ElementsDescribed,
     StreamAsked,
     StreamSampled,
@@ -36,19 +39,21 @@ DEADLINE_S = 3.0
 OPEN_MAX = 16
 ANSWERS_MAX = 20_000
 Question = DescribeStream | DescribeAgent | SampleStream | DescribeElements
-Answer = StreamDescription | AgentDescription | StreamSample | ElementsDescription
-_ANSWERS = (StreamDescription, AgentDescription, StreamSample, ElementsDescription)
+Answer = StreamDescription | AgentDescription | StreamSample | ElementsDescription | DryRunView
+Answers = Mapping[Peer, Answer]
+_ANSWERS = (StreamDescription, AgentDescription, StreamSample, ElementsDescription, DryRunView)
 
 
 @dataclass(slots=True)
 class _Question:
-    """`received`: the agents that have the question; None: unknown. `missing`: the agents that may not have it."""
+    """`received`: the agents that have the question; None: unknown. `missing`: the agents that may not have it.
+    `message_id`: None where they were asked one by one."""
 
-    reply: Callable[[dict[Id, Answer], int], None]
+    reply: Callable[[Answers, int], None]
     deadline: float
-    message_id: int
+    message_id: int | None
     kind: type[Answer]
-    answers: dict[Id, Answer] = field(default_factory=dict)
+    answers: dict[Id, tuple[Peer, Answer]] = field(default_factory=dict)
     received: frozenset[Id] | None = None
     missing: frozenset[Id] = frozenset()
 
@@ -75,6 +80,7 @@ class StreamDiscovery:
             DescribeStream: Handler(Via.FLEET, self._asked),
             DescribeAgent: Handler(Via.FLEET, self._agent_asked),
             SampleStream: Handler(Via.FLEET, self._sample_asked),
+            DryRun: Handler(Via.DIRECT, self._dry_run_asked),
             **dict.fromkeys(_ANSWERS, Handler(Via.DIRECT, self._described)),
         }
 
@@ -85,8 +91,9 @@ class StreamDiscovery:
     def ask(self, stream: str, reply: Callable[[StreamSurveyed], None], now: float) -> None:
         """Asks all agents for their descriptions of a stream."""
 
-        def surveyed(answers: dict[Id, Answer], silent: int) -> None:
-            reply(StreamSurveyed(tuple(one for one in answers.values() if isinstance(one, StreamDescription)), silent))
+        def surveyed(answers: Answers, silent: int) -> None:
+            found = {peer: one for peer, one in answers.items() if isinstance(one, StreamDescription)}
+            reply(StreamSurveyed(found, silent))
 
         self._ask(
             lambda number: DescribeStream(FLEET_GROUP, self._own, number, stream), StreamDescription, surveyed, now
@@ -95,8 +102,8 @@ class StreamDiscovery:
     def ask_agents(self, job: Id | None, reply: Callable[[AgentsDescribed], None], now: float) -> None:
         """Asks all agents for their descriptions, with their places in the trees of a job if one is named."""
 
-        def described(answers: dict[Id, Answer], silent: int) -> None:
-            found = {node_id: one for node_id, one in answers.items() if isinstance(one, AgentDescription)}
+        def described(answers: Answers, silent: int) -> None:
+            found = {peer.node_id: one for peer, one in answers.items() if isinstance(one, AgentDescription)}
             reply(AgentsDescribed(found, silent))
 
         self._ask(lambda number: DescribeAgent(FLEET_GROUP, self._own, number, job), AgentDescription, described, now)
@@ -106,8 +113,8 @@ class StreamDiscovery:
     ) -> None:
         """Asks all agents for new lines of a stream; `question` is made from this agent and the question's number."""
 
-        def sampled(answers: dict[Id, Answer], silent: int) -> None:
-            found = {node_id: one for node_id, one in answers.items() if isinstance(one, StreamSample)}
+        def sampled(answers: Answers, silent: int) -> None:
+            found = {peer.node_id: one for peer, one in answers.items() if isinstance(one, StreamSample)}
             reply(StreamSampled(found, silent))
 
         self._ask(lambda number: question(self._own, number), StreamSample, sampled, now)
@@ -117,17 +124,39 @@ class StreamDiscovery:
     ) -> None:
         """Asks all agents for their processing elements; `question` is made from this agent and its number."""
 
-        def described(answers: dict[Id, Answer], silent: int) -> None:
-            found = {node_id: one for node_id, one in answers.items() if isinstance(one, ElementsDescription)}
+        def described(answers: Answers, silent: int) -> None:
+            found = {peer.node_id: one for peer, one in answers.items() if isinstance(one, ElementsDescription)}
             reply(ElementsDescribed(found, silent))
 
         self._ask(lambda number: question(self._own, number), ElementsDescription, described, now)
+
+    def ask_dry_runs(
+        self,
+        agents: Iterable[Peer],
+        question: Callable[[int], DryRun],
+        reply: Callable[[DryRunsDone], None],
+        now: float,
+    ) -> None:
+        """Asks some agents for a dry run; `question` is made from its number."""
+
+        def done(answers: Answers, silent: int) -> None:
+            found = {peer.node_id: one for peer, one in answers.items() if isinstance(one, DryRunView)}
+            reply(DryRunsDone(found, silent))
+
+        if len(self._open) >= OPEN_MAX:
+            done({}, 1)
+            return
+        self._numbers += 1
+        asked = tuple(agents)
+        received = frozenset(peer.node_id for peer in asked)
+        self._open[self._numbers] = _Question(done, now + DEADLINE_S, None, DryRunView, received=received)
+        self._sender.send_all(asked, question(self._numbers), now)
 
     def _ask(
         self,
         question: Callable[[int], Question],
         kind: type[Answer],
-        reply: Callable[[dict[Id, Answer], int], None],
+        reply: Callable[[Answers, int], None],
         now: float,
     ) -> None:
         if len(self._open) >= OPEN_MAX:
@@ -159,12 +188,19 @@ class StreamDiscovery:
     def _sample_asked(self, message: SampleStream, _now: float) -> None:
         self._observer.sample_asked(message)
 
+    def give_dry_run(self, asked: DryRunAsked, done: DryRunView, now: float) -> None:
+        """Sends an agent the result of the dry run that it has asked for."""
+        self._sender.send(asked.asker, done, now)
+
+    def _dry_run_asked(self, message: DryRun, sender: Peer, _now: float) -> None:
+        self._observer.dry_run_asked(DryRunAsked(sender, message))
+
     def _described(self, message: Answer, sender: Peer, _now: float) -> bool:
         """Takes an answer; False if its question is not open, or another one."""
         question = self._open.get(message.question)
         if question is None or not isinstance(message, question.kind) or len(question.answers) >= ANSWERS_MAX:
             return False
-        question.answers[sender.node_id] = message
+        question.answers[sender.node_id] = sender, message
         self._end_if_complete(message.question, question)
         return True
 
@@ -191,7 +227,7 @@ class StreamDiscovery:
         del self._open[number]
         everyone = (question.received or frozenset()) | question.missing
         silent = len(everyone - question.answers.keys())
-        question.reply(question.answers, max(silent, int(question.received is None)))
+        question.reply(dict(question.answers.values()), max(silent, int(question.received is None)))
 
     def statistics(self) -> Mapping[str, int]:
         return {"open": len(self._open)}
